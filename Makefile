@@ -1,0 +1,52 @@
+# make help lists what there is. Everything happens in .venv; nothing needs to be installed or activated first.
+
+SHELL := /bin/bash
+PYTHON := .venv/bin/python
+JOBS ?= auto
+PYTEST := $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup
+FAST := $(wildcard tests/unit tests/contract)
+GENERATORS := $(sort $(wildcard tools/make_*_docs.py))
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lint check test coverage demo bench docs clean
+
+help: ## Shows this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+
+setup: ## Makes .venv with everything in it; quick when nothing changed
+	@tools/setup.sh
+
+lint: setup ## Style, types, walls between the rooms, generated pages
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	.venv/bin/basedpyright
+	.venv/bin/lint-imports --no-logo
+	@for generator in $(GENERATORS); do echo "$(PYTHON) $$generator --check"; $(PYTHON) $$generator --check || exit; done
+
+check: lint ## The fast loop: lint, unit and contract tests
+	$(PYTEST) -q $(FAST)
+
+# The tests run even when lint has failed, so that one run tells everything; its failure still counts.
+test: setup ## Everything: lint and all tests; pytest's closing line comes last
+	@status=0; $(MAKE) --no-print-directory lint || status=$$?; \
+	$(PYTEST) || status=$$?; \
+	exit $$status
+
+coverage: setup ## Which lines the unit and contract tests run
+	@rm -f .coverage .coverage.*
+	$(PYTHON) -m coverage run -m pytest -q $(FAST)
+	$(PYTHON) -m coverage combine -q
+	$(PYTHON) -m coverage report
+
+demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for Fashion-MNIST's own files)
+	@tools/demo.sh $(if $(DATA),"$(DATA)")
+
+bench: setup ## Start-up times beside bare torchrun; writes docs/bench/start.md
+	$(PYTHON) bench/start.py --write docs/bench/start.md
+
+docs: setup ## Writes the generated pages anew
+	@for generator in $(GENERATORS); do echo "$(PYTHON) $$generator"; $(PYTHON) $$generator || exit; done
+
+clean: ## Removes what the tools left behind, .venv too
+	rm -rf .venv .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* dist demo
+	find src tests tools recipes bench -name __pycache__ -type d -prune -exec rm -rf {} +

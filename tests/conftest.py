@@ -1,0 +1,39 @@
+"""What holds for every test: feature ids that exist, marks by folder, one lane for tests that start processes."""
+
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+from tools.make_features_docs import read_features
+
+TESTS = Path(__file__).parent
+FOLDER_MARKS = frozenset({"contract", "faces", "real", "chaos"})
+# These start processes and wait for them; side by side they would only wait for each other.
+ONE_LANE = frozenset({"faces", "real", "chaos"})
+
+
+def pytest_configure() -> None:
+    # On a loaded machine an example may take any time; the timeout of the whole test is the net.
+    hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
+    hypothesis.settings.load_profile("house")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    known = {each for group in read_features().values() for each in group}
+    for item in items:
+        mark_by_folder(item)
+        for mark in item.iter_markers("feature"):
+            unknown = set(mark.args) - known
+            if unknown or not mark.args:
+                raise pytest.UsageError(f"{item.nodeid}: feature {sorted(unknown)} isn't in docs/features.toml")
+
+
+def mark_by_folder(item: pytest.Item) -> None:
+    if not item.path.is_relative_to(TESTS):
+        return
+    folder = item.path.relative_to(TESTS).parts[0]
+    if folder in FOLDER_MARKS:
+        item.add_marker(folder)
+    if folder in ONE_LANE:
+        item.add_marker(pytest.mark.xdist_group("processes"))

@@ -1,0 +1,90 @@
+"""The walls between the rooms: the table's checker, and the rooms that run in other people's environments."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import grimp
+import pytest
+
+from tools.import_rooms import find_breaches, parse_rooms
+
+SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
+# The agent ships alone and `train` rides on PYTHONPATH: both meet whatever environment the user has.
+STANDARD_LIBRARY_ONLY = ("protocol", "launch", "agent", "train")
+# Imported inside functions of `train` only, where the user's own script has chosen them.
+LAZY_IN_TRAIN = {"torch"}
+
+
+def build_graph(*imports: tuple[str, str]) -> grimp.ImportGraph:
+    graph = grimp.ImportGraph()
+    for importer, imported in imports:
+        graph.add_module(importer)
+        graph.add_module(imported)
+        graph.add_import(importer=importer, imported=imported, line_number=3, line_contents="import …")
+    return graph
+
+
+def test_an_import_on_the_rooms_line_is_allowed():
+    graph = build_graph(("app.core.machine", "app.spec.job"), ("app.core.machine", "app.core.reasons"))
+    assert find_breaches(graph, "app", parse_rooms(["spec ->", "core -> spec"])) == []
+
+
+def test_an_import_off_the_rooms_line_is_named_with_its_line():
+    graph = build_graph(("app.spec.job", "app.core"))
+    assert find_breaches(graph, "app", parse_rooms(["spec ->", "core -> spec"])) == [
+        "app.spec.job imports app.core (line 3): spec may not import core"
+    ]
+
+
+def test_a_room_without_a_line_is_named():
+    graph = build_graph(("app.attic.old", "app.core"))
+    assert find_breaches(graph, "app", parse_rooms(["core ->"])) == ["app.attic has no line in the table of rooms"]
+
+
+def test_a_private_module_of_the_root_is_open_to_all():
+    graph = build_graph(("app.core", "app._version"))
+    assert find_breaches(graph, "app", parse_rooms(["core ->"])) == []
+
+
+def find_imports(tree: ast.AST, *, lazy: bool = False) -> Iterator[tuple[str, int, bool]]:
+    """Every import in a module: the top name, the line, and whether it stands inside a function."""
+    for node in ast.iter_child_nodes(tree):
+        inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        if isinstance(node, ast.Import):
+            yield from ((alias.name.split(".")[0], node.lineno, lazy) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield (node.module or "").split(".")[0], node.lineno, lazy
+        elif not is_type_checking(node):
+            yield from find_imports(node, lazy=inside)
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def list_modules(room: str) -> list[Path]:
+    """A room's files, and the root package's own, which every import of a room runs first."""
+    return [SOURCE / "__init__.py", *sorted((SOURCE / room).rglob("*.py")), *SOURCE.glob(f"{room}.py")]
+
+
+@pytest.mark.parametrize("room", STANDARD_LIBRARY_ONLY)
+def test_rooms_that_travel_import_the_standard_library_only(room: str):
+    strangers = []
+    for path in list_modules(room):
+        for name, line, lazy in find_imports(ast.parse(path.read_text(encoding="utf-8"))):
+            known = name in sys.stdlib_module_names or name in {"drumbeat", ""}
+            if not known and not (room == "train" and lazy and name in LAZY_IN_TRAIN):
+                strangers.append(f"{path.relative_to(SOURCE)}:{line} imports {name}")
+    assert strangers == []
+
+
+def test_the_package_itself_imports_no_room_when_it_is_imported():
+    tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
+    eager = [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in tree.body
+        if isinstance(node, ast.Import | ast.ImportFrom) and "drumbeat." in ast.unparse(node).replace("_version", "")
+    ]
+    assert eager == []
