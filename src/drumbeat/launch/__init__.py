@@ -1,0 +1,29 @@
+"""From a plan and a roster to the processes of one node: pure, one file per launcher.
+
+`render(plan, roster, node)` is what an agent runs and what `drumbeat plan` prints; nothing here starts anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from drumbeat.launch import pytorch
+from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.roster import Roster
+
+_RENDER: dict[str, Callable[[Plan, Roster, int], list[ProcessSpec]]] = {"pytorch": pytorch.render}
+_RANKS: dict[str, Callable[[int, int], tuple[Rank, ...]]] = {"pytorch": pytorch.ranks}
+
+LAUNCHERS = tuple(_RENDER)
+"""The launchers that there are."""
+
+
+def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
+    """The processes that `node` starts in the round of `roster`, in order of their rank."""
+    return _RENDER[plan.launcher](plan, roster, node)
+
+
+def ranks(launcher: str, nodes: int, processes_per_node: int) -> tuple[Rank, ...]:
+    """The rank table of a job."""
+    return _RANKS[launcher](nodes, processes_per_node)

@@ -1,0 +1,71 @@
+"""The variables of a rank that no launcher owns: set, defaulted, scrubbed."""
+
+from __future__ import annotations
+
+from drumbeat.launch import paths
+from drumbeat.protocol import layout
+from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.protocol.roster import Roster
+
+SCRUBBED = (
+    # Schedulers and launchers that the agent may itself run under: Open MPI, Lightning and torch believe them.
+    "SLURM_*", "SLURMD_*", "SBATCH_*", "SRUN_*", "PBS_*", "LSB_*", "COBALT_*",
+    "OMPI_*", "OPAL_*", "ORTE_*", "PRTE_*", "PMI_*", "PMI2_*", "PMIX_*", "MPI_LOCAL*", "HYDRA_*", "HYDI_*", "MV2_COMM_*",
+    "HOROVOD_*", "TORCHELASTIC_*", "PET_*", "ACCELERATE_*", "DLTS_HOSTFILE", "RAY_*", "TF_CONFIG",
+    # A rank's place in some other job.
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE",
+    "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*", "MASTER_ADDR", "MASTER_PORT",
+    # Another job's identity, and drumbeat's own settings and secrets.
+    "AZUREML_*", "AZURE_ML_*", "AZ_BATCH*", "MLFLOW_RUN_ID", "MLFLOW_TRACKING_*", "DRUMBEAT_*",
+    # Shell state of whoever started the server.
+    "OLDPWD", "PWD", "SHLVL", "_", "VIRTUAL_ENV_PROMPT", "PYTHONHOME", "PYTHONSTARTUP", "BASH_ENV", "ENV", "LINES", "COLUMNS",
+)  # fmt: skip
+"""Taken out of what a node would pass on. A trailing `*` stands for any ending."""
+
+
+def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
+    """What every rank is given: the job's own variables, then drumbeat's, then the dialect's (AZURE.md, "Variables")."""
+    member = roster.members[rank.node]
+    return {
+        **plan.variables,
+        **_dialect(plan, roster, rank),
+        "DRUMBEAT_JOB": plan.job,
+        "DRUMBEAT_ATTEMPT": str(roster.attempt),
+        "DRUMBEAT_ROUND": str(roster.round),
+        "DRUMBEAT_OUTPUT_DIR": layout.output_path(member.root, layout.DEFAULT_OUTPUT),
+        "DRUMBEAT_CHECKPOINT_DIR": member.checkpoints,
+        "CUDA_VISIBLE_DEVICES": ",".join(member.gpus),
+    }
+
+
+def defaults(plan: Plan) -> dict[str, str]:
+    """What a rank is given where neither the job nor the node says otherwise.
+
+    OMP_NUM_THREADS is 1 with several ranks on a node, as torchrun does: each rank would take every core otherwise.
+    PYTHONUNBUFFERED makes a line visible when it is printed.
+    """
+    threads = {"OMP_NUM_THREADS": "1"} if plan.processes_per_node > 1 else {}
+    return {**threads, "PYTHONUNBUFFERED": "1"}
+
+
+def _dialect(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
+    files = paths.of_node(plan, roster.members[rank.node].root)
+    return {
+        "AZUREML_RUN_ID": plan.job,
+        "AZUREML_ARM_PROJECT_NAME": plan.experiment,
+        "AZUREML_NODE_COUNT": str(plan.nodes),
+        "AZUREML_CR_NODE_RANK": str(rank.node),
+        "AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members),
+        "AZ_BATCHAI_JOB_MASTER_NODE_IP": roster.master.address,
+        **{f"AZUREML_PARAMETER_{name}": value for name, value in plan.literals.items()},
+        **{f"AZURE_ML_INPUT_{name}": path for name, path in files["inputs"].items()},
+        **{f"AZURE_ML_OUTPUT_{name}": path for name, path in files["outputs"].items()},
+    }
+
+
+RESERVED = (
+    "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST", "AZ_BATCHAI_JOB_MASTER_NODE_IP",
+    "DRUMBEAT_JOB", "DRUMBEAT_ATTEMPT", "DRUMBEAT_ROUND", "DRUMBEAT_OUTPUT_DIR", "DRUMBEAT_CHECKPOINT_DIR",
+    "CUDA_VISIBLE_DEVICES",
+)  # fmt: skip
+"""Set by drumbeat whatever the launcher: a job that sets one itself is refused."""

@@ -1,0 +1,56 @@
+"""A node's own paths, put where the job's command names its files."""
+
+from __future__ import annotations
+
+import re
+import shlex
+
+from drumbeat.protocol import layout
+from drumbeat.protocol.plan import Plan
+
+_FILE_REFERENCE = re.compile(r"\$\{\{\s*(inputs|outputs)\.([A-Za-z_]\w*)\s*\}\}")
+_QUOTE_CHANGES = re.compile(r"\\.|['\"]", re.DOTALL)
+
+
+def of_node(plan: Plan, root: str) -> dict[str, dict[str, str]]:
+    """Paths of the job's inputs and outputs on the node whose attempt folder is `root`."""
+    return {
+        "inputs": {i.name: layout.input_path(root, i) for i in plan.inputs},
+        "outputs": {o.name: layout.output_path(root, o.name) for o in plan.outputs},
+    }
+
+
+def fill(plan: Plan, root: str) -> str:
+    """The command with every `${{inputs.x}}` and `${{outputs.x}}` of a file replaced.
+
+    A path that a shell would take apart is quoted, in the way that fits the quotes it stands in.
+    """
+    known = of_node(plan, root)
+    command = plan.command
+
+    def replaced(found: re.Match[str]) -> str:
+        return _quoted(known[found[1]][found[2]], _open_quote(command[: found.start()]))
+
+    return _FILE_REFERENCE.sub(replaced, command)
+
+
+def _quoted(path: str, inside: str) -> str:
+    if inside == "'":
+        return path.replace("'", "'\\''")
+    if inside == '"':
+        return re.sub(r'([$`"\\])', r"\\\1", path)
+    return shlex.quote(path)
+
+
+def _open_quote(text: str) -> str:
+    """The quote character that is still open at the end of this shell text, or ""."""
+    inside = ""
+    for found in _QUOTE_CHANGES.finditer(text):
+        mark = found[0]
+        if len(mark) == 2:  # A backslash escapes the next character, but not within single quotes.
+            mark = mark[1] if inside == "'" and mark[1] == "'" else ""
+        if mark and mark == inside:
+            inside = ""
+        elif mark and not inside:
+            inside = mark
+    return inside

@@ -1,0 +1,120 @@
+"""What an agent and the server say to each other.
+
+Both directions carry a level, not a change: the agent says how far it is, the server says how far it should be. A
+message that is lost, doubled or late therefore does no harm.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.roster import Member, Roster
+
+
+class Phase(StrEnum):
+    """How far an agent is; in order."""
+
+    ENROLLED = "enrolled"
+    STAGING = "staging"
+    READY = "ready"
+    RUNNING = "running"
+    ENDED = "ended"
+    UPLOADING = "uploading"
+    UPLOADED = "uploaded"
+
+
+@dataclass(frozen=True)
+class RankExit:
+    """How one rank ended, as its keeper saw it.
+
+    code: exit code, or None when a signal ended it. at: seconds since the epoch by the node's clock. order: counts the
+    exits on this node. told: it ended after the keeper had been told to stop it. error: a failure before the user's
+    command ran (no such folder, no such shell). tail: the end of its log.
+    """
+
+    rank: int
+    code: int | None
+    signal: int | None
+    at: float
+    order: int
+    told: bool = False
+    error: str = ""
+    tail: str = ""
+
+    @property
+    def is_failure(self) -> bool:
+        """Ended by anything but exit code 0."""
+        return self.code != 0
+
+
+@dataclass(frozen=True)
+class AgentStatus:
+    """How far the agent of a node is.
+
+    round: that the phase belongs to. port: held on this node for the round's rendezvous. exits: of that round.
+    detail: progress in words. error: why staging, starting or uploading can't succeed; "" = all is well. lost: the
+    keeper vanished, and with it the ranks whose exits are missing.
+    """
+
+    phase: Phase
+    round: int
+    member: Member
+    port: int = 0
+    exits: tuple[RankExit, ...] = ()
+    detail: str = ""
+    error: str = ""
+    lost: bool = False
+
+
+class Order(StrEnum):
+    """How far an agent should be."""
+
+    PREPARE = "prepare"
+    RUN = "run"
+    STOP = "stop"
+    UPLOAD = "upload"
+    LEAVE = "leave"
+
+
+@dataclass(frozen=True)
+class Directive:
+    """What the server wants of an agent.
+
+    PREPARE: stage what is missing, hold a port, say READY. RUN: start the ranks of `round` with `roster`. STOP: SIGTERM
+    now, SIGKILL after `grace_s`; a round that was never started is ENDED at once. UPLOAD: send the outputs. LEAVE: end
+    what is left and go. `key` names the directive: an agent that holds it needn't be told again.
+    """
+
+    order: Order
+    attempt: int
+    round: int
+    roster: Roster | None = None
+    grace_s: float = 30.0
+
+    @property
+    def key(self) -> str:
+        """Same key, same directive."""
+        return f"{self.order}:{self.attempt}:{self.round}"
+
+
+@dataclass(frozen=True)
+class Enrolment:
+    """The file that an engine gives to an agent: where its server is, and who it is. Mode 0600, for `secret` is in it.
+
+    servers: addresses of the server, tried in order, `http://host:port`. root: the attempt's folder on this node.
+    checkpoints: a folder that outlives the attempt. address: of this node as the others reach it; "" = find it out.
+    """
+
+    job: str
+    attempt: int
+    node: int
+    servers: tuple[str, ...]
+    secret: str
+    root: str
+    checkpoints: str
+    plan: Plan
+    host: str = ""
+    address: str = ""
+    gpus: tuple[str, ...] = ()

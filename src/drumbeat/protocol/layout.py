@@ -1,0 +1,43 @@
+"""Where things lie in an attempt's folder on a node, and in a job's folder on the server."""
+
+from __future__ import annotations
+
+from posixpath import join
+from urllib.parse import unquote, urlsplit
+
+from drumbeat.protocol.plan import InputPlan
+
+CODE = "code"
+"""The working folder of the ranks."""
+
+DEFAULT_OUTPUT = "default"
+"""The output that every job has: what a script writes to `./outputs`."""
+
+
+def code_folder(root: str) -> str:
+    """Where the job's code lies and its ranks start."""
+    return join(root, CODE)
+
+
+def input_path(root: str, planned: InputPlan) -> str:
+    """Where the ranks of a node find an input: in place, or staged under the attempt's folder."""
+    if planned.uri.startswith("file:") and planned.mode in ("ro_mount", "direct"):
+        return file_path(planned.uri)
+    name = "snapshot" if planned.uri.startswith("snapshot:") else file_path(planned.uri).rstrip("/").rsplit("/", 1)[-1]
+    staged = join(root, "inputs", planned.name)
+    return join(staged, name) if planned.type == "uri_file" and name != "snapshot" else staged
+
+
+def output_path(root: str, name: str) -> str:
+    """Where the ranks of a node write an output."""
+    return join(root, "outputs", name)
+
+
+def log_file(attempt: int, round: int, node: int, rank: int) -> str:
+    """A rank's log, relative to the attempt's folder and to the job's folder alike."""
+    return f"logs/{attempt}.{round}/{node}/{rank}.log"
+
+
+def file_path(uri: str) -> str:
+    """The path in a `file:` URI."""
+    return unquote(urlsplit(uri).path)

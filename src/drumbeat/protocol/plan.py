@@ -1,0 +1,73 @@
+"""What will run: the plan of a job, decided once by the server and carried out by its agents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Rank:
+    """One row of the rank table. `rank` counts over the whole job, `local_rank` within the node."""
+
+    rank: int
+    node: int
+    local_rank: int
+    role: str = "worker"
+
+
+@dataclass(frozen=True)
+class InputPlan:
+    """A file or folder that must be on the node before the ranks start.
+
+    uri: `file:///path` on a file system that the node shares with the submitter, or `snapshot:<sha256>` kept by the
+    server. mode: `ro_mount` and `direct` use a `file:` path in place, `download` copies it to the node.
+    """
+
+    name: str
+    type: str
+    uri: str
+    mode: str
+
+
+@dataclass(frozen=True)
+class OutputPlan:
+    """A named place where the ranks write. mode: `upload` and `rw_mount`, both kept when the job ends."""
+
+    name: str
+    type: str
+    mode: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
+
+    command: shell text in which literals are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each
+    node puts its own paths there. variables: set in every rank. literals: the job's literal inputs, as text.
+    path_first: folders that go to the front of PATH (the chosen environment). gpus_per_node: devices that each node's
+    ranks see, 0 = none.
+    """
+
+    job: str
+    experiment: str
+    launcher: str
+    nodes: int
+    processes_per_node: int
+    command: str
+    ranks: tuple[Rank, ...]
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+    literals: dict[str, str] = field(default_factory=dict[str, str])
+    inputs: tuple[InputPlan, ...] = ()
+    outputs: tuple[OutputPlan, ...] = ()
+    code: str | None = None
+    path_first: tuple[str, ...] = ()
+    compute: str = "local"
+    environment: str = "current"
+    gpus_per_node: int = 0
+    grace_s: float = 30.0
+    lost_after_s: float = 600.0
+
+    @property
+    def world_size(self) -> int:
+        """Ranks in the job: nodes × processes per node."""
+        return self.nodes * self.processes_per_node

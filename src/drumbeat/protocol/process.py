@@ -1,0 +1,40 @@
+"""One process to be started, with its environment in three columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ProcessSpec:
+    """What the keeper starts for one rank.
+
+    set: always given. defaulted: given where neither the job nor the node's environment has the name. scrubbed: name
+    prefixes (ending in `*`) and names taken out of what the node's environment would pass on. log: file for stdout and
+    stderr, relative to the attempt's folder.
+    """
+
+    rank: int
+    local_rank: int
+    role: str
+    argv: tuple[str, ...]
+    cwd: str
+    log: str
+    set: dict[str, str] = field(default_factory=dict[str, str])
+    defaulted: dict[str, str] = field(default_factory=dict[str, str])
+    scrubbed: tuple[str, ...] = ()
+    path_first: tuple[str, ...] = ()
+
+    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """The variables of the process, given those that the node would pass on."""
+        kept = {name: value for name, value in inherited.items() if not is_scrubbed(name, self.scrubbed)}
+        merged = {**self.defaulted, **kept, **self.set}
+        if self.path_first:
+            merged["PATH"] = ":".join((*self.path_first, merged.get("PATH", "/usr/local/bin:/usr/bin:/bin")))
+        return merged
+
+
+def is_scrubbed(name: str, patterns: tuple[str, ...]) -> bool:
+    """Whether a variable of this name is taken out."""
+    return any(name == p or (p.endswith("*") and name.startswith(p[:-1])) for p in patterns)

@@ -1,0 +1,39 @@
+"""Who takes part in a round: the nodes as the other nodes see them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Member:
+    """What a node said of itself when its agent enrolled.
+
+    address: as the other nodes reach it. root: the attempt's folder on that node. checkpoints: a folder that outlives
+    the attempt. gpus: device ids that its ranks see. cpus: cores it may use. environment: what the ranks inherit is
+    not told, only a hash of the interpreter and its packages.
+    """
+
+    node: int
+    host: str
+    address: str
+    root: str
+    checkpoints: str
+    gpus: tuple[str, ...] = ()
+    cpus: int = 1
+    environment: str = ""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """One round's members in order of their node, and the port of node 0 that the ranks meet at."""
+
+    attempt: int
+    round: int
+    members: tuple[Member, ...]
+    port: int
+
+    @property
+    def master(self) -> Member:
+        """Node 0."""
+        return self.members[0]

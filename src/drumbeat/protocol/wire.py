@@ -1,0 +1,133 @@
+"""Dataclasses to JSON and back, for processes that have nothing but the standard library."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import types
+import typing
+from datetime import datetime
+from enum import Enum
+from functools import cache
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def dumps(value: object) -> str:
+    """Compact JSON of a dataclass."""
+    return json.dumps(to_wire(value), separators=(",", ":"))
+
+
+def loads(cls: type[T], text: str | bytes) -> T:
+    """The dataclass in that JSON. Raises ValueError, with the path of the value that doesn't fit."""
+    return from_wire(cls, json.loads(text))
+
+
+def to_wire(value: Any) -> Any:
+    """Plain lists, dicts and scalars."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: to_wire(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {str(k): to_wire(v) for k, v in typing.cast("dict[Any, Any]", value).items()}
+    if isinstance(value, tuple | list):
+        return [to_wire(v) for v in typing.cast("list[Any]", value)]
+    return value
+
+
+def from_wire(cls: Any, value: Any, at: str = "") -> Any:
+    """A value of type `cls`; unknown keys are left out, so that a newer sender can be understood."""
+    if dataclasses.is_dataclass(cls):
+        return _dataclass(cls, value, at)
+    origin = typing.get_origin(cls)
+    if origin in (typing.Union, types.UnionType):
+        return _union(cls, value, at)
+    if origin is tuple:
+        return _tuple(cls, value, at)
+    if origin is dict:
+        return _dict(cls, value, at)
+    return _scalar(cls, value, at)
+
+
+@cache
+def _hints(cls: Any) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
+def _dataclass(cls: Any, value: Any, at: str) -> Any:
+    if not isinstance(value, dict):
+        raise _misfit(cls, value, at)
+    known = typing.cast("dict[str, Any]", value)
+    hints = _hints(cls)
+    given = {
+        f.name: from_wire(hints[f.name], known[f.name], f"{at}.{f.name}")
+        for f in dataclasses.fields(cls)
+        if f.init and f.name in known
+    }
+    try:
+        return cls(**given)
+    except TypeError as error:
+        raise ValueError(f"{at or cls.__name__}: {error}") from None
+
+
+def _union(cls: Any, value: Any, at: str) -> Any:
+    options = typing.get_args(cls)
+    if value is None and type(None) in options:
+        return None
+    dataclass_options = [o for o in options if dataclasses.is_dataclass(o)]
+    if len(dataclass_options) > 1:
+        return _tagged(dataclass_options, value, at)
+    for option in options:
+        try:
+            return from_wire(option, value, at)
+        except ValueError:
+            continue
+    raise _misfit(cls, value, at)
+
+
+def _tagged(options: list[Any], value: Any, at: str) -> Any:
+    """A union of dataclasses: told apart by their `kind`, which each has as a field with its own default."""
+    kind = typing.cast("dict[str, Any]", value).get("kind") if isinstance(value, dict) else None
+    for option in options:
+        if any(f.name == "kind" and f.default == kind for f in dataclasses.fields(option)):
+            return from_wire(option, value, at)
+    raise ValueError(f"{at}: no variant of kind {kind!r}")
+
+
+def _tuple(cls: Any, value: Any, at: str) -> Any:
+    if not isinstance(value, list | tuple):
+        raise _misfit(cls, value, at)
+    (item, *_) = typing.get_args(cls)
+    return tuple(from_wire(item, v, f"{at}[{i}]") for i, v in enumerate(typing.cast("list[Any]", value)))
+
+
+def _dict(cls: Any, value: Any, at: str) -> Any:
+    if not isinstance(value, dict):
+        raise _misfit(cls, value, at)
+    _, item = typing.get_args(cls)
+    return {str(k): from_wire(item, v, f"{at}.{k}") for k, v in typing.cast("dict[Any, Any]", value).items()}
+
+
+def _scalar(cls: Any, value: Any, at: str) -> Any:
+    if cls is Any:
+        return value
+    if isinstance(cls, type) and issubclass(cls, Enum):
+        return cls(value)
+    if cls is datetime and isinstance(value, str):
+        return datetime.fromisoformat(value)
+    if cls is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if cls is type(None) and value is None:
+        return None
+    if not isinstance(value, cls) or (isinstance(value, bool) and cls is not bool):
+        raise _misfit(cls, value, at)
+    return value
+
+
+def _misfit(cls: Any, value: Any, at: str) -> ValueError:
+    name = getattr(cls, "__name__", str(cls))
+    return ValueError(f"{at or 'value'}: expected {name}, got {type(value).__name__}")
