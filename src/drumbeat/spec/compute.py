@@ -1,0 +1,155 @@
+"""Where and within which limits a job runs: resources, queue, limits, services, identity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field
+
+from drumbeat.spec.problems import shown
+from drumbeat.spec.shape import (
+    AnyCase, AsText, Contradiction, Count, Filled, InnerPath, Json, Model, Port, Seconds, Text, by_type, complaint,
+    pattern,
+)  # fmt: skip
+
+MemorySize = Annotated[
+    str, pattern(r"0*[1-9][0-9]{0,15}[bBkKmMgG]", "a number above 0 with `b`, `k`, `m` or `g` behind it, like `2g`")
+]
+
+
+class Resources(Model):
+    """How many nodes, and of what kind."""
+
+    instance_count: Count = Field(1, description="Number of nodes.")
+    instance_type: Filled | None = Field(None, description="Kind of node, by the compute's own name for it.")
+    max_instance_count: Count | None = Field(None, description="Most nodes that an elastic job may grow to.")
+    shm_size: MemorySize | None = Field(None, description="Shared memory of a container, like `2g`.")
+    docker_args: Text | list[Text] | None = Field(None, description="More arguments for the container engine.")
+    locations: list[Filled] | None = Field(None, description="Regions that the job may run in.")
+    properties: dict[str, Json] = Field(default_factory=dict, description="Settings for the compute, passed on.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        most = self.max_instance_count
+        if most is not None and most < self.instance_count:
+            yield Contradiction(
+                ("max_instance_count",), f"at most {most} nodes, but `instance_count` asks for {self.instance_count}"
+            )
+
+
+JobResourceConfiguration = Resources
+
+
+class CommandJobLimits(Model):
+    """When a job is ended whatever it does."""
+
+    timeout: Seconds | None = Field(None, description="Seconds after which the job is ended.")
+
+
+class QueueSettings(Model):
+    """How the job waits among others."""
+
+    job_tier: Annotated[Literal["spot", "basic", "standard", "premium"], AnyCase()] | None = Field(
+        None, description="Class of service; `spot` may be taken away."
+    )
+    priority: Annotated[Literal["low", "medium", "high"], AnyCase()] | None = Field(
+        None, description="Place in the queue."
+    )
+
+
+class Service(Model):
+    """A service of a kind of its own, on a port of the job."""
+
+    read_only: ClassVar[frozenset[str]] = frozenset({"endpoint", "status", "error_message"})
+
+    type: Filled = Field(description="`ssh`, `jupyter_lab`, `tensor_board`, `vs_code`, or a name of your own.")
+    port: Port | None = Field(None, description="Port that it listens on.")
+    nodes: Annotated[Literal["all"], AnyCase()] | None = Field(None, description="`all`, or only node 0 when absent.")
+    properties: dict[str, AsText] = Field(default_factory=dict, description="Settings of the service.")
+
+
+
+class SshService(Service):
+    """A shell on the node."""
+
+    type: Annotated[Literal["ssh"], AnyCase()] = Field("ssh", description="Always `ssh`.")  # pyright: ignore[reportIncompatibleVariableOverride]
+    ssh_public_keys: Text | None = Field(None, description="Keys that may log in, one per line.")
+
+
+class JupyterLabService(Service):
+    """JupyterLab in the job's folder."""
+
+    type: Annotated[Literal["jupyter_lab"], AnyCase()] = Field("jupyter_lab", description="Always `jupyter_lab`.")  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+class TensorBoardService(Service):
+    """TensorBoard over a folder of the job."""
+
+    type: Annotated[Literal["tensor_board"], AnyCase()] = Field("tensor_board", description="Always `tensor_board`.")  # pyright: ignore[reportIncompatibleVariableOverride]
+    log_dir: InnerPath | None = Field(None, description="Folder with event files, inside the job's folder.")
+
+
+class VsCodeService(Service):
+    """VS Code's server on the node."""
+
+    type: Annotated[Literal["vs_code"], AnyCase()] = Field("vs_code", description="Always `vs_code`.")  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+ServiceValue = Annotated[
+    SshService | JupyterLabService | TensorBoardService | VsCodeService | Service,
+    by_type(
+        SshService, JupyterLabService, TensorBoardService, VsCodeService, what="a service", otherwise=Service
+    ),
+]
+
+
+class ManagedIdentity(Model):
+    """The identity of the compute."""
+
+    type: Annotated[Literal["managed"], AnyCase()] = Field("managed", description="Always `managed`.")
+    client_id: Filled | None = Field(None, description="The identity by its client id.")
+    object_id: Filled | None = Field(None, description="The identity by its object id.")
+    msi_resource_id: Filled | None = Field(None, description="The identity by its resource id.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        given = [key for key in ("client_id", "object_id", "msi_resource_id") if getattr(self, key) is not None]
+        if len(given) > 1:
+            yield Contradiction((given[1],), f"the identity is named twice, by `{given[0]}` and by `{given[1]}`")
+
+
+class AmlTokenIdentity(Model):
+    """The job's own token."""
+
+    type: Annotated[Literal["aml_token"], AnyCase()] = Field("aml_token", description="Always `aml_token`.")
+
+
+class UserIdentity(Model):
+    """The person who sends the job."""
+
+    type: Annotated[Literal["user_identity"], AnyCase()] = Field("user_identity", description="Always `user_identity`.")
+
+
+def _known_as(value: object) -> object:
+    """Azure's own files also write `managed_identity` and `user`."""
+    if isinstance(value, dict):
+        other = {"managed_identity": "managed", "user": "user_identity"}
+        kind = str(value.get("type")).casefold()  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
+        if kind in other:
+            return {**value, "type": other[kind]}
+    return value
+
+
+IdentityValue = Annotated[
+    ManagedIdentity | AmlTokenIdentity | UserIdentity,
+    by_type(ManagedIdentity, AmlTokenIdentity, UserIdentity, what="an identity"),
+    BeforeValidator(_known_as),
+]
+
+
+def _compute(value: object) -> object:
+    if not isinstance(value, str):
+        raise complaint(f"expected the name of a compute, got {shown(value)}", "Write `compute: azureml:name`.")
+    return value
+
+
+ComputeName = Annotated[Filled, BeforeValidator(_compute)]

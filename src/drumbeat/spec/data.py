@@ -1,0 +1,115 @@
+"""What goes into a job and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, ValidationInfo
+from pydantic_core import InitErrorDetails, ValidationError
+
+from drumbeat.spec.problems import shown, words
+from drumbeat.spec.shape import AnyCase, Contradiction, Filled, Model, Text, Version, complaint
+
+DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
+ParameterType = Literal["string", "number", "integer", "boolean"]
+InputType = Literal[
+    "uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model",
+    "string", "number", "integer", "boolean",
+]  # fmt: skip
+InputMode = Literal["ro_mount", "download", "direct", "eval_mount", "eval_download"]
+OutputMode = Literal["rw_mount", "mount", "upload", "direct"]
+LiteralValue = StrictBool | StrictInt | StrictFloat | Text
+
+OF_PARAMETERS = ("default", "min", "max", "enum")
+OF_DATA = ("path", "mode", "datastore", "path_on_compute")
+
+
+class Input(Model):
+    """Data, a model, or a described parameter."""
+
+    type: Annotated[InputType, AnyCase()] = Field("uri_folder", description="What it is.")
+    path: Filled | None = Field(None, description="Local path, URL, `azureml:name:version` or datastore path.")
+    mode: Annotated[InputMode, AnyCase()] | None = Field(
+        None, description="How a rank sees it: mounted read-only, copied to the node, or its address as it is."
+    )
+    datastore: Filled | None = Field(None, description="Datastore that a local path is uploaded to.")
+    path_on_compute: Filled | None = Field(None, description="Where it appears on the node, as `file:` path.")
+    default: LiteralValue | None = Field(None, description="Value of a parameter that nobody sets.")
+    min: StrictInt | StrictFloat | None = Field(None, description="Least value of a number.")
+    max: StrictInt | StrictFloat | None = Field(None, description="Greatest value of a number.")
+    enum: list[LiteralValue] | None = Field(None, min_length=1, description="The values that a parameter may have.")
+    optional: bool = Field(False, description="May stay without a value; `$[[ ]]` around its use is then dropped.")
+    description: Text | None = Field(None, description="What it is for.")
+
+    @property
+    def is_parameter(self) -> bool:
+        """A plain value, not data."""
+        return self.type in get_args(ParameterType)
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        for key in OF_DATA if self.is_parameter else OF_PARAMETERS:
+            if getattr(self, key) is not None:
+                yield Contradiction((key,), f"an input of type `{self.type}` has no `{key}`")
+        if self.mode in ("eval_mount", "eval_download") and self.type != "mltable":
+            yield Contradiction(("mode",), f"`{self.mode}` is for `mltable`, not for `{self.type}`")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            yield Contradiction(("min",), f"the least value, {self.min}, is above the greatest, {self.max}")
+        if self.default is not None and self.is_parameter:
+            yield from self._default_fits()
+
+    def _default_fits(self) -> Iterator[Contradiction]:
+        value = self.default
+        if not _is_a(value, self.type):
+            yield Contradiction(("default",), f"the default {shown(value)} isn't of type `{self.type}`")
+        elif self.enum is not None and value not in self.enum:
+            yield Contradiction(("default",), f"{shown(value)} is none of {words(map(str, self.enum), 'or')}")
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            if (self.min is not None and value < self.min) or (self.max is not None and value > self.max):
+                yield Contradiction(("default",), f"{shown(value)} is outside of `min` and `max`")
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind in ("boolean", "string")
+    if isinstance(value, int):
+        return kind in ("integer", "number", "string")
+    return kind in (("number", "string") if isinstance(value, float) else ("string", "boolean", "integer", "number"))
+
+
+class Output(Model):
+    """A place that the job writes to."""
+
+    type: Annotated[DataType, AnyCase()] = Field("uri_folder", description="What is written.")
+    mode: Annotated[OutputMode, AnyCase()] | None = Field(
+        None, description="Mounted for writing, or uploaded at the end."
+    )
+    path: Filled | None = Field(None, description="Where it goes; a folder of the job's own when absent.")
+    name: Filled | None = Field(None, description="Registers what was written as a data asset of this name.")
+    version: Version | None = Field(None, description="Version of that asset; the next free one when absent.")
+    description: Text | None = Field(None, description="What it is.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.version is not None and self.name is None:
+            yield Contradiction(("version",), "a version without a `name` to register", "Add `name:`.")
+
+
+def _input(value: object, info: ValidationInfo) -> object:
+    """A mapping is an `Input`; everything else must be a literal."""
+    if isinstance(value, Input):
+        return value
+    if isinstance(value, dict):
+        return Input.model_validate(cast("dict[str, object]", value), context=info.context)
+    if not isinstance(value, bool | int | float | str):
+        raise complaint(f"expected a value or a mapping with `type` and `path`, got {shown(value)}")
+    if isinstance(value, float) and value - value != 0:
+        raise ValidationError.from_exception_data("input", [InitErrorDetails(type="finite_number", input=value)])
+    return value
+
+
+def _output(value: object) -> object:
+    return {} if value is None else value
+
+
+InputValue = Annotated[Input | StrictBool | StrictInt | StrictFloat | Text, BeforeValidator(_input)]
+OutputValue = Annotated[Output, BeforeValidator(_output)]

@@ -1,0 +1,75 @@
+"""What a job's processes run in: an image, a build, or a Python environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal, cast
+
+from pydantic import BeforeValidator, Field, ValidationInfo
+
+from drumbeat.spec.problems import shown
+from drumbeat.spec.shape import (
+    AnyCase, AsText, Contradiction, Filled, InnerPath, Json, Model, Port, Text, Version, complaint,
+)  # fmt: skip
+
+
+class BuildContext(Model):
+    """A folder with a Dockerfile."""
+
+    path: Filled = Field(description="The folder, beside the job file or at an address.")
+    dockerfile_path: InnerPath = Field("Dockerfile", description="The Dockerfile inside that folder.")
+
+
+class Route(Model):
+    """One HTTP route of a scoring container."""
+
+    port: Port = Field(description="Port that it listens on.")
+    path: Filled = Field(description="Path of the request.")
+
+
+class InferenceConfig(Model):
+    """The routes of an image that brings its own scoring server."""
+
+    liveness_route: Route | None = Field(None, description="Answers while the server lives.")
+    readiness_route: Route | None = Field(None, description="Answers when it can score.")
+    scoring_route: Route | None = Field(None, description="Takes the requests.")
+
+
+class Environment(Model):
+    """An environment written into the job itself."""
+
+    ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
+
+    name: Filled | None = Field(None, description="Name to keep it under; nameless ones are known by their content.")
+    version: Version | None = Field(None, description="Version under that name.")
+    image: Filled | None = Field(None, description="Container image.")
+    build: BuildContext | None = Field(None, description="Image to build; instead of `image`.")
+    conda_file: Filled | dict[str, Json] | None = Field(
+        None, union_mode="left_to_right", description="Conda file, as a path or written out."
+    )
+    inference_config: InferenceConfig | None = Field(None, description="Routes, for serving.")
+    os_type: Annotated[Literal["linux", "windows"], AnyCase()] = Field("linux", description="Operating system.")
+    datastore: Filled | None = Field(None, description="Datastore that a build folder is uploaded to.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    description: Text | None = Field(None, description="What it is for.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.image and self.build:
+            yield Contradiction(("build",), "both `image` and `build`", "Keep one of them.")
+        if self.build and self.conda_file is not None:
+            yield Contradiction(
+                ("conda_file",), "both `build` and `conda_file`", "Install the packages in the Dockerfile."
+            )
+        if not self.image and not self.build and self.conda_file is None:
+            yield Contradiction((), "the environment says nothing", "Give it `image`, `build` or `conda_file`.")
+
+
+def _environment(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, dict):
+        return Environment.model_validate(cast("dict[str, object]", value), context=info.context)
+    if not isinstance(value, str | Environment):
+        raise complaint(f"expected `azureml:name:version`, a name, or a mapping with `image`, got {shown(value)}")
+    return value
+
+
+EnvironmentValue = Annotated[Environment | Filled, BeforeValidator(_environment)]

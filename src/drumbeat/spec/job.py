@@ -1,0 +1,112 @@
+"""A job: what every kind of job has, and the command job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from drumbeat.spec.compute import (
+    CommandJobLimits, ComputeName, IdentityValue, QueueSettings, Resources, ServiceValue,
+)  # fmt: skip
+from drumbeat.spec.data import InputValue, OutputValue
+from drumbeat.spec.distribution import Distribution, TensorFlowDistribution
+from drumbeat.spec.environment import EnvironmentValue
+from drumbeat.spec.extensions import Extensions
+from drumbeat.spec.shape import AnyCase, AsText, Contradiction, Filled, Identifier, Model, Name, Text, Variable
+
+
+class JobHead(Model):
+    """The keys that command, sweep and pipeline jobs share."""
+
+    ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
+    read_only: ClassVar[frozenset[str]] = frozenset({"id", "status", "log_files", "creation_context"})
+
+    name: Name | None = Field(None, description="The job's own name; made up when absent.")
+    display_name: Text | None = Field(None, max_length=255, description="What lists and pages call it.")
+    experiment_name: Name | None = Field(None, description="The experiment it belongs to; the folder's name when absent.")
+    description: Text | None = Field(None, description="What it is for.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    properties: dict[str, AsText] = Field(default_factory=dict, description="Labels that stay as they are.")
+    compute: ComputeName | None = Field(None, description="Where it runs; the default compute when absent.")
+    identity: IdentityValue | None = Field(None, description="As whom it reads data.")
+    services: dict[Identifier, ServiceValue] = Field(
+        default_factory=dict, description="Interactive services, by name."
+    )
+    inputs: dict[Identifier, InputValue] = Field(default_factory=dict, description="What goes in, by name.")
+    outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="What comes out, by name.")
+
+
+class CommandJob(JobHead):
+    """A command, run on one node or as ranks on many."""
+
+    type: Annotated[Literal["command"], AnyCase()] = Field("command", description="`command`; may be absent.")
+    command: Filled = Field(description="The shell line of every rank, with `${{inputs.x}}` and `${{outputs.x}}`.")
+    code: Filled | None = Field(None, description="The folder with the sources: a path, a git address or an asset.")
+    environment: EnvironmentValue | None = Field(
+        None, description="What it runs in: a reference, or an environment written out."
+    )
+    environment_variables: dict[Variable, AsText] = Field(
+        default_factory=dict, description="Variables of every rank, as written."
+    )
+    distribution: Distribution | None = Field(None, description="How its processes find each other.")
+    resources: Resources = Field(default_factory=Resources, description="How many nodes, and of what kind.")
+    limits: CommandJobLimits = Field(default_factory=CommandJobLimits, description="When it is ended.")
+    queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="How it waits.")
+    parent_job_name: Name | None = Field(None, description="The job that this one belongs to.")
+    drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
+
+    @property
+    def node_count(self) -> int:
+        """Nodes of the job."""
+        return self.resources.instance_count
+
+    @property
+    def processes_per_node(self) -> int:
+        """Ranks that one node starts; 1 where the distribution doesn't count them per node."""
+        return getattr(self.distribution, "process_count_per_instance", 1)
+
+    @property
+    def world_size(self) -> int:
+        """Ranks of the whole job; for TensorFlow its workers and parameter servers."""
+        if isinstance(self.distribution, TensorFlowDistribution):
+            return (self.distribution.worker_count or self.node_count) + self.distribution.parameter_server_count
+        return self.node_count * self.processes_per_node
+
+    @property
+    def min_nodes(self) -> int:
+        """Fewest nodes that the job goes on with."""
+        return self.drumbeat.min_nodes or self.node_count
+
+    @property
+    def max_nodes(self) -> int:
+        """Most nodes that the job grows to."""
+        return self.drumbeat.max_nodes or self.resources.max_instance_count or self.node_count
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from size_contradictions(self)
+        if self.environment is None and self.drumbeat.environment != "current":
+            yield Contradiction(
+                (), "the job needs the key `environment`",
+                "Name one, or take the server's own interpreter with `drumbeat: {environment: current}`.",
+            )  # fmt: skip
+
+
+def size_contradictions(job: CommandJob) -> Iterator[Contradiction]:
+    """What the node counts say against each other."""
+    nodes, extra = job.node_count, job.drumbeat
+    if extra.min_nodes and extra.min_nodes > nodes:
+        yield Contradiction(
+            ("drumbeat", "min_nodes"), f"at least {extra.min_nodes} nodes, but `resources.instance_count` is {nodes}"
+        )
+    if extra.max_nodes and extra.max_nodes < nodes:
+        yield Contradiction(
+            ("drumbeat", "max_nodes"), f"at most {extra.max_nodes} nodes, but `resources.instance_count` is {nodes}"
+        )
+    if isinstance(job.distribution, TensorFlowDistribution) and job.world_size < nodes:
+        yield Contradiction(
+            ("distribution", "worker_count"),
+            f"{job.world_size} workers and parameter servers can't fill {nodes} nodes",
+            "Lower `resources.instance_count`, or raise `worker_count`.",
+        )
