@@ -1,0 +1,125 @@
+"""What can happen to a job, and what is to be done about it: two closed sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from drumbeat.core.job import Job, Slot
+from drumbeat.core.states import Reason, State
+from drumbeat.protocol.agent import AgentStatus
+
+
+# --- events -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Granted:
+    """Placement found slots for every node at once."""
+
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Placement looked, and the job has to wait."""
+
+    reason: Reason
+    sentence: str
+
+
+@dataclass(frozen=True)
+class NeverFits:
+    """Placement looked: the compute will never have that much."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class GangSeen:
+    """The engine's word for the gang of an attempt."""
+
+    attempt: int
+    word: str
+
+
+@dataclass(frozen=True)
+class GangRefused:
+    """The engine can't start the gang of an attempt."""
+
+    attempt: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class AgentSaid:
+    """The agent of a node says how far it is."""
+
+    attempt: int
+    node: int
+    status: AgentStatus
+
+
+@dataclass(frozen=True)
+class NodeLost:
+    """The engine says, or silence proves, that a node of an attempt is gone."""
+
+    attempt: int
+    node: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class CancelRequested:
+    """A person asked for the job to stop."""
+
+    by: str
+
+
+@dataclass(frozen=True)
+class Tick:
+    """Time has passed."""
+
+
+Event = Granted | Waits | NeverFits | GangSeen | GangRefused | AgentSaid | NodeLost | CancelRequested | Tick
+
+
+# --- effects ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StartGang:
+    """Ask the engine for the gang of an attempt: all of its nodes or none."""
+
+    attempt: int
+    slots: tuple[Slot, ...]
+    kind: str = "start_gang"
+
+
+@dataclass(frozen=True)
+class StopGang:
+    """End every process of an attempt and give its slots back."""
+
+    attempt: int
+    kind: str = "stop_gang"
+
+
+Effect = StartGang | StopGang
+
+
+# --- what decide gives back -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StoryEntry:
+    """One line of a job's story: what changed, when, and a sentence that says why."""
+
+    at: datetime
+    state: State
+    reason: Reason
+    sentence: str
+    attempt: int = 0
+    round: int = 0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The job as it is now, what is to be done, and the lines that its story gains."""
+
+    job: Job
+    effects: tuple[Effect, ...] = ()
+    story: tuple[StoryEntry, ...] = ()

@@ -1,0 +1,140 @@
+"""What the server knows of a job: the value that `decide` takes and gives back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from drumbeat.core.states import Reason, State
+from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.roster import Roster
+
+
+@dataclass(frozen=True)
+class Need:
+    """What each node of a job takes from its compute. alone: it takes every CPU slot that there is."""
+
+    nodes: int
+    cpus: int
+    gpus: int = 0
+    alone: bool = False
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a person set that changes how a job is treated. Higher priority comes first."""
+
+    priority: int = 0
+    max_retries: int = 3
+    timeout_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Slot:
+    """What one node of an attempt holds of a machine of the compute."""
+
+    node: int
+    machine: str
+    cpus: int
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The engine's own word for the gang, and when it was seen."""
+
+    word: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why a job or a round ended: the reason, the rank that was the cause, a sentence, the end of its log.
+
+    place: where the error was raised, so that the same error at the same place is known again; "" = unknown.
+    """
+
+    reason: Reason
+    sentence: str
+    rank: int | None = None
+    node: int | None = None
+    code: int | None = None
+    tail: str = ""
+    advice: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A round that went wrong, kept for recovery."""
+
+    attempt: int
+    round: int
+    verdict: Verdict
+    at: datetime
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job, whole. Times are aware datetimes in UTC; durations are in seconds.
+
+    nodes: what the agent of each node of this attempt last said, None until it enrolled. verdict: why it is being
+    stopped, or ended. stop_at: when SIGKILL follows. started_at: the first RUNNING.
+    """
+
+    name: str
+    plan: Plan
+    need: Need
+    policy: Policy
+    submitted_at: datetime
+    state: State = State.QUEUED
+    reason: Reason = Reason.ACCEPTED
+    sentence: str = ""
+    observed: Observed | None = None
+    attempt: int = 0
+    round: int = 0
+    slots: tuple[Slot, ...] = ()
+    nodes: tuple[AgentStatus | None, ...] = ()
+    roster: Roster | None = None
+    verdict: Verdict | None = None
+    stop_at: datetime | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    failures: tuple[Failure, ...] = ()
+    lost: tuple[int, ...] = ()
+    effects: int = 0
+    display_name: str = ""
+    description: str = ""
+    tags: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def deadline(self) -> datetime | None:
+        """When the time limit is reached; it counts from the first start of the ranks."""
+        if self.started_at is None or self.policy.timeout_s is None:
+            return None
+        return self.started_at + timedelta(seconds=self.policy.timeout_s)
+
+    @property
+    def exits(self) -> tuple[tuple[int, RankExit], ...]:
+        """(node, exit) of every rank of this round that has ended, earliest first."""
+        found = [
+            (node, one)
+            for node, status in enumerate(self.nodes)
+            if status and status.round == self.round
+            for one in status.exits
+        ]
+        return tuple(sorted(found, key=lambda pair: (pair[1].at, pair[1].order)))
+
+    def are_all(self, *phases: Phase) -> bool:
+        """Whether every node that isn't lost is in one of these phases of this round."""
+        return all(
+            status is not None and status.round == self.round and status.phase in phases
+            for node, status in enumerate(self.nodes)
+            if node not in self.lost
+        )
+
+    def with_node(self, node: int, status: AgentStatus) -> Job:
+        """The same job, with what that node said."""
+        nodes = tuple(status if n == node else old for n, old in enumerate(self.nodes))
+        return replace(self, nodes=nodes)

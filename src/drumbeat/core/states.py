@@ -1,0 +1,131 @@
+"""The states and reasons of a job: the table that everything else reads.
+
+A reason decides the state and the class of retry, never the other way round. A word of an engine that isn't here
+moves nothing; it is kept as `observed`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a job is."""
+
+    QUEUED = "queued"
+    PROVISIONING = "provisioning"
+    STAGING = "staging"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    FINALIZING = "finalizing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Nothing happens to the job any more."""
+        return self in (State.COMPLETED, State.FAILED, State.CANCELED)
+
+
+MOVES: dict[State, frozenset[State]] = {
+    State.QUEUED: frozenset({State.PROVISIONING, State.CANCELED, State.FAILED}),
+    State.PROVISIONING: frozenset({State.STAGING, State.STOPPING, State.FINALIZING}),
+    State.STAGING: frozenset({State.RUNNING, State.STOPPING}),
+    State.RUNNING: frozenset({State.STOPPING, State.FINALIZING}),
+    # Back to STAGING: a new round on the same nodes. Back to QUEUED: a new attempt on other nodes.
+    State.STOPPING: frozenset({State.STAGING, State.QUEUED, State.FINALIZING}),
+    State.FINALIZING: frozenset({State.COMPLETED, State.FAILED, State.CANCELED}),
+    State.COMPLETED: frozenset(),
+    State.FAILED: frozenset(),
+    State.CANCELED: frozenset(),
+}
+"""From each state, where a job can go."""
+
+
+class Retry(StrEnum):
+    """What a failure counts as."""
+
+    OWN = "own"
+    """The job's own doing: counts against `max_retries`."""
+    FREE = "free"
+    """The machines' doing: doesn't count."""
+    NEVER = "never"
+    """Trying again can't help, or mustn't happen."""
+
+
+class Reason(StrEnum):
+    """Why a job is in its state. Closed: each has a row in `REASONS`."""
+
+    ACCEPTED = "accepted"
+    WAITING_FOR_SLOTS = "waiting_for_slots"
+    WAITING_FOR_TURN = "waiting_for_turn"
+    REPLACING_NODES = "replacing_nodes"
+    STARTING_NODES = "starting_nodes"
+    PREPARING_NODES = "preparing_nodes"
+    RESTARTING_RANKS = "restarting_ranks"
+    RANKS_RUNNING = "ranks_running"
+    KEEPING_RESULTS = "keeping_results"
+    FINISHED = "finished"
+    CANCEL_REQUESTED = "cancel_requested"
+    TIMED_OUT = "timed_out"
+    RANK_FAILED = "rank_failed"
+    RANK_KILLED = "rank_killed"
+    RANK_COULD_NOT_START = "rank_could_not_start"
+    BAD_COMMAND = "bad_command"
+    STAGING_FAILED = "staging_failed"
+    RESULTS_LOST = "results_lost"
+    NODE_LOST = "node_lost"
+    KEEPER_LOST = "keeper_lost"
+    NODES_REFUSED = "nodes_refused"
+    TOO_BIG = "too_big"
+
+
+@dataclass(frozen=True)
+class ReasonRow:
+    """What a reason means: for a person, for the state it ends in, for recovery.
+
+    ends: the state that the job ends in if this reason ends it; None = it never ends a job.
+    """
+
+    title: str
+    ends: State | None = None
+    retry: Retry = Retry.NEVER
+    advice: str = ""
+
+
+REASONS: dict[Reason, ReasonRow] = {
+    Reason.ACCEPTED: ReasonRow("written down, not looked at yet"),
+    Reason.WAITING_FOR_SLOTS: ReasonRow("the compute has too few free slots"),
+    Reason.WAITING_FOR_TURN: ReasonRow("jobs before this one come first"),
+    Reason.REPLACING_NODES: ReasonRow("a node is gone; the job goes back to the queue for a new set"),
+    Reason.STARTING_NODES: ReasonRow("the engine is starting an agent on every node"),
+    Reason.PREPARING_NODES: ReasonRow("code and inputs are being brought to every node"),
+    Reason.RESTARTING_RANKS: ReasonRow("the ranks start again on the nodes they have"),
+    Reason.RANKS_RUNNING: ReasonRow("every rank has been started"),
+    Reason.KEEPING_RESULTS: ReasonRow("outputs and the rest of the logs are being kept"),
+    Reason.FINISHED: ReasonRow("every rank ended with exit code 0", State.COMPLETED),
+    Reason.CANCEL_REQUESTED: ReasonRow("a person asked for it", State.CANCELED),
+    Reason.TIMED_OUT: ReasonRow(
+        "the job's time limit was reached", State.FAILED, advice="Raise limits.timeout, or make the job shorter."
+    ),
+    Reason.RANK_FAILED: ReasonRow("a rank ended with an error", State.FAILED, Retry.OWN),
+    Reason.RANK_KILLED: ReasonRow("a rank was ended by a signal", State.FAILED, Retry.OWN),
+    Reason.RANK_COULD_NOT_START: ReasonRow("a rank's process could not be started", State.FAILED, Retry.OWN),
+    Reason.BAD_COMMAND: ReasonRow(
+        "the command itself is wrong",
+        State.FAILED,
+        advice="Try the command by hand in the code folder; trying it again here would end the same way.",
+    ),
+    Reason.STAGING_FAILED: ReasonRow("code or an input could not be brought to a node", State.FAILED),
+    Reason.RESULTS_LOST: ReasonRow("the ranks were done, but their outputs could not be kept", State.FAILED),
+    Reason.NODE_LOST: ReasonRow("a node is gone", State.FAILED, Retry.FREE),
+    Reason.KEEPER_LOST: ReasonRow("the process that held a node's ranks is gone", State.FAILED, Retry.FREE),
+    Reason.NODES_REFUSED: ReasonRow("the engine refused to start the nodes", State.FAILED),
+    Reason.TOO_BIG: ReasonRow(
+        "the job asks for more than its compute will ever have",
+        State.FAILED,
+        advice="Ask for fewer nodes or devices, or name another compute.",
+    ),
+}
