@@ -10,34 +10,76 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from drumbeat.spec.compute import (
-        AmlTokenIdentity, CommandJobLimits, JobResourceConfiguration, JupyterLabService, ManagedIdentity, QueueSettings,
-        Resources, Service, SshService, TensorBoardService, UserIdentity, VsCodeService,
-    )  # fmt: skip
+        AmlTokenIdentity,
+        CommandJobLimits,
+        JobResourceConfiguration,
+        JupyterLabService,
+        ManagedIdentity,
+        QueueSettings,
+        Resources,
+        Service,
+        SshService,
+        TensorBoardService,
+        UserIdentity,
+        VsCodeService,
+    )
     from drumbeat.spec.data import Input, Output
-    from drumbeat.spec.distribution import (
-        MpiDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution,
-    )  # fmt: skip
+    from drumbeat.spec.distribution import MpiDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
     from drumbeat.spec.environment import BuildContext, Environment
+    from drumbeat.spec.expressions import Reference, references, render
     from drumbeat.spec.extensions import Checkpoints, Extensions
     from drumbeat.spec.job import CommandJob
+    from drumbeat.spec.loader import Loaded, from_dict, load, load_file, loads
+    from drumbeat.spec.writer import dumps, to_dict
 
 HOMES = {
-    "compute": "AmlTokenIdentity CommandJobLimits JobResourceConfiguration JupyterLabService ManagedIdentity "
-    "QueueSettings Resources Service SshService TensorBoardService UserIdentity VsCodeService",
+    "compute": "AmlTokenIdentity CommandJobLimits JobResourceConfiguration JupyterLabService ManagedIdentity QueueSettings Resources Service SshService TensorBoardService UserIdentity VsCodeService",
     "data": "Input Output",
     "distribution": "MpiDistribution PyTorchDistribution RayDistribution TensorFlowDistribution",
     "environment": "BuildContext Environment",
+    "expressions": "Reference references render",
     "extensions": "Checkpoints Extensions",
     "job": "CommandJob",
+    "loader": "Loaded from_dict load load_file loads",
+    "writer": "dumps to_dict",
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names.split()}
 
 __all__ = [
-    "AmlTokenIdentity", "BuildContext", "Checkpoints", "CommandJob", "CommandJobLimits", "Environment", "Extensions",
-    "Input", "JobResourceConfiguration", "JupyterLabService", "ManagedIdentity", "MpiDistribution", "Output",
-    "PyTorchDistribution", "QueueSettings", "RayDistribution", "Resources", "Service", "SshService",
-    "TensorBoardService", "TensorFlowDistribution", "UserIdentity", "VsCodeService",
-]  # fmt: skip
+    "AmlTokenIdentity",
+    "BuildContext",
+    "Checkpoints",
+    "CommandJob",
+    "CommandJobLimits",
+    "Environment",
+    "Extensions",
+    "Input",
+    "JobResourceConfiguration",
+    "JupyterLabService",
+    "Loaded",
+    "ManagedIdentity",
+    "MpiDistribution",
+    "Output",
+    "PyTorchDistribution",
+    "QueueSettings",
+    "RayDistribution",
+    "Reference",
+    "Resources",
+    "Service",
+    "SshService",
+    "TensorBoardService",
+    "TensorFlowDistribution",
+    "UserIdentity",
+    "VsCodeService",
+    "dumps",
+    "from_dict",
+    "load",
+    "load_file",
+    "loads",
+    "references",
+    "render",
+    "to_dict",
+]
 
 
 def __getattr__(name: str) -> object:

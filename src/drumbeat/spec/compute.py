@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, cast
 
 from pydantic import BeforeValidator, Field
 
-from drumbeat.spec.problems import shown
+from drumbeat.spec.problems import fold, shown
 from drumbeat.spec.shape import (
-    AnyCase, AsText, Contradiction, Count, Filled, InnerPath, Json, Model, Port, Seconds, Text, by_type, complaint,
+    AnyCase,
+    AsText,
+    Contradiction,
+    Count,
+    Filled,
+    InnerPath,
+    Json,
+    Model,
+    Port,
+    Seconds,
+    Text,
+    by_type,
+    complaint,
     pattern,
-)  # fmt: skip
+)
 
 MemorySize = Annotated[
     str, pattern(r"0*[1-9][0-9]{0,15}[bBkKmMgG]", "a number above 0 with `b`, `k`, `m` or `g` behind it, like `2g`")
@@ -21,12 +33,12 @@ MemorySize = Annotated[
 class Resources(Model):
     """How many nodes, and of what kind."""
 
-    instance_count: Count = Field(1, description="Number of nodes.")
-    instance_type: Filled | None = Field(None, description="Kind of node, by the compute's own name for it.")
-    max_instance_count: Count | None = Field(None, description="Most nodes that an elastic job may grow to.")
-    shm_size: MemorySize | None = Field(None, description="Shared memory of a container, like `2g`.")
-    docker_args: Text | list[Text] | None = Field(None, description="More arguments for the container engine.")
-    locations: list[Filled] | None = Field(None, description="Regions that the job may run in.")
+    instance_count: Count = Field(default=1, description="Number of nodes.")
+    instance_type: Filled | None = Field(default=None, description="Kind of node, by the compute's own name for it.")
+    max_instance_count: Count | None = Field(default=None, description="Most nodes that an elastic job may grow to.")
+    shm_size: MemorySize | None = Field(default=None, description="Shared memory of a container, like `2g`.")
+    docker_args: Text | list[Text] | None = Field(default=None, description="More arguments for the container engine.")
+    locations: list[Filled] | None = Field(default=None, description="Regions that the job may run in.")
     properties: dict[str, Json] = Field(default_factory=dict, description="Settings for the compute, passed on.")
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -43,73 +55,81 @@ JobResourceConfiguration = Resources
 class CommandJobLimits(Model):
     """When a job is ended whatever it does."""
 
-    timeout: Seconds | None = Field(None, description="Seconds after which the job is ended.")
+    timeout: Seconds | None = Field(default=None, description="Seconds after which the job is ended.")
 
 
 class QueueSettings(Model):
     """How the job waits among others."""
 
     job_tier: Annotated[Literal["spot", "basic", "standard", "premium"], AnyCase()] | None = Field(
-        None, description="Class of service; `spot` may be taken away."
+        default=None, description="Class of service; `spot` may be taken away."
     )
     priority: Annotated[Literal["low", "medium", "high"], AnyCase()] | None = Field(
-        None, description="Place in the queue."
+        default=None, description="Place in the queue."
     )
 
 
-class Service(Model):
-    """A service of a kind of its own, on a port of the job."""
+class ServiceHead(Model):
+    """What every service has."""
 
     read_only: ClassVar[frozenset[str]] = frozenset({"endpoint", "status", "error_message"})
 
-    type: Filled = Field(description="`ssh`, `jupyter_lab`, `tensor_board`, `vs_code`, or a name of your own.")
-    port: Port | None = Field(None, description="Port that it listens on.")
-    nodes: Annotated[Literal["all"], AnyCase()] | None = Field(None, description="`all`, or only node 0 when absent.")
+    port: Port | None = Field(default=None, description="Port that it listens on.")
+    nodes: Annotated[Literal["all"], AnyCase()] | None = Field(
+        default=None, description="`all`, or only node 0 when absent."
+    )
     properties: dict[str, AsText] = Field(default_factory=dict, description="Settings of the service.")
 
 
+class Service(ServiceHead):
+    """A service of a kind of its own, on a port of the job."""
 
-class SshService(Service):
+    type: Filled = Field(description="`ssh`, `jupyter_lab`, `tensor_board`, `vs_code`, or a name of your own.")
+
+
+class SshService(ServiceHead):
     """A shell on the node."""
 
-    type: Annotated[Literal["ssh"], AnyCase()] = Field("ssh", description="Always `ssh`.")  # pyright: ignore[reportIncompatibleVariableOverride]
-    ssh_public_keys: Text | None = Field(None, description="Keys that may log in, one per line.")
+    type: Annotated[Literal["ssh"], AnyCase()] = Field(default="ssh", description="Always `ssh`.")
+    ssh_public_keys: Text | None = Field(default=None, description="Keys that may log in, one per line.")
 
 
-class JupyterLabService(Service):
+class JupyterLabService(ServiceHead):
     """JupyterLab in the job's folder."""
 
-    type: Annotated[Literal["jupyter_lab"], AnyCase()] = Field("jupyter_lab", description="Always `jupyter_lab`.")  # pyright: ignore[reportIncompatibleVariableOverride]
+    type: Annotated[Literal["jupyter_lab"], AnyCase()] = Field(
+        default="jupyter_lab", description="Always `jupyter_lab`."
+    )
 
 
-class TensorBoardService(Service):
+class TensorBoardService(ServiceHead):
     """TensorBoard over a folder of the job."""
 
-    type: Annotated[Literal["tensor_board"], AnyCase()] = Field("tensor_board", description="Always `tensor_board`.")  # pyright: ignore[reportIncompatibleVariableOverride]
-    log_dir: InnerPath | None = Field(None, description="Folder with event files, inside the job's folder.")
+    type: Annotated[Literal["tensor_board"], AnyCase()] = Field(
+        default="tensor_board", description="Always `tensor_board`."
+    )
+    log_dir: InnerPath | None = Field(default=None, description="Folder with event files, inside the job's folder.")
 
 
-class VsCodeService(Service):
+class VsCodeService(ServiceHead):
     """VS Code's server on the node."""
 
-    type: Annotated[Literal["vs_code"], AnyCase()] = Field("vs_code", description="Always `vs_code`.")  # pyright: ignore[reportIncompatibleVariableOverride]
+    type: Annotated[Literal["vs_code"], AnyCase()] = Field(default="vs_code", description="Always `vs_code`.")
 
 
 ServiceValue = Annotated[
     SshService | JupyterLabService | TensorBoardService | VsCodeService | Service,
-    by_type(
-        SshService, JupyterLabService, TensorBoardService, VsCodeService, what="a service", otherwise=Service
-    ),
+    by_type(SshService, JupyterLabService, TensorBoardService, VsCodeService, what="a service", otherwise=Service),
 ]
 
 
 class ManagedIdentity(Model):
     """The identity of the compute."""
 
-    type: Annotated[Literal["managed"], AnyCase()] = Field("managed", description="Always `managed`.")
-    client_id: Filled | None = Field(None, description="The identity by its client id.")
-    object_id: Filled | None = Field(None, description="The identity by its object id.")
-    msi_resource_id: Filled | None = Field(None, description="The identity by its resource id.")
+    type: Annotated[Literal["managed"], AnyCase()] = Field(default="managed", description="Always `managed`.")
+    client_id: Filled | None = Field(default=None, description="The identity by its client id.")
+    object_id: Filled | None = Field(default=None, description="The identity by its object id.")
+    msi_resource_id: Filled | None = Field(default=None, description="The identity by its resource id.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         given = [key for key in ("client_id", "object_id", "msi_resource_id") if getattr(self, key) is not None]
@@ -120,23 +140,24 @@ class ManagedIdentity(Model):
 class AmlTokenIdentity(Model):
     """The job's own token."""
 
-    type: Annotated[Literal["aml_token"], AnyCase()] = Field("aml_token", description="Always `aml_token`.")
+    type: Annotated[Literal["aml_token"], AnyCase()] = Field(default="aml_token", description="Always `aml_token`.")
 
 
 class UserIdentity(Model):
     """The person who sends the job."""
 
-    type: Annotated[Literal["user_identity"], AnyCase()] = Field("user_identity", description="Always `user_identity`.")
+    type: Annotated[Literal["user_identity"], AnyCase()] = Field(
+        default="user_identity", description="Always `user_identity`."
+    )
 
 
 def _known_as(value: object) -> object:
     """Azure's own files also write `managed_identity` and `user`."""
-    if isinstance(value, dict):
-        other = {"managed_identity": "managed", "user": "user_identity"}
-        kind = str(value.get("type")).casefold()  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-        if kind in other:
-            return {**value, "type": other[kind]}
-    return value
+    if not isinstance(value, dict):
+        return value
+    written = cast("dict[str, object]", value)
+    other = {"managedidentity": "managed", "user": "user_identity"}.get(fold(str(written.get("type"))))
+    return {**written, "type": other} if other else written
 
 
 IdentityValue = Annotated[

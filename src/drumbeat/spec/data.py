@@ -28,24 +28,33 @@ OF_DATA = ("path", "mode", "datastore", "path_on_compute")
 class Input(Model):
     """Data, a model, or a described parameter."""
 
-    type: Annotated[InputType, AnyCase()] = Field("uri_folder", description="What it is.")
-    path: Filled | None = Field(None, description="Local path, URL, `azureml:name:version` or datastore path.")
+    type: Annotated[InputType, AnyCase()] = Field(default="uri_folder", description="What it is.")
+    path: Filled | None = Field(default=None, description="Local path, URL, `azureml:name:version` or datastore path.")
     mode: Annotated[InputMode, AnyCase()] | None = Field(
-        None, description="How a rank sees it: mounted read-only, copied to the node, or its address as it is."
+        default=None, description="How a rank sees it: mounted read-only, copied to the node, or its address as it is."
     )
-    datastore: Filled | None = Field(None, description="Datastore that a local path is uploaded to.")
-    path_on_compute: Filled | None = Field(None, description="Where it appears on the node, as `file:` path.")
-    default: LiteralValue | None = Field(None, description="Value of a parameter that nobody sets.")
-    min: StrictInt | StrictFloat | None = Field(None, description="Least value of a number.")
-    max: StrictInt | StrictFloat | None = Field(None, description="Greatest value of a number.")
-    enum: list[LiteralValue] | None = Field(None, min_length=1, description="The values that a parameter may have.")
-    optional: bool = Field(False, description="May stay without a value; `$[[ ]]` around its use is then dropped.")
-    description: Text | None = Field(None, description="What it is for.")
+    datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
+    path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
+    default: LiteralValue | None = Field(default=None, description="Value of a parameter that nobody sets.")
+    min: StrictInt | StrictFloat | None = Field(default=None, description="Least value of a number.")
+    max: StrictInt | StrictFloat | None = Field(default=None, description="Greatest value of a number.")
+    enum: list[LiteralValue] | None = Field(
+        default=None, min_length=1, description="The values that a parameter may have."
+    )
+    optional: bool = Field(
+        default=False, description="May stay without a value; `$[[ ]]` around its use is then dropped."
+    )
+    description: Text | None = Field(default=None, description="What it is for.")
 
     @property
     def is_parameter(self) -> bool:
         """A plain value, not data."""
         return self.type in get_args(ParameterType)
+
+    @property
+    def is_absent(self) -> bool:
+        """Optional, and without a value of its own."""
+        return self.optional and self.path is None and self.default is None
 
     def contradictions(self) -> Iterator[Contradiction]:
         for key in OF_DATA if self.is_parameter else OF_PARAMETERS:
@@ -64,9 +73,12 @@ class Input(Model):
             yield Contradiction(("default",), f"the default {shown(value)} isn't of type `{self.type}`")
         elif self.enum is not None and value not in self.enum:
             yield Contradiction(("default",), f"{shown(value)} is none of {words(map(str, self.enum), 'or')}")
-        elif isinstance(value, int | float) and not isinstance(value, bool):
-            if (self.min is not None and value < self.min) or (self.max is not None and value > self.max):
-                yield Contradiction(("default",), f"{shown(value)} is outside of `min` and `max`")
+        elif isinstance(value, int | float) and not _between(value, self.min, self.max):
+            yield Contradiction(("default",), f"{shown(value)} is outside of `min` and `max`")
+
+
+def _between(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
 
 
 def _is_a(value: Any, kind: str) -> bool:
@@ -80,14 +92,14 @@ def _is_a(value: Any, kind: str) -> bool:
 class Output(Model):
     """A place that the job writes to."""
 
-    type: Annotated[DataType, AnyCase()] = Field("uri_folder", description="What is written.")
+    type: Annotated[DataType, AnyCase()] = Field(default="uri_folder", description="What is written.")
     mode: Annotated[OutputMode, AnyCase()] | None = Field(
-        None, description="Mounted for writing, or uploaded at the end."
+        default=None, description="Mounted for writing, or uploaded at the end."
     )
-    path: Filled | None = Field(None, description="Where it goes; a folder of the job's own when absent.")
-    name: Filled | None = Field(None, description="Registers what was written as a data asset of this name.")
-    version: Version | None = Field(None, description="Version of that asset; the next free one when absent.")
-    description: Text | None = Field(None, description="What it is.")
+    path: Filled | None = Field(default=None, description="Where it goes; a folder of the job's own when absent.")
+    name: Filled | None = Field(default=None, description="Registers what was written as a data asset of this name.")
+    version: Version | None = Field(default=None, description="Version of that asset; the next free one when absent.")
+    description: Text | None = Field(default=None, description="What it is.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.version is not None and self.name is None:

@@ -13,37 +13,47 @@ from drumbeat.spec.shape import AnyCase, Contradiction, Count, Filled, Model, Po
 class PyTorchDistribution(Model):
     """One process per rank, started directly; rendezvous by `MASTER_ADDR` and `MASTER_PORT`."""
 
-    type: Annotated[Literal["pytorch"], AnyCase()] = Field("pytorch", description="Always `pytorch`.")
+    type: Annotated[Literal["pytorch"], AnyCase()] = Field(default="pytorch", description="Always `pytorch`.")
     process_count_per_instance: Count = Field(
-        1, description="Ranks on each node. World size is this times `instance_count`."
+        default=1, description="Ranks on each node. World size is this times `instance_count`."
     )
 
 
 class MpiDistribution(Model):
     """Ranks started by one `mpirun`; also what Horovod uses."""
 
-    type: Annotated[Literal["mpi"], AnyCase()] = Field("mpi", description="Always `mpi`.")
-    process_count_per_instance: Count = Field(1, description="Ranks on each node; 1 for scripts that start their own.")
+    type: Annotated[Literal["mpi"], AnyCase()] = Field(default="mpi", description="Always `mpi`.")
+    process_count_per_instance: Count = Field(
+        default=1, description="Ranks on each node; 1 for scripts that start their own."
+    )
 
 
 class TensorFlowDistribution(Model):
     """Workers and parameter servers, told apart by `TF_CONFIG`."""
 
-    type: Annotated[Literal["tensorflow"], AnyCase()] = Field("tensorflow", description="Always `tensorflow`.")
-    worker_count: Count | None = Field(None, description="Workers in the whole job; `instance_count` when absent.")
-    parameter_server_count: Tally = Field(0, description="Parameter servers in the whole job.")
+    type: Annotated[Literal["tensorflow"], AnyCase()] = Field(default="tensorflow", description="Always `tensorflow`.")
+    worker_count: Count | None = Field(
+        default=None, description="Workers in the whole job; `instance_count` when absent."
+    )
+    parameter_server_count: Tally = Field(default=0, description="Parameter servers in the whole job.")
 
 
 class RayDistribution(Model):
     """A Ray cluster on the job's nodes; the command runs on its head."""
 
-    type: Annotated[Literal["ray"], AnyCase()] = Field("ray", description="Always `ray`.")
-    port: Port | None = Field(None, description="Port of the head; a free one when absent.")
-    address: Filled | None = Field(None, description="A Ray cluster that runs already, to join instead of starting one.")
-    include_dashboard: bool | None = Field(None, description="Whether the head serves Ray's dashboard.")
-    dashboard_port: Port | None = Field(None, description="Port of the dashboard.")
-    head_node_additional_args: Text | None = Field(None, description="More arguments for `ray start` on the head.")
-    worker_node_additional_args: Text | None = Field(None, description="More arguments for `ray start` on the others.")
+    type: Annotated[Literal["ray"], AnyCase()] = Field(default="ray", description="Always `ray`.")
+    port: Port | None = Field(default=None, description="Port of the head; a free one when absent.")
+    address: Filled | None = Field(
+        default=None, description="A Ray cluster that runs already, to join instead of starting one."
+    )
+    include_dashboard: bool | None = Field(default=None, description="Whether the head serves Ray's dashboard.")
+    dashboard_port: Port | None = Field(default=None, description="Port of the dashboard.")
+    head_node_additional_args: Text | None = Field(
+        default=None, description="More arguments for `ray start` on the head."
+    )
+    worker_node_additional_args: Text | None = Field(
+        default=None, description="More arguments for `ray start` on the others."
+    )
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.dashboard_port and self.include_dashboard is False:
@@ -52,7 +62,5 @@ class RayDistribution(Model):
 
 Distribution = Annotated[
     PyTorchDistribution | MpiDistribution | TensorFlowDistribution | RayDistribution,
-    by_type(
-        PyTorchDistribution, MpiDistribution, TensorFlowDistribution, RayDistribution, what="a distribution"
-    ),
+    by_type(PyTorchDistribution, MpiDistribution, TensorFlowDistribution, RayDistribution, what="a distribution"),
 ]

@@ -9,7 +9,17 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from drumbeat.spec.problems import shown
 from drumbeat.spec.shape import (
-    AnyCase, AsText, Contradiction, Filled, InnerPath, Json, Model, Port, Text, Version, complaint,
+    AnyCase,
+    AsText,
+    Contradiction,
+    Filled,
+    InnerPath,
+    Json,
+    Model,
+    Port,
+    Text,
+    Version,
+    complaint,
 )  # fmt: skip
 
 
@@ -17,7 +27,7 @@ class BuildContext(Model):
     """A folder with a Dockerfile."""
 
     path: Filled = Field(description="The folder, beside the job file or at an address.")
-    dockerfile_path: InnerPath = Field("Dockerfile", description="The Dockerfile inside that folder.")
+    dockerfile_path: InnerPath = Field(default="Dockerfile", description="The Dockerfile inside that folder.")
 
 
 class Route(Model):
@@ -30,9 +40,9 @@ class Route(Model):
 class InferenceConfig(Model):
     """The routes of an image that brings its own scoring server."""
 
-    liveness_route: Route | None = Field(None, description="Answers while the server lives.")
-    readiness_route: Route | None = Field(None, description="Answers when it can score.")
-    scoring_route: Route | None = Field(None, description="Takes the requests.")
+    liveness_route: Route | None = Field(default=None, description="Answers while the server lives.")
+    readiness_route: Route | None = Field(default=None, description="Answers when it can score.")
+    scoring_route: Route | None = Field(default=None, description="Takes the requests.")
 
 
 class Environment(Model):
@@ -40,18 +50,20 @@ class Environment(Model):
 
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
 
-    name: Filled | None = Field(None, description="Name to keep it under; nameless ones are known by their content.")
-    version: Version | None = Field(None, description="Version under that name.")
-    image: Filled | None = Field(None, description="Container image.")
-    build: BuildContext | None = Field(None, description="Image to build; instead of `image`.")
-    conda_file: Filled | dict[str, Json] | None = Field(
-        None, union_mode="left_to_right", description="Conda file, as a path or written out."
+    name: Filled | None = Field(
+        default=None, description="Name to keep it under; nameless ones are known by their content."
     )
-    inference_config: InferenceConfig | None = Field(None, description="Routes, for serving.")
-    os_type: Annotated[Literal["linux", "windows"], AnyCase()] = Field("linux", description="Operating system.")
-    datastore: Filled | None = Field(None, description="Datastore that a build folder is uploaded to.")
+    version: Version | None = Field(default=None, description="Version under that name.")
+    image: Filled | None = Field(default=None, description="Container image.")
+    build: BuildContext | None = Field(default=None, description="Image to build; instead of `image`.")
+    conda_file: Filled | dict[str, Json] | None = Field(
+        default=None, union_mode="left_to_right", description="Conda file, as a path or written out."
+    )
+    inference_config: InferenceConfig | None = Field(default=None, description="Routes, for serving.")
+    os_type: Annotated[Literal["linux", "windows"], AnyCase()] = Field(default="linux", description="Operating system.")
+    datastore: Filled | None = Field(default=None, description="Datastore that a build folder is uploaded to.")
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
-    description: Text | None = Field(None, description="What it is for.")
+    description: Text | None = Field(default=None, description="What it is for.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.image and self.build:

@@ -13,26 +13,32 @@ from drumbeat.spec.shape import AnyCase, Contradiction, Count, Filled, Model, Ta
 class Checkpoints(Model):
     """How checkpoints are kept."""
 
-    keep: Count = Field(3, description="How many of the last checkpoints stay.")
+    keep: Count = Field(default=3, description="How many of the last checkpoints stay.")
 
 
 class Extensions(Model):
     """What drumbeat adds. Which of these a person set is in `model_fields_set`."""
 
     max_retries: Tally = Field(
-        3, description="New starts after failures of the job's own; preemption and node loss don't count."
+        default=3, description="New starts after failures of the job's own; preemption and node loss don't count."
     )
-    grace_s: Wait = Field(30.0, description="Seconds between SIGTERM and SIGKILL.")
-    lost_after_s: Wait = Field(600.0, description="Seconds that a node which nobody can tell about is waited for.")
-    min_nodes: Count | None = Field(None, description="Fewest nodes the job goes on with; `instance_count` when absent.")
-    max_nodes: Count | None = Field(None, description="Most nodes the job grows to; `instance_count` when absent.")
-    warm_start: bool = Field(True, description="Whether ranks start in prepared interpreters.")
-    hang_after_s: Wait = Field(600.0, description="Seconds of silence before a hang is looked for; 0 is never.")
+    grace_s: Wait = Field(default=30.0, description="Seconds between SIGTERM and SIGKILL.")
+    lost_after_s: Wait = Field(
+        default=600.0, description="Seconds that a node which nobody can tell about is waited for."
+    )
+    min_nodes: Count | None = Field(
+        default=None, description="Fewest nodes the job goes on with; `instance_count` when absent."
+    )
+    max_nodes: Count | None = Field(
+        default=None, description="Most nodes the job grows to; `instance_count` when absent."
+    )
+    warm_start: bool = Field(default=True, description="Whether ranks start in prepared interpreters.")
+    hang_after_s: Wait = Field(default=600.0, description="Seconds of silence before a hang is looked for; 0 is never.")
     environment: Annotated[Literal["job", "current"], AnyCase()] = Field(
-        "job", description="`job` takes the job's environment, `current` the server's own interpreter."
+        default="job", description="`job` takes the job's environment, `current` the server's own interpreter."
     )
     mpi_options: list[Text] = Field(default_factory=list, description="Words added to the `mpirun` line.")
-    network: Filled | None = Field(None, description="Interface or subnet for collectives; found when absent.")
+    network: Filled | None = Field(default=None, description="Interface or subnet for collectives; found when absent.")
     checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="How checkpoints are kept.")
 
     def contradictions(self) -> Iterator[Contradiction]:

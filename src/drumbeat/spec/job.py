@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from drumbeat.spec.compute import (
-    CommandJobLimits, ComputeName, IdentityValue, QueueSettings, Resources, ServiceValue,
+    CommandJobLimits,
+    ComputeName,
+    IdentityValue,
+    QueueSettings,
+    Resources,
+    ServiceValue,
 )  # fmt: skip
-from drumbeat.spec.data import InputValue, OutputValue
+from drumbeat.spec.data import Input, InputValue, OutputValue
 from drumbeat.spec.distribution import Distribution, TensorFlowDistribution
 from drumbeat.spec.environment import EnvironmentValue
+from drumbeat.spec.expressions import missing
 from drumbeat.spec.extensions import Extensions
 from drumbeat.spec.shape import AnyCase, AsText, Contradiction, Filled, Identifier, Model, Name, Text, Variable
 
@@ -23,17 +29,17 @@ class JobHead(Model):
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
     read_only: ClassVar[frozenset[str]] = frozenset({"id", "status", "log_files", "creation_context"})
 
-    name: Name | None = Field(None, description="The job's own name; made up when absent.")
-    display_name: Text | None = Field(None, max_length=255, description="What lists and pages call it.")
-    experiment_name: Name | None = Field(None, description="The experiment it belongs to; the folder's name when absent.")
-    description: Text | None = Field(None, description="What it is for.")
+    name: Name | None = Field(default=None, description="The job's own name; made up when absent.")
+    display_name: Text | None = Field(default=None, max_length=255, description="What lists and pages call it.")
+    experiment_name: Name | None = Field(
+        default=None, description="The experiment it belongs to; the folder's name when absent."
+    )
+    description: Text | None = Field(default=None, description="What it is for.")
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
     properties: dict[str, AsText] = Field(default_factory=dict, description="Labels that stay as they are.")
-    compute: ComputeName | None = Field(None, description="Where it runs; the default compute when absent.")
-    identity: IdentityValue | None = Field(None, description="As whom it reads data.")
-    services: dict[Identifier, ServiceValue] = Field(
-        default_factory=dict, description="Interactive services, by name."
-    )
+    compute: ComputeName | None = Field(default=None, description="Where it runs; the default compute when absent.")
+    identity: IdentityValue | None = Field(default=None, description="As whom it reads data.")
+    services: dict[Identifier, ServiceValue] = Field(default_factory=dict, description="Interactive services, by name.")
     inputs: dict[Identifier, InputValue] = Field(default_factory=dict, description="What goes in, by name.")
     outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="What comes out, by name.")
 
@@ -41,20 +47,22 @@ class JobHead(Model):
 class CommandJob(JobHead):
     """A command, run on one node or as ranks on many."""
 
-    type: Annotated[Literal["command"], AnyCase()] = Field("command", description="`command`; may be absent.")
+    type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="`command`; may be absent.")
     command: Filled = Field(description="The shell line of every rank, with `${{inputs.x}}` and `${{outputs.x}}`.")
-    code: Filled | None = Field(None, description="The folder with the sources: a path, a git address or an asset.")
+    code: Filled | None = Field(
+        default=None, description="The folder with the sources: a path, a git address or an asset."
+    )
     environment: EnvironmentValue | None = Field(
-        None, description="What it runs in: a reference, or an environment written out."
+        default=None, description="What it runs in: a reference, or an environment written out."
     )
     environment_variables: dict[Variable, AsText] = Field(
         default_factory=dict, description="Variables of every rank, as written."
     )
-    distribution: Distribution | None = Field(None, description="How its processes find each other.")
+    distribution: Distribution | None = Field(default=None, description="How its processes find each other.")
     resources: Resources = Field(default_factory=Resources, description="How many nodes, and of what kind.")
     limits: CommandJobLimits = Field(default_factory=CommandJobLimits, description="When it is ended.")
     queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="How it waits.")
-    parent_job_name: Name | None = Field(None, description="The job that this one belongs to.")
+    parent_job_name: Name | None = Field(default=None, description="The job that this one belongs to.")
     drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
 
     @property
@@ -86,11 +94,24 @@ class CommandJob(JobHead):
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from size_contradictions(self)
+        absent = [name for name, value in self.inputs.items() if isinstance(value, Input) and value.is_absent]
+        yield from reference_contradictions(self.command, [*self.inputs], [*self.outputs], absent)
+        for name, output in self.outputs.items():
+            for problem, near in missing(output.path or "", {"name": (), "inputs": [*self.inputs]}, absent):
+                yield Contradiction(("outputs", name, "path"), problem.what, problem.fix, near)
         if self.environment is None and self.drumbeat.environment != "current":
             yield Contradiction(
                 (), "the job needs the key `environment`",
                 "Name one, or take the server's own interpreter with `drumbeat: {environment: current}`.",
             )  # fmt: skip
+
+
+def reference_contradictions(
+    command: str, inputs: Sequence[str], outputs: Sequence[str], absent: Sequence[str]
+) -> Iterator[Contradiction]:
+    """What the command asks for and the job doesn't have."""
+    for problem, near in missing(command, {"inputs": inputs, "outputs": outputs, "name": ()}, absent):
+        yield Contradiction(("command",), problem.what, problem.fix, near)
 
 
 def size_contradictions(job: CommandJob) -> Iterator[Contradiction]:

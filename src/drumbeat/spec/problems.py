@@ -20,11 +20,15 @@ if TYPE_CHECKING:
 Seen = dict[int, "type[Model]"]
 """Which model read the mapping with this id(): known while the document is alive."""
 
-Place = Callable[[tuple[str | int, ...], str], str]
-"""Gives the `where` of a key path; the second argument is "key", "value" or "missing"."""
+Place = Callable[[tuple[str | int, ...], str, str], str]
+"""Gives the `where` of a key path: at its "key", at its "value", or, for "missing", at the mapping that lacks a key.
+
+The third argument is a text to look for inside of the value, or "".
+"""
 
 MOST_PROBLEMS = 50
-LONGEST_LIST = 24
+LONGEST_LIST = 12
+MOST_LISTED = 30
 
 EXPECTED = {
     "int_type": "a whole number",
@@ -96,12 +100,13 @@ def nearest(name: object, valid: Iterable[str]) -> str:
 
 
 def either(name: object, valid: Iterable[str], what: str = "Valid") -> str:
-    """The nearest name and, if they are few, all the valid ones."""
+    """The nearest name and, if they are few or none is near, all the valid ones."""
     names = list(valid)
     close = nearest(name, names)
-    if not names or len(names) > LONGEST_LIST:
+    if not names or (close and len(names) > LONGEST_LIST):
         return close
-    return f"{close} {what}: {', '.join(names)}.".strip()
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"{close} {what}: {', '.join(map(_short, names[:MOST_LISTED]))}{more}.".strip()
 
 
 def problems_of(error: ValidationError, document: object, seen: Seen, place: Place) -> list[Problem]:
@@ -119,13 +124,17 @@ def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place) -
     if kind == "extra_forbidden":
         return _unknown_key(loc, document, seen, place)
     if kind == "missing":
-        return Problem(f"{_owner(loc[:-1])} needs the key `{loc[-1]}`", place(loc[:-1], "missing"))
+        return Problem(f"{_owner(loc[:-1])} needs the key `{loc[-1]}`", place(loc[:-1], "missing", ""))
     context: dict[str, Any] = detail.get("ctx", {})
     if kind == "said":
         at = "key" if "[key]" in detail["loc"] else "value"
-        return Problem(_prefixed(loc, str(context["what"])), place(loc, at), str(context.get("fix", "")))
+        return Problem(
+            _prefixed(loc, str(context["what"])),
+            place(loc, at, str(context.get("near", ""))),
+            str(context.get("fix", "")),
+        )
     what, fix = _sentence(kind, context, detail["msg"], detail["input"])
-    return Problem(_prefixed(loc, what), place(loc, "value"), fix)
+    return Problem(_prefixed(loc, what), place(loc, "value", ""), fix)
 
 
 def _prefixed(loc: Sequence[str | int], what: str) -> str:
@@ -159,7 +168,7 @@ def _unknown_key(loc: tuple[str | int, ...], document: object, seen: Seen, place
     parent = _at(document, loc[:-1])
     model = seen.get(id(parent))
     key = str(loc[-1])
-    where = place(loc, "key")
+    where = place(loc, "key", "")
     if model is None:
         return Problem(f"unknown key `{_short(key)}`", where)
     owner = f" in `{'.'.join(str(part) for part in loc[:-1])}`" if len(loc) > 1 else ""
@@ -174,8 +183,8 @@ def _at(document: object, loc: Sequence[str | int]) -> object:
     for part in loc:
         if isinstance(value, Mapping):
             value = cast("Mapping[str | int, object]", value).get(part)
-        elif isinstance(value, list | tuple) and isinstance(part, int) and part < len(cast("list[object]", value)):
+        elif isinstance(value, list) and isinstance(part, int):
             value = cast("list[object]", value)[part]
         else:
-            return getattr(value, str(part), None)
+            return None
     return value

@@ -33,17 +33,21 @@ Loc = tuple[str | int, ...]
 
 
 class Contradiction(NamedTuple):
-    """A key (relative to the model that says it), what can't be meant about it, and what to do."""
+    """A key (relative to the model that says it), what can't be meant about it, and what to do.
+
+    `near` is a piece of the value's text that the message is about.
+    """
 
     key: Loc
     what: str
     fix: str = ""
+    near: str = ""
 
 
-def complaint(what: str, fix: str = "") -> PydanticCustomError:
+def complaint(what: str, fix: str = "", near: str = "") -> PydanticCustomError:
     """A refusal in our own words, to raise from a field's validator."""
     # The text goes in as a value: as the template itself, its braces would be read as placeholders.
-    return PydanticCustomError("said", "{what}", {"what": what, "fix": fix})
+    return PydanticCustomError("said", "{what}", {"what": what, "fix": fix, "near": near})
 
 
 class Model(BaseModel):
@@ -62,7 +66,7 @@ class Model(BaseModel):
             self.__pydantic_validator__.validate_python(data, self_instance=self, context=seen)
         except ValidationError as error:
             name = type(self).__name__
-            raise SpecError.of(problems_of(error, data, seen, lambda loc, _: dotted((name, *loc)))) from None
+            raise SpecError.of(problems_of(error, data, seen, lambda loc, _at, _near: dotted((name, *loc)))) from None
 
     # Says to pydantic that this __init__ only validates, so that nested models don't go through it.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
@@ -85,7 +89,8 @@ class Model(BaseModel):
     @model_validator(mode="after")
     def _agrees(self) -> Model:
         found = [
-            InitErrorDetails(type=complaint(c.what, c.fix), loc=c.key, input=None) for c in self.contradictions()
+            InitErrorDetails(type=complaint(c.what, c.fix, c.near), loc=c.key, input=None)
+            for c in self.contradictions()
         ]
         if found:
             raise ValidationError.from_exception_data(type(self).__name__, found)
@@ -124,7 +129,9 @@ class AnyCase:
         def read(value: object) -> object:
             if isinstance(value, str) and fold(value) in names:
                 return names[fold(value)]
-            raise complaint(f"expected {words(names.values(), 'or')}, got {shown(value)}", nearest(value, names.values()))
+            raise complaint(
+                f"expected {words(names.values(), 'or')}, got {shown(value)}", nearest(value, names.values())
+            )
 
         return no_info_before_validator_function(read, handler(source))
 
@@ -207,7 +214,13 @@ def _inner(value: str) -> str:
 def _finite(value: JsonValue) -> JsonValue:
     if isinstance(value, float) and not math.isfinite(value):
         raise complaint(f"expected a finite number, got {value}")
-    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    if isinstance(value, str):
+        _printable(value)
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _printable(key)
+            _finite(inner)
+    for inner in value if isinstance(value, list) else ():
         _finite(inner)
     return value
 

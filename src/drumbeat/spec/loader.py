@@ -1,0 +1,193 @@
+"""From a file, a text or a dict to a checked job. Every problem comes at once, with line and column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import TYPE_CHECKING, Any, cast
+
+from pydantic import ValidationError
+
+from drumbeat.protocol.errors import Problem, SpecError
+from drumbeat.spec.job import CommandJob, reference_contradictions
+from drumbeat.spec.overrides import apply
+from drumbeat.spec.problems import Seen, fold, nearest, problems_of, shown, words
+from drumbeat.spec.shape import Loc, Model, dotted
+from drumbeat.spec.yaml_tree import MOST_BYTES, Node, parse, plain
+
+if TYPE_CHECKING:
+    from drumbeat.spec.pipeline import PipelineJob
+    from drumbeat.spec.sweep import SweepJob
+
+    Job = CommandJob | SweepJob | PipelineJob
+
+KINDS = ("command", "sweep", "pipeline")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A job and where it was written: its local paths count from `base`."""
+
+    job: Job
+    base: Path
+    source: str
+
+
+def load(path: str | Path, *, overrides: Sequence[str] = ()) -> Job:
+    """The job in a file; raises `SpecError` with every problem."""
+    return load_file(path, overrides=overrides).job
+
+
+def load_file(path: str | Path, *, overrides: Sequence[str] = ()) -> Loaded:
+    """The job in a file, with the folder that its paths count from."""
+    file = Path(path)
+    job = loads(read_text(file), name=str(path), overrides=overrides)
+    return Loaded(job, file.absolute().parent, str(path))
+
+
+def loads(text: str, name: str = "<string>", overrides: Sequence[str] = ()) -> Job:
+    """The job in a YAML text; `name` stands in the messages."""
+    text = text.removeprefix("\ufeff")
+    root = parse(text, name)
+    if not isinstance(root.value, dict):
+        what = shown(plain(root, name)) if isinstance(root.value, str) else "a list"
+        raise SpecError(f"a job is a mapping of keys, not {what}", where=f"{name}:{root.line + 1}:{root.column + 1}")
+    document: dict[str, Any] = plain(root, name)
+    changed, problems = apply(document, overrides)
+    return _checked(document, Places(text, name, root, changed), problems)
+
+
+def from_dict(document: Mapping[str, Any], name: str = "job") -> Job:
+    """The job in a mapping as YAML would give it; places in messages are `name.key.path`."""
+    if not isinstance(document, Mapping):
+        raise SpecError(f"a job is a mapping of keys, not {shown(document)}", where=name)
+    return _checked(document, Places("", name), [])
+
+
+def read_text(path: Path) -> str:
+    """The text of a job file, at most 1 MiB of UTF-8."""
+    try:
+        status = path.stat()
+        if S_ISDIR(status.st_mode):
+            raise SpecError("this is a folder", where=str(path), fix=_files_in(path))
+        if not S_ISREG(status.st_mode):
+            raise SpecError("this isn't a regular file", where=str(path), fix="Give the path of a job file.")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        close = nearest(path.name, _yaml_names(path.parent))
+        raise SpecError("no such file", where=str(path), fix=close or "Check the path.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SpecError(f"can't be read: {reason}", where=shown(str(path)).strip("`")) from None
+    if len(content) > MOST_BYTES:
+        raise SpecError("the file is larger than 1 MiB", where=str(path), fix="A job file is text of a few pages.")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise SpecError("the file isn't UTF-8 text", where=f"{path}:{line}", fix="Save it as UTF-8.") from None
+
+
+def _yaml_names(folder: Path) -> list[str]:
+    try:
+        return sorted(entry.name for entry in folder.iterdir() if entry.suffix in (".yml", ".yaml"))
+    except OSError:
+        return []
+
+
+def _files_in(folder: Path) -> str:
+    names = _yaml_names(folder)[:5]
+    return f"It holds {words(names)}." if names else "Give the path of a job file."
+
+
+@dataclass(frozen=True)
+class Places:
+    """Turns a key path into the `where` of a message."""
+
+    text: str
+    name: str
+    root: Node | None = None
+    changed: Mapping[Loc, str] = field(default_factory=dict[Loc, str])
+
+    def __call__(self, loc: Loc, at: str, near: str) -> str:
+        if self.root is None:
+            return dotted((self.name, *loc))
+        key, value, depth = self.nodes(self.root, loc)
+        for path, where in self.changed.items():
+            # Below what was set, or at what only the setting brought in.
+            if loc[: len(path)] == path or (depth < len(loc) and path[: len(loc)] == loc):
+                return where
+        node = value if at == "value" and isinstance(value.value, str) else key
+        line, column = self.found(value, near) if near else (node.line, node.column)
+        return f"{self.name}:{line + 1}:{column + 1}"
+
+    def nodes(self, root: Node, loc: Loc) -> tuple[Node, Node, int]:
+        """The key and the value at a path, or of what lies nearest above it, and how far down that is."""
+        key = value = root
+        for depth, part in enumerate(loc):
+            entry = value.child(part)
+            if entry is None:
+                return key, value, depth
+            key, value = entry
+        return key, value, len(loc)
+
+    def found(self, node: Node, near: str) -> tuple[int, int]:
+        """Line and column of a piece of a value's text; the value's own where it is written differently there."""
+        at = self.text.find(near, node.start, node.end)
+        if at < 0:
+            return node.line, node.column
+        line_start = self.text.rfind("\n", 0, at) + 1
+        return node.line + self.text.count("\n", node.start, at), at - line_start
+
+
+def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem]) -> Job:
+    cls = _class_for(document, places)
+    seen: Seen = {}
+    try:
+        job = cls.model_validate(document, context=seen)
+    except ValidationError as error:
+        problems += problems_of(error, document, seen, places)
+        problems += _reference_problems(document, places) if cls is CommandJob else []
+    else:
+        if not problems:
+            return cast("Job", job)
+    raise SpecError.of(sorted(dict.fromkeys(problems), key=_position))
+
+
+def _position(problem: Problem) -> tuple[int, int]:
+    """Line and column; what has none comes first."""
+    _, *numbers = problem.where.rsplit(":", 2)
+    line, column = numbers if len(numbers) == 2 else ("", "")
+    return (int(line), int(column)) if line.isdecimal() and column.isdecimal() else (0, 0)
+
+
+def _reference_problems(document: Mapping[str, Any], places: Places) -> list[Problem]:
+    """What the command lacks, also where other problems kept the job from being looked at as a whole."""
+    command, inputs, outputs = document.get("command"), document.get("inputs"), document.get("outputs")
+    if not isinstance(command, str) or not all(isinstance(table, dict | None) for table in (inputs, outputs)):
+        return []
+    names = [[*cast("dict[str, object]", table or {})] for table in (inputs, outputs)]
+    found = reference_contradictions(command, names[0], names[1], ())
+    return [Problem(f"`command`: {c.what}", places(c.key, "value", c.near), c.fix) for c in found]
+
+
+def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
+    """The model that the file's `type` names; a file without one is a command job."""
+    kind = document.get("type")
+    match fold(kind) if isinstance(kind, str) else kind:
+        case None | "command":
+            return CommandJob
+        case "sweep":
+            from drumbeat.spec.sweep import SweepJob
+
+            return SweepJob
+        case "pipeline":
+            from drumbeat.spec.pipeline import PipelineJob
+
+            return PipelineJob
+        case _:
+            what = f"`type`: a job is {words(KINDS, 'or')}, not {shown(kind)}"
+            raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, KINDS))])
