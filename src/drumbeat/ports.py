@@ -33,12 +33,16 @@ class Clock(Protocol):
 # --- the store --------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Record:
-    """A job as stored. version: grows by one with each write. spec: what the person wrote, as the client sent it."""
+    """A job as stored. version: grows by one with each write. spec: what the person wrote, as the client sent it.
+
+    lease: token of the server that holds the job.
+    """
 
     job: Job
     version: int
     spec: dict[str, object] = field(default_factory=dict[str, object])
     archived: bool = False
+    lease: int = 0
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,12 @@ class Store(Protocol):
 
     def beat(self, token: int) -> None:
         """This server lives. Raises StaleError when it has been replaced."""
+        ...
+
+    def claim(self, token: int) -> list[str]:
+        """Takes over what servers held that haven't beaten for a while by this process's monotonic clock, and gives the
+        names of the jobs that are this server's since then. Raises StaleError as `beat` does.
+        """
         ...
 
     def submit(self, token: int, submission: Submission) -> tuple[Record, bool]:
