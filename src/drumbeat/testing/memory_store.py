@@ -1,0 +1,234 @@
+"""A store in memory for tests and simulations: the same contract as the real ones, nothing durable."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from threading import RLock
+
+from drumbeat.core.events import StoryEntry
+from drumbeat.ports import Change, JobFilter, PendingEffect, Record, Reservation, Submission
+from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+
+Held = tuple[str, str, int, int]
+"""Compute, job, attempt, node: what a reservation is kept under."""
+
+
+@dataclass
+class Shelf:
+    """What several stores see as one database. records: by name, oldest first. servers: token to beats."""
+
+    records: dict[str, Record] = field(default_factory=dict[str, Record])
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+    stories: dict[str, list[StoryEntry]] = field(default_factory=dict[str, list[StoryEntry]])
+    effects: dict[int, PendingEffect] = field(default_factory=dict[int, PendingEffect])
+    held: dict[Held, Reservation] = field(default_factory=dict[Held, Reservation])
+    names: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    servers: dict[int, int] = field(default_factory=dict[int, int])
+    last_token: int = 0
+    last_effect: int = 0
+    lock: RLock = field(default_factory=RLock)
+
+
+class MemoryStore:
+    """The `Store` port over a `Shelf`. Two stores over one shelf are two servers that share a database.
+
+    silent_after: how long a server may be silent before `claim` replaces it, by `monotonic`.
+    """
+
+    def __init__(
+        self,
+        shelf: Shelf | None = None,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        silent_after: timedelta = timedelta(seconds=15),
+    ) -> None:
+        self.shelf = shelf or Shelf()
+        self._monotonic = monotonic
+        self._silent_s = silent_after.total_seconds()
+        self._heard: dict[int, tuple[int, float]] = {}
+
+    # --- leases ---
+    def lease(self, *, is_alone: bool) -> int:
+        shelf = self.shelf
+        with shelf.lock:
+            shelf.last_token += 1
+            token = shelf.last_token
+            replaced = set(shelf.servers) if is_alone else set[int]()
+            shelf.servers[token] = 0
+            self._replace(token, replaced)
+            return token
+
+    def beat(self, token: int) -> None:
+        with self.shelf.lock:
+            self._require_live(token)
+            self.shelf.servers[token] += 1
+
+    def claim(self, token: int) -> list[str]:
+        with self.shelf.lock:
+            self._require_live(token)
+            now = self._monotonic()
+            for other, beats in self.shelf.servers.items():
+                if self._heard.get(other, (None, 0.0))[0] != beats:
+                    self._heard[other] = (beats, now)
+            since = {other: now - at for other, (_, at) in self._heard.items() if other in self.shelf.servers}
+            silent = {other for other, for_s in since.items() if other != token and for_s >= self._silent_s}
+            return self._replace(token, silent)
+
+    def _replace(self, token: int, replaced: set[int]) -> list[str]:
+        """Hands what those servers held, and isn't done with, to this one."""
+        shelf = self.shelf
+        for other in replaced:
+            del shelf.servers[other]
+        pending = {one.job for one in shelf.effects.values()} | {job for _, job, _, _ in shelf.held}
+        taken = [
+            name
+            for name, record in shelf.records.items()
+            if record.lease in replaced and (name in pending or not record.job.state.is_terminal)
+        ]
+        for name in taken:
+            shelf.records[name] = replace(shelf.records[name], lease=token)
+        return taken
+
+    def _require_live(self, token: int) -> None:
+        if token not in self.shelf.servers:
+            raise StaleError(f"server {token} has been replaced")
+
+    # --- writing jobs ---
+    def submit(self, token: int, submission: Submission) -> tuple[Record, bool]:
+        shelf, name = self.shelf, submission.job.name
+        with shelf.lock:
+            self._require_live(token)
+            if submission.key in shelf.keys:
+                return shelf.records[shelf.keys[submission.key]], False
+            if name in shelf.records:
+                raise ConflictError(f"there is a job {name} already")
+            shelf.keys[submission.key] = name
+            shelf.records[name] = Record(submission.job, 1, copy.deepcopy(submission.spec), lease=token)
+            shelf.stories[name] = list(submission.story)
+            return shelf.records[name], True
+
+    def commit(self, token: int, changes: Sequence[Change]) -> None:
+        with self.shelf.lock:
+            self._require_live(token)
+            versions: dict[str, int] = {}
+            for change in changes:
+                self._require_current(token, change, versions)
+                versions[change.job.name] = change.version + 1
+            for change in changes:
+                self._apply(token, change)
+
+    def _require_current(self, token: int, change: Change, versions: dict[str, int]) -> None:
+        name = change.job.name
+        record = self.load(name)
+        if record.lease != token and record.lease in self.shelf.servers:
+            raise StaleError(f"job {name} is held by server {record.lease}, not {token}")
+        if versions.get(name, record.version) != change.version:
+            raise StaleError(f"job {name} has moved on from version {change.version}")
+        for key in _reserved(change):
+            if key in self.shelf.held and key[2] not in change.release:
+                raise ConflictError(f"job {name} holds slots for node {key[3]} of attempt {key[2]} already")
+
+    def _apply(self, token: int, change: Change) -> None:
+        shelf, job = self.shelf, change.job
+        kept = shelf.records[job.name]
+        shelf.records[job.name] = replace(kept, job=job, version=change.version + 1, lease=token)
+        shelf.stories[job.name].extend(change.story)
+        for one in change.done:
+            shelf.effects.pop(one, None)
+        for n, effect in enumerate(change.effects, start=job.effects - len(change.effects)):
+            shelf.last_effect += 1
+            shelf.effects[shelf.last_effect] = PendingEffect(shelf.last_effect, job.name, effect.attempt, n, effect)
+        self._release(job.name, change.release)
+        shelf.held.update(_reserved(change))
+
+    def _release(self, job: str, attempts: Iterable[int]) -> None:
+        gone = set(attempts)
+        for key in [key for key in self.shelf.held if key[1] == job and key[2] in gone]:
+            del self.shelf.held[key]
+
+    def archive(self, name: str, *, is_archived: bool) -> None:
+        with self.shelf.lock:
+            record = self.load(name)
+            if not record.job.state.is_terminal:
+                raise ConflictError(f"job {name} is {record.job.state}", fix="Cancel it or wait for its end.")
+            if record.archived != is_archived:
+                self.shelf.records[name] = replace(record, archived=is_archived, version=record.version + 1)
+
+    # --- reading jobs ---
+    def load(self, name: str) -> Record:
+        record = self.shelf.records.get(name)
+        if record is None:
+            raise NotFoundError(f"there is no job {name}")
+        return record
+
+    def unfinished(self) -> list[Record]:
+        with self.shelf.lock:
+            return [record for record in self.shelf.records.values() if not record.job.state.is_terminal]
+
+    def jobs(self, chosen: JobFilter) -> list[Record]:
+        with self.shelf.lock:
+            newest_first = list(reversed(self.shelf.records))
+            if chosen.after is not None:
+                self.load(chosen.after)
+                newest_first = newest_first[newest_first.index(chosen.after) + 1 :]
+            records = (self.shelf.records[name] for name in newest_first)
+            return [record for record in records if _is_chosen(record, chosen)][: chosen.limit]
+
+    def story(self, name: str) -> list[StoryEntry]:
+        with self.shelf.lock:
+            self.load(name)
+            return list(self.shelf.stories[name])
+
+    # --- outbox, slots, aliases ---
+    def outbox(self) -> list[PendingEffect]:
+        with self.shelf.lock:
+            return list(self.shelf.effects.values())
+
+    def tried(self, effect: int) -> None:
+        with self.shelf.lock:
+            if one := self.shelf.effects.get(effect):
+                self.shelf.effects[effect] = replace(one, tries=one.tries + 1)
+
+    def done(self, effect: int, *, release: tuple[str, int] | None = None) -> None:
+        with self.shelf.lock:
+            self.shelf.effects.pop(effect, None)
+            if release:
+                self._release(release[0], (release[1],))
+
+    def reservations(self, compute: str) -> list[Reservation]:
+        with self.shelf.lock:
+            return [one for one in self.shelf.held.values() if one.compute == compute]
+
+    def aliases(self) -> dict[tuple[str, str], str]:
+        with self.shelf.lock:
+            return dict(self.shelf.names)
+
+    def set_alias(self, kind: str, name: str, target: str | None) -> None:
+        with self.shelf.lock:
+            if target is not None:
+                self.shelf.names[kind, name] = target
+            elif self.shelf.names.pop((kind, name), None) is None:
+                raise NotFoundError(f"there is no {kind} alias {name}")
+
+    def close(self) -> None:
+        """The shelf stays: another store may be over it."""
+
+
+def _is_chosen(record: Record, chosen: JobFilter) -> bool:
+    return (
+        (not chosen.states or record.job.state in chosen.states)
+        and chosen.experiment in (None, record.job.plan.experiment)
+        and chosen.is_archived in (None, record.archived)
+    )
+
+
+def _reserved(change: Change) -> dict[Held, Reservation]:
+    job, compute = change.job, change.job.plan.compute
+    return {
+        (compute, job.name, job.attempt, slot.node): Reservation(compute, job.name, job.attempt, slot)
+        for slot in change.reserve
+    }
