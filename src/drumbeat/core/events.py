@@ -100,7 +100,15 @@ class StopGang:
     kind: str = "stop_gang"
 
 
-Effect = StartGang | StopGang
+@dataclass(frozen=True)
+class KeepStory:
+    """Put the job's story into its folder, beside its results."""
+
+    attempt: int
+    kind: str = "keep_story"
+
+
+Effect = StartGang | StopGang | KeepStory
 
 
 # --- what decide gives back -------------------------------------------------------------------------------------

@@ -31,8 +31,9 @@ class State(StrEnum):
 
 MOVES: dict[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.PROVISIONING, State.CANCELED, State.FAILED}),
-    State.PROVISIONING: frozenset({State.STAGING, State.STOPPING, State.FINALIZING}),
-    State.STAGING: frozenset({State.RUNNING, State.STOPPING}),
+    # Before the ranks run there is nothing to stop or to keep, unless an earlier round left results.
+    State.PROVISIONING: frozenset({State.STAGING, State.QUEUED, State.FAILED, State.CANCELED}),
+    State.STAGING: frozenset({State.RUNNING, State.QUEUED, State.FINALIZING, State.FAILED, State.CANCELED}),
     State.RUNNING: frozenset({State.STOPPING, State.FINALIZING}),
     # Back to STAGING: a new round on the same nodes. Back to QUEUED: a new attempt on other nodes.
     State.STOPPING: frozenset({State.STAGING, State.QUEUED, State.FINALIZING}),
@@ -72,6 +73,7 @@ class Reason(StrEnum):
     TIMED_OUT = "timed_out"
     RANK_FAILED = "rank_failed"
     RANK_KILLED = "rank_killed"
+    RANK_LEFT_EARLY = "rank_left_early"
     RANK_COULD_NOT_START = "rank_could_not_start"
     BAD_COMMAND = "bad_command"
     STAGING_FAILED = "staging_failed"
@@ -110,8 +112,21 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.TIMED_OUT: ReasonRow(
         "the job's time limit was reached", State.FAILED, advice="Raise limits.timeout, or make the job shorter."
     ),
-    Reason.RANK_FAILED: ReasonRow("a rank ended with an error", State.FAILED, Retry.OWN),
-    Reason.RANK_KILLED: ReasonRow("a rank was ended by a signal", State.FAILED, Retry.OWN),
+    Reason.RANK_FAILED: ReasonRow(
+        "a rank ended with an error", State.FAILED, Retry.OWN, "Its own error is at the end of its log."
+    ),
+    Reason.RANK_KILLED: ReasonRow(
+        "a rank was ended by a signal",
+        State.FAILED,
+        Retry.OWN,
+        "If nobody sent it, look at the machine's memory: the kernel ends the largest process when memory runs out.",
+    ),
+    Reason.RANK_LEFT_EARLY: ReasonRow(
+        "a rank ended with exit code 0 while the others still needed it",
+        State.FAILED,
+        Retry.OWN,
+        "Every rank must take the same number of steps: look for a loop, or a shard of data, that is shorter on that rank.",
+    ),
     Reason.RANK_COULD_NOT_START: ReasonRow("a rank's process could not be started", State.FAILED, Retry.OWN),
     Reason.BAD_COMMAND: ReasonRow(
         "the command itself is wrong",
@@ -121,7 +136,7 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.STAGING_FAILED: ReasonRow("code or an input could not be brought to a node", State.FAILED),
     Reason.RESULTS_LOST: ReasonRow("the ranks were done, but their outputs could not be kept", State.FAILED),
     Reason.NODE_LOST: ReasonRow("a node is gone", State.FAILED, Retry.FREE),
-    Reason.KEEPER_LOST: ReasonRow("the process that held a node's ranks is gone", State.FAILED, Retry.FREE),
+    Reason.KEEPER_LOST: ReasonRow("the process that held a node's ranks is gone", State.FAILED, Retry.OWN),
     Reason.NODES_REFUSED: ReasonRow("the engine refused to start the nodes", State.FAILED),
     Reason.TOO_BIG: ReasonRow(
         "the job asks for more than its compute will ever have",

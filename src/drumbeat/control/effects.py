@@ -1,0 +1,109 @@
+"""The outbox, carried out: each effect at least once, those of one job one after the other."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from drumbeat.control.loop import Loop
+from drumbeat.core.events import GangRefused, GangSeen, KeepStory, StartGang, StopGang
+from drumbeat.core.job import Job
+from drumbeat.ports import Artifacts, Engine, Gang, PendingEffect
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import EngineError
+
+log = logging.getLogger(__name__)
+
+AGAIN_S = 1.0
+"""How long an effect that failed is left alone."""
+
+
+class Effects:
+    """Runs what the outbox holds, beside the loop."""
+
+    def __init__(
+        self, loop: Loop, engines: Mapping[str, Engine], artifacts: Artifacts, gang_of: Callable[[Job], Gang]
+    ) -> None:
+        self.loop, self.engines, self.artifacts, self.gang_of = loop, engines, artifacts, gang_of
+        self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="effect")
+        self._busy: set[str] = set()
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
+
+    def start(self) -> None:
+        """Begins with whatever an earlier server left."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Takes no new effect; those under way end, and what they didn't finish is done by the next server."""
+        self._stopping.set()
+        self.loop.has_effects.set()
+        self._thread.join(timeout=2)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self.loop.has_effects.wait(timeout=AGAIN_S)
+            self.loop.has_effects.clear()
+            if self._stopping.is_set():
+                return
+            try:
+                self._hand_out()
+            except Exception:
+                log.exception("the outbox could not be read; trying again")
+
+    def _hand_out(self) -> None:
+        seen: set[str] = set()
+        for pending in self.loop.store.outbox():
+            with self._lock:
+                if pending.job in self._busy or pending.job in seen:
+                    continue
+                self._busy.add(pending.job)
+            seen.add(pending.job)
+            self._pool.submit(self._one, pending)
+
+    def _one(self, pending: PendingEffect) -> None:
+        try:
+            self._carry_out(pending)
+        except Exception:
+            log.exception("effect %s of job %s failed; it is tried again", pending.effect.kind, pending.job)
+            self.loop.store.tried(pending.id)
+            self._stopping.wait(AGAIN_S)
+        finally:
+            with self._lock:
+                self._busy.discard(pending.job)
+            self.loop.has_effects.set()
+
+    def _carry_out(self, pending: PendingEffect) -> None:
+        job = self.loop.store.load(pending.job).job
+        match pending.effect:
+            case StartGang():
+                self._start(job, pending)
+            case StopGang():
+                self.engines[job.plan.compute].stop(f"{pending.job}.{pending.attempt}")
+                self.loop.store.done(pending.id, release=(pending.job, pending.attempt))
+                self.loop.call(self.loop.freed)
+            case KeepStory():
+                self._keep_story(pending)
+
+    def _start(self, job: Job, pending: PendingEffect) -> None:
+        """A gang that nobody waits for any more isn't started."""
+        event: GangSeen | GangRefused | None = None
+        if job.attempt == pending.attempt and not job.state.is_terminal:
+            try:
+                event = GangSeen(pending.attempt, self.engines[job.plan.compute].start(self.gang_of(job)))
+            except EngineError as error:
+                event = GangRefused(pending.attempt, str(error))
+        if event is not None:
+            said = event
+            self.loop.call(lambda: self.loop.apply(pending.job, said))
+        self.loop.store.done(pending.id)
+
+    def _keep_story(self, pending: PendingEffect) -> None:
+        lines = [json.dumps(wire.to_wire(entry)) for entry in self.loop.store.story(pending.job)]
+        self.artifacts.write_text(pending.job, "story.jsonl", "\n".join(lines) + "\n")
+        self.loop.store.done(pending.id)

@@ -1,0 +1,64 @@
+"""From a client's request to a job: checked, named and planned, but not yet written."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from drumbeat import spec
+from drumbeat.core import plan as planning
+from drumbeat.core.events import StoryEntry
+from drumbeat.core.job import Job
+from drumbeat.core.plan import Facts, Planned, Sources
+from drumbeat.core.states import Reason, State
+from drumbeat.protocol.errors import NotYetError
+from drumbeat.spec.job import CommandJob
+
+if TYPE_CHECKING:
+    from drumbeat.control.service import Request
+
+
+def planned(request: Request, facts: Facts) -> tuple[CommandJob, Planned]:
+    """The job that was asked for, and its plan. Raises SpecError, RefusedError."""
+    job = spec.from_dict(request.document, request.source)
+    if not isinstance(job, CommandJob):
+        raise NotYetError(
+            f"this version of drumbeat reads {job.type} jobs but doesn't run them yet",
+            where="type",
+            fix="Run its command job on its own.",
+        )
+    experiment = job.experiment_name or request.experiment
+    name = job.name or invent_name(job.display_name or experiment)
+    return job, planning.make(job, name, experiment, Sources(request.code, request.inputs), facts)
+
+
+def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, StoryEntry]:
+    """The job at its first instant, and the first line of its story."""
+    job = Job(
+        name=made.plan.job,
+        plan=made.plan,
+        need=made.need,
+        policy=made.policy,
+        submitted_at=now,
+        display_name=written.display_name or "",
+        description=written.description or "",
+        tags=dict(written.tags),
+    )
+    notes = "".join(f"; {note}" for note in made.notes)
+    sentence = f"accepted for compute {made.plan.compute}{notes}"
+    return replace(job, sentence=sentence), StoryEntry(now, State.QUEUED, Reason.ACCEPTED, sentence)
+
+
+def invent_name(subject: str) -> str:
+    """`subject-7f3a9c`: readable, and not taken."""
+    slug = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40].strip("-")
+    return f"{slug or 'job'}-{secrets.token_hex(3)}"
+
+
+def facts_of(capacity: Mapping[str, tuple[int, int]], aliases: Mapping[tuple[str, str], str], path: str) -> Facts:
+    """What plans depend on here. path: the folder of the current environment's programs."""
+    return Facts(capacity, aliases, (path,) if path else ())

@@ -1,0 +1,88 @@
+"""Who is there: agents are heard, engines are asked, and a node that nobody can tell about is given up in the end.
+
+A missed heartbeat is not a death. An engine's word that a node is gone is; silence alone is only after the job's own
+`lost_after_s`, counted on this server's monotonic clock, which starts anew when the server does.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+
+from drumbeat.control.loop import Loop
+from drumbeat.core.events import Event, GangSeen, NodeLost
+from drumbeat.core.job import Job
+from drumbeat.core.states import State
+from drumbeat.ports import Engine, Gang
+
+log = logging.getLogger(__name__)
+
+OBSERVE_S = 1.0
+"""How often engines are asked about the gangs that should be there."""
+
+Node = tuple[str, int, int]
+"""Job, attempt, node."""
+
+_WITH_GANG = (State.PROVISIONING, State.STAGING, State.RUNNING, State.STOPPING, State.FINALIZING)
+
+
+class Watch:
+    """Hears agents and asks engines, beside the loop."""
+
+    def __init__(self, loop: Loop, engines: Mapping[str, Engine], gang_of: Callable[[Job], Gang]) -> None:
+        self.loop, self.engines, self.gang_of = loop, engines, gang_of
+        self._heard: dict[Node, float] = {}
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
+        self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="observe")
+
+    def start(self) -> None:
+        """Begins to ask."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Asks no more."""
+        self._stopping.set()
+        self._thread.join(timeout=2)
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def heard(self, job: str, attempt: int, node: int) -> None:
+        """An agent has called."""
+        self._heard[job, attempt, node] = self.loop.clock.monotonic()
+
+    def _run(self) -> None:
+        while not self._stopping.wait(OBSERVE_S):
+            jobs = [r.job for r in list(self.loop.jobs.values()) if r.job.state in _WITH_GANG]
+            self._forget(jobs)
+            list(self._pool.map(self._guarded, jobs))
+
+    def _forget(self, jobs: list[Job]) -> None:
+        there = {(job.name, job.attempt) for job in jobs}
+        for key in [k for k in list(self._heard) if k[:2] not in there]:
+            self._heard.pop(key, None)
+
+    def _guarded(self, job: Job) -> None:
+        try:
+            for event in self._events(job):
+                self.loop.call(lambda event=event: self.loop.apply(job.name, event))
+        except Exception:
+            log.exception("could not look after job %s; trying again", job.name)
+
+    def _events(self, job: Job) -> list[Event]:
+        if job.observed is None:
+            return []  # Not asked for yet: the outbox is still at it.
+        sighting = self.engines[job.plan.compute].observe(self.gang_of(job))
+        events: list[Event] = [] if job.observed.word == sighting.word else [GangSeen(job.attempt, sighting.word)]
+        gone = dict(sighting.gone)
+        for node in range(job.plan.nodes):
+            silent = self._silent_s(job, node)
+            if node not in gone and silent > job.plan.lost_after_s:
+                gone[node] = f"its agent has been silent for {silent:.0f} s, and the engine can't tell about it"
+        events += [NodeLost(job.attempt, node, why) for node, why in sorted(gone.items()) if node not in job.lost]
+        return events
+
+    def _silent_s(self, job: Job, node: int) -> float:
+        now = self.loop.clock.monotonic()
+        return now - self._heard.setdefault((job.name, job.attempt, node), now)

@@ -1,0 +1,290 @@
+"""The whole life of a job: decide(job, event, now) gives the job as it is now, what to do, and the story.
+
+A pure function over a table. An event that has no row for the job's state changes nothing; that is how late, doubled
+and stale messages are harmless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from drumbeat.core import blame, recovery
+from drumbeat.core.events import (
+    AgentSaid,
+    CancelRequested,
+    Decision,
+    Effect,
+    Event,
+    GangRefused,
+    GangSeen,
+    Granted,
+    KeepStory,
+    NeverFits,
+    NodeLost,
+    StartGang,
+    StopGang,
+    StoryEntry,
+    Tick,
+    Waits,
+)
+from drumbeat.core.job import Failure, Job, Observed, Verdict
+from drumbeat.core.recovery import Next
+from drumbeat.core.states import MOVES, REASONS, Reason, State
+from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.roster import Roster
+
+
+def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (the table: one row a case)
+    """The job after the event. A move that MOVES doesn't hold is a defect: it raises, and the tests look for it."""
+    if isinstance(event, GangSeen | GangRefused | AgentSaid | NodeLost) and event.attempt != job.attempt:
+        return Decision(job)
+    match job.state, event:
+        case State.QUEUED, Waits():
+            return _move(job, now, State.QUEUED, event.reason, event.sentence)
+        case State.QUEUED, Granted():
+            return _granted(job, event, now)
+        case State.QUEUED, NeverFits():
+            return _end(replace(job, verdict=_verdict(Reason.TOO_BIG, event.sentence)), now)
+        case State.QUEUED, CancelRequested():
+            return _end(replace(job, verdict=_canceled(event)), now)
+        case State.PROVISIONING, GangRefused():
+            return _stop(job, _verdict(Reason.NODES_REFUSED, event.sentence), now)
+        case ((State.PROVISIONING | State.STAGING), AgentSaid()):
+            return _agent_preparing(job, event, now)
+        case State.RUNNING, AgentSaid():
+            return _agent_running(job, event, now)
+        case State.RUNNING, Tick():
+            return _tick_running(job, now)
+        case ((State.PROVISIONING | State.STAGING | State.RUNNING), NodeLost()):
+            return _node_lost(job, event, now)
+        case ((State.PROVISIONING | State.STAGING | State.RUNNING), CancelRequested()):
+            return _stop(job, _canceled(event), now)
+        case State.STOPPING, AgentSaid():
+            return _stopped(job.with_node(event.node, event.status), now)
+        case State.STOPPING, NodeLost():
+            return _stopped(_without(job, event.node), now)
+        case State.STOPPING, CancelRequested():
+            return _cancel_stopping(job, event, now)
+        case State.FINALIZING, AgentSaid():
+            return _agent_finalizing(job, event, now)
+        case State.FINALIZING, NodeLost():
+            return _results_lost(job, event.node, event.sentence, now)
+        case _, GangSeen() if not job.state.is_terminal:
+            return _gang_seen(job, event, now)
+        case _:
+            return Decision(job)
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------
+
+
+def _granted(job: Job, event: Granted, now: datetime) -> Decision:
+    attempt = job.attempt + 1
+    placed = replace(
+        job,
+        attempt=attempt,
+        round=1,
+        slots=event.slots,
+        nodes=(None,) * job.plan.nodes,
+        lost=(),
+        roster=None,
+        verdict=None,
+    )
+    sentence = f"{_count(job.plan.nodes, 'node')} granted on {job.plan.compute}"
+    effect = StartGang(attempt, event.slots)
+    return _move(placed, now, State.PROVISIONING, Reason.STARTING_NODES, sentence, effect)
+
+
+# --- getting ready ----------------------------------------------------------------------------------------------
+def _gang_seen(job: Job, event: GangSeen, now: datetime) -> Decision:
+    if job.observed and job.observed.word == event.word:
+        return Decision(job)
+    return Decision(replace(job, observed=Observed(event.word, now)))
+
+
+def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
+    told = job.with_node(event.node, event.status)
+    if event.status.error:
+        sentence = f"node {event.node} could not be prepared: {event.status.error}"
+        return _stop(told, _verdict(Reason.STAGING_FAILED, sentence, node=event.node), now)
+    if told.are_all(Phase.READY):
+        return _run(told, now)
+    if told.state is State.PROVISIONING and all(told.nodes):
+        return _move(told, now, State.STAGING, Reason.PREPARING_NODES, f"{_count(len(told.nodes), 'agent')} enrolled")
+    return Decision(told)
+
+
+def _run(job: Job, now: datetime) -> Decision:
+    members = tuple(status.member for status in job.nodes if status)
+    first = job.nodes[0]
+    roster = Roster(job.attempt, job.round, members, port=first.port if first else 0)
+    started = replace(job, roster=roster, started_at=job.started_at or now)
+    through = started
+    if job.state is State.PROVISIONING:  # A single agent can be enrolled and ready in the same breath.
+        through = replace(started, state=State.STAGING)
+    sentence = f"{_count(job.plan.world_size, 'rank')} started on {_count(job.plan.nodes, 'node')}"
+    return _move(through, now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
+
+
+# --- running ----------------------------------------------------------------------------------------------------
+def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
+    told = job.with_node(event.node, event.status)
+    if any(ended.is_failure for _, ended in told.exits):
+        return _stop(told, blame.verdict(told.exits), now)
+    if event.status.lost and event.status.round == job.round:
+        sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
+        return _stop(told, _verdict(Reason.KEEPER_LOST, sentence, node=event.node), now)
+    if told.are_all(Phase.ENDED):
+        sentence = f"{_count(job.plan.world_size, 'rank')} ended with exit code 0"
+        return _finalize(replace(told, verdict=_verdict(Reason.FINISHED, sentence)), now)
+    return Decision(told)
+
+
+def _tick_running(job: Job, now: datetime) -> Decision:
+    if job.deadline is None or now < job.deadline:
+        return Decision(job)
+    sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
+    return _stop(job, _verdict(Reason.TIMED_OUT, sentence, code=124), now)
+
+
+def _node_lost(job: Job, event: NodeLost, now: datetime) -> Decision:
+    sentence = f"node {event.node} is gone: {event.sentence}"
+    return _stop(_without(job, event.node), _verdict(Reason.NODE_LOST, sentence, node=event.node), now)
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------
+def _stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
+    """Ends the ranks, if there are any; what follows is decided when they have ended."""
+    judged = replace(job, verdict=verdict)
+    if job.state is not State.RUNNING:
+        return _after_stop(judged, now)
+    grace = timedelta(seconds=job.plan.grace_s)
+    stopping = replace(judged, stop_at=now + grace)
+    sentence = f"{verdict.sentence}; SIGTERM to every rank, SIGKILL after {job.plan.grace_s:g} s"
+    moved = _move(stopping, now, State.STOPPING, verdict.reason, sentence)
+    if all(node in job.lost for node in range(job.plan.nodes)):
+        return _then(moved, _after_stop(moved.job, now))
+    return moved
+
+
+def _cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision:
+    """A person's word outranks a failure: the job isn't tried again."""
+    if job.verdict and REASONS[job.verdict.reason].ends is State.CANCELED:
+        return Decision(job)
+    verdict = _canceled(event)
+    return _move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)
+
+
+def _stopped(job: Job, now: datetime) -> Decision:
+    if not job.are_all(Phase.ENDED, Phase.UPLOADING, Phase.UPLOADED):
+        return Decision(job)
+    return _after_stop(_judged_again(job), now)
+
+
+_BY_RANK = (
+    Reason.RANK_FAILED,
+    Reason.RANK_KILLED,
+    Reason.BAD_COMMAND,
+    Reason.RANK_LEFT_EARLY,
+    Reason.RANK_COULD_NOT_START,
+)
+
+
+def _judged_again(job: Job) -> Job:
+    """Now that every rank has ended, the cause may be another one than the first that was heard of."""
+    if job.verdict and job.verdict.reason in _BY_RANK:
+        return replace(job, verdict=blame.verdict(job.exits))
+    return job
+
+
+def _after_stop(job: Job, now: datetime) -> Decision:
+    verdict = job.verdict
+    if verdict is None:
+        raise ValueError(f"job {job.name} is stopped without a verdict")
+    if REASONS[verdict.reason].ends is not State.FAILED or verdict.reason is Reason.TIMED_OUT:
+        return _finalize(job, now)
+    failed = replace(job, failures=(*job.failures, Failure(job.attempt, job.round, verdict, now)))
+    following = recovery.after(failed.failures, job.policy.max_retries)
+    if following.next is Next.ROUND and job.roster and not job.lost:
+        again = replace(failed, round=job.round + 1, roster=None, verdict=None, stop_at=None)
+        return _move(again, now, State.STAGING, Reason.RESTARTING_RANKS, f"{verdict.sentence}; {following.sentence}")
+    if following.next is not Next.GIVE_UP:
+        return _requeue(failed, now, f"{verdict.sentence}; {following.sentence}")
+    gave_up = replace(failed, verdict=replace(verdict, sentence=f"{verdict.sentence}; {following.sentence}"))
+    return _finalize(gave_up, now)
+
+
+def _requeue(job: Job, now: datetime, sentence: str) -> Decision:
+    freed = replace(job, slots=(), nodes=(), roster=None, verdict=None, stop_at=None, lost=(), observed=None)
+    return _move(freed, now, State.QUEUED, Reason.REPLACING_NODES, sentence, StopGang(job.attempt))
+
+
+# --- the end ----------------------------------------------------------------------------------------------------
+def _finalize(job: Job, now: datetime) -> Decision:
+    """Keeps what the ranks left, if any ran; else ends at once."""
+    ran = job.roster is not None or job.round > 1
+    alive = any(status is not None and node not in job.lost for node, status in enumerate(job.nodes))
+    if not (ran and alive):
+        return _end(job, now)
+    sentence = job.verdict.sentence if job.verdict else ""
+    return _move(replace(job, stop_at=None), now, State.FINALIZING, Reason.KEEPING_RESULTS, sentence)
+
+
+def _agent_finalizing(job: Job, event: AgentSaid, now: datetime) -> Decision:
+    told = job.with_node(event.node, event.status)
+    if event.status.error and event.status.phase is Phase.UPLOADING:
+        return _results_lost(told, event.node, event.status.error, now)
+    return _finalized(told, now)
+
+
+def _results_lost(job: Job, node: int, why: str, now: datetime) -> Decision:
+    lost = _without(job, node)
+    if job.verdict and job.verdict.reason is Reason.FINISHED:
+        sentence = f"the ranks ended well, but the outputs of node {node} could not be kept: {why}"
+        lost = replace(lost, verdict=_verdict(Reason.RESULTS_LOST, sentence, node=node))
+    return _finalized(lost, now)
+
+
+def _finalized(job: Job, now: datetime) -> Decision:
+    return _end(job, now) if job.are_all(Phase.UPLOADED) else Decision(job)
+
+
+def _end(job: Job, now: datetime) -> Decision:
+    verdict = job.verdict
+    state = REASONS[verdict.reason].ends if verdict else None
+    if verdict is None or state is None:
+        raise ValueError(f"job {job.name} can't end: {verdict}")
+    stop = (StopGang(job.attempt),) if job.slots else ()
+    ended = replace(job, ended_at=now, stop_at=None)
+    return _move(ended, now, state, verdict.reason, verdict.sentence, *stop, KeepStory(job.attempt))
+
+
+# --- small parts ------------------------------------------------------------------------------------------------
+def _without(job: Job, node: int) -> Job:
+    return replace(job, lost=tuple(sorted({*job.lost, node})))
+
+
+def _move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *effects: Effect) -> Decision:
+    if (job.state, job.reason, job.sentence) == (state, reason, sentence) and not effects:
+        return Decision(job)
+    if state is not job.state and state not in MOVES[job.state]:
+        raise ValueError(f"job {job.name} can't go from {job.state} to {state}")
+    moved = replace(job, state=state, reason=reason, sentence=sentence, effects=job.effects + len(effects))
+    return Decision(moved, effects, (StoryEntry(now, state, reason, sentence, moved.attempt, moved.round),))
+
+
+def _then(first: Decision, second: Decision) -> Decision:
+    return Decision(second.job, first.effects + second.effects, first.story + second.story)
+
+
+def _verdict(reason: Reason, sentence: str, *, node: int | None = None, code: int | None = None) -> Verdict:
+    return Verdict(reason, sentence, node=node, code=code, advice=REASONS[reason].advice)
+
+
+def _canceled(event: CancelRequested) -> Verdict:
+    return _verdict(Reason.CANCEL_REQUESTED, f"canceled by {event.by}", code=130)
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n} {what}" if n == 1 else f"{n} {what}s"

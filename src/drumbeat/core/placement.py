@@ -1,0 +1,178 @@
+"""Who starts next, and why the others wait: pure.
+
+Jobs are looked at by priority, then by age. A gang gets all of its slots or none. A job that comes later may pass the
+first one that is blocked only where that can't delay it (EASY backfilling: Lifka, JSSPP 1995), which needs the time
+limits of the jobs that run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from drumbeat.core.job import Need, Slot
+from drumbeat.core.states import Reason
+
+
+@dataclass(frozen=True)
+class Room:
+    """What a machine has."""
+
+    name: str
+    cpus: int
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A job in the queue. lasts: its time limit with its grace, if it has one."""
+
+    job: str
+    need: Need
+    priority: int
+    submitted_at: datetime
+    lasts: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class Holding:
+    """An attempt that holds slots. until: when it must have ended, if it has a time limit."""
+
+    job: str
+    slots: tuple[Slot, ...]
+    until: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Placed:
+    """What placement says of a job: slots, or why it waits. never: it will never fit."""
+
+    job: str
+    slots: tuple[Slot, ...] = ()
+    reason: Reason | None = None
+    sentence: str = ""
+    never: bool = False
+
+
+def place(
+    queue: Sequence[Waiting], rooms: Sequence[Room], held: Sequence[Holding], now: datetime, *, compute: str
+) -> list[Placed]:
+    """A word for every job of the queue, in the order in which they are served."""
+    holding = list(held)
+    blocked: Waiting | None = None
+    said: list[Placed] = []
+    for job in sorted(queue, key=lambda w: (-w.priority, w.submitted_at, w.job)):
+        never = _never(job, rooms, compute)
+        slots = None if never else fit(job.need, rooms, holding)
+        if never:
+            said.append(Placed(job.job, never=True, sentence=never))
+        elif slots and (blocked is None or _delays_nobody(job, slots, blocked, rooms, holding, now)):
+            said.append(Placed(job.job, slots))
+            holding.append(Holding(job.job, slots, now + job.lasts if job.lasts else None))
+        elif blocked is None:
+            blocked = job
+            said.append(Placed(job.job, reason=Reason.WAITING_FOR_SLOTS, sentence=_needs(job, rooms, holding, compute)))
+        else:
+            sentence = f"jobs with a higher priority or an earlier place wait for slots of {compute}"
+            said.append(Placed(job.job, reason=Reason.WAITING_FOR_TURN, sentence=sentence))
+    return said
+
+
+def fit(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
+    """Slots for every node of the job, or None. Nodes of one job may lie on the same machine."""
+    if need.alone:
+        return _alone(need, rooms, held)
+    free = _free(rooms, held)
+    slots: list[Slot] = []
+    for node in range(need.nodes):
+        found = next((r for r in free.values() if r.cpus >= need.cpus and len(r.gpus) >= need.gpus), None)
+        if found is None:
+            return None
+        slots.append(Slot(node, found.name, need.cpus, found.gpus[: need.gpus]))
+        free[found.name] = replace(found, cpus=found.cpus - need.cpus, gpus=found.gpus[need.gpus :])
+    return tuple(slots)
+
+
+def _alone(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
+    """A job with more ranks than the compute has CPU slots shares them all, with nobody else."""
+    if any(h.slots for h in held) or not rooms:
+        return None
+    slots: list[Slot] = []
+    gpus = {room.name: list(room.gpus) for room in rooms}
+    for node in range(need.nodes):
+        room = rooms[node % len(rooms)]
+        if len(gpus[room.name]) < need.gpus:
+            return None
+        mine, gpus[room.name] = gpus[room.name][: need.gpus], gpus[room.name][need.gpus :]
+        slots.append(Slot(node, room.name, _share(node, need.nodes, rooms), tuple(mine)))
+    return tuple(slots)
+
+
+def _share(node: int, nodes: int, rooms: Sequence[Room]) -> int:
+    """CPU slots of a machine, dealt to the nodes on it: they add up to what it has."""
+    room = rooms[node % len(rooms)]
+    index, sharing = node // len(rooms), len(range(node % len(rooms), nodes, len(rooms)))
+    return room.cpus // sharing + (1 if index < room.cpus % sharing else 0)
+
+
+def _free(rooms: Sequence[Room], held: Sequence[Holding]) -> dict[str, Room]:
+    free = {room.name: room for room in rooms}
+    for slot in (slot for holding in held for slot in holding.slots):
+        room = free.get(slot.machine)
+        if room:
+            left = tuple(g for g in room.gpus if g not in slot.gpus)
+            free[slot.machine] = replace(room, cpus=room.cpus - slot.cpus, gpus=left)
+    return free
+
+
+def _delays_nobody(
+    job: Waiting, slots: tuple[Slot, ...], first: Waiting, rooms: Sequence[Room], held: Sequence[Holding], now: datetime
+) -> bool:
+    """Whether the first blocked job starts no later if this one starts now."""
+    start = _earliest(first.need, rooms, held)
+    if start is None:
+        return False
+    if job.lasts is not None and now + job.lasts <= start:
+        return True
+    still_held = [h for h in held if h.until is None or h.until > start]
+    return fit(first.need, rooms, [*still_held, Holding(job.job, slots)]) is not None
+
+
+def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> datetime | None:
+    """When the need fits at the latest, by the time limits of those that hold slots; None = nobody can say."""
+    for end in sorted(h.until for h in held if h.until is not None):
+        if fit(need, rooms, [h for h in held if h.until is None or h.until > end]):
+            return end
+    return None
+
+
+def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
+    if fit(job.need, rooms, ()):
+        return ""
+    cpus, gpus = sum(r.cpus for r in rooms), sum(len(r.gpus) for r in rooms)
+    return f"the job needs {_amount(job.need)}; {compute} has {cpus} CPU slots and {gpus} GPUs in all"
+
+
+def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute: str) -> str:
+    free = _free(rooms, held)
+    cpus, gpus = sum(r.cpus for r in free.values()), sum(len(r.gpus) for r in free.values())
+    what = "all CPU slots" if job.need.alone else _amount(job.need)
+    left = f"{cpus} CPU slots" + (f" and {gpus} GPUs" if job.need.gpus else "")
+    return f"needs {what} of {compute}, where {left} are free; held by {_holders(held)}"
+
+
+def _holders(held: Sequence[Holding], most: int = 3) -> str:
+    names = sorted({h.job for h in held if h.slots})
+    rest = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + rest if names else "nobody"
+
+
+def _amount(need: Need) -> str:
+    each = f"{need.cpus} CPU slots" + (f" and {need.gpus} GPUs" if need.gpus else "")
+    return each if need.nodes == 1 else f"{need.nodes} × {each}"
+
+
+def rooms_of(machines: Mapping[str, tuple[int, tuple[str, ...]]]) -> list[Room]:
+    """Rooms from name to (CPU slots, devices)."""
+    return [Room(name, cpus, gpus) for name, (cpus, gpus) in machines.items()]

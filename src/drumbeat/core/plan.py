@@ -1,0 +1,262 @@
+"""From what a person wrote to the plan that the agents carry out: pure, and the same for `plan` and `submit`.
+
+What a job asks for is either planned, or refused in a sentence, or said in a note: nothing is silently ignored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from drumbeat import launch
+from drumbeat.core.job import Need, Policy
+from drumbeat.core.refusals import not_yet
+from drumbeat.launch import environment as rank_environment
+from drumbeat.launch import pytorch
+from drumbeat.protocol import layout
+from drumbeat.protocol.errors import NotYetError, Problem, SpecError, UnknownNameError
+from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
+from drumbeat.spec import expressions
+from drumbeat.spec.data import Input
+from drumbeat.spec.job import CommandJob
+
+CURRENT = "current"
+"""The environment that is there: the interpreter that the server runs on."""
+
+INSTANCE_TYPES = ("cpu", "gpu")
+"""The kinds of slot that a compute of ours knows; a cloud's names for machines go by alias."""
+
+_PRIORITY = {"low": -1, "medium": 0, "high": 1}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known here that a plan depends on.
+
+    aliases: (kind, name) to target. computes: name to (CPU slots, devices) of the whole compute. path_first: folders of
+    the current environment.
+    """
+
+    computes: Mapping[str, tuple[int, int]]
+    aliases: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    path_first: tuple[str, ...] = ()
+    default_compute: str = "local"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the client has already brought to the server: the code's snapshot, and each local input as a URI."""
+
+    code: str | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with what the server needs beside it. notes: sentences on what was decided without being asked."""
+
+    plan: Plan
+    need: Need
+    policy: Policy
+    notes: tuple[str, ...] = ()
+
+
+def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: Facts) -> Planned:
+    """The plan of a command job. Raises SpecError, NotYetError, UnknownNameError."""
+    refused = [*not_yet(job)]
+    if refused:
+        raise NotYetError(refused[0].what, where=refused[0].where, fix=refused[0].fix, fields=tuple(refused))
+    compute = _compute(job, facts)
+    environment = _environment(job, facts)
+    need, notes = _need(job, facts.computes[compute], _instance_type(job, facts))
+    launcher = "pytorch"
+    plan = Plan(
+        job=name,
+        experiment=experiment,
+        launcher=launcher,
+        nodes=job.node_count,
+        processes_per_node=job.processes_per_node,
+        command=_command(job, name),
+        ranks=launch.ranks(launcher, job.node_count, job.processes_per_node),
+        variables=_variables(job),
+        literals={key: text for key, text in _literals(job).items() if text is not None},
+        inputs=tuple(_inputs(job, sources)),
+        outputs=tuple(_outputs(job)),
+        code=sources.code,
+        path_first=facts.path_first,
+        compute=compute,
+        environment=environment,
+        gpus_per_node=need.gpus,
+        grace_s=job.drumbeat.grace_s,
+        lost_after_s=job.drumbeat.lost_after_s,
+    )
+    policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
+    return Planned(plan, need, policy, (*notes, *_notes(job, compute)))
+
+
+# --- names that only someone's cloud knows ----------------------------------------------------------------------
+def _compute(job: CommandJob, facts: Facts) -> str:
+    name = (job.compute or facts.default_compute).removeprefix("azureml:")
+    found = facts.aliases.get(("compute", name), name)
+    if found not in facts.computes:
+        raise UnknownNameError(
+            f"compute {name!r} isn't known here; there is {', '.join(sorted(facts.computes))}",
+            where="compute",
+            fix=f"Say what it means here: drumbeat alias set compute {name} {facts.default_compute}",
+        )
+    return found
+
+
+def _environment(job: CommandJob, facts: Facts) -> str:
+    if job.environment is None or job.drumbeat.environment == CURRENT:
+        return CURRENT
+    if not isinstance(job.environment, str):
+        raise NotYetError(
+            "this version of drumbeat doesn't build environments; it runs a job in the interpreter of its server",
+            where="environment",
+            fix="Add `drumbeat: {environment: current}` to the job, and install what it needs beside drumbeat.",
+        )
+    name = job.environment.removeprefix("azureml:")
+    for key in _shorter_names(name):
+        if facts.aliases.get(("environment", key)) == CURRENT:
+            return CURRENT
+    plain = next(reversed(_shorter_names(name)))
+    raise UnknownNameError(
+        f"environment {name!r} isn't known here; there is {CURRENT} (the interpreter of the server)",
+        where="environment",
+        fix=f"Say what it means here: drumbeat alias set environment {plain} {CURRENT}",
+    )
+
+
+def _shorter_names(name: str) -> list[str]:
+    """An environment's reference as written, then without its version or label."""
+    head, _, tail = name.partition("@")
+    short = head if tail else name.rsplit(":", 1)[0]
+    for mark in ("/versions/", "/labels/"):
+        short = short.split(mark)[0]
+    return [name, short] if short != name else [name]
+
+
+def _instance_type(job: CommandJob, facts: Facts) -> str | None:
+    name = job.resources.instance_type
+    if name is None:
+        return None
+    found = facts.aliases.get(("instance_type", name), name.lower())
+    if found not in INSTANCE_TYPES:
+        raise UnknownNameError(
+            f"instance type {name!r} isn't known here; there is {' and '.join(INSTANCE_TYPES)}",
+            where="resources.instance_type",
+            fix=f"Say what it means here: drumbeat alias set instance_type {name} gpu",
+        )
+    return found
+
+
+# --- what it takes ----------------------------------------------------------------------------------------------
+def _need(job: CommandJob, capacity: tuple[int, int], kind: str | None) -> tuple[Need, list[str]]:
+    """A CPU slot per rank, a device per rank where there are enough of them or the job insists."""
+    cpus, gpus = capacity
+    ranks = job.node_count * job.processes_per_node
+    notes: list[str] = []
+    has_gpus = kind == "gpu" or (kind is None and gpus >= ranks)
+    if kind is None and 0 < gpus < ranks:
+        notes.append(
+            f"{ranks} ranks and {gpus} GPUs: the ranks run on CPUs and see no GPU "
+            "(resources.instance_type: gpu insists on one GPU per rank)"
+        )
+    if ranks > cpus:
+        notes.append(f"{ranks} ranks share {cpus} CPU slots, so the job runs alone on its compute")
+    need = Need(job.node_count, job.processes_per_node, job.processes_per_node if has_gpus else 0, alone=ranks > cpus)
+    return need, notes
+
+
+def _notes(job: CommandJob, compute: str) -> Iterator[str]:
+    """What the job asks for that changes nothing here."""
+    empty = f"has no meaning on compute {compute} and changes nothing"
+    if job.resources.shm_size is not None:
+        yield "resources.shm_size is for containers; this job runs outside of one and has the machine's own /dev/shm"
+    if job.resources.locations:
+        yield f"resources.locations {empty}"
+    if job.resources.properties:
+        yield f"resources.properties {empty}"
+    if job.queue_settings.job_tier is not None:
+        yield f"queue_settings.job_tier {empty}"
+
+
+# --- the command and its variables ------------------------------------------------------------------------------
+def _command(job: CommandJob, name: str) -> str:
+    """Literals are put in as they are; files stay as expressions, for each node has its own paths."""
+    literals = _literals(job)
+
+    def resolve(reference: expressions.Reference) -> str | None:
+        if reference.kind == "name":
+            return name
+        if reference.kind == "inputs" and reference.name in literals:
+            return literals[reference.name]
+        return f"${{{{{reference.kind}.{reference.name}}}}}"
+
+    return expressions.render(job.command, resolve)
+
+
+def _literals(job: CommandJob) -> dict[str, str | None]:
+    """Each input that isn't a file, as text; None for an optional one without a value."""
+    found: dict[str, str | None] = {}
+    for name, value in job.inputs.items():
+        if not isinstance(value, Input):
+            found[name] = str(value)
+        elif value.is_parameter or value.is_absent:
+            found[name] = None if value.default is None else str(value.default)
+    return found
+
+
+def _variables(job: CommandJob) -> dict[str, str]:
+    reserved = {*pytorch.SET, *rank_environment.RESERVED}
+    taken = [Problem(f"{name} is set by drumbeat for each rank", f"environment_variables.{name}", "Leave it out.")
+             for name in job.environment_variables if name in reserved]  # fmt: skip
+    if taken:
+        raise SpecError.of(taken)
+    return dict(job.environment_variables)
+
+
+# --- files ------------------------------------------------------------------------------------------------------
+def _inputs(job: CommandJob, sources: Sources) -> Iterator[InputPlan]:
+    for name, value in job.inputs.items():
+        if isinstance(value, Input) and not (value.is_parameter or value.is_absent):
+            uri = sources.inputs.get(name) or str(value.path or "")
+            if urlsplit(uri).scheme not in ("file", "snapshot"):
+                raise NotYetError(
+                    f"inputs.{name} is at {uri}, and this version of drumbeat reads only local files and folders",
+                    where=f"inputs.{name}.path",
+                    fix="Bring the data to this machine and name its folder.",
+                )
+            yield InputPlan(name, value.type, uri, _input_mode(value))
+
+
+def _input_mode(value: Input) -> str:
+    return value.mode if value.mode in ("download", "direct") else "ro_mount"
+
+
+def _outputs(job: CommandJob) -> Iterator[OutputPlan]:
+    for name, value in job.outputs.items():
+        yield OutputPlan(name, value.type, "upload" if value.mode == "upload" else "rw_mount")
+    if layout.DEFAULT_OUTPUT not in job.outputs:
+        yield OutputPlan(layout.DEFAULT_OUTPUT, "uri_folder", "rw_mount")
+
+
+# --- in words ---------------------------------------------------------------------------------------------------
+def staged(plan: Plan) -> tuple[str, ...]:
+    """What is brought to each node before the ranks start, a sentence each."""
+    lines: list[str] = []
+    if plan.code:
+        lines.append(f"code: snapshot {plan.code[:12]}, unpacked on every node")
+    for one in plan.inputs:
+        how = "used in place" if one.uri.startswith("file:") and one.mode != "download" else "copied to every node"
+        where = layout.file_path(one.uri) if one.uri.startswith("file:") else f"snapshot {one.uri[9:21]}"
+        asked = " (asked for: ro_mount; a local path needs no mount)" if one.mode == "ro_mount" else ""
+        lines.append(f"input {one.name}: {where}, {how}{asked}")
+    return tuple(lines)
+
+
+def known_outputs(plan: Plan) -> Sequence[str]:
+    """Names of the outputs, the default one last."""
+    return [o.name for o in plan.outputs]

@@ -1,0 +1,62 @@
+"""What follows a failure: the ranks again on the same nodes, other nodes, or the end. With a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from drumbeat.core.job import Failure
+from drumbeat.core.states import REASONS, Reason, Retry
+
+
+class Next(StrEnum):
+    """What is done after a failure."""
+
+    ROUND = "round"
+    ATTEMPT = "attempt"
+    GIVE_UP = "give_up"
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What is done, and why."""
+
+    next: Next
+    sentence: str
+
+
+def after(failures: Sequence[Failure], max_retries: int) -> Recovery:
+    """What follows the last of the failures (FEATURES F2).
+
+    Failures of the machines don't count. The same error at the same place twice ends the job: a third time would end
+    the same way.
+    """
+    last = failures[-1].verdict
+    retry = REASONS[last.reason].retry
+    if retry is Retry.NEVER:
+        return Recovery(Next.GIVE_UP, "trying again can't help")
+    if retry is Retry.OWN:
+        refusal = _own_refusal(failures, max_retries)
+        if refusal:
+            return Recovery(Next.GIVE_UP, refusal)
+    if last.reason is Reason.NODE_LOST:
+        return Recovery(Next.ATTEMPT, "the job gets a new set of nodes; this doesn't count as a retry")
+    count = _own(failures)
+    return Recovery(Next.ROUND, f"the ranks start again on the same nodes, retry {count} of {max_retries}")
+
+
+def _own(failures: Sequence[Failure]) -> int:
+    return sum(REASONS[f.verdict.reason].retry is Retry.OWN for f in failures)
+
+
+def _own_refusal(failures: Sequence[Failure], max_retries: int) -> str:
+    """Why the job's own failure isn't tried again; "" if it is."""
+    if max_retries == 0:
+        return "max_retries is 0"
+    if _own(failures) > max_retries:
+        return f"all {max_retries} retries are used up"
+    place = failures[-1].verdict.place
+    if place and any(f.verdict.place == place for f in failures[:-1]):
+        return "the same error at the same place twice"
+    return ""

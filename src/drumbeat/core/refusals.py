@@ -1,0 +1,84 @@
+"""Keys of the dialect whose service this version doesn't have: each is refused in a sentence, at submit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drumbeat.protocol.errors import Problem
+from drumbeat.spec.data import Input
+from drumbeat.spec.distribution import PyTorchDistribution
+from drumbeat.spec.job import CommandJob
+
+_REMOTE_CODE = ("git+", "git@", "http://", "https://", "azureml:")
+
+
+def not_yet(job: CommandJob) -> Iterator[Problem]:
+    """Everything that the job asks for and that would otherwise be ignored, in the order of the file."""
+    yield from _of_job(job)
+    for name, value in job.inputs.items():
+        if isinstance(value, Input):
+            yield from _of_input(name, value)
+    yield from _of_outputs(job)
+    yield from _of_resources(job)
+    yield from _of_extensions(job)
+
+
+def _of_job(job: CommandJob) -> Iterator[Problem]:
+    if job.distribution is not None and not isinstance(job.distribution, PyTorchDistribution):
+        yield _later(
+            f"distribution.type {job.distribution.type}",
+            "distribution.type",
+            "This version starts pytorch; with one process per node, a launcher of your own can start the rest.",
+        )
+    if job.code is not None and job.code.startswith(_REMOTE_CODE):
+        yield _later(f"code from {job.code}", "code", "Clone it, and name the folder.")
+    if job.identity is not None and getattr(job.identity, "type", "") != "user_identity":
+        yield _later("identity", "identity", "Without it, the job runs as the person who started the server.")
+    for name in job.services:
+        yield _later("services", f"services.{name}", "Leave it out, or start it yourself on this machine.")
+
+
+def _of_input(name: str, value: Input) -> Iterator[Problem]:
+    for key in ("datastore", "path_on_compute"):
+        if getattr(value, key) is not None:
+            yield _later(f"`{key}` of an input", f"inputs.{name}.{key}", "Leave it out.")
+    if value.mode in ("eval_mount", "eval_download"):
+        yield _later(f"input mode {value.mode}", f"inputs.{name}.mode", "Use download.")
+
+
+def _of_outputs(job: CommandJob) -> Iterator[Problem]:
+    for name, value in job.outputs.items():
+        for key in ("path", "name", "version"):
+            if getattr(value, key) is not None:
+                yield _later(
+                    f"`{key}` of an output",
+                    f"outputs.{name}.{key}",
+                    "Leave it out: drumbeat download fetches the output.",
+                )
+        if value.mode == "direct":
+            yield _later("output mode direct", f"outputs.{name}.mode", "Use rw_mount or upload.")
+
+
+def _of_resources(job: CommandJob) -> Iterator[Problem]:
+    if job.resources.docker_args:
+        yield _later("resources.docker_args", "resources.docker_args", "Leave it out: jobs run outside of containers.")
+    if job.resources.max_instance_count not in (None, job.node_count):
+        yield _later("an elastic number of nodes", "resources.max_instance_count", "Leave it out.")
+
+
+def _of_extensions(job: CommandJob) -> Iterator[Problem]:
+    extra = job.drumbeat
+    given = extra.model_fields_set
+    if (extra.min_nodes or job.node_count) != job.node_count or (extra.max_nodes or job.node_count) != job.node_count:
+        yield _later("an elastic number of nodes", "drumbeat.min_nodes", "Leave min_nodes and max_nodes out.")
+    if "warm_start" in given and extra.warm_start:
+        yield _later("warm start", "drumbeat.warm_start", "Leave it out, or set it to false.")
+    if "hang_after_s" in given and extra.hang_after_s:
+        yield _later("looking for hangs", "drumbeat.hang_after_s", "Leave it out, or set it to 0.")
+    for key in ("mpi_options", "network", "checkpoints"):
+        if key in given and getattr(extra, key):
+            yield _later(f"drumbeat.{key}", f"drumbeat.{key}", "Leave it out.")
+
+
+def _later(what: str, where: str, fix: str) -> Problem:
+    return Problem(f"this version of drumbeat doesn't have {what} yet", where, fix)
