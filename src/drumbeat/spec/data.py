@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import BeforeValidator, Field, StrictBool, StrictFloat, StrictInt, ValidationInfo
-from pydantic_core import InitErrorDetails, ValidationError
+from pydantic import BeforeValidator, Field, StrictFloat, StrictInt, ValidationInfo
 
 from drumbeat.spec.problems import shown, words
-from drumbeat.spec.shape import AnyCase, Contradiction, Filled, Model, Text, Version, complaint
+from drumbeat.spec.shape import AnyCase, Contradiction, Filled, Model, Scalar, Text, Version, complaint, literal
 
 DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
 ParameterType = Literal["string", "number", "integer", "boolean"]
@@ -19,7 +18,6 @@ InputType = Literal[
 ]  # fmt: skip
 InputMode = Literal["ro_mount", "download", "direct", "eval_mount", "eval_download"]
 OutputMode = Literal["rw_mount", "mount", "upload", "direct"]
-LiteralValue = StrictBool | StrictInt | StrictFloat | Text
 
 OF_PARAMETERS = ("default", "min", "max", "enum")
 OF_DATA = ("path", "mode", "datastore", "path_on_compute")
@@ -35,12 +33,10 @@ class Input(Model):
     )
     datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
     path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
-    default: LiteralValue | None = Field(default=None, description="Value of a parameter that nobody sets.")
+    default: Scalar | None = Field(default=None, description="Value of a parameter that nobody sets.")
     min: StrictInt | StrictFloat | None = Field(default=None, description="Least value of a number.")
     max: StrictInt | StrictFloat | None = Field(default=None, description="Greatest value of a number.")
-    enum: list[LiteralValue] | None = Field(
-        default=None, min_length=1, description="The values that a parameter may have."
-    )
+    enum: list[Scalar] | None = Field(default=None, min_length=1, description="The values that a parameter may have.")
     optional: bool = Field(
         default=False, description="May stay without a value; `$[[ ]]` around its use is then dropped."
     )
@@ -114,14 +110,12 @@ def _input(value: object, info: ValidationInfo) -> object:
         return Input.model_validate(cast("dict[str, object]", value), context=info.context)
     if not isinstance(value, bool | int | float | str):
         raise complaint(f"expected a value or a mapping with `type` and `path`, got {shown(value)}")
-    if isinstance(value, float) and value - value != 0:
-        raise ValidationError.from_exception_data("input", [InitErrorDetails(type="finite_number", input=value)])
-    return value
+    return literal(value)
 
 
 def _output(value: object) -> object:
     return {} if value is None else value
 
 
-InputValue = Annotated[Input | StrictBool | StrictInt | StrictFloat | Text, BeforeValidator(_input)]
+InputValue = Annotated[Input | Scalar, BeforeValidator(_input)]
 OutputValue = Annotated[Output, BeforeValidator(_output)]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, ValidationInfo
+from pydantic import Field
 
-from drumbeat.spec.problems import shown
 from drumbeat.spec.shape import (
     AnyCase,
     AsText,
@@ -19,7 +18,7 @@ from drumbeat.spec.shape import (
     Port,
     Text,
     Version,
-    complaint,
+    model_or_text,
 )  # fmt: skip
 
 
@@ -76,12 +75,4 @@ class Environment(Model):
             yield Contradiction((), "the environment says nothing", "Give it `image`, `build` or `conda_file`.")
 
 
-def _environment(value: object, info: ValidationInfo) -> object:
-    if isinstance(value, dict):
-        return Environment.model_validate(cast("dict[str, object]", value), context=info.context)
-    if not isinstance(value, str | Environment):
-        raise complaint(f"expected `azureml:name:version`, a name, or a mapping with `image`, got {shown(value)}")
-    return value
-
-
-EnvironmentValue = Annotated[Environment | Filled, BeforeValidator(_environment)]
+EnvironmentValue = Annotated[Environment | Filled, model_or_text(lambda: Environment, "`azureml:name:version`")]

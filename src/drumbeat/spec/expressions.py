@@ -31,6 +31,18 @@ FORMS = (
 )
 
 
+NOUNS: dict[Kind, str] = {
+    "inputs": "input",
+    "outputs": "output",
+    "search_space": "value in the search space named",
+    "parent.inputs": "input of the pipeline named",
+    "parent.outputs": "output of the pipeline named",
+    "parent.jobs.inputs": "such step input",
+    "parent.jobs.outputs": "such step output",
+    "name": "name",
+}
+
+
 @dataclass(frozen=True)
 class Reference:
     """One `${{ }}`: what it points at, its text as written, and where in the template it starts.
@@ -181,6 +193,6 @@ def _missing(found: Reference, names: Mapping[str, Sequence[str]]) -> Problem | 
     valid = names[found.kind]
     if found.name in valid:
         return None
-    what = found.kind.replace("search_space", "search space").rstrip("s")
+    what = NOUNS[found.kind]
     fix = either(found.name, valid, "There are" if len(valid) > 1 else "There is") or f"Add it under `{found.kind}:`."
     return Problem(f"{found.text}: there is no {what} `{found.name}`", fix=fix)

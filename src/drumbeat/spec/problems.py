@@ -26,6 +26,9 @@ Place = Callable[[tuple[str | int, ...], str, str], str]
 The third argument is a text to look for inside of the value, or "".
 """
 
+TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[reference]")
+"""What pydantic and our unions put into a key path that isn't in the file."""
+
 MOST_PROBLEMS = 50
 LONGEST_LIST = 12
 MOST_LISTED = 30
@@ -119,7 +122,7 @@ def problems_of(error: ValidationError, document: object, seen: Seen, place: Pla
 
 
 def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place) -> Problem:
-    loc = tuple(part for part in detail["loc"] if part != "[key]")
+    loc = tuple(part for part in detail["loc"] if part not in TAGS)
     kind = detail["type"]
     if kind == "extra_forbidden":
         return _unknown_key(loc, document, seen, place)

@@ -19,6 +19,9 @@ from pydantic import (
     Field,
     GetCoreSchemaHandler,
     JsonValue,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
     ValidationError,
     ValidationInfo,
     model_validator,
@@ -181,6 +184,19 @@ def chosen(
     raise ValidationError.from_exception_data(what, [details])
 
 
+def model_or_text(cls: Callable[[], type[Model]], what: str) -> BeforeValidator:
+    """Reads a mapping as `cls()` and leaves a text alone. Called late, because models may hold themselves."""
+
+    def read(value: object, info: ValidationInfo) -> object:
+        if isinstance(value, Mapping):
+            return cls().model_validate(value, context=info.context)
+        if not isinstance(value, str | cls()):
+            raise complaint(f"expected {what}, or a mapping, got {shown(value)}")
+        return value
+
+    return BeforeValidator(read)
+
+
 def _printable(value: str) -> str:
     if "\0" in value:
         raise complaint("a text can't hold a NUL character")
@@ -225,6 +241,15 @@ def _finite(value: JsonValue) -> JsonValue:
     return value
 
 
+def literal(value: object) -> object:
+    """A plain value, not a list, a mapping or an object; numbers are finite."""
+    if not isinstance(value, bool | int | float | str):
+        raise complaint(f"expected a plain value, got {shown(value)}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise complaint(f"expected a finite number, got {value}")
+    return value
+
+
 def pattern(regex: str, rule: str) -> AfterValidator:
     """A text must match `regex` whole; `rule` says in words what that means."""
     compiled = re.compile(regex)
@@ -247,6 +272,7 @@ def _key(check: Callable[[str], bool], rule: str) -> AfterValidator:
 
 
 Text = Annotated[str, AfterValidator(_printable)]
+Scalar = Annotated[StrictBool | StrictInt | StrictFloat | Text, BeforeValidator(literal)]
 Filled = Annotated[Text, AfterValidator(_filled)]
 AsText = Annotated[Text, BeforeValidator(_as_text)]
 Name = Annotated[

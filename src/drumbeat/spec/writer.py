@@ -42,12 +42,22 @@ def _node(head: str, value: Any, indent: str) -> Iterator[str]:
     elif isinstance(value, list) and value:
         yield head
         for item in cast("list[Any]", value):
-            yield from _node(f"{indent}  -", item, indent + "  ")
+            yield from _item(item, indent + "  ")
     elif isinstance(value, str) and _is_block(value):
         yield f"{head} |{'' if value.endswith(chr(10)) else '-'}"
         yield from (f"{indent}  {line}" if line else "" for line in value.removesuffix("\n").split("\n"))
     else:
         yield f"{head} {_text(value) if isinstance(value, str) else json.dumps(value)}"
+
+
+def _item(item: Any, indent: str) -> Iterator[str]:
+    """A list's item; a mapping begins on the line of its mark."""
+    if isinstance(item, dict) and item:
+        first, *rest = _entries(cast("dict[str, Any]", item), indent + "  ")
+        yield f"{indent}- {first[len(indent) + 2 :]}"
+        yield from rest
+    else:
+        yield from _node(f"{indent}-", item, indent)
 
 
 def _is_block(text: str) -> bool:
