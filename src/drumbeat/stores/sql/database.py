@@ -1,0 +1,111 @@
+"""Opening a database: what it is called, how its connections behave, one transaction to read in, one to write in."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import ArgumentError, NoSuchModuleError
+
+from drumbeat.protocol.errors import RefusedError, StorageError
+from drumbeat.stores.mounts import file_system_here, is_network
+from drumbeat.stores.sql.refusals import refusals
+
+BUSY_S = 10.0
+"""How long a write waits for another process's."""
+
+
+class Database:
+    """An engine with its two kinds of transactions. url: SQLAlchemy's; `sqlite:///file` or `postgresql+psycopg://…`."""
+
+    def __init__(self, url: URL) -> None:
+        self.where = url.render_as_string(hide_password=True)
+        self.is_sqlite = url.get_backend_name() == "sqlite"
+        self.engine = _sqlite(url) if self.is_sqlite else _server(url)
+        self._writing = self.engine.execution_options(is_writing=True)
+        # SQLite has one writer at a time: waiting here is fair, waiting in SQLite is sleeping and trying again.
+        self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
+
+    @contextmanager
+    def read(self) -> Generator[Connection]:
+        """A transaction that sees one state of the database and changes nothing."""
+        with refusals(self.where), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def write(self) -> Generator[Connection]:
+        """A transaction that is on the disk when the block has ended, or that never was when it raises."""
+        with refusals(self.where), self._turn, self._writing.begin() as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Closes every connection."""
+        self.engine.dispose()
+
+
+def parse_url(place: str | Path) -> URL:
+    """The URL of a database; a path is an SQLite file."""
+    if isinstance(place, Path):
+        return URL.create("sqlite", database=str(place))
+    try:
+        return make_url(place)
+    except ArgumentError as error:
+        fix = "Write sqlite:////absolute/path/file.db or postgresql+psycopg://user:password@host/name."
+        raise RefusedError("the database's URL can't be read", fix=fix) from error
+
+
+def _server(url: URL) -> Engine:
+    try:
+        return create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, isolation_level="READ COMMITTED")
+    except NoSuchModuleError as error:
+        raise RefusedError(
+            f"no database is called {url.drivername}", fix="Use sqlite:/// or postgresql+psycopg://."
+        ) from error
+    except ModuleNotFoundError as error:
+        fix = "Install it: pip install 'drumbeat[server,postgres]'."
+        raise RefusedError(f"the Python package {error.name} for {url.drivername} isn't installed", fix=fix) from error
+
+
+def _sqlite(url: URL) -> Engine:
+    if url.database in (None, "", ":memory:"):
+        raise RefusedError("a database in memory keeps nothing", fix="Name a file: sqlite:////absolute/path/file.db.")
+    _prepare_file(Path(str(url.database)))
+    options = {"timeout": BUSY_S, "check_same_thread": False}
+    engine = create_engine(url, connect_args=options, pool_size=8, max_overflow=64)
+    event.listen(engine, "connect", _set_pragmas)
+    event.listen(engine, "begin", _begin)
+    return engine
+
+
+def _prepare_file(file: Path) -> None:
+    """Makes the file readable by its owner only, before SQLite makes it readable by all."""
+    kind = file_system_here(file)
+    if is_network(kind):
+        fix = "Name a folder on a local disk; a database on a network file system is lost sooner or later."
+        raise RefusedError(f"{file} is on a network file system ({kind})", where=str(file), fix=fix)
+    try:
+        # Never opened once it is there: closing any descriptor would take SQLite's own locks away.
+        os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except FileExistsError:
+        pass
+    except OSError as error:
+        fix = "See that the folder exists and that this user may write there."
+        raise StorageError(f"the database can't be made: {error.strerror}", where=str(file), fix=fix) from error
+
+
+def _set_pragmas(connection: Any, _: object) -> None:
+    """On each new connection. Python's own handling of transactions is switched off: `_begin` does it."""
+    connection.isolation_level = None
+    for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin(connection: Connection) -> None:
+    is_writing = connection.get_execution_options().get("is_writing", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")

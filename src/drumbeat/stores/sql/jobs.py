@@ -1,0 +1,205 @@
+"""Jobs and their stories in the tables."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import ColumnElement, Connection, Select, insert, select, update
+
+from drumbeat.core.events import StoryEntry
+from drumbeat.core.job import Job
+from drumbeat.core.states import Reason, State
+from drumbeat.ports import Change, JobFilter, Record, Submission
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.stores.sql.leases import UNFINISHED, is_free_for
+from drumbeat.stores.sql.schema import jobs, story, submissions
+
+_SOME = 500
+"""Names in one statement; databases limit its values."""
+
+_HEADS = select(jobs.c.name, jobs.c.version, jobs.c.lease, jobs.c.archived)
+"""What tells whether a record that is remembered is still the job's."""
+
+
+class Remembered:
+    """The records read last, so that a job is parsed once per version and not once per read."""
+
+    def __init__(self, size: int = 512) -> None:
+        self._size = size
+        self._records: OrderedDict[str, Record] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, name: str, version: int) -> Record | None:
+        """The record, if it is remembered at that version."""
+        with self._lock:
+            record = self._records.get(name)
+            if record is None or record.version != version:
+                return None
+            self._records.move_to_end(name)
+            return record
+
+    def put(self, records: Iterable[Record]) -> None:
+        """Remembers them; the ones not used for longest are forgotten."""
+        with self._lock:
+            for record in records:
+                self._records[record.job.name] = record
+                self._records.move_to_end(record.job.name)
+            while len(self._records) > self._size:
+                self._records.popitem(last=False)
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+def load(connection: Connection, name: str, remembered: Remembered) -> Record:
+    """One job. Raises NotFoundError."""
+    found = _records(connection, _HEADS.where(jobs.c.name == name), remembered)
+    if not found:
+        raise no_job(name)
+    return found[0]
+
+
+def by_key(connection: Connection, key: str, remembered: Remembered) -> Record | None:
+    """The job that was submitted with this key."""
+    heads = _HEADS.join(submissions, submissions.c.job == jobs.c.name).where(submissions.c.key == key)
+    return next(iter(_records(connection, heads, remembered)), None)
+
+
+def unfinished(connection: Connection, remembered: Remembered) -> list[Record]:
+    """Every job that hasn't ended, oldest first."""
+    return _records(connection, _HEADS.where(jobs.c.state.in_(UNFINISHED)).order_by(jobs.c.number), remembered)
+
+
+def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> list[Record]:
+    """A page of a list, newest first."""
+    heads = _HEADS.where(*_conditions(chosen)).order_by(jobs.c.number.desc()).limit(chosen.limit)
+    if chosen.after is not None:
+        number = connection.scalar(select(jobs.c.number).where(jobs.c.name == chosen.after))
+        if number is None:
+            raise no_job(chosen.after)
+        heads = heads.where(jobs.c.number < number)
+    return _records(connection, heads, remembered)
+
+
+def _conditions(chosen: JobFilter) -> Iterable[ColumnElement[bool]]:
+    if chosen.is_archived is not None:
+        yield jobs.c.archived == chosen.is_archived
+    if chosen.states:
+        yield jobs.c.state.in_([state.value for state in chosen.states])
+    if chosen.experiment is not None:
+        yield jobs.c.experiment == chosen.experiment
+
+
+def _records(connection: Connection, heads: Select[*tuple[Any, ...]], remembered: Remembered) -> list[Record]:
+    """The records of those rows, in their order; only jobs that aren't remembered are read whole."""
+    rows = connection.execute(heads).all()
+    looked_up = {str(row.name): remembered.get(row.name, row.version) for row in rows}
+    found = {name: record for name, record in looked_up.items() if record is not None}
+    fresh = _parsed(connection, [name for name in looked_up if name not in found])
+    remembered.put(fresh.values())
+    found.update(fresh)
+    return [replace(found[row.name], lease=row.lease, archived=row.archived) for row in rows]
+
+
+def _parsed(connection: Connection, names: Sequence[str]) -> dict[str, Record]:
+    whole = select(jobs.c.version, jobs.c.document, submissions.c.spec).join(
+        submissions, submissions.c.job == jobs.c.name
+    )
+    found: dict[str, Record] = {}
+    for start in range(0, len(names), _SOME):
+        for row in connection.execute(whole.where(jobs.c.name.in_(names[start : start + _SOME]))):
+            job = wire.loads(Job, row.document)
+            found[job.name] = Record(job, row.version, json.loads(row.spec))
+    return found
+
+
+def read_story(connection: Connection, name: str) -> list[StoryEntry]:
+    """A job's story, oldest line first. Raises NotFoundError."""
+    rows = connection.execute(select(story).where(story.c.job == name).order_by(story.c.id)).all()
+    if not rows and connection.scalar(select(jobs.c.number).where(jobs.c.name == name)) is None:
+        raise no_job(name)
+    return [
+        StoryEntry(row.at, State(row.state), Reason(row.reason), row.sentence, row.attempt, row.round) for row in rows
+    ]
+
+
+# --- writing ----------------------------------------------------------------------------------------------------
+def add(connection: Connection, token: int, new: Submission) -> Record:
+    """Writes a new job, what was sent, and its story. Raises ConflictError when its name is taken."""
+    job = new.job
+    if connection.scalar(select(jobs.c.number).where(jobs.c.name == job.name)) is not None:
+        raise ConflictError(f"there is a job {job.name} already", fix="Give it another name.")
+    fixed = {"name": job.name, "submitted_at": job.submitted_at, "lease": token, "version": 1, "archived": False}
+    spec = json.dumps(new.spec, separators=(",", ":"))
+    connection.execute(insert(jobs).values(**fixed, **_columns(job)))
+    connection.execute(insert(submissions).values(key=new.key, job=job.name, spec=spec))
+    add_story(connection, [(job.name, entry) for entry in new.story])
+    return Record(job, 1, json.loads(spec), lease=token)
+
+
+def rewrite(connection: Connection, token: int, change: Change) -> None:
+    """Puts a job's new value in place of the version it was made from. Raises StaleError, NotFoundError."""
+    name = change.job.name
+    guarded = update(jobs).where(jobs.c.name == name, jobs.c.version == change.version, is_free_for(token))
+    written = connection.execute(guarded.values(version=change.version + 1, lease=token, **_columns(change.job)))
+    if written.rowcount != 1:
+        raise _why_stale(connection, token, change)
+
+
+def add_story(connection: Connection, lines: Sequence[tuple[str, StoryEntry]]) -> None:
+    """Adds lines to the stories of jobs."""
+    if lines:
+        connection.execute(insert(story), [_story_row(name, entry) for name, entry in lines])
+
+
+def archive(connection: Connection, name: str, *, is_archived: bool) -> None:
+    """Hides a job, or shows it. Raises NotFoundError, ConflictError."""
+    row = connection.execute(select(jobs.c.state).where(jobs.c.name == name).with_for_update()).first()
+    if row is None:
+        raise no_job(name)
+    if row.state in UNFINISHED:
+        raise ConflictError(f"job {name} is {row.state}", fix="Cancel it or wait for its end.")
+    changed = update(jobs).where(jobs.c.name == name, jobs.c.archived != is_archived)
+    connection.execute(changed.values(archived=is_archived, version=jobs.c.version + 1))
+
+
+def _columns(job: Job) -> dict[str, object]:
+    return {
+        "state": job.state.value,
+        "reason": job.reason.value,
+        "priority": job.policy.priority,
+        "experiment": job.plan.experiment,
+        "display_name": job.display_name,
+        "document": wire.dumps(job),
+    }
+
+
+def _story_row(job: str, entry: StoryEntry) -> dict[str, object]:
+    return {
+        "job": job,
+        "at": entry.at,
+        "state": entry.state.value,
+        "reason": entry.reason.value,
+        "sentence": entry.sentence,
+        "attempt": entry.attempt,
+        "round": entry.round,
+    }
+
+
+def _why_stale(connection: Connection, token: int, change: Change) -> StaleError | NotFoundError:
+    name = change.job.name
+    row = connection.execute(select(jobs.c.version, jobs.c.lease).where(jobs.c.name == name)).first()
+    if row is None:
+        return no_job(name)
+    if row.version != change.version:
+        return StaleError(f"job {name} has moved on from version {change.version} to {row.version}")
+    return StaleError(f"job {name} is held by server {row.lease}, not {token}")
+
+
+def no_job(name: str) -> NotFoundError:
+    """What is raised for a name that no job has."""
+    return NotFoundError(f"there is no job {name}", fix="See `drumbeat list` for those that there are.")

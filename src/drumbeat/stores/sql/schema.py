@@ -1,0 +1,152 @@
+"""The tables. A change here goes with a revision in `migrations/versions`; a test compares the two."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.engine import Dialect
+from sqlalchemy.types import TypeDecorator
+
+HEAD = "0001"
+"""The revision that this code reads and writes."""
+
+Serial = BigInteger().with_variant(Integer, "sqlite")
+"""A number that the database counts; SQLite counts only its own INTEGER."""
+
+
+class UtcTime(TypeDecorator[datetime]):
+    """An aware time, in UTC in the database and back, also where the database knows no zones."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - SQLAlchemy's signature
+        """Refuses a time without a zone, whose meaning would depend on the machine."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no zone")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002 - as above
+        """The same instant, in UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+    }
+)
+
+servers = Table(
+    "servers",
+    metadata,
+    Column("token", Serial, primary_key=True),
+    Column("beats", BigInteger, nullable=False),
+    Column("started_at", UtcTime, nullable=False),
+    sqlite_autoincrement=True,
+)
+"""Server processes that live, or that nobody has replaced yet. A token is never given twice."""
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("number", Serial, primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("version", BigInteger, nullable=False),
+    Column("lease", BigInteger, nullable=False),
+    Column("archived", Boolean, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("experiment", Text, nullable=False),
+    Column("display_name", Text, nullable=False),
+    Column("submitted_at", UtcTime, nullable=False),
+    # The long one comes last: SQLite then finds the others without walking its pages.
+    Column("document", Text, nullable=False),
+    # A page of a list is found in this index alone; only its own jobs are read.
+    Index(None, "archived", "number", "state", "experiment"),
+    Index(None, "state", "number"),
+    sqlite_autoincrement=True,
+)
+"""number: the order of submission. document: the `Job` as JSON; what lists are made by is beside it."""
+
+submissions = Table(
+    "submissions",
+    metadata,
+    Column("key", Text, primary_key=True),
+    Column("job", Text, ForeignKey("jobs.name"), nullable=False, unique=True),
+    Column("spec", Text, nullable=False),
+)
+"""What a person sent, written once: apart from `jobs`, whose rows are written often."""
+
+story = Table(
+    "story",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("job", Text, ForeignKey("jobs.name"), nullable=False),
+    Column("at", UtcTime, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("sentence", Text, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("round", Integer, nullable=False),
+    Index(None, "job", "id"),
+    sqlite_autoincrement=True,
+)
+"""Lines are only ever added."""
+
+outbox = Table(
+    "outbox",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("job", Text, ForeignKey("jobs.name"), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("n", Integer, nullable=False),
+    Column("tries", Integer, nullable=False),
+    Column("effect", Text, nullable=False),
+    UniqueConstraint("job", "attempt", "n"),
+    sqlite_autoincrement=True,
+)
+"""Effects that aren't done."""
+
+reservations = Table(
+    "reservations",
+    metadata,
+    Column("compute", Text, primary_key=True),
+    Column("job", Text, ForeignKey("jobs.name"), primary_key=True),
+    Column("attempt", Integer, primary_key=True),
+    Column("node", Integer, primary_key=True),
+    Column("machine", Text, nullable=False),
+    Column("cpus", Integer, nullable=False),
+    Column("gpus", Text, nullable=False),
+    Index(None, "job", "attempt"),
+)
+"""Slots that attempts hold. gpus: a JSON list."""
+
+aliases = Table(
+    "aliases",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("target", Text, nullable=False),
+)

@@ -1,0 +1,162 @@
+"""The `Store` port: each call is one transaction, made of the pieces in the modules beside this one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+from sqlalchemy import delete, insert, select, update
+
+from drumbeat.core.events import StoryEntry
+from drumbeat.ports import Change, JobFilter, PendingEffect, Record, Reservation, Submission
+from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.stores.sql import jobs, leases, outbox
+from drumbeat.stores.sql.database import Database, parse_url
+from drumbeat.stores.sql.schema import aliases
+from drumbeat.stores.sql.upgrade import upgrade
+
+SILENT_AFTER = timedelta(seconds=15)
+
+
+def make_store(
+    place: str | Path, *, monotonic: Callable[[], float] = time.monotonic, silent_after: timedelta = SILENT_AFTER
+) -> SqlStore:
+    """The store at a URL, or in an SQLite file at a path, its tables made or brought up to date.
+
+    silent_after: how long a server may be silent, by `monotonic`, before `claim` replaces it; several times the time
+    between beats. Raises RefusedError, StorageError, VersionError.
+    """
+    database = Database(parse_url(place))
+    try:
+        upgrade(database)
+    except BaseException:
+        database.close()
+        raise
+    return SqlStore(database, leases.Watch(monotonic, silent_after))
+
+
+class SqlStore:
+    """The `Store` port over a database. Safe from any thread; several processes may be over one database."""
+
+    def __init__(self, database: Database, watch: leases.Watch) -> None:
+        self._database = database
+        self._watch = watch
+        self._remembered = jobs.Remembered()
+
+    # --- leases ---
+    def lease(self, *, is_alone: bool) -> int:
+        with self._database.write() as connection:
+            return leases.new_lease(connection, is_alone=is_alone)
+
+    def beat(self, token: int) -> None:
+        with self._database.write() as connection:
+            leases.beat(connection, token)
+
+    def claim(self, token: int) -> list[str]:
+        with self._database.read() as connection:
+            beats = leases.beats_of_others(connection, token)
+        silent = self._watch.silent(beats)
+        if not silent:
+            return []
+        with self._database.write() as connection:
+            return leases.replace_servers(connection, token, silent)
+
+    # --- writing jobs ---
+    def submit(self, token: int, submission: Submission) -> tuple[Record, bool]:
+        try:
+            with self._database.write() as connection:
+                leases.require_live(connection, token)
+                found = jobs.by_key(connection, submission.key, self._remembered)
+                record = found or jobs.add(connection, token, submission)
+        except ConflictError:
+            # Where writers run side by side, the same key may have come in between: then that job is the answer.
+            with self._database.read() as connection:
+                found = jobs.by_key(connection, submission.key, self._remembered)
+            if found is None:
+                raise
+            return found, False
+        self._remembered.put([record])
+        return record, found is None
+
+    def commit(self, token: int, changes: Sequence[Change]) -> None:
+        with self._database.write() as connection:
+            leases.require_live(connection, token)
+            # In order of names, so that two writers never wait for each other in a ring.
+            for change in sorted(changes, key=lambda one: one.job.name):
+                jobs.rewrite(connection, token, change)
+            jobs.add_story(connection, [(change.job.name, entry) for change in changes for entry in change.story])
+            outbox.remove(connection, [one for change in changes for one in change.done])
+            for change in changes:
+                outbox.add(connection, change)
+                outbox.release(connection, change.job.name, change.release)
+                outbox.reserve(connection, change)
+        self._remember(token, changes)
+
+    def _remember(self, token: int, changes: Sequence[Change]) -> None:
+        known = [(self._remembered.get(change.job.name, change.version), change) for change in changes]
+        self._remembered.put(
+            replace(record, job=change.job, version=change.version + 1, lease=token)
+            for record, change in known
+            if record is not None
+        )
+
+    def archive(self, name: str, *, is_archived: bool) -> None:
+        with self._database.write() as connection:
+            jobs.archive(connection, name, is_archived=is_archived)
+
+    # --- reading jobs ---
+    def load(self, name: str) -> Record:
+        with self._database.read() as connection:
+            return jobs.load(connection, name, self._remembered)
+
+    def unfinished(self) -> list[Record]:
+        with self._database.read() as connection:
+            return jobs.unfinished(connection, self._remembered)
+
+    def jobs(self, chosen: JobFilter) -> list[Record]:
+        with self._database.read() as connection:
+            return jobs.page(connection, chosen, self._remembered)
+
+    def story(self, name: str) -> list[StoryEntry]:
+        with self._database.read() as connection:
+            return jobs.read_story(connection, name)
+
+    # --- outbox and slots ---
+    def outbox(self) -> list[PendingEffect]:
+        with self._database.read() as connection:
+            return outbox.pending(connection)
+
+    def tried(self, effect: int) -> None:
+        with self._database.write() as connection:
+            outbox.count_try(connection, effect)
+
+    def done(self, effect: int, *, release: tuple[str, int] | None = None) -> None:
+        with self._database.write() as connection:
+            outbox.remove(connection, [effect])
+            if release:
+                job, attempt = release
+                outbox.release(connection, job, [attempt])
+
+    def reservations(self, compute: str) -> list[Reservation]:
+        with self._database.read() as connection:
+            return outbox.reserved(connection, compute)
+
+    # --- aliases ---
+    def aliases(self) -> dict[tuple[str, str], str]:
+        with self._database.read() as connection:
+            return {(row.kind, row.name): row.target for row in connection.execute(select(aliases))}
+
+    def set_alias(self, kind: str, name: str, target: str | None) -> None:
+        this = (aliases.c.kind == kind, aliases.c.name == name)
+        with self._database.write() as connection:
+            if target is None:
+                if connection.execute(delete(aliases).where(*this)).rowcount == 0:
+                    raise NotFoundError(f"there is no {kind} alias {name}", fix="See `drumbeat alias list`.")
+            elif connection.execute(update(aliases).where(*this).values(target=target)).rowcount == 0:
+                connection.execute(insert(aliases).values(kind=kind, name=name, target=target))
+
+    def close(self) -> None:
+        self._database.close()

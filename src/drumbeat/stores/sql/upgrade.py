@@ -1,0 +1,50 @@
+"""Brings a database to the revision of this code. Alembic is only imported when there is something to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sqlalchemy import Connection, inspect, text
+
+from drumbeat.protocol.errors import VersionError
+from drumbeat.stores.sql.database import Database
+from drumbeat.stores.sql.schema import HEAD
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+_ONE_AT_A_TIME = 7_310_579_113
+"""PostgreSQL's advisory lock under which servers that start together upgrade one after the other; any number."""
+
+
+def upgrade(database: Database) -> None:
+    """Creates or alters the tables. Raises VersionError when a newer drumbeat has written the database."""
+    with database.read() as connection:
+        if _revision(connection) == HEAD:
+            return
+    with database.write() as connection:
+        if not database.is_sqlite:
+            connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _ONE_AT_A_TIME})
+        if _revision(connection) != HEAD:
+            _migrate(connection, database.where)
+
+
+def _revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    return connection.scalar(text("SELECT version_num FROM alembic_version"))
+
+
+def _migrate(connection: Connection, where: str) -> None:
+    from alembic import command
+    from alembic.config import Config
+    from alembic.script import ScriptDirectory
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    found = _revision(connection)
+    known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
+    if found is not None and found not in known:
+        fix = "Use that version of drumbeat, or name another database."
+        raise VersionError(f"the database was written by a newer drumbeat (revision {found})", where=where, fix=fix)
+    config.attributes["connection"] = connection
+    command.upgrade(config, HEAD)
