@@ -1,0 +1,54 @@
+"""`alias`: what names of computes, environments and instance types that exist elsewhere mean here."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.connect import connect
+from drumbeat.cli.help import new_family
+
+app = new_family("Say what a cloud's names of computes and environments mean here.")
+
+
+class Kind(StrEnum):
+    """What has aliases."""
+
+    COMPUTE = "compute"
+    ENVIRONMENT = "environment"
+    INSTANCE_TYPE = "instance_type"
+
+
+KindOf = Annotated[Kind, typer.Argument(metavar="KIND", help="compute, environment or instance_type.")]
+NameOf = Annotated[str, typer.Argument(metavar="NAME", help="The name as job files have it.")]
+
+
+@app.command("list", epilog="Example: drumbeat alias list")
+def list_aliases() -> None:
+    """List all aliases."""
+    from drumbeat.cli.screen import fill_table, make_table, show
+
+    aliases = connect().aliases()
+    if not aliases:
+        print("no aliases; set one: drumbeat alias set compute gpu-cluster local")
+        return
+    rows = [(alias.kind, alias.name, alias.target) for alias in aliases]
+    show(fill_table(make_table("kind", "name", "means here"), rows))
+
+
+@app.command("set", epilog="Example: drumbeat alias set compute gpu-cluster local")
+def set_alias(
+    kind: KindOf, name: NameOf, target: Annotated[str, typer.Argument(metavar="TARGET", help="What it means here.")]
+) -> None:
+    """Say what a name means here, from the next job on."""
+    connect().set_alias(kind, name, target)
+    print(f"{kind} {name} now means {target}")
+
+
+@app.command("remove", epilog="Example: drumbeat alias remove compute gpu-cluster")
+def remove_alias(kind: KindOf, name: NameOf) -> None:
+    """Forget an alias."""
+    connect().set_alias(kind, name, None)
+    print(f"{kind} {name} means nothing here any more")

@@ -1,0 +1,77 @@
+"""A source that blocks, read in a thread, so that the one who prints can also watch the time and the keyboard."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+AHEAD = 2000
+"""Items that are read before the printing side has taken them."""
+
+
+@dataclass(frozen=True)
+class Signalled:
+    """A signal arrived."""
+
+    number: int
+
+
+@dataclass(frozen=True)
+class _Ended:
+    error: BaseException | None
+
+
+class Batches(Generic[T]):
+    """Gives lists of items and signals as they arrive, and an empty list when nothing has come for `every_s`."""
+
+    def __init__(self, source: Iterable[T], every_s: float = 0.1) -> None:
+        self._source = source
+        self._every_s = every_s
+        # A signal handler may run while this same thread is inside get(): only SimpleQueue's put is safe then.
+        self._queue: SimpleQueue[T | Signalled | _Ended] = SimpleQueue()
+        self._room = threading.BoundedSemaphore(AHEAD)
+
+    def signal(self, number: int) -> None:
+        """Puts a signal in line. May be called from a signal handler."""
+        self._queue.put(Signalled(number))
+
+    def __iter__(self) -> Iterator[list[T | Signalled]]:
+        threading.Thread(target=self._read, name="batches", daemon=True).start()
+        while True:
+            batch, ended = self._gather()
+            if batch or not ended:
+                yield batch
+            if ended:
+                if ended.error:
+                    raise ended.error
+                return
+
+    def _read(self) -> None:
+        try:
+            for item in self._source:
+                self._room.acquire()
+                self._queue.put(item)
+            self._queue.put(_Ended(None))
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the batches are read
+            self._queue.put(_Ended(error))
+
+    def _gather(self) -> tuple[list[T | Signalled], _Ended | None]:
+        batch: list[T | Signalled] = []
+        timeout = self._every_s
+        while len(batch) < AHEAD:
+            try:
+                item = self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
+            except Empty:
+                break
+            if isinstance(item, _Ended):
+                return batch, item
+            if not isinstance(item, Signalled):
+                self._room.release()
+            batch.append(item)
+            timeout = 0.0
+        return batch, None

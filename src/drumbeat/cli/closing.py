@@ -1,0 +1,53 @@
+"""The last lines of `run`: how the job ended, and what to type next."""
+
+from __future__ import annotations
+
+from drumbeat.cli.ink import Ink
+from drumbeat.cli.safe import make_safe, safe_lines
+from drumbeat.cli.times import say_duration
+from drumbeat.cli.view import JobView, VerdictView
+
+TAIL_LINES = 20
+
+
+def say_closing(job: JobView, ink: Ink) -> list[str]:
+    """The closing block."""
+    took = say_duration((job.ended_at or job.submitted_at) - job.submitted_at)
+    if job.state == "completed":
+        return [ink.paint(f"completed in {took}", "good"), *_commands(job, ink)]
+    if job.state == "canceled":
+        return [ink.paint(f"canceled after {took}", "warn"), *_commands(job, ink)]
+    return [*_failure(job, took, ink), *_commands(job, ink)]
+
+
+def _failure(job: JobView, took: str, ink: Ink) -> list[str]:
+    verdict = job.verdict or VerdictView(job.reason, job.sentence)
+    lines = [f"{ink.paint(f'failed after {took}:', 'bad')} {make_safe(verdict.sentence)}"]
+    if verdict.rank is not None:
+        lines.append(f"  cause    {_culprit(verdict)}")
+    tail = safe_lines(verdict.tail, last=TAIL_LINES)
+    if tail:
+        lines.append("  the end of its log:")
+        lines += [f"  {ink.paint('│', 'bad')} {line}" for line in tail]
+    if verdict.advice:
+        lines.append(ink.paint(f"  → {make_safe(verdict.advice)}", "warn"))
+    return lines
+
+
+def _culprit(verdict: VerdictView) -> str:
+    place = f"rank {verdict.rank}" + (f" on node {verdict.node}" if verdict.node is not None else "")
+    return place + (f", exit code {verdict.code}" if verdict.code is not None else "")
+
+
+def _commands(job: JobView, ink: Ink) -> list[str]:
+    rank = job.verdict.rank if job.verdict and job.state == "failed" else None
+    logs = f"drumbeat logs {job.name}" + (f" --rank {rank}" if rank is not None else "")
+    rows = [("logs", logs), ("files", f"drumbeat download {job.name}"), ("more", f"drumbeat show {job.name}")]
+    return [f"  {title:<8} {ink.paint(command, 'accent')}" for title, command in rows]
+
+
+def exit_code_of(job: JobView) -> int:
+    """What `run` and `wait` end with: the job's own code; 1 where a job that didn't complete has none."""
+    if job.exit_code is not None:
+        return job.exit_code
+    return 0 if job.state == "completed" else 1

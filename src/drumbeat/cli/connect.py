@@ -1,0 +1,115 @@
+"""The seam to the server: what the commands ask of it, and the one place where a client is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from drumbeat.cli.view import (
+    AliasView,
+    ComputeView,
+    Event,
+    FileView,
+    JobView,
+    LogPiece,
+    PreviewView,
+    StatusView,
+)  # fmt: skip
+
+
+class Server(Protocol):
+    """The calls of `drumbeat.Client` that the terminal uses. Refusals are `drumbeat.protocol.errors`."""
+
+    def plan(self, job: Path, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
+        """What the job in a file would run."""
+        ...
+
+    def submit(self, job: Path, *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
+        """The job in a file, taken in by the server."""
+        ...
+
+    def get(self, name: str) -> JobView:
+        """One job, with its story. Raises NotFoundError."""
+        ...
+
+    def list(
+        self, *, state: str | None = None, experiment: str | None = None, archived: bool = False, limit: int = 100
+    ) -> list[JobView]:
+        """Jobs, newest first. archived: these too."""
+        ...
+
+    def cancel(self, name: str) -> JobView:
+        """Asks the job to stop. Raises ConflictError when it has ended."""
+        ...
+
+    def wait(self, name: str, timeout_s: float | None = None) -> JobView | None:
+        """The job once it has ended; None when the time is up first."""
+        ...
+
+    def archive(self, name: str) -> None:
+        """Hides a job from lists."""
+        ...
+
+    def restore(self, name: str) -> None:
+        """Shows it again."""
+        ...
+
+    def logs(self, name: str) -> Iterator[LogPiece]:
+        """What there is of the logs, in the order of its arrival."""
+        ...
+
+    def stream(self, name: str) -> Iterator[Event]:
+        """Story, state and logs from the beginning, as they happen; the last event is `End`."""
+        ...
+
+    def files(self, name: str) -> list[FileView]:
+        """The files of a job."""
+        ...
+
+    def fetch(self, name: str, path: str, to: Path, seen: Callable[[int], None]) -> None:
+        """Brings one file, whole or not at all; tells how many bytes have come each time some have."""
+        ...
+
+    def aliases(self) -> list[AliasView]:
+        """Every alias."""
+        ...
+
+    def set_alias(self, kind: str, name: str, target: str | None) -> None:
+        """Sets an alias, or removes it (None)."""
+        ...
+
+    def computes(self) -> list[ComputeView]:
+        """The computes."""
+        ...
+
+    def status(self) -> StatusView:
+        """Who answers, and how it is."""
+        ...
+
+    def stop(self, *, force: bool = False) -> None:
+        """Ends the server."""
+        ...
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How to come to a server. idle_stop_s: for one that is started now; None = as configured."""
+
+    autostart: bool = True
+    idle_stop_s: float | None = None
+
+
+def _make_client(wish: Wish) -> Server:
+    raise NotImplementedError(wish)
+
+
+MAKER: ContextVar[Callable[[Wish], Server]] = ContextVar("maker", default=_make_client)
+"""Makes the client; a test sets another one."""
+
+
+def connect(*, autostart: bool = True, idle_stop_s: float | None = None) -> Server:
+    """A client of this user's server, which is started if need be."""
+    return MAKER.get()(Wish(autostart, idle_stop_s))

@@ -1,0 +1,79 @@
+"""`download`: files of a job into a folder here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.connect import Server, connect
+from drumbeat.cli.jobs import Job
+from drumbeat.cli.times import say_size
+from drumbeat.cli.view import FileView
+from drumbeat.protocol.errors import ForbiddenError, NotFoundError
+
+
+def download(
+    job: Job,
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where to; ./JOB if not given.")] = None,
+    outputs: Annotated[str | None, typer.Option("--outputs", metavar="NAME", help="Only this output.")] = None,
+    logs: Annotated[bool, typer.Option("--logs", help="Only the logs.")] = False,
+) -> None:
+    """Copy a job's files here: outputs, logs, story and plan."""
+    from drumbeat.cli.naming import find_job
+
+    if outputs and logs:
+        raise typer.BadParameter("--outputs and --logs each mean: only these", param_hint="--logs")
+    server = connect()
+    name = find_job(server, job).name
+    files = choose_files(server.files(name), output=outputs, is_logs=logs)
+    folder = to or Path(name)
+    fetch(server, name, files, folder)
+    print(f"{len(files)} files, {say_size(sum(file.size for file in files))}, in {folder.absolute()}")
+
+
+def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) -> list[FileView]:
+    """The files that were asked for. Raises NotFoundError when there are none, and says what there is."""
+    start = f"outputs/{output}/" if output else "logs/" if is_logs else ""
+    chosen = [file for file in files if file.path.startswith(start)]
+    if chosen:
+        return chosen
+    names = sorted({PurePosixPath(file.path).parts[1] for file in files if file.path.startswith("outputs/")})
+    if output:
+        known = f"Its outputs: {', '.join(names)}." if names else "It has no outputs; they are kept when a job ends."
+        raise NotFoundError(f"the job has no files in output {output!r}", fix=known)
+    raise NotFoundError("the job has no files yet", fix="Outputs are kept when a job ends.")
+
+
+def place_of(folder: Path, path: str) -> Path:
+    """Where a file goes. Raises ForbiddenError for a path that would leave the folder."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\0" in path:
+        raise ForbiddenError("the server names a file outside of the job's folder", where=repr(path))
+    return folder.joinpath(*parts)
+
+
+def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> None:
+    """Brings the files, with progress on a terminal."""
+    wanted = [(file, place_of(folder, file.path)) for file in files]
+    with _progress(sum(file.size for file in files)) as advance:
+        for file, place in wanted:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            server.fetch(name, file.path, place, seen=advance)
+
+
+@contextmanager
+def _progress(total: int) -> Generator[Callable[[int], None]]:
+    """Takes numbers of bytes; shows a bar where a person looks."""
+    if not sys.stdout.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
+    with Progress(BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), transient=True) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda size: progress.advance(task, size)

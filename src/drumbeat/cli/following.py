@@ -1,0 +1,90 @@
+"""Following a job to its end, or until a person has had enough of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+
+from drumbeat.cli.batches import Batches, Signalled
+from drumbeat.cli.closing import exit_code_of, say_closing
+from drumbeat.cli.connect import Server
+from drumbeat.cli.ink import has_terminal, ink_for
+from drumbeat.cli.interrupts import Choice, choose, signals_to
+from drumbeat.cli.logview import LogLook, LogView, prefix_width
+from drumbeat.cli.statusline import StatusLine
+from drumbeat.cli.view import Event, JobView
+from drumbeat.cli.watch import Now, Watch
+from drumbeat.protocol.errors import ConflictError, UnreachableError
+
+SIGNAL_EXIT = 128
+"""A shell's exit code for a signal is this and the signal's number."""
+
+
+def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
+    """Prints the job's stages, logs and end; gives the exit code."""
+    ink = ink_for(sys.stdout)
+    line = StatusLine(sys.stdout, is_live=has_terminal(sys.stdout))
+    logs = LogView(LogLook(ink, width=prefix_width(job.node_count, job.world_size)))
+    watch = Watch(job, line, logs, ink, is_quiet=is_quiet)
+    batches = Batches[Event](server.stream(job.name))
+    try:
+        with signals_to(batches.signal):
+            signal_number = _watch(server, watch, batches)
+    except UnreachableError as error:
+        raise UnreachableError(
+            error.what, where=error.where, fix=f"The job goes on. Come back: drumbeat logs -f {job.name}"
+        ) from error
+    finally:
+        watch.close()
+    if signal_number:
+        print(*say_detached(job.name), sep="\n")
+        return SIGNAL_EXIT + signal_number
+    ended = server.get(job.name)
+    print(*say_closing(ended, ink), sep="\n")
+    return exit_code_of(ended)
+
+
+def _watch(server: Server, watch: Watch, batches: Batches[Event]) -> int:
+    """0 when the job has ended, else the signal that it was left with."""
+    for batch in batches:
+        watch.see([event for event in batch if not isinstance(event, Signalled)], _now())
+        if watch.has_ended:
+            return 0
+        for signalled in batch:
+            if isinstance(signalled, Signalled) and _is_left(server, watch, signalled):
+                return signalled.number
+    return 0
+
+
+def _is_left(server: Server, watch: Watch, signalled: Signalled) -> bool:
+    """Whether the follower goes; cancels the job if that was chosen."""
+    watch.close()
+    has_person = sys.stdin.isatty() and sys.stdout.isatty()
+    choice = choose(signalled, is_stopping=watch.is_canceling, has_person=has_person)
+    if choice is Choice.CANCEL:
+        watch.is_canceling = True
+        print(f"canceling {watch.job.name}; its ranks get SIGTERM, and SIGKILL after their grace time", flush=True)
+        cancel_if_running(server, watch.job.name)
+    return choice is Choice.DETACH
+
+
+def cancel_if_running(server: Server, name: str) -> None:
+    """Asks the job to stop; one that has ended meanwhile is as good."""
+    try:
+        server.cancel(name)
+    except ConflictError:
+        return
+
+
+def say_detached(name: str) -> list[str]:
+    """How to come back."""
+    return [
+        f"detached: {name} goes on",
+        f"  come back  drumbeat logs -f {name}",
+        f"  cancel     drumbeat cancel {name}",
+    ]
+
+
+def _now() -> Now:
+    return Now(datetime.now(UTC), time.monotonic())

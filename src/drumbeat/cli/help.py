@@ -1,0 +1,24 @@
+"""How every part of the command line is made and helped with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+
+import typer
+
+
+def new_family(about: str) -> typer.Typer:
+    """A group of commands; alone it prints its help."""
+    return typer.Typer(help=about, no_args_is_help=True)
+
+
+def add_command(app: typer.Typer, name: str, command: Callable[..., None], example: str) -> None:
+    """Makes a command of a function: its docstring and an example are its help."""
+    app.command(name, help=help_of(command), epilog=f"Example: {example}")(command)
+
+
+def help_of(command: Callable[..., None]) -> str:
+    """The docstring with each paragraph on one line: the terminal folds it where it has to."""
+    paragraphs = inspect.getdoc(command) or ""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs.split("\n\n"))

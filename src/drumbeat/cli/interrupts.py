@@ -1,0 +1,78 @@
+"""Ctrl-C and SIGTERM while a job is followed."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from enum import Enum, auto
+from types import FrameType
+from typing import TextIO
+
+from drumbeat.cli.batches import Signalled
+
+WATCHED = (signal.SIGINT, signal.SIGTERM)
+QUESTION = "detach (the job goes on), cancel the job, or go on watching? [d/c/g] "
+
+
+class Choice(Enum):
+    """What is to become of a job whose follower was interrupted."""
+
+    DETACH = auto()
+    CANCEL = auto()
+    GO_ON = auto()
+
+
+ANSWERS = {"d": Choice.DETACH, "c": Choice.CANCEL, "g": Choice.GO_ON}
+
+
+@contextmanager
+def signals_to(take: Callable[[int], None]) -> Generator[None]:
+    """Hands the signals to `take` instead of ending the program."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        take(number)
+
+    before = {number: signal.signal(number, handle) for number in WATCHED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _raising() -> Generator[None]:
+    """Lets a signal break off a question."""
+    before = {number: signal.signal(number, signal.default_int_handler) for number in WATCHED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def choose(signalled: Signalled, *, is_stopping: bool, has_person: bool) -> Choice:
+    """SIGTERM detaches. Ctrl-C asks a person; where there is none it cancels, and a second one detaches."""
+    if signalled.number == signal.SIGTERM:
+        return Choice.DETACH
+    if has_person:
+        return ask(sys.stdin, sys.stdout)
+    return Choice.DETACH if is_stopping else Choice.CANCEL
+
+
+def ask(answers: TextIO, out: TextIO) -> Choice:
+    """The person's choice. Another Ctrl-C, or no answer at all, detaches: that harms nothing."""
+    try:
+        with _raising():
+            while True:
+                print(QUESTION, end="", file=out, flush=True)
+                answer = answers.readline()
+                if not answer:
+                    return Choice.DETACH
+                if (first := answer.strip().lower()[:1]) in ANSWERS:
+                    return ANSWERS[first]
+    except KeyboardInterrupt:
+        print(file=out, flush=True)
+        return Choice.DETACH

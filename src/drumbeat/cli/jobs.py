@@ -1,0 +1,109 @@
+"""Commands about jobs that are there: list, show, cancel, wait, archive, restore."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.connect import connect
+from drumbeat.cli.failures import Exit
+from drumbeat.core.states import State
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's name, the beginning of it, or @last.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Everything as JSON.")]
+
+
+def list_jobs(
+    state: Annotated[State | None, typer.Option("--state", help="Only jobs in this state.")] = None,
+    experiment: Annotated[str | None, typer.Option("--experiment", help="Only jobs of this experiment.")] = None,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="Archived jobs too.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many jobs at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, the newest first."""
+    jobs = connect().list(state=state, experiment=experiment, archived=all_, limit=limit)
+    if as_json:
+        from drumbeat.cli.jsonout import print_json
+
+        print_json(jobs)
+    elif not jobs:
+        print("no jobs")
+    else:
+        from drumbeat.cli.jobview import job_table
+        from drumbeat.cli.screen import show
+
+        show(job_table(jobs, datetime.now(UTC)))
+
+
+def show_job(job: Job, as_json: AsJson = False) -> None:
+    """Show everything about a job: its story with times, its nodes and ranks, and why it ended."""
+    from drumbeat.cli.naming import find_job
+
+    found = find_job(connect(), job)
+    if as_json:
+        from drumbeat.cli.jsonout import print_json
+
+        print_json(found)
+    else:
+        from drumbeat.cli.jobview import render_job
+        from drumbeat.cli.screen import show
+
+        show(*render_job(found))
+
+
+def cancel(
+    job: Job,
+    wait_: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the job has ended.")] = False,
+) -> None:
+    """Stop a job: SIGTERM to every rank now, SIGKILL after the job's grace time."""
+    from drumbeat.cli.naming import find_job
+
+    server = connect()
+    name = find_job(server, job).name
+    canceled = server.cancel(name)
+    print(f"{name}: {canceled.state}; {canceled.sentence}")
+    if wait_:
+        ended = server.wait(name)
+        print(f"{name}: {ended.state if ended else 'not ended'}")
+
+
+def wait(
+    job: Job,
+    timeout: Annotated[float | None, typer.Option("--timeout", metavar="S", min=0, help="Seconds at most.")] = None,
+) -> None:
+    """Wait until a job has ended, and end with its exit code; with 3 if the time is up first."""
+    from drumbeat.cli.closing import exit_code_of
+    from drumbeat.cli.naming import find_job
+
+    server = connect()
+    found = find_job(server, job)
+    ended = server.wait(found.name, timeout)
+    if ended is None:
+        print(f"{found.name}: hasn't ended after {timeout:g} s")
+        raise typer.Exit(Exit.TIMEOUT)
+    print(f"{ended.name}: {ended.state}")
+    raise typer.Exit(exit_code_of(ended))
+
+
+def archive(job: Job) -> None:
+    """Hide a job that has ended from lists; nothing of it is lost."""
+    _set_archived(job, is_archived=True)
+
+
+def restore(job: Job) -> None:
+    """Show an archived job in lists again."""
+    _set_archived(job, is_archived=False)
+
+
+def _set_archived(job: str, *, is_archived: bool) -> None:
+    from drumbeat.cli.naming import find_job
+
+    server = connect()
+    name = find_job(server, job).name
+    if is_archived:
+        server.archive(name)
+    else:
+        server.restore(name)
+    print(f"{name}: {'archived' if is_archived else 'restored'}")

@@ -1,0 +1,126 @@
+"""What `list` and `show` print of jobs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+
+from drumbeat.cli.safe import safe_lines
+from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs, state_cell
+from drumbeat.cli.times import say_ago, say_duration, say_moment
+from drumbeat.cli.view import ExitView, JobView, NodeView
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+def job_table(jobs: Iterable[JobView], now: datetime) -> Table:
+    """One row per job."""
+    rows = [
+        (
+            job.name,
+            state_cell(job.state),
+            job.experiment,
+            f"{job.node_count}×{job.processes_per_node}",
+            say_ago(job.submitted_at, now),
+            say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
+            job.verdict.sentence if job.verdict and job.state == "failed" else job.sentence,
+        )
+        for job in jobs
+    ]
+    return fill_table(make_table("job", "state", "experiment", ">ranks", ">submitted", ">ran", "why"), rows)
+
+
+def render_job(job: JobView) -> Iterator[RenderableType]:
+    """Everything that is known of a job."""
+    yield pairs(_facts(job))
+    yield from _verdict(job)
+    if job.command:
+        yield heading("Command")
+        yield Padding(cell(job.command), (0, 0, 0, 2))
+    if job.nodes:
+        yield heading(f"Nodes of attempt {job.attempt}, round {job.round}")
+        yield fill_table(make_table(">node", "machine", "host", "address", "phase", "detail"), map(_node, job.nodes))
+        yield from _exits(job)
+    yield heading("Story")
+    rows = [
+        (say_moment(e.at), f"+{say_duration(e.at - job.submitted_at)}", state_cell(e.state), e.sentence)
+        for e in job.story
+    ]
+    yield fill_table(make_table("when", ">after", "state", "what happened"), rows)
+
+
+def _facts(job: JobView) -> list[tuple[str, object]]:
+    ranks = f"{job.node_count} nodes × {job.processes_per_node} = {job.world_size} ranks"
+    return [
+        ("job", job.name + (" (archived)" if job.archived else "")),
+        ("title", job.display_name if job.display_name != job.name else ""),
+        ("description", job.description),
+        ("experiment", job.experiment),
+        ("state", state_cell(job.state)),
+        ("why", job.sentence),
+        ("engine says", f"{job.observed.word}, seen {say_moment(job.observed.at)}" if job.observed else ""),
+        ("shape", f"{job.launcher}, {ranks}"),
+        ("compute", job.compute),
+        ("environment", job.environment),
+        ("priority", job.priority or ""),
+        ("tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
+        *((title, say_moment(at)) for title, at in _moments(job) if at is not None),
+        ("exit code", job.exit_code),
+    ]
+
+
+def _moments(job: JobView) -> list[tuple[str, datetime | None]]:
+    return [
+        ("submitted", job.submitted_at),
+        ("started", job.started_at),
+        ("ended", job.ended_at),
+        ("SIGKILL at", job.stop_at if job.state == "stopping" else None),
+        ("time limit", job.deadline if job.ended_at is None else None),
+    ]
+
+
+def _verdict(job: JobView) -> Iterator[RenderableType]:
+    verdict = job.verdict
+    if verdict is None or job.state == "completed":
+        return
+    yield heading("Why it ended" if job.ended_at else "Why it is being stopped")
+    place = [f"rank {verdict.rank}" if verdict.rank is not None else "", f"node {verdict.node}"]
+    yield pairs(
+        [
+            ("cause", verdict.sentence),
+            ("where", ", ".join(place) if verdict.rank is not None else ""),
+            ("exit code", verdict.code),
+            ("what to do", verdict.advice),
+        ]
+    )
+    yield from (cell(f"  │ {line}") for line in safe_lines(verdict.tail))
+
+
+def _node(node: NodeView) -> tuple[object, ...]:
+    detail = node.error or node.detail
+    return (node.node, node.machine, node.host, node.address, "lost" if node.lost else node.phase, detail)
+
+
+def _exits(job: JobView) -> Iterator[RenderableType]:
+    exits = sorted(((one.at, node.node, one) for node in job.nodes for one in node.exits), key=lambda row: row[:2])
+    if exits:
+        first = exits[0][0]
+        rows = [(one.rank, node, say_exit(one), f"+{at - first:.2f}s") for at, node, one in exits]
+        yield heading("Ends of the ranks, earliest first")
+        yield fill_table(make_table(">rank", ">node", "ended with", ">after the first"), rows)
+
+
+def say_exit(one: ExitView) -> str:
+    """`exit code 1`, `SIGKILL`."""
+    if one.signal is None:
+        return f"exit code {one.code}"
+    try:
+        return signal.Signals(one.signal).name
+    except ValueError:
+        return f"signal {one.signal}"

@@ -1,0 +1,12 @@
+"""Values as JSON for other programs."""
+
+from __future__ import annotations
+
+import json
+
+from drumbeat.protocol.wire import to_wire
+
+
+def print_json(value: object) -> None:
+    """Indented, with every character outside ASCII escaped: safe for any terminal and any reader."""
+    print(json.dumps(to_wire(value), indent=2))

@@ -1,0 +1,88 @@
+"""Pieces of ranks' logs put together into lines.
+
+A piece can begin and end anywhere. Each rank has its own unfinished line; it is shown as it is once the rank has been
+silent for a while, and what follows is then shown as a line of its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+SILENT_S = 0.5
+LONGEST = 1 << 16
+"""Characters after which an unfinished line is shown in pieces."""
+
+
+class Origin(NamedTuple):
+    """Whose line it is."""
+
+    attempt: int
+    round: int
+    node: int
+    rank: int
+
+
+class Line(NamedTuple):
+    """One line of one rank, without its end."""
+
+    origin: Origin
+    text: str
+
+
+@dataclass
+class _Unfinished:
+    """What a rank has written since its last line end. is_begun: an earlier part of the line was shown already."""
+
+    text: str
+    since: float
+    is_begun: bool = False
+
+
+class Lines:
+    """The unfinished lines of every rank. raw: keep all of a line, not only what follows its last carriage return."""
+
+    def __init__(self, *, raw: bool = False) -> None:
+        self._raw = raw
+        self._open: dict[Origin, _Unfinished] = {}
+
+    def feed(self, origin: Origin, text: str, now: float) -> list[Line]:
+        """The lines that this piece ends."""
+        held = self._open.pop(origin, None) or _Unfinished("", now)
+        *ended, rest = (held.text + text).split("\n")
+        if ended and held.is_begun and not ended[0].strip("\r"):
+            ended = ended[1:]
+        lines = [Line(origin, self._visible(one)) for one in ended]
+        is_begun = held.is_begun and "\n" not in text
+        while len(rest) > LONGEST:
+            lines.append(Line(origin, self._visible(rest[:LONGEST])))
+            rest, is_begun = rest[LONGEST:], True
+        if rest or is_begun:
+            self._open[origin] = _Unfinished(self._kept(rest), now, is_begun)
+        return lines
+
+    def silent(self, now: float) -> list[Line]:
+        """The unfinished lines of the ranks that have said nothing for a while."""
+        return self._show([o for o, held in self._open.items() if held.text and now - held.since >= SILENT_S])
+
+    def end(self) -> list[Line]:
+        """Every unfinished line: nothing more will come."""
+        return self._show([o for o, held in self._open.items() if held.text])
+
+    def _show(self, origins: list[Origin]) -> list[Line]:
+        lines = [Line(origin, self._visible(self._open[origin].text)) for origin in origins]
+        for origin in origins:
+            self._open[origin] = _Unfinished("", self._open[origin].since, is_begun=True)
+        return [line for line in lines if line.text]
+
+    def _visible(self, line: str) -> str:
+        return line if self._raw else last_segment(line)
+
+    def _kept(self, rest: str) -> str:
+        """Of an unfinished progress bar only the last state: it may be rewritten for hours before its line ends."""
+        return rest if self._raw else rest[rest.rstrip("\r").rfind("\r") + 1 :]
+
+
+def last_segment(line: str) -> str:
+    """What a terminal would show last of a line that a progress bar has rewritten with carriage returns."""
+    return line.rstrip("\r").rpartition("\r")[2]

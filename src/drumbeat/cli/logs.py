@@ -1,0 +1,110 @@
+"""`logs`: what the ranks of a job have printed, whole or as it comes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drumbeat.cli.connect import connect
+from drumbeat.cli.jobs import Job
+
+if TYPE_CHECKING:
+    from drumbeat.cli.batches import Batches
+    from drumbeat.cli.lines import Origin
+    from drumbeat.cli.logview import LogView
+    from drumbeat.cli.view import Event, LogPiece
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which pieces are shown; None = all."""
+
+    rank: int | None = None
+    node: int | None = None
+    round: tuple[int, int] | None = None
+
+    def has(self, piece: LogPiece) -> bool:
+        """Whether a piece is one of them."""
+        return (
+            self.rank in (None, piece.rank)
+            and self.node in (None, piece.node)
+            and self.round in (None, (piece.attempt, piece.round))
+        )
+
+
+def logs(
+    job: Job,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    rank: Annotated[int | None, typer.Option("--rank", "-r", min=0, help="Only this rank.")] = None,
+    node: Annotated[int | None, typer.Option("--node", min=0, help="Only the ranks of this node.")] = None,
+    round_: Annotated[str | None, typer.Option("--round", metavar="A.R", help="Only attempt A, round R.")] = None,
+    collapse: Annotated[bool, typer.Option("--collapse", "-c", help="Fold identical lines of ranks into one.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Lines as they were written: no prefix, nothing escaped.")] = False,
+) -> None:
+    """Print what a job's ranks have printed, each line after `node:rank`.
+
+    All rounds are shown in the order in which their lines arrived; a line marks where a new round begins.
+    """
+    from drumbeat.cli.ink import ink_for
+    from drumbeat.cli.logview import LogLook, LogView, prefix_width
+    from drumbeat.cli.naming import find_job
+
+    chosen = Chosen(rank, node, parse_round(round_))
+    server = connect()
+    found = find_job(server, job)
+    width = prefix_width(found.node_count, found.world_size)
+    view = LogView(LogLook(ink_for(sys.stdout), raw, collapse, width))
+    if follow:
+        from drumbeat.cli.batches import Batches
+
+        _follow(Batches(server.stream(found.name)), chosen, view)
+    else:
+        _print(server.logs(found.name), chosen, view)
+
+
+def parse_round(written: str | None) -> tuple[int, int] | None:
+    """Attempt and round in `A.R`."""
+    if written is None:
+        return None
+    attempt, _, number = written.partition(".")
+    if not (attempt.isdecimal() and number.isdecimal()):
+        raise typer.BadParameter(f"{written!r} isn't an attempt and a round, as 1.2", param_hint="--round")
+    return int(attempt), int(number)
+
+
+def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: LogView) -> None:
+    for piece in pieces:
+        if chosen.has(piece):
+            _write(view.take(_origin(piece), piece.text, 0.0))
+    _write(view.end())
+
+
+def _follow(batches: Batches[Event], chosen: Chosen, view: LogView) -> None:
+    from drumbeat.cli.view import LogPiece
+
+    for batch in batches:
+        now = time.monotonic()
+        lines: list[str] = []
+        for piece in batch:
+            if isinstance(piece, LogPiece) and chosen.has(piece):
+                lines += view.take(_origin(piece), piece.text, now)
+        _write(lines + view.due(now))
+    _write(view.end())
+
+
+def _origin(piece: LogPiece) -> Origin:
+    from drumbeat.cli.lines import Origin
+
+    return Origin(piece.attempt, piece.round, piece.node, piece.rank)
+
+
+def _write(lines: list[str]) -> None:
+    if lines:
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,85 @@
+"""From pieces of logs to the lines that are printed: put together, folded, prefixed, made safe. Prints nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from drumbeat.cli.collapse import Fold, Folding, prefix_of
+from drumbeat.cli.ink import Ink
+from drumbeat.cli.lines import Line, Lines, Origin
+from drumbeat.cli.safe import make_safe
+
+
+@dataclass(frozen=True)
+class LogLook:
+    """How logs are shown. raw: the ranks' own lines, no prefix, nothing escaped. width: of the prefix."""
+
+    ink: Ink = field(default_factory=Ink)
+    is_raw: bool = False
+    is_collapsed: bool = False
+    width: int = 3
+
+
+class LogView:
+    """The lines to print for the pieces that arrive. Time is an argument, in seconds of a monotonic clock."""
+
+    def __init__(self, look: LogLook) -> None:
+        self._look = look
+        self._lines = Lines(raw=look.is_raw)
+        self._folding = Folding()
+        self._round: tuple[int, int] | None = None
+
+    def take(self, origin: Origin, text: str, now: float) -> list[str]:
+        """What to print for a piece of a rank's log."""
+        return self._show(self._lines.feed(origin, text, now), now)
+
+    def due(self, now: float) -> list[str]:
+        """What to print because time has passed: unfinished lines, folds that waited."""
+        shown = self._show(self._lines.silent(now), now)
+        return shown + [self._folded(fold) for fold in self._folding.due(now)]
+
+    def end(self) -> list[str]:
+        """All that is left."""
+        shown = self._show(self._lines.end(), 0.0)
+        return shown + [self._folded(fold) for fold in self._folding.end()]
+
+    def _show(self, lines: Iterable[Line], now: float) -> list[str]:
+        shown: list[str] = []
+        for line in lines:
+            if (line.origin.attempt, line.origin.round) != self._round:
+                shown += self._turn_to(line.origin)
+            if self._look.is_collapsed:
+                shown += [self._folded(fold) for fold in self._folding.feed(line, now)]
+            else:
+                shown.append(self._plain(line))
+        return shown
+
+    def _turn_to(self, origin: Origin) -> list[str]:
+        """Ends what the round before has open; a line that marks the new round, unless it is the first one shown."""
+        is_first, self._round = self._round is None, (origin.attempt, origin.round)
+        folds = [self._folded(fold) for fold in self._folding.end()]
+        if is_first or self._look.is_raw:
+            return folds
+        return [*folds, self._look.ink.paint(f"── attempt {origin.attempt}, round {origin.round} ──", "dim")]
+
+    def _plain(self, line: Line) -> str:
+        if self._look.is_raw:
+            return line.text
+        prefix = f"{line.origin.node}:{line.origin.rank}".rjust(self._look.width)
+        return self._prefixed(prefix, line.origin.rank, line.text)
+
+    def _folded(self, fold: Fold) -> str:
+        first = next(iter(fold.times))
+        if self._look.is_raw:
+            return fold.text
+        return self._prefixed(prefix_of(fold).rjust(self._look.width), first.rank, fold.text)
+
+    def _prefixed(self, prefix: str, rank: int, text: str) -> str:
+        ink = self._look.ink
+        return f"{ink.of_rank(prefix + ' │', rank)} {make_safe(text, colour=ink.is_on)}"
+
+
+def prefix_width(nodes: int, world_size: int) -> int:
+    """Columns that `node:rank` takes at most in a job of that size."""
+    return len(f"{max(nodes, 1) - 1}:{max(world_size, 1) - 1}")

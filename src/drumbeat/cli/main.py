@@ -1,0 +1,94 @@
+"""The entry of `drumbeat`: its commands, and what becomes of every failure."""
+
+from __future__ import annotations
+
+import os
+import sys
+from io import TextIOWrapper
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from drumbeat._version import __version__
+from drumbeat.cli import aliases, downloading, jobs, logs, servers, submitting, top
+from drumbeat.cli.failures import report
+from drumbeat.cli.help import add_command
+
+ABOUT = "Run distributed training jobs on machines you own: one job file, every rank started, watched and ended."
+
+
+class Commands(TyperGroup):
+    """The commands; an error that leaves one is printed as a person reads it, and becomes the exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Runs the command."""
+        try:
+            return super().invoke(ctx)
+        except (TyperException, typer.Exit, typer.Abort):
+            raise
+        except Exception as error:  # noqa: BLE001 - the outer edge: whatever it is, a person reads a sentence
+            raise typer.Exit(report(error, debug=bool(ctx.params.get("debug")))) from None
+
+
+app = typer.Typer(cls=Commands, help=ABOUT, no_args_is_help=True, pretty_exceptions_enable=False)
+
+for name, command, example in (
+    ("plan", submitting.plan, "drumbeat plan job.yml --set inputs.epochs=3"),
+    ("run", submitting.run, "drumbeat run job.yml --set inputs.epochs=3"),
+    ("list", jobs.list_jobs, "drumbeat list --state running"),
+    ("show", jobs.show_job, "drumbeat show @last"),
+    ("logs", logs.logs, "drumbeat logs -f @last --rank 0"),
+    ("cancel", jobs.cancel, "drumbeat cancel @last --wait"),
+    ("wait", jobs.wait, "drumbeat wait @last --timeout 3600"),
+    ("download", downloading.download, "drumbeat download @last --to results"),
+    ("archive", jobs.archive, "drumbeat archive cifar-7f3a"),
+    ("restore", jobs.restore, "drumbeat restore cifar-7f3a"),
+    ("top", top.top, "drumbeat top"),
+):
+    add_command(app, name, command, example)
+app.add_typer(aliases.app, name="alias")
+app.add_typer(servers.server_app, name="server")
+app.add_typer(servers.compute_app, name="compute")
+
+
+@app.command("version", epilog="Example: drumbeat version")
+def version() -> None:
+    """Print the version."""
+    print(f"drumbeat {__version__}")
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        version()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error came from.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and go.")
+    ] = False,
+) -> None:
+    """Options of every command; what they do is done elsewhere."""
+
+
+def main() -> None:
+    """Runs the command line; never shows a traceback of its own accord."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        app(prog_name="drumbeat")
+    finally:
+        _flush_quietly()
+
+
+def _flush_quietly() -> None:
+    """The interpreter's own flush at the end would complain of a reader who has gone."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,171 @@
+"""What `plan` prints: the rank table, the command, and each process's environment in three columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+
+from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs
+from drumbeat.cli.view import PreviewView
+from drumbeat.protocol.process import ProcessSpec
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+NODES_SHOWN = 8
+"""Nodes whose own variables are listed; `--full` lists all."""
+Variables = dict[str, str]
+
+
+def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[RenderableType]:
+    """The page, part by part."""
+    yield from _head(preview)
+    yield heading("Ranks")
+    yield _rank_table(preview)
+    if full:
+        yield from _whole_processes(preview)
+    else:
+        yield from _commands(preview)
+        yield from _environments(preview)
+    yield heading("Staged on each node")
+    yield from _sentences(preview.staged or ("nothing",))
+    yield heading("Queue")
+    yield from _sentences((preview.queue,))
+    if preview.notes:
+        yield heading("Notes")
+        yield from _sentences(preview.notes)
+
+
+def _head(preview: PreviewView) -> Iterator[RenderableType]:
+    plan = preview.plan
+    yield cell(f"{plan.job} would run {plan.launcher} on {_shape(preview)}; nothing has been started.")
+    yield pairs(
+        [
+            ("experiment", plan.experiment),
+            ("compute", plan.compute),
+            ("environment", plan.environment),
+            ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
+            ("outputs", ", ".join(output.name for output in plan.outputs)),
+        ]
+    )
+
+
+def _shape(preview: PreviewView) -> str:
+    plan = preview.plan
+    nodes = f"{plan.nodes} node{'s' * (plan.nodes != 1)}"
+    return f"{nodes} × {plan.processes_per_node} per node = {len(plan.ranks)} rank{'s' * (len(plan.ranks) != 1)}"
+
+
+def _rank_table(preview: PreviewView) -> Table:
+    rows = [(rank.node, rank.rank, rank.local_rank, rank.role) for rank in preview.plan.ranks]
+    return fill_table(make_table(">node", ">rank", ">local rank", "role"), rows)
+
+
+def _sentences(sentences: Iterable[str]) -> Iterator[RenderableType]:
+    for sentence in sentences:
+        yield Padding(cell(sentence), (0, 0, 0, 2))
+
+
+# --- what several ranks have alike ------------------------------------------------------------------------------
+def _commands(preview: PreviewView) -> Iterator[RenderableType]:
+    yield heading("Command")
+    yield from _alike(preview, _command)
+    yield heading("Working folder")
+    yield from _alike(preview, lambda process: process.cwd)
+
+
+def _alike(preview: PreviewView, value: Callable[[ProcessSpec], str]) -> Iterator[RenderableType]:
+    """A value of every process: once, or once for each group of ranks in a row that have it alike."""
+    groups = [(same, [p.rank for p in members]) for same, members in groupby(preview.processes, key=value)]
+    for same, ranks in groups[:NODES_SHOWN]:
+        who = "" if len(groups) == 1 else f"{_span(ranks)}: "
+        yield Padding(cell(who + same), (0, 0, 0, 2))
+    yield from _more(len(groups))
+
+
+def _command(process: ProcessSpec) -> str:
+    is_shell = process.argv[:2] == ("/bin/bash", "-c")
+    return process.argv[-1] if is_shell else " ".join(process.argv)
+
+
+def _span(ranks: Sequence[int]) -> str:
+    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}-{ranks[-1]}"
+
+
+def _more(groups: int) -> Iterator[RenderableType]:
+    if groups > NODES_SHOWN:
+        yield cell(f"  … and {groups - NODES_SHOWN} more; --full shows each process whole", "dim")
+
+
+# --- environments -----------------------------------------------------------------------------------------------
+def _environments(preview: PreviewView) -> Iterator[RenderableType]:
+    """First what all ranks have alike, then what is a node's own, then what is a rank's own."""
+    processes = preview.processes
+    if not processes:
+        return
+    shared, of_node, of_rank = split_names(preview)
+    yield heading("Environment of every rank")
+    yield _three_columns(processes[0], shared)
+    if of_node:
+        yield heading("… and of each node")
+        yield from _node_table(preview, of_node)
+    if of_rank:
+        yield heading("… and of each rank")
+        rows = [(p.rank, *(p.set.get(name) for name in of_rank)) for p in processes]
+        yield fill_table(make_table(">rank", *of_rank), rows)
+
+
+def split_names(preview: PreviewView) -> tuple[list[str], list[str], list[str]]:
+    """Names of the variables that are set: alike everywhere, alike on each node, and a rank's own."""
+    names = sorted({name for process in preview.processes for name in process.set})
+    node_of = {rank.rank: rank.node for rank in preview.plan.ranks}
+    shared: list[str] = []
+    of_node: list[str] = []
+    of_rank: list[str] = []
+    for name in names:
+        by_node = {(node_of.get(p.rank), p.set.get(name)) for p in preview.processes}
+        if len({value for _, value in by_node}) == 1:
+            shared.append(name)
+        elif len(by_node) == preview.plan.nodes and preview.plan.processes_per_node > 1:
+            of_node.append(name)
+        else:
+            of_rank.append(name)
+    return shared, of_node, of_rank
+
+
+def _node_table(preview: PreviewView, names: list[str]) -> Iterator[RenderableType]:
+    first = {rank.node: rank.rank for rank in reversed(preview.plan.ranks)}
+    by_rank = {process.rank: process.set for process in preview.processes}
+    shown = sorted(first)[:NODES_SHOWN]
+    rows = [("" if i else node, name, by_rank[first[node]].get(name)) for node in shown for i, name in enumerate(names)]
+    yield fill_table(make_table(">node", "variable", "value"), rows)
+    yield from _more(len(first))
+
+
+def _three_columns(process: ProcessSpec, names: Iterable[str]) -> Table:
+    table = make_table("set", "defaulted", "scrubbed")
+    table.expand = True
+    for column, ratio in zip(table.columns, (4, 2, 2), strict=True):
+        column.ratio = ratio
+    columns = ([f"{n}={process.set[n]}" for n in names], _assigned(process.defaulted), process.scrubbed)
+    table.add_row(cell("\n".join(columns[0])), cell("\n".join(columns[1])), cell(", ".join(columns[2])))
+    if process.path_first:
+        table.add_row(cell(f"PATH={':'.join(process.path_first)}:…"))
+    return table
+
+
+def _assigned(variables: Variables) -> list[str]:
+    return [f"{name}={value}" for name, value in sorted(variables.items())]
+
+
+def _whole_processes(preview: PreviewView) -> Iterator[RenderableType]:
+    node_of = {rank.rank: rank.node for rank in preview.plan.ranks}
+    for process in preview.processes:
+        place = f"node {node_of.get(process.rank)} · local rank {process.local_rank} · {process.role}"
+        yield heading(f"Rank {process.rank} · {place}")
+        yield pairs([("command", _command(process)), ("folder", process.cwd), ("log", process.log)])
+        yield _three_columns(process, sorted(process.set))

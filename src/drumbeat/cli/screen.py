@@ -1,0 +1,82 @@
+"""Tables and texts for rich: the one place where its console is made, and where words of others become cells."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from drumbeat.cli.safe import make_safe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+PIPED_WIDTH = 160
+"""Columns where nobody's terminal says how many there are."""
+
+
+def make_console() -> Console:
+    """A console on standard output. Colour and width follow the terminal, NO_COLOR and COLUMNS."""
+    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def show(*parts: RenderableType) -> None:
+    """Prints them one below the other."""
+    console = make_console()
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, Text | str))
+
+
+def cell(value: object, style: str = "") -> Text:
+    """Any value as text that can do nothing to the terminal; None is empty."""
+    return Text("" if value is None else "\n".join(make_safe(line) for line in str(value).split("\n")), style=style)
+
+
+def make_table(*titles: str) -> Table:
+    """A table with these headings; one that begins with `>` is aligned right."""
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for title in titles:
+        is_right = title.startswith(">")
+        table.add_column(title.removeprefix(">"), justify="right" if is_right else "left", overflow="fold")
+    return table
+
+
+def fill_table(table: Table, rows: Iterable[Iterable[object]]) -> Table:
+    """The same table with these rows."""
+    for row in rows:
+        table.add_row(*(value if isinstance(value, Text) else cell(value) for value in row))
+    return table
+
+
+def heading(title: str) -> Text:
+    """A line above a part of a page."""
+    return Text(f"\n{title}", style="bold")
+
+
+def pairs(rows: Iterable[tuple[str, object]]) -> Table:
+    """Names and values in two columns; what is empty is left out."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    return fill_table(table, [(name, value) for name, value in rows if value not in (None, "", ())])
+
+
+STATE_STYLES = {
+    "completed": "green",
+    "failed": "red",
+    "canceled": "yellow",
+    "running": "cyan",
+    "stopping": "yellow",
+}
+
+
+def state_cell(state: str) -> Text:
+    """A state in its colour."""
+    return cell(state, STATE_STYLES.get(state, ""))

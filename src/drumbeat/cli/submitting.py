@@ -1,0 +1,80 @@
+"""`plan` and `run`: a job file is read here and goes to the server."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.connect import connect
+from drumbeat.protocol.errors import SpecError
+
+DEFAULT_FILE = Path("job.yml")
+
+File = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The job file; ./job.yml if none is named.")]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file, as inputs.epochs=3. Repeatable."),
+]
+Name = Annotated[str | None, typer.Option("--name", help="Name of the job; made up if none is given.")]
+
+
+def plan(
+    file: File = None,
+    sets: Sets = None,
+    name: Name = None,
+    full: Annotated[bool, typer.Option("--full", help="Each process whole, nothing folded together.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The plan as JSON.")] = False,
+) -> None:
+    """Show what a job file would run, and start nothing.
+
+    Prints the rank table, the command after substitution, the environment of each process (what is set, what is a
+    default, what is taken out), what is staged, and where the job would wait.
+    """
+    preview = connect().plan(_chosen(file), sets=sets or [], name=name)
+    if as_json:
+        from drumbeat.cli.jsonout import print_json
+
+        print_json(preview)
+    else:
+        from drumbeat.cli.planview import render_plan
+        from drumbeat.cli.screen import show
+
+        show(*render_plan(preview, full=full))
+
+
+def run(
+    file: File = None,
+    sets: Sets = None,
+    name: Name = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Submit, print the job's name, and go.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the name and how it ended.")] = False,
+) -> None:
+    """Run a job: submit it, follow its stages and logs, and end with its exit code.
+
+    Ctrl-C asks whether to detach, to cancel the job, or to go on; without a terminal it cancels the job. SIGTERM
+    detaches: the job goes on.
+    """
+    server = connect()
+    job = server.submit(_chosen(file), sets=sets or [], name=name)
+    print(job.name, flush=True)
+    if detach:
+        print(f"follow it: drumbeat logs -f {job.name}", file=sys.stderr)
+        return
+    from drumbeat.cli.following import follow
+
+    raise typer.Exit(follow(server, job, is_quiet=quiet))
+
+
+def _chosen(file: Path | None) -> Path:
+    if file is not None:
+        return file
+    if DEFAULT_FILE.is_file():
+        return DEFAULT_FILE
+    raise SpecError(
+        "no job file was named, and this folder has no job.yml",
+        where=str(Path.cwd()),
+        fix="Name one: drumbeat run path/to/job.yml",
+    )

@@ -1,0 +1,46 @@
+"""Durations and moments in words."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+_UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+
+
+def say_duration(length: timedelta) -> str:
+    """`0.4s`, `12s`, `2m 05s`, `3h 10m`, `2d 4h`: two units at most."""
+    seconds = max(length.total_seconds(), 0.0)
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = int(seconds)
+    for (large, size), (small, part) in pairwise(_UNITS):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size}{large} {rest:02d}{small}" if part == 1 else f"{whole // size}{large} {rest}{small}"
+    return f"{whole}s"
+
+
+def say_ago(moment: datetime, now: datetime) -> str:
+    """`12s ago`."""
+    return f"{say_duration(now - moment)} ago"
+
+
+def say_moment(moment: datetime) -> str:
+    """Date and time where the reader is, to the second."""
+    return moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def say_countdown(stop_at: datetime, now: datetime) -> str:
+    """How long a job that was told to stop still has."""
+    left = (stop_at - now).total_seconds()
+    return f"SIGKILL in {left:.0f}s" if left > 0.5 else "SIGKILL sent, waiting for the ranks to be gone"
+
+
+def say_size(size: float) -> str:
+    """`812 B`, `3.4 MiB`."""
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    return f"{size:.1f} GiB"

@@ -1,0 +1,89 @@
+"""A job that is followed: what each event, and the passing of time, prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+
+from drumbeat.cli.ink import Ink
+from drumbeat.cli.lines import Origin
+from drumbeat.cli.logview import LogView
+from drumbeat.cli.safe import make_safe
+from drumbeat.cli.statusline import StatusLine, spin
+from drumbeat.cli.times import say_countdown, say_duration
+from drumbeat.cli.view import End, Event, JobView, LogPiece, StoryLine
+
+COUNTDOWN_EVERY_S = 10
+"""How often the grace time that is left is printed where there is no live line."""
+
+
+@dataclass(frozen=True)
+class Now:
+    """One moment: on the wall, and on a clock that never goes back."""
+
+    wall: datetime
+    monotonic: float
+
+
+class Watch:
+    """Prints what happens to one job. is_quiet: nothing at all before it has ended."""
+
+    def __init__(self, job: JobView, line: StatusLine, logs: LogView, ink: Ink, *, is_quiet: bool = False) -> None:
+        self.job = job
+        self.has_ended = self.is_canceling = False
+        self._line, self._logs, self._ink, self._is_quiet = line, logs, ink, is_quiet
+        self._told = -1
+        self._counted: tuple[datetime, int] | None = None
+
+    def see(self, events: list[Event], now: Now) -> None:
+        """Takes events in, and prints what they and the time make visible."""
+        lines: list[str] = []
+        for event in events:
+            lines += self._say(event, now)
+        lines += self._logs.end() if self.has_ended else self._logs.due(now.monotonic)
+        if not self._line.is_live:
+            lines += self._count_down(now.wall)
+        self._line.write([] if self._is_quiet else lines, "" if self.has_ended else self._status(now))
+
+    def close(self) -> None:
+        """Prints what is still held back, and takes the live line away."""
+        self._line.write([] if self._is_quiet else self._logs.end(), "")
+
+    def _say(self, event: Event, now: Now) -> list[str]:
+        if isinstance(event, StoryLine):
+            return self._stage(event)
+        if isinstance(event, LogPiece):
+            origin = Origin(event.attempt, event.round, event.node, event.rank)
+            return self._logs.take(origin, event.text, now.monotonic)
+        if isinstance(event, End):
+            self.has_ended = True
+        else:
+            self.job = event
+        return []
+
+    def _stage(self, entry: StoryLine) -> list[str]:
+        """One line of the story, once, with the time since the job was submitted."""
+        if entry.n <= self._told:
+            return []
+        self._told = entry.n
+        since = say_duration(entry.at - self.job.submitted_at)
+        return [self._ink.paint(f"{since:>7}  {entry.state:<12} ", "dim") + make_safe(entry.sentence)]
+
+    def _count_down(self, now: datetime) -> list[str]:
+        """The grace time that is left, at the stop and every ten seconds after."""
+        if self.job.state != "stopping" or self.job.stop_at is None:
+            return []
+        left = max(ceil((self.job.stop_at - now) / timedelta(seconds=COUNTDOWN_EVERY_S)), 0)
+        if self._counted == (self.job.stop_at, left):
+            return []
+        self._counted = (self.job.stop_at, left)
+        return [f"{'':>7}  {self.job.state:<12} {say_countdown(self.job.stop_at, now)}"]
+
+    def _status(self, now: Now) -> str:
+        job = self.job
+        since = say_duration(now.wall - job.submitted_at)
+        parts = [f"{spin(now.monotonic)} {job.state}", since, job.sentence]
+        if job.state == "stopping" and job.stop_at is not None:
+            parts.insert(1, say_countdown(job.stop_at, now.wall))
+        return make_safe(" · ".join(part for part in parts if part))
