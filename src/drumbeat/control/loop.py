@@ -19,7 +19,7 @@ from drumbeat.core.events import CancelRequested, Event, Granted, NeverFits, Tic
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.machine import decide
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, place
-from drumbeat.core.states import Reason, State
+from drumbeat.core.states import State
 from drumbeat.ports import Change, Clock, Machine, Record, Store
 from drumbeat.protocol.errors import ConflictError, StaleError, StorageError
 
@@ -177,7 +177,7 @@ class Loop:
             self.apply(placed.job, NeverFits(placed.sentence))
         elif placed.slots:
             self.apply(placed.job, Granted(placed.slots), reserve=placed.slots)
-        elif placed.reason in (Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN):
+        elif placed.reason is not None:
             self.apply(placed.job, Waits(placed.reason, placed.sentence))
 
 

@@ -1,0 +1,237 @@
+"""The engine that is always there: nodes are folders and processes on this machine, apart from the server's own life.
+
+Each node of a gang has a folder `nodes/<job>.<attempt>/<node>` with its enrolment file and its agent, started in a
+session of its own. An agent that died is started again while its gang is wanted: it finds its keeper and goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import EngineError
+
+GANG = "DRUMBEAT_GANG"
+"""In the environment of agents and keepers: the folder of their gang."""
+
+OUTPUT = "DRUMBEAT_OUTPUT_DIR"
+"""In the environment of every rank and what it starts, and under the folder of its gang."""
+
+RESTARTS = 5
+"""How often an agent is started again before its node is given up."""
+
+LEAVE_S = 2.0
+"""How long agents that were told to leave are waited for."""
+
+
+@dataclass
+class LocalEngine:
+    """Nodes on this machine under `folder`; checkpoints outlive attempts and lie under `kept`."""
+
+    folder: Path
+    kept: Path
+    name: str = "local"
+    _agents: dict[Path, subprocess.Popen[bytes]] = field(default_factory=dict[Path, "subprocess.Popen[bytes]"])
+    _ended: set[str] = field(default_factory=set[str])
+    """Gangs that were stopped: a look at one that was under way must not start its agents again."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def machines(self) -> list[Machine]:
+        """One machine, the one we are on: the cores that it may use, its GPUs."""
+        memory = psutil.virtual_memory().total // 2**20
+        return [Machine("this machine", len(os.sched_getaffinity(0)), gpus(os.environ), memory)]
+
+    # --- start ------------------------------------------------------------------------------------------------
+    def start(self, gang: Gang) -> str:
+        """Starts an agent for every node that has none; all or none."""
+        try:
+            with self._lock:
+                for slot in gang.slots:
+                    self._start_node(gang, slot.node)
+        except OSError as error:
+            self.stop(gang.name)
+            raise EngineError(f"the agents could not be started: {error}", where=str(self.folder)) from error
+        return "started"
+
+    def _start_node(self, gang: Gang, node: int) -> None:
+        folder = self._node_folder(gang.name, node)
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not _has_agent(folder):
+            _write_private(folder / "enrolment.json", wire.dumps(self._enrolment(gang, node, folder)))
+            self._start_agent(folder, starts=1)
+
+    def _enrolment(self, gang: Gang, node: int, folder: Path) -> Enrolment:
+        return Enrolment(
+            job=gang.job,
+            attempt=gang.attempt,
+            node=node,
+            servers=gang.servers,
+            secret=gang.secret,
+            root=str(folder / "root"),
+            checkpoints=str(self.kept / gang.job / "checkpoints"),
+            plan=gang.plan,
+            address="127.0.0.1",
+            gpus=gang.slots[node].gpus,
+        )
+
+    def _start_agent(self, folder: Path, starts: int) -> None:
+        with (folder / "agent.out").open("ab") as out:
+            agent = subprocess.Popen(
+                [sys.executable, "-I", "-m", "drumbeat.agent", str(folder / "enrolment.json")],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                cwd="/",
+                env={**os.environ, GANG: str(folder.parent)},
+            )
+        self._agents[folder] = agent
+        said = {"pid": agent.pid, "born": _born(agent.pid), "starts": starts}
+        _write_private(folder / "agent.json", json.dumps(said))
+
+    # --- observe ----------------------------------------------------------------------------------------------
+    def observe(self, gang: Gang) -> Sighting:
+        """Starts agents again that are gone; a node whose agent won't stay is gone."""
+        gone: dict[int, str] = {}
+        with self._lock:
+            if gang.name in self._ended:
+                return Sighting("stopped")
+            for slot in gang.slots:
+                why = self._look_after(gang, slot.node)
+                if why:
+                    gone[slot.node] = why
+        word = "running" if not gone else f"{len(gone)} of {len(gang.slots)} nodes gone"
+        return Sighting(word, gone)
+
+    def _look_after(self, gang: Gang, node: int) -> str:
+        folder = self._node_folder(gang.name, node)
+        agent = self._agents.get(folder)
+        if agent is not None:
+            agent.poll()  # Reaps it, should it have ended.
+        if _has_agent(folder):
+            return ""
+        starts = int(_told(folder).get("starts", 0))
+        if not folder.exists():
+            return "its folder is gone"
+        if starts > RESTARTS:
+            return f"its agent ended {starts} times; the last it said: {_last_words(folder / 'agent.out')}"
+        _write_private(folder / "enrolment.json", wire.dumps(self._enrolment(gang, node, folder)))
+        self._start_agent(folder, starts + 1)
+        return ""
+
+    # --- stop -------------------------------------------------------------------------------------------------
+    def stop(self, name: str) -> None:
+        """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder."""
+        with self._lock:
+            self._ended.add(name)
+        folder = self.folder / name
+        agents = [pid for node in _nodes(folder) if (pid := _living_agent(node))]
+        _wait_for(agents, LEAVE_S)
+        for _ in range(50):
+            left = list(processes_of(folder))
+            if not left:
+                break
+            for process in left:
+                _kill(process)
+            time.sleep(0.02)
+        for node in _nodes(folder):
+            agent = self._agents.pop(node, None)
+            if agent is not None:
+                agent.wait(timeout=5)
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def _node_folder(self, name: str, node: int) -> Path:
+        return self.folder / name / str(node)
+
+
+def processes_of(folder: Path) -> Iterator[psutil.Process]:
+    """Living processes of this user that belong to the gang in `folder`, by their first environment."""
+    for process in psutil.process_iter():
+        try:
+            if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+                continue
+            environment = process.environ()
+        except (psutil.Error, OSError):
+            continue
+        inside = environment.get(OUTPUT, "").startswith(f"{folder}/")
+        if environment.get(GANG) == str(folder) or inside:
+            yield process
+
+
+def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Ids of the GPUs that this machine offers: those in CUDA_VISIBLE_DEVICES, else all that the driver shows."""
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
+    found = (path.name.removeprefix("nvidia") for path in Path("/dev").glob("nvidia[0-9]*"))
+    return tuple(sorted((n for n in found if n.isdigit()), key=int))
+
+
+# --- an agent's files -------------------------------------------------------------------------------------------
+def _nodes(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*") if path.is_dir()] if folder.is_dir() else []
+
+
+def _told(folder: Path) -> dict[str, float]:
+    try:
+        return json.loads((folder / "agent.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _has_agent(folder: Path) -> bool:
+    return _living_agent(folder) is not None
+
+
+def _living_agent(folder: Path) -> int | None:
+    """The agent's process, if it is still the one that was started here: ids are used again."""
+    said = _told(folder)
+    pid = int(said.get("pid", 0))
+    return pid if pid and _born(pid) == said.get("born") else None
+
+
+def _born(pid: int) -> float | None:
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+    except psutil.Error:
+        return None
+
+
+def _wait_for(pids: list[int], seconds: float) -> None:
+    found = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
+    psutil.wait_procs(found, timeout=seconds)
+
+
+def _kill(process: psutil.Process) -> None:
+    with contextlib.suppress(psutil.Error):
+        process.kill()
+
+
+def _write_private(path: Path, text: str) -> None:
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    part.replace(path)
+
+
+def _last_words(path: Path, length: int = 300) -> str:
+    try:
+        return path.read_text(errors="replace").strip()[-length:] or "nothing"
+    except OSError:
+        return "nothing"

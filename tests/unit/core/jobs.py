@@ -1,0 +1,67 @@
+"""Jobs, nodes and exits for the tests of the core."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from drumbeat import launch
+from drumbeat.core.events import AgentSaid, Decision, Event, Granted
+from drumbeat.core.job import Job, Need, Policy, Slot
+from drumbeat.core.machine import decide
+from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.roster import Member
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    return START + timedelta(seconds=seconds)
+
+
+def a_plan(nodes: int = 2, per_node: int = 2) -> Plan:
+    return Plan("job-1", "exp", "pytorch", nodes, per_node, "python train.py", launch.ranks("pytorch", nodes, per_node))
+
+
+def a_job(nodes: int = 2, per_node: int = 2, **policy: object) -> Job:
+    plan = a_plan(nodes, per_node)
+    return Job("job-1", plan, Need(nodes, per_node), replace(Policy(), **policy), START)
+
+
+def member(node: int) -> Member:
+    return Member(node, f"host{node}", f"10.0.0.{node + 1}", f"/n/{node}", "/c")
+
+
+def status(node: int, phase: Phase, round: int = 1, **more: object) -> AgentStatus:
+    return replace(AgentStatus(phase, round, member(node), port=29500 + node), **more)
+
+
+def said(node: int, phase: Phase, round: int = 1, attempt: int = 1, **more: object) -> AgentSaid:
+    return AgentSaid(attempt, node, status(node, phase, round, **more))
+
+
+def ended(rank: int, code: int | None = 0, at: float = 1.0, **more: object) -> RankExit:
+    return replace(RankExit(rank, code, None, at, order=rank), **more)
+
+
+def slots(nodes: int = 2) -> tuple[Slot, ...]:
+    return tuple(Slot(node, "m", 1) for node in range(nodes))
+
+
+def after(job: Job, *events: Event, now: datetime = START) -> Job:
+    return told(job, *events, now=now).job
+
+
+def told(job: Job, *events: Event, now: datetime = START) -> Decision:
+    """The last job, with everything that happened on the way."""
+    all_effects, story = (), ()
+    for event in events:
+        decision = decide(job, event, now)
+        job, all_effects, story = decision.job, all_effects + decision.effects, story + decision.story
+    return Decision(job, all_effects, story)
+
+
+def running(nodes: int = 2, per_node: int = 2, **policy: object) -> Job:
+    ready = [said(node, Phase.READY) for node in range(nodes)]
+    return after(a_job(nodes, per_node, **policy), Granted(slots(nodes)), *ready)

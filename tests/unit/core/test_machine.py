@@ -1,0 +1,265 @@
+"""The life of a job, event by event."""
+
+from __future__ import annotations
+
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumbeat.core.directive import directive
+from drumbeat.core.events import (
+    CancelRequested, Event, GangRefused, GangSeen, Granted, KeepStory, NeverFits, NodeLost, StartGang, StopGang, Tick,
+    Waits,
+)  # fmt: skip
+from drumbeat.core.job import Job
+from drumbeat.core.machine import decide
+from drumbeat.core.outcome import exit_code
+from drumbeat.core.states import MOVES, REASONS, Reason, State
+from drumbeat.protocol.agent import Order, Phase
+
+from .jobs import a_job, after, at, ended, running, said, slots, told
+
+RAISED = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\nValueError: no'
+
+
+def done(node: int, *codes: int, round: int = 1):
+    exits = tuple(ended(node * len(codes) + n, code) for n, code in enumerate(codes))
+    return said(node, Phase.ENDED, round, exits=exits)
+
+
+# --- the straight way -------------------------------------------------------------------------------------------
+@pytest.mark.feature("L1")
+def test_a_job_that_goes_well_passes_every_state():
+    decision = told(
+        a_job(),
+        Granted(slots()),
+        said(0, Phase.ENROLLED), said(1, Phase.ENROLLED),
+        said(0, Phase.READY), said(1, Phase.READY),
+        said(0, Phase.RUNNING), said(1, Phase.RUNNING),
+        done(0, 0, 0), done(1, 0, 0),
+        said(0, Phase.UPLOADED), said(1, Phase.UPLOADED),
+    )  # fmt: skip
+    assert [entry.state for entry in decision.story] == [
+        State.PROVISIONING, State.STAGING, State.RUNNING, State.FINALIZING, State.COMPLETED,
+    ]  # fmt: skip
+    assert [type(effect) for effect in decision.effects] == [StartGang, StopGang, KeepStory]
+    assert exit_code(decision.job) == 0
+    assert decision.job.effects == 3
+
+
+def test_the_roster_has_every_node_in_order_and_the_port_of_node_0():
+    roster = running().roster
+    assert roster is not None
+    assert [m.node for m in roster.members] == [0, 1]
+    assert (roster.port, roster.master.address) == (29500, "10.0.0.1")
+
+
+def test_a_queued_job_tells_why_it_waits():
+    job = after(a_job(), Waits(Reason.WAITING_FOR_SLOTS, "needs 2"))
+    assert (job.state, job.reason, job.sentence) == (State.QUEUED, Reason.WAITING_FOR_SLOTS, "needs 2")
+    assert told(job, Waits(Reason.WAITING_FOR_SLOTS, "needs 2")).story == ()
+
+
+def test_a_job_that_will_never_fit_fails_at_once():
+    job = after(a_job(), NeverFits("too many"))
+    assert (job.state, job.reason, exit_code(job)) == (State.FAILED, Reason.TOO_BIG, 1)
+
+
+@pytest.mark.feature("C3")
+def test_no_rank_starts_before_every_node_is_ready():
+    job = after(a_job(3), Granted(slots(3)), said(0, Phase.READY), said(2, Phase.READY))
+    assert job.roster is None
+    assert directive(job).order is Order.PREPARE
+
+
+# --- cancel and time limit --------------------------------------------------------------------------------------
+@pytest.mark.feature("F7")
+def test_cancel_while_running_waits_for_the_ranks_and_keeps_their_results():
+    job = after(running(), CancelRequested("ada"), now=at(10))
+    assert job.state is State.STOPPING
+    assert job.stop_at == at(40)
+    assert directive(job).order is Order.STOP
+    job = after(job, done(0, 1, 1), done(1, 1, 1))
+    assert job.state is State.FINALIZING
+    job = after(job, said(0, Phase.UPLOADED), said(1, Phase.UPLOADED))
+    assert (job.state, job.reason, exit_code(job)) == (State.CANCELED, Reason.CANCEL_REQUESTED, 130)
+
+
+@pytest.mark.parametrize("events", [[], [Granted(slots())], [Granted(slots()), said(0, Phase.READY)]])
+def test_cancel_before_the_ranks_run_ends_the_job_at_once(events: list[Event]):
+    decision = told(a_job(), *events, CancelRequested("ada"))
+    assert decision.job.state is State.CANCELED
+    assert any(isinstance(effect, StopGang) for effect in decision.effects) == bool(events)
+
+
+def test_cancel_outranks_a_failure_that_would_be_tried_again():
+    failing = after(running(), said(0, Phase.RUNNING, exits=(ended(0, 1, tail=RAISED),)))
+    job = after(failing, CancelRequested("ada"), done(0, 1, 1), done(1, 1, 1))
+    assert job.state is State.FINALIZING
+    assert job.verdict is not None
+    assert job.verdict.reason is Reason.CANCEL_REQUESTED
+
+
+def test_a_time_limit_counts_from_the_first_start_of_the_ranks():
+    job = running(timeout_s=60.0)
+    assert told(job, Tick(), now=at(59)).story == ()
+    late = after(job, Tick(), now=at(60))
+    assert (late.state, late.reason) == (State.STOPPING, Reason.TIMED_OUT)
+    over = after(late, done(0, 0, 0), done(1, 0, 0), said(0, Phase.UPLOADED), said(1, Phase.UPLOADED))
+    assert (over.state, exit_code(over)) == (State.FAILED, 124)
+
+
+# --- failures ---------------------------------------------------------------------------------------------------
+@pytest.mark.feature("F1")
+def test_one_failing_rank_stops_the_others():
+    job = after(running(), said(1, Phase.RUNNING, exits=(ended(3, 1, tail=RAISED),)))
+    assert (job.state, job.reason) == (State.STOPPING, Reason.RANK_FAILED)
+    assert "rank 3 on node 1 stopped with exit code 1: ValueError: no" in job.sentence
+
+
+@pytest.mark.feature("F2")
+def test_an_own_failure_starts_a_new_round_on_the_same_nodes():
+    job = after(running(), done(0, 1, 0), done(1, 0, 0))
+    assert (job.state, job.reason, job.round, job.attempt) == (State.STAGING, Reason.RESTARTING_RANKS, 2, 1)
+    again = after(job, said(0, Phase.READY, 2), said(1, Phase.READY, 2))
+    assert again.state is State.RUNNING
+    assert again.roster is not None
+    assert again.roster.round == 2
+
+
+@pytest.mark.feature("F2")
+def test_the_same_error_at_the_same_place_twice_ends_the_job():
+    job = running()
+    for round in (1, 2):
+        fails = [said(n, Phase.ENDED, round, exits=(ended(n, 1, tail=RAISED),)) for n in (0, 1)]
+        job = after(job, *[said(n, Phase.READY, round) for n in (0, 1)], *fails)
+    assert job.state is State.FINALIZING
+    assert "the same error at the same place twice" in job.sentence
+
+
+@pytest.mark.feature("F2")
+def test_a_lost_node_means_a_new_attempt_and_counts_nothing():
+    decision = told(running(max_retries=0), NodeLost(1, 1, "no power"), done(0, 0, 0))
+    assert (decision.job.state, decision.job.reason) == (State.QUEUED, Reason.REPLACING_NODES)
+    assert decision.effects == (StopGang(1),)
+    again = after(decision.job, Granted(slots()))
+    assert (again.attempt, again.round, again.nodes) == (2, 1, (None, None))
+
+
+def test_nodes_that_were_refused_end_the_job():
+    job = after(a_job(), Granted(slots()), GangRefused(1, "no quota"))
+    assert (job.state, job.reason) == (State.FAILED, Reason.NODES_REFUSED)
+
+
+def test_a_staging_error_names_the_node():
+    job = after(a_job(), Granted(slots()), said(1, Phase.STAGING, error="/data isn't there"))
+    assert (job.state, job.reason) == (State.FAILED, Reason.STAGING_FAILED)
+    assert job.sentence.startswith("node 1 could not be prepared: /data isn't there")
+
+
+def test_results_that_were_lost_fail_a_job_whose_ranks_ended_well():
+    job = after(running(), done(0, 0, 0), done(1, 0, 0), said(0, Phase.UPLOADED))
+    job = after(job, said(1, Phase.UPLOADING, error="disk full"))
+    assert (job.state, job.reason) == (State.FAILED, Reason.RESULTS_LOST)
+
+
+# --- fences -----------------------------------------------------------------------------------------------------
+def test_words_of_an_old_attempt_change_nothing():
+    job = running()
+    for event in (said(0, Phase.ENDED, attempt=0), NodeLost(0, 0, "x"), GangSeen(0, "x"), GangRefused(0, "x")):
+        assert decide(job, event, at(5)).job == job
+
+
+def test_words_of_an_old_round_start_nothing():
+    job = after(running(), done(0, 1, 0), done(1, 0, 0))
+    assert after(job, said(0, Phase.READY, 1), said(1, Phase.READY, 1)).state is State.STAGING
+
+
+# --- the table itself -------------------------------------------------------------------------------------------
+def test_every_reason_has_a_row_and_every_state_can_end():
+    assert set(REASONS) == set(Reason)
+    assert set(MOVES) == set(State)
+    for state in State:
+        reached, open_states = set[State](), {state}
+        while open_states:
+            reached |= open_states
+            open_states = {to for at_state in open_states for to in MOVES[at_state]} - reached
+        assert any(s.is_terminal for s in reached)
+
+
+def test_every_state_is_reachable():
+    assert {to for moves in MOVES.values() for to in moves} | {State.QUEUED} == set(State)
+
+
+NODES = 2
+codes = st.sampled_from([None, 0, 0, 0, 1, 127, 137])
+agent_events = st.builds(
+    lambda node, phase, round, attempt, codes, error, lost: said(
+        node, phase, round, attempt,
+        exits=tuple(ended(node * 2 + n, c, signal=9 if c is None else None) for n, c in enumerate(codes)),
+        error=error, lost=lost,
+    ),
+    st.integers(0, NODES - 1), st.sampled_from(list(Phase)), st.integers(1, 3), st.integers(0, 2),
+    st.lists(codes, max_size=2), st.sampled_from(["", "", "", "broken"]), st.sampled_from([False, False, True]),
+)  # fmt: skip
+other_events = st.one_of(
+    st.just(Granted(slots())),
+    st.builds(Waits, st.sampled_from([Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN]), st.just("waits")),
+    st.just(NeverFits("never")),
+    st.builds(GangSeen, st.integers(0, 2), st.text(max_size=5)),
+    st.builds(GangRefused, st.integers(0, 2), st.just("refused")),
+    st.builds(NodeLost, st.integers(0, 2), st.integers(0, NODES - 1), st.just("gone")),
+    st.just(CancelRequested("ada")),
+    st.just(Tick()),
+)
+
+
+@given(st.lists(st.one_of(agent_events, agent_events, other_events), max_size=40), st.sampled_from([None, 5.0]))
+def test_random_event_orders_stay_on_the_table(events: list[Event], timeout_s: float | None):
+    job, effects = a_job(timeout_s=timeout_s), 0
+    for second, event in enumerate(events):
+        decision = decide(job, event, at(second))
+        check_step(job, decision.job)
+        effects += len(decision.effects)
+        assert decision.job.effects == effects
+        for entry in decision.story:
+            assert entry.sentence, entry
+        job = decision.job
+
+
+@given(st.lists(st.one_of(agent_events, other_events), max_size=30))
+def test_an_event_told_twice_is_the_same_as_once(events: list[Event]):
+    job = a_job()
+    for event in events:
+        once = decide(job, event, at(1)).job
+        if isinstance(event, type(said(0, Phase.READY))) and once.state is job.state:
+            assert decide(once, event, at(1)).job == once
+        job = once
+
+
+def check_step(before: Job, now: Job) -> None:
+    assert now.state is before.state or now.state in MOVES[before.state] or passes_through(before, now)
+    assert (now.attempt, now.round if now.attempt == before.attempt else 1) >= (before.attempt, 0)
+    if before.state.is_terminal:
+        assert now == before
+    if now.state.is_terminal:
+        assert exit_code(now) is not None
+        assert now.ended_at is not None
+        assert now.verdict is not None
+    if now.state is State.RUNNING:
+        assert now.roster is not None
+        assert (now.roster.attempt, now.roster.round) == (now.attempt, now.round)
+        assert len(now.roster.members) == NODES
+    if now.state in (State.STOPPING, State.FINALIZING):
+        assert now.verdict is not None
+
+
+def passes_through(before: Job, now: Job) -> bool:
+    """Two moves in one event: everybody enrolled and ready in one breath, or nobody left to wait for."""
+    return any(now.state in MOVES[middle] for middle in MOVES[before.state])
+
+
+def test_replacing_a_node_frees_what_the_attempt_held():
+    job = after(running(), NodeLost(1, 0, "gone"), NodeLost(1, 1, "gone"))
+    assert (job.state, job.slots, job.nodes) == (State.QUEUED, (), ())

@@ -1,0 +1,123 @@
+"""Who starts next, and why the others wait."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumbeat.core.job import Need, Slot
+from drumbeat.core.placement import Holding, Placed, Room, Waiting, place
+from drumbeat.core.states import Reason
+
+from .jobs import START, at
+
+pytestmark = pytest.mark.feature("C3")
+ROOM = [Room("m", 4, ("0", "1"))]
+
+
+def waits(name: str, nodes: int = 1, cpus: int = 1, second: float = 0, **more: object) -> Waiting:
+    need = Need(nodes, cpus, int(more.pop("gpus", 0)), alone=bool(more.pop("alone", False)))
+    return Waiting(name, need, int(more.pop("priority", 0)), at(second), more.pop("lasts", None))
+
+
+def placed(
+    queue: list[Waiting], held: list[Holding] | None = None, rooms: list[Room] | None = None
+) -> dict[str, Placed]:
+    return {p.job: p for p in place(queue, rooms or ROOM, held or [], START, compute="local")}
+
+
+def holds(name: str, cpus: int, until: float | None = None) -> Holding:
+    return Holding(name, (Slot(0, "m", cpus),), at(until) if until is not None else None)
+
+
+def test_jobs_start_in_the_order_in_which_they_came():
+    said = placed([waits("b", cpus=3, second=1), waits("a", cpus=2, second=0), waits("c", cpus=1, second=2)])
+    assert said["a"].slots == (Slot(0, "m", 2),)
+    assert said["b"].reason is Reason.WAITING_FOR_SLOTS
+    assert said["c"].reason is Reason.WAITING_FOR_TURN
+
+
+def test_a_higher_priority_comes_first():
+    said = placed([waits("old", cpus=4), waits("urgent", cpus=4, second=9, priority=1)])
+    assert said["urgent"].slots
+    assert not said["old"].slots
+
+
+def test_a_gang_gets_all_of_its_nodes_or_none():
+    said = placed([waits("gang", nodes=3, cpus=2)], rooms=[Room("m", 4), Room("n", 1)])
+    assert said["gang"].never
+    said = placed([waits("gang", nodes=2, cpus=2)], held=[holds("x", 1)])
+    assert said["gang"].slots == ()
+
+
+def test_the_wait_says_what_for_and_who_has_it():
+    said = placed([waits("big", nodes=2, cpus=2)], held=[holds("x", 3)])
+    assert said["big"].sentence == "needs 2 × 2 CPU slots of local, where 1 CPU slots are free; held by x"
+
+
+def test_devices_are_dealt_out_and_never_twice():
+    said = placed(
+        [waits("a", cpus=1, gpus=1), waits("b", cpus=1, gpus=1, second=1), waits("c", cpus=1, gpus=1, second=2)]
+    )
+    assert said["a"].slots[0].gpus == ("0",)
+    assert said["b"].slots[0].gpus == ("1",)
+    assert not said["c"].slots
+
+
+def test_too_many_devices_never_fit():
+    assert "2 GPUs in all" in placed([waits("a", gpus=3)])["a"].sentence
+
+
+def test_a_job_with_more_ranks_than_slots_runs_alone_and_takes_them_all():
+    big = waits("big", nodes=3, cpus=4, alone=True)
+    said = placed([big, waits("small", second=1)])
+    assert sum(slot.cpus for slot in said["big"].slots) == 4
+    assert not said["small"].slots
+    assert not placed([big], held=[holds("x", 1)])["big"].slots
+
+
+def test_a_small_job_passes_only_if_its_limit_ends_before_the_big_one_could_start():
+    running, big = holds("run", 3, until=100), waits("big", cpus=4)
+    short = waits("short", second=1, lasts=timedelta(seconds=90))
+    long = waits("long", second=2, lasts=timedelta(seconds=200))
+    said = placed([big, short, long], held=[running])
+    assert said["short"].slots
+    assert not said["long"].slots
+
+
+def test_nobody_passes_when_nobody_can_say_when_the_big_one_starts():
+    said = placed([waits("big", cpus=4), waits("short", second=1, lasts=timedelta(seconds=1))], held=[holds("run", 3)])
+    assert not said["short"].slots
+
+
+def test_a_job_passes_where_the_big_one_has_room_beside_it():
+    rooms = [Room("m", 4), Room("n", 2)]
+    held = [Holding("run", (Slot(0, "m", 4),), at(50)), Holding("other", (Slot(0, "n", 1),), at(500))]
+    said = placed([waits("big", cpus=4), waits("small", second=1)], held=held, rooms=rooms)
+    assert said["small"].slots == (Slot(0, "n", 1),)
+
+
+needs = st.builds(Need, st.integers(1, 3), st.integers(1, 3), st.integers(0, 1), st.booleans())
+
+
+@given(st.lists(st.tuples(needs, st.integers(-1, 1), st.none() | st.integers(1, 50)), max_size=8), st.integers(0, 4))
+def test_slots_are_never_booked_twice(wanted: list[tuple[Need, int, int | None]], taken: int):
+    rooms = [Room("m", 4, ("0", "1")), Room("n", 2)]
+    queue = [
+        Waiting(f"j{n}", need, priority, at(n), timedelta(seconds=limit) if limit else None)
+        for n, (need, priority, limit) in enumerate(wanted)
+    ]
+    held = [holds("run", taken, until=30)] if taken else []
+    said = place(queue, rooms, held, START, compute="local")
+    assert {p.job for p in said} == {w.job for w in queue}
+    slots = [slot for p in said for slot in p.slots] + [slot for h in held for slot in h.slots]
+    for room in rooms:
+        mine = [slot for slot in slots if slot.machine == room.name]
+        assert sum(slot.cpus for slot in mine) <= room.cpus
+        devices = [gpu for slot in mine for gpu in slot.gpus]
+        assert len(devices) == len(set(devices))
+    for p in said:
+        assert bool(p.slots) + bool(p.reason) + p.never == 1

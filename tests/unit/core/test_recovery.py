@@ -1,0 +1,41 @@
+"""What follows a failure."""
+
+from __future__ import annotations
+
+import pytest
+
+from drumbeat.core.job import Failure, Verdict
+from drumbeat.core.recovery import Next, after
+from drumbeat.core.states import Reason
+
+from .jobs import START
+
+pytestmark = pytest.mark.feature("F2")
+
+
+def failures(*kinds: Reason, place: str = "") -> list[Failure]:
+    return [Failure(1, n, Verdict(kind, "x", place=place and f"{place}{n}"), START) for n, kind in enumerate(kinds, 1)]
+
+
+def test_own_failures_are_tried_again_until_the_retries_are_used_up():
+    own = [Reason.RANK_FAILED] * 4
+    assert after(failures(*own[:3]), 3).next is Next.ROUND
+    assert after(failures(*own[:3]), 3).sentence.endswith("retry 3 of 3")
+    assert after(failures(*own), 3).next is Next.GIVE_UP
+
+
+def test_lost_nodes_dont_count():
+    mixed = [Reason.NODE_LOST] * 9 + [Reason.RANK_FAILED]
+    assert after(failures(*mixed), 1).next is Next.ROUND
+    assert after(failures(*[Reason.NODE_LOST] * 9), 0).next is Next.ATTEMPT
+
+
+@pytest.mark.parametrize("reason", [Reason.BAD_COMMAND, Reason.STAGING_FAILED, Reason.NODES_REFUSED])
+def test_some_failures_are_never_tried_again(reason: Reason):
+    assert after(failures(reason), 3).next is Next.GIVE_UP
+
+
+def test_the_same_place_twice_ends_it_and_another_place_doesnt():
+    same = [Failure(1, n, Verdict(Reason.RANK_FAILED, "x", place="t.py:7 ValueError"), START) for n in (1, 2)]
+    assert after(same, 3).next is Next.GIVE_UP
+    assert after(failures(Reason.RANK_FAILED, Reason.RANK_FAILED, place="t.py:"), 3).next is Next.ROUND

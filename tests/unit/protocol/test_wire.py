@@ -1,0 +1,55 @@
+"""What crosses processes survives the crossing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumbeat.protocol import errors, wire
+from drumbeat.protocol.agent import AgentStatus, Directive
+from drumbeat.protocol.plan import Plan
+
+
+@given(st.from_type(AgentStatus))
+def test_a_status_survives(status: AgentStatus):
+    if all(e.at == e.at for e in status.exits):  # noqa: PLR0124 (NaN, which no clock gives, isn't equal to itself)
+        assert wire.loads(AgentStatus, wire.dumps(status)) == status
+
+
+@given(st.from_type(Directive))
+def test_a_directive_survives(directive: Directive):
+    if directive.grace_s == directive.grace_s:  # noqa: PLR0124 (as above)
+        assert wire.loads(Directive, wire.dumps(directive)) == directive
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("[]", "Plan: expected Plan, got list"),
+        ('{"job": 1}', ".job: expected str, got int"),
+        ('{"job": "j", "ranks": [{"rank": "x"}]}', ".ranks[0].rank: expected int, got str"),
+        ('{"job": "j"}', "missing"),
+        ('{"job": "j", "nodes": true}', ".nodes: expected int, got bool"),
+    ],
+)
+def test_what_does_not_fit_is_named(text: str, says: str):
+    with pytest.raises(ValueError, match=r".+") as caught:
+        wire.loads(Plan, text)
+    assert says in str(caught.value) or says.removeprefix("Plan: ") in str(caught.value)
+
+
+def test_a_newer_sender_is_understood():
+    assert wire.from_wire(Directive, {"order": "leave", "attempt": 1, "round": 2, "new": 3}).round == 2
+
+
+@pytest.mark.parametrize("cls", sorted(errors.every_error().values(), key=lambda c: c.code))
+def test_an_error_is_the_same_on_the_other_side(cls: type[errors.DrumbeatError]):
+    error = cls("what", where="job.yml:1:2", fix="do this", fields=(errors.Problem("a", "b", "c"),))
+    again = errors.from_dict(error.as_dict())
+    assert type(again) is cls
+    assert (again.what, again.where, again.fix, again.fields) == (error.what, error.where, error.fix, error.fields)
+
+
+def test_codes_are_unique():
+    assert len(errors.every_error()) == len({cls for cls in errors.every_error().values()})
