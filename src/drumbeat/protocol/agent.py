@@ -54,7 +54,8 @@ class AgentStatus:
     """How far the agent of a node is.
 
     round: that the phase belongs to. port: held on this node for the round's rendezvous. exits: of that round.
-    detail: progress in words. error: why staging, starting or uploading can't succeed; "" = all is well. lost: the
+    serial: grows with each status of a node, also from one agent to the next; one that comes after a higher one is old
+    news. detail: progress in words. error: why staging, starting or uploading can't succeed; "" = all is well. lost: the
     keeper vanished, and with it the ranks whose exits are missing.
     """
 
@@ -66,6 +67,7 @@ class AgentStatus:
     detail: str = ""
     error: str = ""
     lost: bool = False
+    serial: int = 0
 
 
 class Order(StrEnum):

@@ -1,0 +1,36 @@
+"""`python -I -m drumbeat.agent ENROLMENT_FILE`: this node's part in one attempt of one job."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+from drumbeat.agent import door, processes
+from drumbeat.agent.agent import Agent
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import Enrolment
+
+EXIT_TAKEN = 75
+"""Another agent does this already."""
+
+
+def main() -> int:
+    """0 = left when told; see agent.py for the others."""
+    with open(sys.argv[1], "rb") as file:
+        enrolment = wire.loads(Enrolment, file.read())
+    os.makedirs(enrolment.root, exist_ok=True)
+    os.chdir("/")
+    if door.hold_folder(enrolment.root, name="agent", tries=200) is None:
+        print(f"agent: another one is at work in {enrolment.root}", file=sys.stderr)  # noqa: T201
+        return EXIT_TAKEN
+    processes.adopt_orphans()
+    agent = Agent(enrolment)
+    signal.signal(signal.SIGTERM, agent.be_told_to_go)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    return agent.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

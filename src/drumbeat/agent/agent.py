@@ -1,0 +1,281 @@
+"""The agent: one thread that knows everything and decides, and threads beside it that wait for the outside.
+
+Every thread hands what it learns to the inbox as a call; `run` makes the calls one after the other and after each does
+whatever `course.next_step` says. So nothing here needs a lock, and a message that is lost or doubled does no harm.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
+from drumbeat.agent.journal import Journal
+from drumbeat.agent.keeping import Keeping
+from drumbeat.agent.link import Link
+from drumbeat.agent.logs import GrowingLog, LogSender, tail
+from drumbeat.agent.node import HeldPort, member
+from drumbeat.agent.reporting import Reporting
+from drumbeat.launch import render
+from drumbeat.protocol import layout
+from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit
+from drumbeat.protocol.errors import DrumbeatError, StaleError
+
+EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TOLD = 0, 1, 3, 143
+"""Left as the server said; a defect of ours (start it again); the attempt was over; SIGTERM."""
+_DETAIL_EVERY_S = 0.5
+_LAST_LOGS_S = 10.0
+"""How long after SIGTERM and the end of the ranks the logs still have to get through."""
+
+
+class Agent:
+    """The part that a node takes in one attempt."""
+
+    def __init__(self, enrolment: Enrolment) -> None:
+        self._enrolment, self._plan, self._root = enrolment, enrolment.plan, enrolment.root
+        self._journal = Journal(f"{self._root}/agent.log")
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._facts = Facts()
+        self._wanted: Directive | None = None
+        self._port: HeldPort | None = None
+        self._sender: LogSender | None = None
+        self._detail_at = 0.0
+        self._exit: int | None = None
+        self._going = False
+        self._keeping = Keeping(
+            f"{self._root}/keeper",
+            self._journal,
+            self._posting(self._on_keeper),
+            self._posting(self._on_keeper_trouble),
+        )
+        self._reporting = Reporting(
+            enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale)
+        )
+        self._member = member(enrolment)
+        self._do: dict[Step, Callable[[], None]] = {
+            Step.BEGIN_ROUND: self._begin_round,
+            Step.STAGE: self._stage,
+            Step.HOLD_PORT: self._hold_port,
+            Step.START: self._start,
+            Step.STOP: self._stop,
+            Step.CLOSE_ROUND: self._close_round,
+            Step.UPLOAD: self._upload,
+            Step.LEAVE: self._leave,
+        }
+
+    def run(self) -> int:
+        """Takes part until it is over; gives the exit code."""
+        self._journal.note(f"agent of job {self._plan.job}, attempt {self._enrolment.attempt}, pid {os.getpid()}")
+        threading.excepthook = self._on_crash
+        # The folder of a round that was begun before: what became of it must be known before the server is spoken to.
+        has_past = os.path.exists(f"{self._root}/keeper/round.json")
+        self._keeping.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
+        if has_past:
+            self._inbox.get()()
+        self._reporting.begin(status(self._facts, self._member))
+        self._act()
+        while self._exit is None:
+            self._inbox.get()()
+            self._act()
+        self._journal.note(f"agent leaves, exit code {self._exit}")
+        return self._exit
+
+    def be_told_to_go(self, *_: object) -> None:
+        """The machine takes the node away (SIGTERM): the ranks get their grace time, then the agent goes."""
+        self._inbox.put(self._on_told_to_go)
+
+    def _posting(self, call: Callable[..., None]) -> Callable[..., None]:
+        return lambda *values: self._inbox.put(partial(call, *values))
+
+    def _beside(self, name: str, work: Callable[[], None], done: Callable[[DrumbeatError | None], None]) -> None:
+        """Does `work` in a thread of its own and posts how it ended."""
+
+        def run() -> None:
+            try:
+                work()
+            except StaleError:
+                self._inbox.put(self._on_stale)
+            except DrumbeatError as error:
+                self._inbox.put(partial(done, error))
+            else:
+                self._inbox.put(partial(done, None))
+
+        threading.Thread(target=run, name=name, daemon=True).start()
+
+    # --- what is done ---------------------------------------------------------------------------------------------
+
+    def _act(self) -> None:
+        """Does one step after the other until there is none, then says how far it is."""
+        while self._exit is None and (step := next_step(self._facts, self._goal())):
+            self._do[step]()
+        self._reporting.tell(status(self._facts, self._member))
+
+    def _goal(self) -> Directive | None:
+        """What is wanted: of the server, or of the machine, which outranks it."""
+        if not self._going:
+            return self._wanted
+        here = self._facts.round
+        has_done = here.has_ended if here.has_begun else True
+        order = Order.LEAVE if has_done else Order.STOP
+        return Directive(order, self._enrolment.attempt, here.number, None, self._plan.grace_s)
+
+    def _grace_s(self) -> float:
+        goal = self._goal()
+        return goal.grace_s if goal else self._plan.grace_s
+
+    def _begin_round(self) -> None:
+        self._release_port()
+        number = self._wanted.round if self._wanted else 0
+        self._facts.round = RoundFacts(number)
+        self._facts.upload, self._facts.error, self._facts.detail = Work.NONE, "", ""
+        if self._facts.staging is Work.FAILED:
+            self._facts.staging = Work.NONE
+
+    def _stage(self) -> None:
+        from drumbeat.agent.staging import Staging
+
+        self._facts.staging = Work.GOING
+        staging = Staging(self._enrolment, Link(self._enrolment), self._progress)
+        self._beside("staging", staging.stage, self._on_staged)
+
+    def _hold_port(self) -> None:
+        self._port = HeldPort()
+        self._facts.round.port = self._port.number
+
+    def _start(self) -> None:
+        self._facts.round.asked = True
+        self._facts.detail = ""
+        roster = self._wanted.roster if self._wanted else None
+        if roster is None:
+            self._facts.error = "the server ordered a start without a roster"
+            return
+        processes = render(self._plan, roster, self._enrolment.node)
+        self._keeping.start(self._facts.round.number, [
+            {
+                "rank": each.rank,
+                "argv": each.argv,
+                "cwd": each.cwd,
+                "log": f"{self._root}/{each.log}",
+                "env": each.environment(os.environ),
+            }
+            for each in processes
+        ])  # fmt: skip
+        self._follow_logs()
+
+    def _stop(self) -> None:
+        self._facts.round.stopping = True
+        self._facts.detail = f"SIGTERM sent, SIGKILL after {self._grace_s():g} s"
+        self._keeping.stop(self._facts.round.number, self._grace_s())
+
+    def _close_round(self) -> None:
+        self._release_port()
+        self._facts.round.closed = True
+
+    def _upload(self) -> None:
+        from drumbeat.agent.outputs import Outputs
+
+        self._facts.upload = Work.GOING
+        outputs = Outputs(f"{self._root}/outputs", Link(self._enrolment), self._journal, self._progress)
+        self._beside("outputs", outputs.send, self._on_uploaded)
+
+    def _leave(self) -> None:
+        self._keeping.leave(self._grace_s())
+        self._exit = EXIT_TOLD if self._going else EXIT_LEFT
+
+    def _release_port(self) -> None:
+        if self._port is not None:
+            self._port.release()
+            self._port = None
+
+    def _follow_logs(self) -> None:
+        number, node = self._facts.round.number, self._enrolment.node
+        ranks = [each.rank for each in self._plan.ranks if each.node == node]
+        logs = [GrowingLog(self._log_path(rank), self._log_name(rank)) for rank in ranks]
+        done = self._posting(self._on_logs_sent)
+        self._sender = LogSender(logs, Link(self._enrolment), self._journal, partial(done, number))
+
+    def _log_name(self, rank: int) -> str:
+        return layout.log_file(self._enrolment.attempt, self._facts.round.number, self._enrolment.node, rank)
+
+    def _log_path(self, rank: int) -> str:
+        return f"{self._root}/{self._log_name(rank)}"
+
+    # --- what is heard --------------------------------------------------------------------------------------------
+
+    def _on_directive(self, directive: Directive) -> None:
+        self._journal.note(f"wanted: {directive.key}")
+        self._wanted = directive
+
+    def _on_keeper(self, state: dict[str, Any]) -> None:
+        if state["round"] < self._facts.round.number or state["round"] < 0:
+            return
+        if state["round"] > self._facts.round.number:
+            self._facts.round = RoundFacts(state["round"])
+        here = self._facts.round
+        if not here.has_begun:  # An earlier agent had it started.
+            here.started = True
+            self._follow_logs()
+        here.started, here.stopping = True, here.stopping or state["stopping"]
+        here.lost = state["lost"]
+        for ended in state["exits"]:
+            if ended["rank"] not in here.exits:
+                here.exits[ended["rank"]] = RankExit(**ended, tail=tail(self._log_path(ended["rank"])))
+        if state["over"] and not here.over:
+            self._on_over()
+
+    def _on_over(self) -> None:
+        self._facts.round.over = True
+        self._facts.detail = ""
+        self._release_port()
+        if self._sender is not None:
+            self._sender.finish()
+
+    def _on_logs_sent(self, number: int) -> None:
+        if number == self._facts.round.number:
+            self._facts.round.logs_sent = True
+
+    def _on_keeper_trouble(self, sentence: str) -> None:
+        self._facts.keeper_error = sentence
+
+    def _on_staged(self, error: DrumbeatError | None) -> None:
+        self._facts.staging = Work.FAILED if error else Work.DONE
+        self._facts.error, self._facts.detail = "" if self._facts.round.closed else str(error or ""), ""
+
+    def _on_uploaded(self, error: DrumbeatError | None) -> None:
+        self._facts.upload = Work.FAILED if error else Work.DONE
+        self._facts.error, self._facts.detail = str(error or ""), ""
+
+    def _progress(self, sentence: str) -> None:
+        """Called in the thread that does the work; not every word is worth telling the server."""
+        now = time.monotonic()
+        if now - self._detail_at > _DETAIL_EVERY_S:
+            self._detail_at = now
+            self._inbox.put(partial(setattr, self._facts, "detail", sentence))
+
+    def _on_stale(self) -> None:
+        self._journal.note("the attempt is over: the ranks are stopped")
+        self._keeping.leave(self._plan.grace_s)
+        self._exit = EXIT_STALE
+
+    def _on_told_to_go(self) -> None:
+        if self._going:
+            return
+        self._journal.note("SIGTERM: the ranks are stopped, then the agent goes")
+        self._going = True
+        self._facts.detail = "the node was told to stop (SIGTERM)"
+        last = threading.Timer(self._plan.grace_s + _LAST_LOGS_S, self._posting(self._leave))
+        last.daemon = True
+        last.start()
+
+    def _on_crash(self, crash: threading.ExceptHookArgs) -> None:
+        """A defect of ours in a thread: better a new agent, which finds its keeper, than one that is half there."""
+        import traceback
+
+        lines = traceback.format_exception(crash.exc_type, crash.exc_value, crash.exc_traceback)
+        self._journal.note("".join(lines))
+        self._inbox.put(partial(setattr, self, "_exit", EXIT_CRASHED))

@@ -1,0 +1,99 @@
+"""Unpacks a snapshot from the network, and refuses whatever a snapshot of drumbeat's own never holds."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import tarfile
+from typing import Any
+
+from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableError
+
+_LONGEST_NAME = 4000
+_BLOCK = 1 << 18
+
+
+class _Hashed:
+    """A stream that remembers the hash of what went through."""
+
+    def __init__(self, stream: http.client.HTTPResponse) -> None:
+        self._stream = stream
+        self.digest = hashlib.sha256()
+
+    def read(self, size: int = _BLOCK) -> bytes:
+        data = self._stream.read(size)
+        self.digest.update(data)
+        return data
+
+    def drain(self) -> str:
+        """Reads to the end; the hash of all of it."""
+        while self.read():
+            pass
+        return self.digest.hexdigest()
+
+
+def unpack(stream: http.client.HTTPResponse, digest: str, folder: str) -> None:
+    """Puts the tar stream's files into the new `folder`.
+
+    Raises RefusedError for a member that could reach outside or isn't a file, folder or inner link; UnreachableError
+    when the stream broke off; StorageError when what came isn't the snapshot with this SHA-256.
+    """
+    hashed = _Hashed(stream)
+    os.mkdir(folder)
+    trouble = None
+    try:
+        try:
+            _extract(hashed, folder)
+        except (tarfile.TarError, EOFError) as error:
+            trouble = error
+        found = hashed.drain()
+    except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
+        raise UnreachableError(f"snapshot {digest[:12]} broke off: {error}") from error
+    if found != digest:
+        raise StorageError(f"snapshot {digest[:12]} arrived with other content: its SHA-256 is {found[:12]}")
+    if trouble is not None:
+        raise RefusedError(f"snapshot {digest[:12]} can't be unpacked: {trouble}", fix="Submit the job again.")
+
+
+def _extract(hashed: _Hashed, folder: str) -> None:
+    links: set[str] = set()
+    with tarfile.open(fileobj=_as_file(hashed), mode="r|") as archive:
+        for member in archive:
+            _check(member, links)
+            archive.extract(member, folder, filter="data")
+
+
+def _check(member: tarfile.TarInfo, links: set[str]) -> None:
+    """Remembers links: nothing may be put through one."""
+    parts = os.path.normpath(member.name).split("/")
+    if not is_inside(member.name):
+        raise _odd(member, "its name leads elsewhere")
+    if not (member.isreg() or member.isdir() or member.issym()):
+        raise _odd(member, "it is neither file nor folder nor symbolic link")
+    if any("/".join(parts[:depth]) in links for depth in range(1, len(parts) + 1)):
+        raise _odd(member, "it lies behind a link")
+    if member.issym():
+        if not is_inside(os.path.normpath("/".join((*parts[:-1], member.linkname)))) or member.linkname.startswith("/"):
+            raise _odd(member, "its target is outside")
+        links.add("/".join(parts))
+
+
+def is_inside(name: str) -> bool:
+    """Whether a relative path stays below where it starts, taken letter by letter."""
+    plain = name.removesuffix("/")
+    if plain.startswith("/") or "\0" in plain or len(plain.encode(errors="replace")) > _LONGEST_NAME:
+        return False
+    return ".." not in plain.split("/")
+
+
+def _odd(member: tarfile.TarInfo, why: str) -> RefusedError:
+    return RefusedError(
+        f"the snapshot holds {member.name[:200]!r}, which can't be unpacked: {why}",
+        fix="Submit the job again with a drumbeat client; if that doesn't help, leave that file out with .amlignore.",
+    )
+
+
+def _as_file(hashed: _Hashed) -> Any:
+    """Tarfile in stream mode asks for nothing but read."""
+    return hashed

@@ -1,0 +1,28 @@
+"""How long to wait before trying again."""
+
+from __future__ import annotations
+
+import random
+import time
+
+
+class Backoff:
+    """Twice as long each time, a little scattered so that many agents don't come back in step."""
+
+    def __init__(self, first_s: float = 0.1, most_s: float = 5.0) -> None:
+        self._first_s, self._most_s = first_s, most_s
+        self._next_s = first_s
+
+    def next_s(self) -> float:
+        """Seconds to wait now."""
+        wait_s = self._next_s * random.uniform(0.75, 1.0)  # noqa: S311 (scatter, not a secret)
+        self._next_s = min(self._next_s * 2, self._most_s)
+        return wait_s
+
+    def reset(self) -> None:
+        """It worked: start small again."""
+        self._next_s = self._first_s
+
+    def wait(self) -> None:
+        """Waits."""
+        time.sleep(self.next_s())

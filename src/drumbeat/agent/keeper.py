@@ -1,0 +1,264 @@
+"""The keeper: starts the ranks of a round, holds on to all that comes of them, and ends them.
+
+One per node and attempt, one thread, apart from the agent, so that either can die without the other. Started as
+`python -m drumbeat.agent.keeper FOLDER`; the agent speaks to it over FOLDER/keeper.sock in lines of JSON (door.py).
+What it is told (`start`, `stop`, `leave`, `patience`) may be said twice; what it tells is always all that it knows.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import sys
+import time
+from typing import Any
+
+from drumbeat.agent import processes, ranks
+from drumbeat.agent.confinement import Subreaper
+from drumbeat.agent.door import Door, hold_folder, read_marker
+from drumbeat.agent.records import Exit, Records
+
+LINGER_S = 1.0
+"""How long what a round leaves behind has between SIGTERM and SIGKILL."""
+GIVE_UP_S = 10.0
+"""How long after SIGKILL a process that can't be killed (a disk that hangs) is waited for."""
+PULSE_S = 0.03
+"""How often something that is being ended is looked at."""
+FIRST_PATIENCE_S = 60.0
+"""How long the first word of an agent is waited for."""
+
+
+class Keeper:
+    """One round at a time: running → (stopping) → what is left is ended → over."""
+
+    def __init__(self, folder: str, marker: str) -> None:
+        self.records = Records(folder)
+        self.confinement = Subreaper(marker)
+        self.number = -1
+        self.running: dict[int, int] = {}
+        self.sessions: set[int] = set()
+        self.exits: list[Exit] = []
+        self.over, self.lost = True, False
+        self.kill_at: float | None = None
+        self.sweep_at: float | None = None
+        self.leaving = False
+        self.patience_s, self.grace_s = FIRST_PATIENCE_S, 30.0
+        self.trouble = ""
+        self._recall(marker)
+        self.selector = selectors.DefaultSelector()
+        self.door = Door(folder, self.selector, self.obey, self.state)
+        self.bell = _ring_on_signals(self.selector)
+
+    def run(self) -> None:
+        """Until it has been told to leave, or its agent has been gone for too long, and nothing is left."""
+        while not (self.leaving and self.over):
+            self.door.serve(self._pause_s())
+            self._drain_bell()
+            self._reap()
+            self._look_after_agent()
+            self._end_what_must_end()
+
+    def state(self) -> dict[str, Any]:
+        """All that an agent needs to know."""
+        return {
+            "pid": os.getpid(),
+            "round": self.number,
+            "running": sorted(self.running.values()),
+            "exits": self.exits,
+            "over": self.over,
+            "stopping": self.kill_at is not None,
+            "lost": self.lost,
+            "trouble": self.trouble,
+        }
+
+    def obey(self, message: dict[str, Any]) -> None:
+        """Does what the agent says. What belongs to another round than the present one changes nothing."""
+        match message:
+            case {"do": "start", "round": int(number)} if number > self.number and self.over:
+                self._start(number, message["ranks"])
+            case {"do": "stop", "round": int(number), "grace_s": grace_s} if number == self.number:
+                self._stop(float(grace_s))
+            case {"do": "leave", "grace_s": grace_s}:
+                self.leaving = True
+                self._stop(float(grace_s))
+            case {"do": "patience", "lost_after_s": lost_after_s, "grace_s": grace_s}:
+                self.patience_s, self.grace_s = float(lost_after_s), float(grace_s)
+            case _:
+                pass
+
+    def _start(self, number: int, todo: list[dict[str, Any]]) -> None:
+        self.number, self.exits, self.over, self.lost = number, [], False, False
+        self.kill_at = self.sweep_at = None
+        self.sessions = set()
+        # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
+        self._record(over=False)
+        for rank in todo:
+            self._start_rank(rank)
+        self.door.tell()
+
+    def _start_rank(self, rank: dict[str, Any]) -> None:
+        try:
+            pid = ranks.start(rank, self.confinement)
+        except OSError as error:
+            self._add_exit(rank["rank"], 127, str(error.strerror))
+        else:
+            self.running[pid] = rank["rank"]
+            self.sessions.add(pid)
+
+    def _stop(self, grace_s: float) -> None:
+        """SIGTERM once; a later word can only bring SIGKILL nearer."""
+        if self.over:
+            return
+        kill_at = time.monotonic() + grace_s
+        if self.kill_at is None:
+            self.kill_at = kill_at
+            self.confinement.signal(signal.SIGTERM)
+            self.door.tell()
+        self.kill_at = min(self.kill_at, kill_at)
+
+    def _reap(self) -> None:
+        """Takes every ended child, the orphans that fell to this process too, and tells of the ranks among them."""
+        told = len(self.exits)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                break
+            if pid == 0:
+                break
+            if pid in self.running:
+                self._add_exit(self.running.pop(pid), os.waitstatus_to_exitcode(status))
+        if len(self.exits) > told:
+            self.door.tell()
+
+    def _add_exit(self, rank: int, code: int, error: str = "") -> None:
+        ended: Exit = {
+            "rank": rank,
+            "code": code if code >= 0 else None,
+            "signal": -code if code < 0 else None,
+            "at": time.time(),
+            "order": len(self.exits) + 1,
+            "told": self.kill_at is not None,
+            "error": error,
+        }
+        self.exits.append(ended)
+        try:
+            self.records.add_exit(self.number, ended)
+        except OSError as failure:
+            self.trouble = f"the exits can't be written down: {failure}"
+
+    def _look_after_agent(self) -> None:
+        if not self.leaving and self.door.alone_s() > self.patience_s:
+            self.leaving = True
+            self._stop(self.grace_s)
+
+    def _end_what_must_end(self) -> None:
+        now = time.monotonic()
+        if self.over:
+            return
+        if self.running:
+            if self.kill_at is not None and now >= self.kill_at:
+                self.confinement.signal(signal.SIGKILL)
+            return
+        left = self.confinement.members()
+        if not left or self._is_hopeless(now):
+            self._finish(left)
+        else:
+            self._sweep(left, now)
+
+    def _sweep(self, left: list[int], now: float) -> None:
+        """Ends what the ranks left behind: in the grace time what stayed with its rank, else within LINGER_S."""
+        if self.sweep_at is None:
+            self.sweep_at = now + LINGER_S
+            if self.kill_at is None:
+                self.confinement.signal(signal.SIGTERM)
+        stayed = self.kill_at is not None and any(processes.session(pid) in self.sessions for pid in left)
+        if now >= (self.kill_at if stayed and self.kill_at is not None else self.sweep_at):
+            processes.signal_all(left, signal.SIGKILL)
+
+    def _is_hopeless(self, now: float) -> bool:
+        last = max(self.kill_at or 0.0, self.sweep_at or now)
+        return now > last + GIVE_UP_S
+
+    def _finish(self, left: list[int]) -> None:
+        self.over = True
+        if left:
+            self.trouble = f"processes {left} can't be killed"
+        self._record(over=True)
+        self.door.tell()
+
+    def _record(self, *, over: bool) -> None:
+        try:
+            self.records.write_round(self.number, over=over, lost=self.lost)
+        except OSError as failure:
+            self.trouble = f"the round can't be written down: {failure}"
+
+    def _recall(self, marker: str) -> None:
+        """Takes up where a keeper died: what it left is killed; a round that wasn't over is lost."""
+        known = self.records.read_round()
+        if known is None:
+            return
+        self.number, self.lost = known["round"], known["lost"]
+        self.exits = self.records.read_exits(self.number)
+        if not known["over"]:
+            processes.end_marked(marker)
+            self.lost = True
+            self._record(over=True)
+
+    def _pause_s(self) -> float | None:
+        """Seconds to sleep when nothing happens."""
+        if not self.over and (not self.running or (self.kill_at is not None and time.monotonic() >= self.kill_at)):
+            return PULSE_S
+        waits = [self.patience_s - self.door.alone_s()] if self.door.is_alone and not self.leaving else []
+        if not self.over and self.kill_at is not None:
+            waits.append(self.kill_at - time.monotonic())
+        return max(0.0, min(waits)) + 0.001 if waits else None
+
+    def _drain_bell(self) -> None:
+        for number in self.bell.heard():
+            if number == signal.SIGTERM:
+                self._stop(self.grace_s)
+
+
+class _Bell:
+    """Signals as something that a selector can wait for."""
+
+    def __init__(self, hear: int) -> None:
+        self.hear = hear
+
+    def heard(self) -> bytes:
+        try:
+            return os.read(self.hear, 4096)
+        except BlockingIOError:
+            return b""
+
+
+def _hear(*_: object) -> None:
+    """Python writes the number to the bell's pipe by itself, but only for signals that have a handler."""
+
+
+def _ring_on_signals(selector: selectors.BaseSelector) -> _Bell:
+    hear, tell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, _hear)
+    for number in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+    selector.register(hear, selectors.EVENT_READ)
+    return _Bell(hear)
+
+
+def main() -> int:
+    """Holds the folder given as the only argument, unless another keeper does."""
+    folder = os.path.abspath(sys.argv[1])
+    os.chdir("/")
+    if hold_folder(folder, tries=30) is None:
+        print(f"keeper: another one holds {folder}", file=sys.stderr)  # noqa: T201
+        return 75
+    Keeper(folder, read_marker(folder)).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

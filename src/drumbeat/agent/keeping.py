@@ -1,0 +1,161 @@
+"""The agent's side of its keeper: starts it, finds it again, tells it what to do, hears how the ranks are."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from drumbeat.agent import door, processes
+from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.journal import Journal
+from drumbeat.protocol.errors import EngineError
+
+_MEET_S = 10.0
+_LEAVE_S = 15.0
+
+Message = dict[str, Any]
+
+
+class Keeping:
+    """Hands every state that the keeper tells to `hear`, and a sentence to `complain` while there is no keeper.
+
+    What the keeper was told is told again to each connection: a keeper does nothing twice.
+    """
+
+    def __init__(
+        self, folder: str, journal: Journal, hear: Callable[[Message], None], complain: Callable[[str], None]
+    ) -> None:
+        self._folder, self._journal = folder, journal
+        self._hear, self._complain = hear, complain
+        self._wants: dict[str, Message] = {}
+        self._line: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._child = 0
+        self._pid = 0
+        self._closing = False
+
+    def begin(self, *, lost_after_s: float, grace_s: float) -> None:
+        """Has a keeper from now on."""
+        os.makedirs(self._folder, mode=0o700, exist_ok=True)
+        self._tell({"do": "patience", "lost_after_s": lost_after_s, "grace_s": grace_s})
+        threading.Thread(target=self._follow, name="keeping", daemon=True).start()
+
+    def start(self, number: int, ranks: list[Message]) -> None:
+        """Starts the ranks of a round: rank, argv, cwd, log, env each."""
+        self._wants.pop("stop", None)
+        self._tell({"do": "start", "round": number, "ranks": ranks})
+
+    def stop(self, number: int, grace_s: float) -> None:
+        """SIGTERM to all of the round now, SIGKILL after the grace time."""
+        self._tell({"do": "stop", "round": number, "grace_s": grace_s})
+
+    def leave(self, grace_s: float) -> None:
+        """Ends the keeper and everything that it holds; returns when it is gone."""
+        self._closing = True
+        self._tell({"do": "leave", "grace_s": grace_s})
+        deadline = time.monotonic() + grace_s + _LEAVE_S
+        while self._lives() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if self._lives() and self._pid:
+            self._journal.note(f"the keeper (pid {self._pid}) doesn't leave: it is killed")
+            processes.signal_all([self._pid], signal.SIGKILL)
+            processes.end_marked(door.read_marker(self._folder))
+
+    def _tell(self, message: Message) -> None:
+        with self._lock:
+            self._wants[message["do"]] = message
+            if self._line is not None:
+                with contextlib.suppress(OSError):  # The next connection is told everything.
+                    self._line.sendall(door.encode(message))
+
+    def _lives(self) -> bool:
+        self._reap()
+        return self._child != 0 or door.is_held(self._folder)
+
+    def _follow(self) -> None:
+        backoff, is_missed = Backoff(), False
+        while True:
+            try:
+                line = self._meet()
+            except (EngineError, OSError) as error:
+                self._journal.note(str(error))
+                self._complain(str(error))
+                is_missed = True
+                backoff.wait()
+                continue
+            if is_missed:
+                self._complain("")
+            is_missed = False
+            backoff.reset()
+            self._listen(line)
+            self._journal.note("the keeper's line is down")
+
+    def _listen(self, line: socket.socket) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            self._line = line
+            for message in self._wants.values():
+                line.sendall(door.encode(message))
+        with line, contextlib.suppress(OSError), line.makefile("rb") as lines:
+            for text in lines:
+                state = json.loads(text)
+                self._pid = state["pid"]
+                self._hear(state)
+        with self._lock:
+            self._line = None
+
+    def _meet(self) -> socket.socket:
+        """A line to the keeper; one is started when there is none. Raises EngineError when it doesn't come up."""
+        deadline = time.monotonic() + _MEET_S
+        started = 0
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError):
+                return door.connect(self._folder)
+            if not self._closing and not self._lives():
+                if started == 3:
+                    break
+                self._start_keeper()
+                started += 1
+            time.sleep(0.005)
+        raise EngineError(
+            "the keeper doesn't come up",
+            where=self._folder,
+            fix=f"What it said is in {self._folder}/keeper.log",
+        )
+
+    def _start_keeper(self) -> None:
+        # What a keeper that died had started has fallen to this process: it must be gone before the next one counts.
+        processes.signal_all(processes.descendants(os.getpid()), signal.SIGKILL)
+        log = f"{self._folder}/keeper.log"
+        self._child = os.posix_spawn(
+            sys.executable,
+            [sys.executable, "-I", "-m", "drumbeat.agent.keeper", self._folder],
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+        )
+        self._journal.note(f"keeper started, pid {self._child}")
+
+    def _reap(self) -> None:
+        """Takes ended children: the keeper, and what fell to this process when a keeper died."""
+        while True:
+            try:
+                pid, _ = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._child = 0
+                return
+            if pid == 0:
+                return
+            if pid == self._child:
+                self._child = 0

@@ -1,0 +1,129 @@
+"""HTTP to the server: one connection per use, kept open, over whichever of the server's addresses answers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import socket
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError, from_dict
+
+_OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
+"""Answers to a sync after which this attempt has no server: only in our own words, for a stranger may use the port."""
+
+
+@dataclass
+class _Line:
+    connection: http.client.HTTPConnection
+    is_used: bool = False
+
+
+class Link:
+    """Requests of one thread.
+
+    Raises StaleError when the attempt is over, UnreachableError when nobody answers as the server would, and whatever
+    error the server itself gives.
+    """
+
+    def __init__(self, enrolment: Enrolment, timeout_s: float = 30.0) -> None:
+        self._servers = list(enrolment.servers)
+        self._base = f"/agent/v1/{quote(enrolment.job, safe='')}/{enrolment.attempt}/{enrolment.node}"
+        self._headers = {"Authorization": f"Bearer {enrolment.secret}"}
+        self._timeout_s = timeout_s
+        self._line: _Line | None = None
+
+    def sync(self, status: Any, holds: str, wait_s: float) -> dict[str, Any]:
+        """Tells the status and gives the answer; the server takes up to `wait_s`, if nothing is new."""
+        body = json.dumps({"status": status, "holds": holds, "wait_s": wait_s}).encode()
+        return self._json("POST", "/sync", body, is_sync=True)
+
+    def put(self, path: str, offset: int, data: bytes) -> int:
+        """Sends a piece of a file; gives the size that the server has of it now."""
+        return int(self._json("PUT", f"/{quote(path)}?offset={offset}", data)["size"])
+
+    def commit(self, files: dict[str, dict[str, Any]]) -> list[str]:
+        """Makes the outputs visible; gives the paths that the server doesn't have as said (none = it is done)."""
+        return list(self._json("POST", "/outputs/commit", json.dumps({"files": files}).encode())["missing"])
+
+    @contextlib.contextmanager
+    def snapshot(self, digest: str) -> Generator[http.client.HTTPResponse]:
+        """The bytes of a snapshot, to be read as a stream."""
+        response = self._request("GET", f"/snapshots/{quote(digest)}", b"")
+        try:
+            if response.status != 200:
+                raise self._error(response.status, response.read(), is_sync=False)
+            yield response
+        finally:
+            self._drop()
+
+    def _json(self, method: str, path: str, body: bytes, *, is_sync: bool = False) -> dict[str, Any]:
+        response = self._request(method, path, body)
+        try:
+            text = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._drop()
+            raise UnreachableError(f"the server broke off: {error}") from error
+        if response.status != 200:
+            raise self._error(response.status, text, is_sync=is_sync)
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise UnreachableError("what answers isn't a drumbeat server") from error
+
+    def _request(self, method: str, path: str, body: bytes) -> http.client.HTTPResponse:
+        """The answer of the first server that gives one. A connection that had idled too long is made anew at once."""
+        trouble: Exception | None = None
+        for _ in range(len(self._servers) + 1):
+            line = self._line or self._open()
+            was_used, line.is_used = line.is_used, True
+            try:
+                line.connection.request(method, self._base + path, body or None, self._headers)
+                return line.connection.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                trouble = error
+                self._drop()
+                if not was_used:
+                    self._servers.append(self._servers.pop(0))
+        raise UnreachableError(f"no server answers: {trouble}", where=", ".join(self._servers)) from trouble
+
+    def _open(self) -> _Line:
+        address = urlsplit(self._servers[0])
+        kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+        self._line = _Line(kind(address.hostname or "", address.port, timeout=self._timeout_s))
+        return self._line
+
+    def _drop(self) -> None:
+        if self._line is not None:
+            self._line.connection.close()
+            self._line = None
+
+    def _error(self, status: int, text: bytes, *, is_sync: bool) -> DrumbeatError:
+        try:
+            told = json.loads(text)
+            error = from_dict(told)
+        except (ValueError, AttributeError):
+            return UnreachableError(f"what answers isn't a drumbeat server (HTTP {status})")
+        is_over = isinstance(error, StaleError) or (is_sync and _OVER.get(status) == error.code)
+        return StaleError(error.what, where=error.where, fix=error.fix) if is_over else error
+
+
+def address_towards(servers: tuple[str, ...]) -> str:
+    """The address of this node that the kernel would reach the first known server from (nothing is sent)."""
+    for server in servers:
+        parts = urlsplit(server)
+        with contextlib.suppress(OSError):
+            return _route(parts.hostname or "", parts.port or 80)
+    return "127.0.0.1"
+
+
+def _route(host: str, port: int) -> str:
+    family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(place)
+        return probe.getsockname()[0]

@@ -1,0 +1,140 @@
+"""Sends the logs of one round while they grow: bytes with their offsets, so that none is lost or doubled.
+
+The server says how much it has, and that is where sending goes on: after a break, after a new agent took over, after
+the server itself lost something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable
+
+from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.journal import Journal
+from drumbeat.agent.link import Link
+from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
+
+PIECE = 1 << 20
+TAIL_BYTES, TAIL_LINES = 4096, 20
+_QUICK_S, _SLOW_S = 0.025, 0.05
+
+
+def tail(path: str) -> str:
+    """The end of a log for a person to read: at most 20 lines and 4 KiB, "" when there is none."""
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - TAIL_BYTES))
+            end = file.read(TAIL_BYTES)
+    except OSError:
+        return ""
+    return last_lines(end)
+
+
+def last_lines(end: bytes) -> str:
+    """The last lines of these bytes; what isn't UTF-8 is replaced."""
+    return "\n".join(end.decode("utf-8", "replace").rstrip("\n").split("\n")[-TAIL_LINES:])
+
+
+class GrowingLog:
+    """One log on its way to the server. `sent` counts in the server's log, `shift` is how far ahead that one is.
+
+    A command can cut its own log (`echo x > /dev/stderr` does, for stderr is a file): what comes after the cut goes to
+    the end of the server's log.
+    """
+
+    def __init__(self, path: str, name: str) -> None:
+        self._path, self._name = path, name
+        self._file: int | None = None
+        self._sent: int | None = None
+        self._shift = 0
+
+    def send_piece(self, link: Link) -> bool:
+        """Sends the next piece, if there is one; False = the server has everything."""
+        if self._sent is None:
+            self._meet(link)
+        data = self._next_piece()
+        if not data:
+            return False
+        had, self._sent = self._at, link.put(self._name, self._at, data)
+        if self._sent == had:
+            raise UnreachableError(f"the server takes nothing more of {self._name}")
+        return True
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    @property
+    def _at(self) -> int:
+        return self._sent or 0
+
+    def _meet(self, link: Link) -> None:
+        self._sent = link.put(self._name, 0, b"")
+        # More there than here: the log was cut in an earlier agent's time, or the disk was lost. What is here was sent.
+        self._shift = max(0, self._sent - self._size())
+
+    def _next_piece(self) -> bytes:
+        size = self._size()
+        if size < self._at - self._shift:
+            self._shift = self._at
+        # The server has less than was cut away here: the gap can't be filled, what is left follows it.
+        self._shift = min(self._shift, self._at)
+        offset = self._at - self._shift
+        if size <= offset or self._file is None:
+            return b""
+        return os.pread(self._file, min(PIECE, size - offset), offset)
+
+    def _size(self) -> int:
+        if self._file is None:
+            with contextlib.suppress(FileNotFoundError):
+                self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.fstat(self._file).st_size if self._file is not None else 0
+
+
+class LogSender:
+    """The thread that sends the logs of a round; `done` is called once the server has everything that ever was."""
+
+    def __init__(self, logs: list[GrowingLog], link: Link, journal: Journal, done: Callable[[], None]) -> None:
+        self._logs, self._link, self._journal, self._done = logs, link, journal, done
+        self._ended = threading.Event()
+        threading.Thread(target=self._run, name="logs", daemon=True).start()
+
+    def finish(self) -> None:
+        """Nothing more will be written."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        backoff = Backoff()
+        pause_s = _QUICK_S
+        while True:
+            # Asked before the files are looked at: what was written before the end is seen by this very look.
+            was_ended = self._ended.is_set()
+            try:
+                has_sent = self._send_all()
+            except StaleError:
+                return
+            except (DrumbeatError, OSError) as error:
+                self._journal.note(f"logs wait: {error}")
+                backoff.wait()
+                continue
+            backoff.reset()
+            if was_ended and not has_sent:
+                break
+            pause_s = _QUICK_S if has_sent else min(pause_s * 1.1, _SLOW_S)
+            if not has_sent:
+                self._ended.wait(pause_s)
+        self._close()
+        self._done()
+
+    def _send_all(self) -> bool:
+        """One piece of each, so that a loud rank doesn't hold up a quiet one; whether there was any."""
+        return sum(log.send_piece(self._link) for log in self._logs) > 0
+
+    def _close(self) -> None:
+        for log in self._logs:
+            log.close()

@@ -1,0 +1,105 @@
+"""Processes of this machine as /proc shows them: whose they are, and ending them. Linux only."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+
+MARKER = "DRUMBEAT_KEEPER"
+"""The variable in every rank's environment that says which keeper it belongs to."""
+
+_SUBREAPER = 36
+_DEATH_SIGNAL = 1
+_ENDED = frozenset("ZX")
+
+
+def adopt_orphans() -> bool:
+    """Makes this process the one that descendants fall to when their parent ends (prctl(2), PR_SET_CHILD_SUBREAPER)."""
+    return _prctl(_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int) -> None:
+    """Has this process killed when the thread that forked it ends; at once when `parent` is gone already."""
+    _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _prctl(option: int, value: int) -> bool:
+    import ctypes
+
+    # Of this process's own C library: no library has to be searched, and none is loaded a second time.
+    return ctypes.CDLL(None).prctl(option, ctypes.c_ulong(int(value)), 0, 0, 0) == 0
+
+
+def descendants(pid: int) -> list[int]:
+    """Living processes below `pid`, parents first."""
+    children = _children()
+    found: list[int] = []
+    level = [pid]
+    while level:
+        level = [child for parent in level for child in children.get(parent, ())]
+        found += level
+    return [each for each in found if is_alive(each)]
+
+
+def marked(value: str) -> list[int]:
+    """Living processes that were started with this marker, whoever is their parent now."""
+    wanted = f"{MARKER}={value}".encode(errors="surrogateescape")
+    return [pid for pid in _all() if wanted in _read(pid, "environ").split(b"\0") and is_alive(pid)]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs still; a process that only waits to be reaped doesn't."""
+    fields = _stat(pid)
+    return bool(fields) and fields[0] not in _ENDED
+
+
+def session(pid: int) -> int:
+    """The session it is in, 0 when it is gone."""
+    fields = _stat(pid)
+    return int(fields[3]) if fields else 0
+
+
+def signal_all(pids: list[int], number: int) -> None:
+    """Sends the signal to each one that is still there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def end_marked(value: str, within_s: float = 2.0) -> list[int]:
+    """Kills every process with this marker; gives those that are left after `within_s`."""
+    deadline = time.monotonic() + within_s
+    while (left := marked(value)) and time.monotonic() < deadline:
+        signal_all(left, signal.SIGKILL)
+        time.sleep(0.01)
+    return left
+
+
+def _children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for pid in _all():
+        if fields := _stat(pid):
+            found.setdefault(int(fields[1]), []).append(pid)
+    return found
+
+
+def _all() -> list[int]:
+    own = os.getpid()
+    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
+
+
+def _stat(pid: int) -> list[str]:
+    """State, parent, process group, session, …: the fields after the name, which may hold anything."""
+    return _read(pid, "stat").rpartition(b")")[2].decode().split()
+
+
+def _read(pid: int, file: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{file}", "rb") as opened:
+            return opened.read()
+    except OSError:
+        return b""

@@ -1,0 +1,73 @@
+"""Starting one rank: from fork to exec, with nothing of ours left inside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import Any, NoReturn
+
+from drumbeat.agent.confinement import Subreaper
+
+_OURS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+"""Signals that this process (or whoever started it) treats in a way that a rank must not inherit."""
+
+
+def start(rank: dict[str, Any], confinement: Subreaper) -> int:
+    """The pid of the rank, which runs its own command by now, in a session of its own.
+
+    Raises OSError, as a sentence, when it couldn't be started.
+    """
+    log = _open_log(rank["log"])
+    hear, tell = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+        if pid == 0:
+            _become(rank, confinement, log, tell)
+        os.close(tell)
+        trouble = os.read(hear, 4096).decode()
+    finally:
+        os.close(hear)
+        os.close(log)
+    if trouble:
+        os.waitpid(pid, 0)
+        number, _, sentence = trouble.partition(" ")
+        raise OSError(int(number), sentence)
+    return pid
+
+
+def _open_log(path: str) -> int:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int) -> NoReturn:
+    """Turns this fork of the keeper into the rank. The pipe closes by itself when the rank's command has begun."""
+    step = "the rank can't be set up"
+    try:
+        os.setsid()
+        confinement.enter()
+        _reset_signals()
+        _set_files(log)
+        step = f"the folder {rank['cwd']} can't be entered"
+        os.chdir(rank["cwd"])
+        step = f"{rank['argv'][0]} can't be run"
+        os.execvpe(rank["argv"][0], rank["argv"], {**rank["env"], **confinement.variables()})
+    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
+        number = getattr(error, "errno", None) or 1
+        with contextlib.suppress(OSError):
+            os.write(tell, f"{number} {step}: {getattr(error, 'strerror', None) or error}".encode()[:4096])
+    finally:
+        os._exit(127)
+
+
+def _reset_signals() -> None:
+    for number in _OURS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _set_files(log: int) -> None:
+    null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    for source, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)

@@ -1,0 +1,96 @@
+"""Keeps the server informed and hears what it wants: a long poll that never ends, and a second line for news.
+
+A change of the status must not wait for the long poll to come back, so it goes by the second line at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable
+
+from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.journal import Journal
+from drumbeat.agent.link import Link
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment
+from drumbeat.protocol.errors import DrumbeatError, StaleError
+
+WAIT_S = 20.0
+_MARGIN_S = 10.0
+
+
+class Reporting:
+    """`hear` gets each new directive in order; `be_over` is called once the server says that the attempt is over."""
+
+    def __init__(
+        self, enrolment: Enrolment, journal: Journal, hear: Callable[[Directive], None], be_over: Callable[[], None]
+    ) -> None:
+        self._enrolment, self._journal = enrolment, journal
+        self._hear, self._be_over = hear, be_over
+        self._news = threading.Condition()
+        self._status: AgentStatus | None = None
+        # Counts on from one agent of the node to the next, as far as its clock does.
+        self._serial = int(time.time() * 1000)
+
+    def begin(self, first: AgentStatus) -> None:
+        """Enrols with the first status, and goes on until the process ends."""
+        self.tell(first)
+        for work in (self._poll, self._report):
+            threading.Thread(target=work, name=work.__name__.strip("_"), daemon=True).start()
+
+    def tell(self, status: AgentStatus) -> None:
+        """Sends it if it says something new."""
+        with self._news:
+            if self._status is not None and dataclasses.replace(status, serial=self._serial) == self._status:
+                return
+            self._serial += 1
+            self._status = dataclasses.replace(status, serial=self._serial)
+            self._news.notify()
+
+    def _poll(self) -> None:
+        holds = ""
+        link = Link(self._enrolment, WAIT_S + _MARGIN_S)
+        backoff = Backoff()
+        while True:
+            try:
+                answer = link.sync(wire.to_wire(self._status), holds, WAIT_S)
+                directive = wire.from_wire(Directive, answer["directive"])
+            except StaleError as error:
+                self._end(error)
+                return
+            except (DrumbeatError, ValueError, KeyError) as error:
+                self._journal.note(f"no directive: {error}")
+                backoff.wait()
+                continue
+            backoff.reset()
+            if directive.key != holds:
+                holds = directive.key
+                self._hear(directive)
+
+    def _report(self) -> None:
+        link = Link(self._enrolment, _MARGIN_S)
+        backoff = Backoff()
+        # The first status goes with the first poll.
+        sent = self._serial
+        while True:
+            with self._news:
+                while self._serial == sent:
+                    self._news.wait()
+                status = self._status
+            try:
+                link.sync(wire.to_wire(status), "", 0.0)
+            except StaleError as error:
+                self._end(error)
+                return
+            except DrumbeatError as error:
+                self._journal.note(f"the status waits: {error}")
+                backoff.wait()
+                continue
+            backoff.reset()
+            sent = status.serial if status is not None else sent
+
+    def _end(self, error: StaleError) -> None:
+        self._journal.note(f"the server says: {error}")
+        self._be_over()

@@ -1,0 +1,189 @@
+"""Puts on the node what the ranks need before they start: code, inputs, folders. Once per attempt.
+
+Everything is built beside its place and then moved there, so that a name never stands for half of a thing. What the
+code brought as `outputs/` becomes the beginning of the default output, for `./outputs` of a rank is that output.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+
+from drumbeat.agent.archive import unpack
+from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.link import Link
+from drumbeat.protocol import layout
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableError
+from drumbeat.protocol.plan import InputPlan
+
+_MARK = "staged"
+_TRIES = 5
+
+
+class Staging:
+    """One attempt's folder. `progress` is told in words what is being done."""
+
+    def __init__(self, enrolment: Enrolment, link: Link, progress: Callable[[str], None]) -> None:
+        self._root, self._plan = enrolment.root, enrolment.plan
+        self._checkpoints = enrolment.checkpoints
+        self._link, self._progress = link, progress
+
+    def stage(self) -> None:
+        """Does what is missing. Raises DrumbeatError, for what can't be had or can't be written."""
+        mark = f"{self._root}/{_MARK}"
+        if os.path.exists(mark):
+            return
+        try:
+            self._folders()
+            self._code()
+            for planned in self._plan.inputs:
+                self._input(planned)
+            self._join_outputs()
+            with open(mark, "w", encoding="utf-8"):
+                pass
+        except OSError as error:
+            raise _refusal(error, self._root) from error
+
+    def _folders(self) -> None:
+        os.makedirs(self._checkpoints, exist_ok=True)
+        folders = [layout.DEFAULT_OUTPUT, *(o.name for o in self._plan.outputs if o.type != "uri_file")]
+        for name in folders:
+            os.makedirs(layout.output_path(self._root, name), exist_ok=True)
+
+    def _code(self) -> None:
+        place = layout.code_folder(self._root)
+        if os.path.exists(place):
+            return
+        if self._plan.code is None:
+            os.makedirs(place)
+            return
+        self._progress("fetching the code")
+        self._unpack(self._plan.code, place)
+
+    def _input(self, planned: InputPlan) -> None:
+        place = layout.input_path(self._root, planned)
+        if planned.uri.startswith("snapshot:"):
+            self._snapshot_input(planned, place)
+        elif planned.uri.startswith("file:"):
+            source = layout.file_path(planned.uri)
+            _check_readable(planned, source)
+            if place != source and not os.path.exists(place):
+                self._copy(planned, source, place)
+        else:
+            raise RefusedError(
+                f"no agent can fetch {planned.uri}",
+                where=f"inputs.{planned.name}",
+                fix="Give a folder or file that the node can reach, or a local path that is uploaded.",
+            )
+
+    def _snapshot_input(self, planned: InputPlan, place: str) -> None:
+        if os.path.exists(place):
+            return
+        self._progress(f"fetching input {planned.name}")
+        if planned.type != "uri_file":
+            self._unpack(planned.uri, place)
+            return
+        folder = f"{place}.folder"
+        self._unpack(planned.uri, folder)
+        files = os.listdir(folder)
+        if len(files) != 1:
+            raise RefusedError(
+                f"input {planned.name} is one file, but its snapshot has {len(files)} entries",
+                where=f"inputs.{planned.name}",
+                fix="Use type uri_folder for a folder.",
+            )
+        os.replace(f"{folder}/{files[0]}", place)
+        os.rmdir(folder)
+
+    def _unpack(self, snapshot: str, place: str) -> None:
+        """Goes on through any time without a server; content that is wrong again and again is an error."""
+        digest, backoff, wrong = snapshot.removeprefix("snapshot:"), Backoff(), 0
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        while True:
+            part = _fresh(place)
+            try:
+                with self._link.snapshot(digest) as stream:
+                    unpack(stream, digest, part)
+            except (UnreachableError, StorageError) as error:
+                wrong += isinstance(error, StorageError)
+                if wrong == _TRIES:
+                    raise
+                self._progress(f"staging waits: {error.what}")
+                backoff.wait()
+            else:
+                os.rename(part, place)
+                return
+
+    def _copy(self, planned: InputPlan, source: str, place: str) -> None:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        part = _fresh(place)
+        if os.path.isdir(source):
+            shutil.copytree(source, part, copy_function=self._copier(planned.name))
+        else:
+            self._copier(planned.name)(source, part)
+        os.rename(part, place)
+
+    def _copier(self, name: str) -> Callable[[str, str], object]:
+        copied = 0
+
+        def copy(source: str, target: str) -> None:
+            nonlocal copied
+            shutil.copy2(source, target)
+            copied += os.path.getsize(target)
+            self._progress(f"copying input {name}: {copied / (1 << 20):.0f} MiB")
+
+        return copy
+
+    def _join_outputs(self) -> None:
+        """Makes `./outputs` of the ranks the default output, unless the code has something else of that name."""
+        here = f"{layout.code_folder(self._root)}/outputs"
+        there = layout.output_path(self._root, layout.DEFAULT_OUTPUT)
+        if os.path.islink(here) or os.path.isfile(here):
+            return
+        if os.path.isdir(here):
+            for name in os.listdir(here):
+                os.replace(f"{here}/{name}", f"{there}/{name}")
+            os.rmdir(here)
+        os.symlink(there, here)
+
+
+def _fresh(place: str) -> str:
+    """A place to build in, beside the place itself; what a broken-off attempt at it left is removed."""
+    part = f"{place}.part"
+    if os.path.isdir(part):
+        shutil.rmtree(part)
+    with suppress(FileNotFoundError):
+        os.unlink(part)
+    return part
+
+
+def _check_readable(planned: InputPlan, path: str) -> None:
+    is_folder = os.path.isdir(path)
+    where = f"inputs.{planned.name}"
+    if not os.path.exists(path):
+        raise RefusedError(
+            f"{path} doesn't exist on this node",
+            where=where,
+            fix="Put it there, or name a path that every node of this compute has.",
+        )
+    if planned.type == "uri_file" and is_folder:
+        raise RefusedError(f"{path} is a folder", where=where, fix="Use type uri_folder, or name a file in it.")
+    if planned.type == "uri_folder" and not is_folder:
+        raise RefusedError(f"{path} is a file", where=where, fix="Use type uri_file, or name its folder.")
+    if not os.access(path, os.R_OK | os.X_OK if is_folder else os.R_OK):
+        raise RefusedError(
+            f"{path} can't be read by user {os.getuid()} on this node",
+            where=where,
+            fix="Give that user the right to read it.",
+        )
+
+
+def _refusal(error: OSError, root: str) -> StorageError:
+    return StorageError(
+        f"staging failed: {error.strerror or error}",
+        where=str(error.filename or root),
+        fix="Make room or give the right to write there, then run the job again.",
+    )
