@@ -9,7 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from drumbeat.spec.builder import Command, command, load_job
     from drumbeat.spec.component import CommandComponent
+    from drumbeat.spec.composing import Pipeline, load_component, pipeline
     from drumbeat.spec.compute import (
         AmlTokenIdentity,
         CommandJobLimits,
@@ -27,11 +29,12 @@ if TYPE_CHECKING:
     from drumbeat.spec.data import Input, Output
     from drumbeat.spec.distribution import MpiDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
     from drumbeat.spec.environment import BuildContext, Environment
+    from drumbeat.spec.estimator import Estimator
     from drumbeat.spec.expressions import Reference, references, render
     from drumbeat.spec.extensions import Checkpoints, Extensions
     from drumbeat.spec.job import CommandJob
-    from drumbeat.spec.loader import Loaded, from_dict, load, load_file, loads
-    from drumbeat.spec.pipeline import PipelineComponent, PipelineJob
+    from drumbeat.spec.loader import Job, Loaded, from_dict, load, load_file, loads
+    from drumbeat.spec.pipeline_job import PipelineComponent, PipelineJob
     from drumbeat.spec.search import (
         Choice,
         LogNormal,
@@ -56,9 +59,12 @@ if TYPE_CHECKING:
         SweepJobLimits,
         TruncationSelectionPolicy,
     )
+    from drumbeat.spec.trials import Sweep
     from drumbeat.spec.writer import dumps, to_dict
 
 HOMES = {
+    "builder": ["Command", "command", "load_job"],
+    "composing": ["Pipeline", "load_component", "pipeline"],
     "compute": [
         "AmlTokenIdentity",
         "CommandJobLimits",
@@ -76,12 +82,13 @@ HOMES = {
     "data": ["Input", "Output"],
     "distribution": ["MpiDistribution", "PyTorchDistribution", "RayDistribution", "TensorFlowDistribution"],
     "environment": ["BuildContext", "Environment"],
+    "estimator": ["Estimator"],
     "expressions": ["Reference", "references", "render"],
     "extensions": ["Checkpoints", "Extensions"],
     "job": ["CommandJob"],
-    "loader": ["Loaded", "from_dict", "load", "load_file", "loads"],
+    "loader": ["Job", "Loaded", "from_dict", "load", "load_file", "loads"],
     "component": ["CommandComponent"],
-    "pipeline": ["PipelineComponent", "PipelineJob"],
+    "pipeline_job": ["PipelineComponent", "PipelineJob"],
     "search": [
         "Choice",
         "LogNormal",
@@ -106,6 +113,7 @@ HOMES = {
         "SweepJobLimits",
         "TruncationSelectionPolicy",
     ],
+    "trials": ["Sweep"],
     "writer": ["dumps", "to_dict"],
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}
@@ -117,13 +125,16 @@ __all__ = [
     "BuildContext",
     "Checkpoints",
     "Choice",
+    "Command",
     "CommandComponent",
     "CommandJob",
     "CommandJobLimits",
     "Environment",
+    "Estimator",
     "Extensions",
     "GridSampling",
     "Input",
+    "Job",
     "JobResourceConfiguration",
     "JupyterLabService",
     "Loaded",
@@ -135,6 +146,7 @@ __all__ = [
     "Normal",
     "Objective",
     "Output",
+    "Pipeline",
     "PipelineComponent",
     "PipelineJob",
     "PyTorchDistribution",
@@ -151,6 +163,7 @@ __all__ = [
     "Resources",
     "Service",
     "SshService",
+    "Sweep",
     "SweepJob",
     "SweepJobLimits",
     "TensorBoardService",
@@ -159,11 +172,15 @@ __all__ = [
     "Uniform",
     "UserIdentity",
     "VsCodeService",
+    "command",
     "dumps",
     "from_dict",
     "load",
+    "load_component",
     "load_file",
+    "load_job",
     "loads",
+    "pipeline",
     "references",
     "render",
     "to_dict",

@@ -12,19 +12,8 @@ from drumbeat.spec.data import Input, Output
 from drumbeat.spec.distribution import Distribution
 from drumbeat.spec.environment import EnvironmentValue
 from drumbeat.spec.expressions import missing
-from drumbeat.spec.shape import (
-    AnyCase,
-    AsText,
-    Contradiction,
-    Filled,
-    Identifier,
-    Model,
-    Text,
-    Variable,
-    Version,
-    model_or_text,
-    pattern,
-)
+from drumbeat.spec.shape import AnyCase, Contradiction, Model, model_or_text
+from drumbeat.spec.values import AsText, Filled, Identifier, Text, Variable, Version, pattern
 
 ComponentName = Annotated[
     str, pattern(r"[a-z][a-z0-9_]{0,254}", "lower-case letters, digits and `_`, a letter first, at most 255")

@@ -8,22 +8,8 @@ from typing import Annotated, ClassVar, Literal, cast
 from pydantic import BeforeValidator, Field
 
 from drumbeat.spec.problems import fold, shown
-from drumbeat.spec.shape import (
-    AnyCase,
-    AsText,
-    Contradiction,
-    Count,
-    Filled,
-    InnerPath,
-    Json,
-    Model,
-    Port,
-    Seconds,
-    Text,
-    by_type,
-    complaint,
-    pattern,
-)
+from drumbeat.spec.shape import AnyCase, Contradiction, Model, by_type
+from drumbeat.spec.values import AsText, Count, Filled, InnerPath, Json, Port, Seconds, Text, complaint, pattern
 
 MemorySize = Annotated[
     str, pattern(r"0*[1-9][0-9]{0,15}[bBkKmMgG]", "a number above 0 with `b`, `k`, `m` or `g` behind it, like `2g`")

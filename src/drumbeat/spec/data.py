@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, cast, get_args
 from pydantic import BeforeValidator, Field, StrictFloat, StrictInt, ValidationInfo
 
 from drumbeat.spec.problems import shown, words
-from drumbeat.spec.shape import AnyCase, Contradiction, Filled, Model, Scalar, Text, Version, complaint, literal
+from drumbeat.spec.shape import AnyCase, Contradiction, Model
+from drumbeat.spec.values import Filled, Scalar, Text, Version, complaint, literal
 
 DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
 ParameterType = Literal["string", "number", "integer", "boolean"]

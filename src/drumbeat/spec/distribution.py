@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drumbeat.spec.shape import AnyCase, Contradiction, Count, Filled, Model, Port, Tally, Text, by_type
+from drumbeat.spec.shape import AnyCase, Contradiction, Model, by_type
+from drumbeat.spec.values import Count, Filled, Port, Tally, Text
 
 
 class PyTorchDistribution(Model):
@@ -64,3 +65,10 @@ Distribution = Annotated[
     PyTorchDistribution | MpiDistribution | TensorFlowDistribution | RayDistribution,
     by_type(PyTorchDistribution, MpiDistribution, TensorFlowDistribution, RayDistribution, what="a distribution"),
 ]
+
+KINDS: dict[str, type[Model]] = {
+    "pytorch": PyTorchDistribution,
+    "mpi": MpiDistribution,
+    "tensorflow": TensorFlowDistribution,
+    "ray": RayDistribution,
+}

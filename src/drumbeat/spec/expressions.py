@@ -21,9 +21,11 @@ Kind = Literal[
     "name",
 ]
 
-INSIDE = re.compile(r"\s*([^\s{}][^{}]*?)\s*")
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
-SINGLE = ("inputs", "outputs", "search_space")
+WORD = "[A-Za-z_][A-Za-z0-9_-]*"
+FORM = re.compile(
+    rf"(inputs|outputs|search_space|parent\.inputs|parent\.outputs|(?:parent\.)?jobs\.({WORD})\.(inputs|outputs))"
+    rf"\.({WORD})(?:\.([A-Za-z0-9_.-]+))?"
+)
 MARK = re.compile(r"\$\{\{|\$\[\[|\]\]")
 FORMS = (
     "Valid: ${{inputs.x}}, ${{outputs.x}}, ${{search_space.x}}, ${{parent.inputs.x}}, ${{parent.jobs.s.outputs.y}}, "
@@ -41,6 +43,7 @@ NOUNS: dict[Kind, str] = {
     "parent.jobs.outputs": "such step output",
     "name": "name",
 }
+KINDS: dict[str, Kind] = {kind: kind for kind in NOUNS}
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def parts(template: str) -> Iterator[str | Reference]:
             close = template.find("}}", at)
             if close < 0:
                 raise Malformed(f"{shown(template[mark.start() :])} is never closed with `}}}}`", mark.start())
-            yield read(template[at:close], template[mark.start() : close + 2], mark.start(), opened is not None)
+            yield read(template[mark.start() : close + 2], mark.start(), optional=opened is not None)
             at = close + 2
         elif mark[0] == "$[[":
             if opened is not None:
@@ -123,43 +126,27 @@ def parts(template: str) -> Iterator[str | Reference]:
             opened = mark.start()
             yield "$[["
         else:
-            # Only after `$[[` does `]]` close something; shell tests have it too.
-            yield "]]" if opened is not None else "]" + "]"
+            # Closes a `$[[`; without one it is a plain text, as in the shell's own tests.
             opened = None
+            yield "]]"
     if opened is not None:
         raise Malformed(f"{shown(template[opened:])} is never closed with `]]`", opened)
     if at < len(template):
         yield template[at:]
 
 
-def read(inside: str, text: str, start: int, optional: bool) -> Reference:  # noqa: FBT001
-    """The reference that stands between the braces."""
-    match = INSIDE.fullmatch(inside)
-    words = match[1].split(".") if match else []
-    if not words or not all(NAME.fullmatch(word) for word in words):
-        raise Malformed(f"{shown(text)} isn't an expression", start)
-    if words == ["name"]:
+def read(text: str, start: int, *, optional: bool) -> Reference:
+    """The reference that `text`, braces included, says."""
+    inside = text[3:-2].strip()
+    if inside == "name":
         return Reference("name", "", text, start, optional=optional)
-    if words[0] in SINGLE and len(words) > 1:
-        return Reference(_kind(words[0]), words[1], text, start, path=".".join(words[2:]), optional=optional)
-    if words[0] == "parent" and len(words) > 2 and words[1] in ("inputs", "outputs"):
-        kind = _kind(f"parent.{words[1]}")
-        return Reference(kind, words[2], text, start, path=".".join(words[3:]), optional=optional)
-    # `${{jobs.s.outputs.y}}` is the older form of `${{parent.jobs.s.outputs.y}}`.
-    steps = words[1:] if words[0] == "parent" else words
-    if steps[0] == "jobs" and len(steps) > 3 and steps[2] in ("inputs", "outputs"):
-        kind = _kind(f"parent.jobs.{steps[2]}")
-        return Reference(kind, steps[3], text, start, job=steps[1], path=".".join(steps[4:]), optional=optional)
-    raise Malformed(f"{shown(text)} isn't an expression", start)
-
-
-def _kind(word: str) -> Kind:
-    kinds: dict[str, Kind] = {
-        "inputs": "inputs", "outputs": "outputs", "search_space": "search_space", "parent.inputs": "parent.inputs",
-        "parent.outputs": "parent.outputs", "parent.jobs.inputs": "parent.jobs.inputs",
-        "parent.jobs.outputs": "parent.jobs.outputs",
-    }  # fmt: skip
-    return kinds[word]
+    match = FORM.fullmatch(inside)
+    if not match:
+        raise Malformed(f"{shown(text)} isn't an expression", start)
+    scope, job, table, name, path = match.groups()
+    # `jobs.s.outputs.y` is the older form of `parent.jobs.s.outputs.y`.
+    kind = KINDS[f"parent.jobs.{table}" if job else scope]
+    return Reference(kind, name, text, start, job or "", path or "", optional)
 
 
 def missing(
@@ -169,12 +156,12 @@ def missing(
 
     An optional input that stands outside of `$[[ ]]` is one too: without a value nothing could be put in its place.
     """
-    told: set[tuple[str, str]] = set()
+    told: set[tuple[str, str, bool]] = set()
     try:
         for found in parts(template):
-            if not isinstance(found, Reference) or (found.kind, found.name) in told:
+            if not isinstance(found, Reference) or (found.kind, found.name, found.optional) in told:
                 continue
-            told.add((found.kind, found.name))
+            told.add((found.kind, found.name, found.optional))
             problem = _missing(found, names)
             if problem:
                 yield problem, found.text
@@ -191,6 +178,11 @@ def _missing(found: Reference, names: Mapping[str, Sequence[str]]) -> Problem | 
     if found.kind not in names:
         return Problem(f"{found.text} has no meaning here")
     valid = names[found.kind]
+    if found.path and "parent.inputs" not in names:
+        return Problem(
+            f"{found.text}: `{found.name}` has no parts to name",
+            fix="A file inside is written behind the braces: `}}/part`.",
+        )
     if found.name in valid:
         return None
     what = NOUNS[found.kind]

@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drumbeat.spec.shape import AnyCase, Contradiction, Count, Filled, Model, Tally, Text, Wait
+from drumbeat.spec.shape import AnyCase, Contradiction, Model
+from drumbeat.spec.values import Count, Filled, Tally, Text, Wait
 
 
 class Checkpoints(Model):

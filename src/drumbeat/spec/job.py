@@ -20,7 +20,8 @@ from drumbeat.spec.distribution import Distribution, TensorFlowDistribution
 from drumbeat.spec.environment import EnvironmentValue
 from drumbeat.spec.expressions import missing
 from drumbeat.spec.extensions import Extensions
-from drumbeat.spec.shape import AnyCase, AsText, Contradiction, Filled, Identifier, Model, Name, Text, Variable
+from drumbeat.spec.shape import AnyCase, Contradiction, Model
+from drumbeat.spec.values import AsText, Filled, Identifier, Name, Text, Variable
 
 
 class JobHead(Model):

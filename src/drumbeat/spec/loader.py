@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import ValidationError
 
@@ -18,11 +18,14 @@ from drumbeat.spec.shape import Loc, Model, dotted
 from drumbeat.spec.yaml_tree import MOST_BYTES, Node, parse, plain
 
 if TYPE_CHECKING:
-    from drumbeat.spec.pipeline import PipelineJob
+    from drumbeat.spec.pipeline_job import PipelineJob
     from drumbeat.spec.sweep import SweepJob
 
     Job = CommandJob | SweepJob | PipelineJob
+else:
+    Job = Model
 
+M = TypeVar("M", bound=Model)
 KINDS = ("command", "sweep", "pipeline")
 
 
@@ -49,6 +52,15 @@ def load_file(path: str | Path, *, overrides: Sequence[str] = ()) -> Loaded:
 
 def loads(text: str, name: str = "<string>", overrides: Sequence[str] = ()) -> Job:
     """The job in a YAML text; `name` stands in the messages."""
+    return cast("Job", _read(text, name, overrides, None))
+
+
+def load_as(cls: type[M], path: str | Path) -> M:
+    """Another piece of the dialect that has a file of its own: a component, an environment."""
+    return cast("M", _read(read_text(Path(path)), str(path), (), cls))
+
+
+def _read(text: str, name: str, overrides: Sequence[str], cls: type[Model] | None) -> Model:
     text = text.removeprefix("\ufeff")
     root = parse(text, name)
     if not isinstance(root.value, dict):
@@ -56,14 +68,14 @@ def loads(text: str, name: str = "<string>", overrides: Sequence[str] = ()) -> J
         raise SpecError(f"a job is a mapping of keys, not {what}", where=f"{name}:{root.line + 1}:{root.column + 1}")
     document: dict[str, Any] = plain(root, name)
     changed, problems = apply(document, overrides)
-    return _checked(document, Places(text, name, root, changed), problems)
+    return _checked(document, Places(text, name, root, changed), problems, cls)
 
 
 def from_dict(document: Mapping[str, Any], name: str = "job") -> Job:
     """The job in a mapping as YAML would give it; places in messages are `name.key.path`."""
     if not isinstance(document, Mapping):
         raise SpecError(f"a job is a mapping of keys, not {shown(document)}", where=name)
-    return _checked(document, Places("", name), [])
+    return cast("Job", _checked(document, Places("", name), [], None))
 
 
 def read_text(path: Path) -> str:
@@ -143,8 +155,8 @@ class Places:
         return node.line + self.text.count("\n", node.start, at), at - line_start
 
 
-def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem]) -> Job:
-    cls = _class_for(document, places)
+def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem], cls: type[Model] | None) -> Model:
+    cls = cls or _class_for(document, places)
     seen: Seen = {}
     try:
         job = cls.model_validate(document, context=seen)
@@ -153,7 +165,7 @@ def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem
         problems += _reference_problems(document, places) if cls is CommandJob else []
     else:
         if not problems:
-            return cast("Job", job)
+            return job
     raise SpecError.of(sorted(dict.fromkeys(problems), key=_position))
 
 
@@ -185,7 +197,7 @@ def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
 
             return SweepJob
         case "pipeline":
-            from drumbeat.spec.pipeline import PipelineJob
+            from drumbeat.spec.pipeline_job import PipelineJob
 
             return PipelineJob
         case _:

@@ -23,26 +23,22 @@ from drumbeat.spec.expressions import missing
 from drumbeat.spec.extensions import Extensions
 from drumbeat.spec.problems import either, shown
 from drumbeat.spec.search import SearchValue
-from drumbeat.spec.shape import (
-    AnyCase,
+from drumbeat.spec.shape import AnyCase, Contradiction, Model, chosen, model_or_text
+from drumbeat.spec.sweep import Objective, PolicyValue, SamplingValue, SweepJobLimits, sampling_contradictions
+from drumbeat.spec.values import (
     AsText,
-    Contradiction,
     Count,
     Filled,
     Identifier,
     Json,
-    Model,
     Number,
     Seconds,
     Tally,
     Text,
     Variable,
-    chosen,
     complaint,
-    model_or_text,
     pattern,
 )
-from drumbeat.spec.sweep import Objective, PolicyValue, SamplingValue, SweepJobLimits, sampling_contradictions
 
 NodeName = Annotated[
     str, pattern(r"[a-z_][a-z0-9_]{0,254}", "lower-case letters, digits and `_`, no digit first, at most 255")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Discriminator, Field, Tag
 
-from drumbeat.spec.shape import AnyCase, Contradiction, Identifier, Model, Number, Scalar, Whole, by_type
+from drumbeat.spec.shape import AnyCase, Contradiction, Model, by_type
+from drumbeat.spec.values import Identifier, Number, Scalar, Whole
 
 Above0 = Annotated[Number, Field(gt=0)]
 Kind = AnyCase()

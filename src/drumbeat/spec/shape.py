@@ -1,36 +1,29 @@
-"""What every piece of a job file is made of: the frozen model, and the small types that its fields use.
+"""What every piece of a job file is made of: the frozen model.
 
-Here lives how a value is taken in (None is "not set", enums in any case, texts without NUL, no bool as a number) and
-how a contradiction is said. What the keys mean lives with the models; how an error is worded lives in `problems`.
+Here lives how a mapping is taken in (None is "not set", enums in any case, the class by its `type`) and how a
+contradiction is said. What the keys mean lives with the models; how an error is worded lives in `problems`.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, ClassVar, Literal, NamedTuple, cast, get_args, get_origin
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast, get_args, get_origin
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    Field,
     GetCoreSchemaHandler,
-    JsonValue,
-    StrictBool,
-    StrictFloat,
-    StrictInt,
     ValidationError,
     ValidationInfo,
     model_validator,
 )
-from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+from pydantic_core import CoreSchema, InitErrorDetails
 from pydantic_core.core_schema import no_info_before_validator_function
 
 from drumbeat.protocol.errors import SpecError
 from drumbeat.spec.problems import Seen, fold, nearest, problems_of, shown, words
+from drumbeat.spec.values import complaint
 
 Loc = tuple[str | int, ...]
 
@@ -45,12 +38,6 @@ class Contradiction(NamedTuple):
     what: str
     fix: str = ""
     near: str = ""
-
-
-def complaint(what: str, fix: str = "", near: str = "") -> PydanticCustomError:
-    """A refusal in our own words, to raise from a field's validator."""
-    # The text goes in as a value: as the template itself, its braces would be read as placeholders.
-    return PydanticCustomError("said", "{what}", {"what": what, "fix": fix, "near": near})
 
 
 class Model(BaseModel):
@@ -73,6 +60,11 @@ class Model(BaseModel):
 
     # Says to pydantic that this __init__ only validates, so that nested models don't go through it.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # pyright: ignore[reportFunctionMemberAccess]
+
+    @classmethod
+    def made(cls, keys: Mapping[str, Any]) -> Self:
+        """One from a table of keys; the same as naming them, for callers that don't know their types."""
+        return cls(**keys)
 
     @model_validator(mode="before")
     @classmethod
@@ -195,102 +187,3 @@ def model_or_text(cls: Callable[[], type[Model]], what: str) -> BeforeValidator:
         return value
 
     return BeforeValidator(read)
-
-
-def _printable(value: str) -> str:
-    if "\0" in value:
-        raise complaint("a text can't hold a NUL character")
-    if not value.isascii() and any("\ud800" <= character <= "\udfff" for character in value):
-        raise complaint("a text can't hold half a character (a lone surrogate)")
-    return value
-
-
-def _filled(value: str) -> str:
-    if not value.strip():
-        raise complaint("this text is empty")
-    return value
-
-
-def _no_bool(value: object) -> object:
-    if isinstance(value, bool):
-        raise complaint(f"expected a number, got {shown(value)}")
-    return value
-
-
-def _as_text(value: object) -> object:
-    return str(value) if isinstance(value, int | float) else value
-
-
-def _inner(value: str) -> str:
-    if value.startswith(("/", "~")) or "\\" in value or ".." in value.split("/") or re.match(r"[A-Za-z]:", value):
-        raise complaint(f"{shown(value)} leaves the job's folder", "Give a path inside it, without `..`.")
-    return value
-
-
-def _finite(value: JsonValue) -> JsonValue:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise complaint(f"expected a finite number, got {value}")
-    if isinstance(value, str):
-        _printable(value)
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            _printable(key)
-            _finite(inner)
-    for inner in value if isinstance(value, list) else ():
-        _finite(inner)
-    return value
-
-
-def literal(value: object) -> object:
-    """A plain value, not a list, a mapping or an object; numbers are finite."""
-    if not isinstance(value, bool | int | float | str):
-        raise complaint(f"expected a plain value, got {shown(value)}")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise complaint(f"expected a finite number, got {value}")
-    return value
-
-
-def pattern(regex: str, rule: str) -> AfterValidator:
-    """A text must match `regex` whole; `rule` says in words what that means."""
-    compiled = re.compile(regex)
-
-    def read(value: str) -> str:
-        if not compiled.fullmatch(value):
-            raise complaint(f"{shown(value)} isn't allowed here: {rule}")
-        return value
-
-    return AfterValidator(read)
-
-
-def _key(check: Callable[[str], bool], rule: str) -> AfterValidator:
-    def read(value: str) -> str:
-        if not check(value):
-            raise complaint(f"{shown(value)} can't be a name here: {rule}")
-        return value
-
-    return AfterValidator(read)
-
-
-Text = Annotated[str, AfterValidator(_printable)]
-Scalar = Annotated[StrictBool | StrictInt | StrictFloat | Text, BeforeValidator(literal)]
-Filled = Annotated[Text, AfterValidator(_filled)]
-AsText = Annotated[Text, BeforeValidator(_as_text)]
-Name = Annotated[
-    str, pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}", "letters, digits, `-` and `_`, at most 255, no `-` or `_` first")
-]
-Identifier = Annotated[
-    str, pattern(r"[A-Za-z_][A-Za-z0-9_]{0,254}", "letters, digits and `_`, at most 255, no digit first")
-]
-Variable = Annotated[
-    str, _key(lambda n: bool(n) and "=" not in n and "\0" not in n, "a variable's name isn't empty and has no `=`")
-]
-InnerPath = Annotated[Filled, AfterValidator(_inner)]
-Whole = Annotated[int, BeforeValidator(_no_bool)]
-Number = Annotated[float, BeforeValidator(_no_bool)]
-Count = Annotated[Whole, Field(ge=1, le=1_000_000)]
-Tally = Annotated[Whole, Field(ge=0, le=1_000_000_000)]
-Port = Annotated[Whole, Field(ge=1, le=65_535)]
-Seconds = Annotated[Number, Field(gt=0, le=1e9)]
-Wait = Annotated[Number, Field(ge=0, le=1e9)]
-Json = Annotated[JsonValue, AfterValidator(_finite)]
-Version = Annotated[AsText, AfterValidator(_filled)]

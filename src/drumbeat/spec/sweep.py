@@ -15,24 +15,8 @@ from drumbeat.spec.extensions import Extensions
 from drumbeat.spec.job import JobHead
 from drumbeat.spec.problems import fold, nearest, shown, words
 from drumbeat.spec.search import Choice, QUniform, SearchValue, Uniform
-from drumbeat.spec.shape import (
-    AnyCase,
-    AsText,
-    Contradiction,
-    Count,
-    Filled,
-    Identifier,
-    Model,
-    Number,
-    Seconds,
-    Tally,
-    Variable,
-    Whole,
-    by_type,
-    chosen,
-    complaint,
-    model_or_text,
-)
+from drumbeat.spec.shape import AnyCase, Contradiction, Model, by_type, chosen, model_or_text
+from drumbeat.spec.values import AsText, Count, Filled, Identifier, Number, Seconds, Tally, Variable, Whole, complaint
 
 
 class Trial(Model):

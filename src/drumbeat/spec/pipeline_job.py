@@ -13,7 +13,8 @@ from drumbeat.spec.extensions import Extensions
 from drumbeat.spec.graph import step_contradictions
 from drumbeat.spec.job import JobHead
 from drumbeat.spec.nodes import CommandNode, NodeHead, NodeName, OtherNode, ParallelNode, SweepNode, node_validator
-from drumbeat.spec.shape import AnyCase, Contradiction, Filled, Model, model_or_text
+from drumbeat.spec.shape import AnyCase, Contradiction, Model, model_or_text
+from drumbeat.spec.values import Filled
 
 
 class PipelineSettings(Model):
