@@ -7,19 +7,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from drumbeat.spec.shape import (
-    AnyCase,
-    AsText,
-    Contradiction,
-    Filled,
-    InnerPath,
-    Json,
-    Model,
-    Port,
-    Text,
-    Version,
-    model_or_text,
-)  # fmt: skip
+from drumbeat.spec.shape import AnyCase, Contradiction, Model, model_or_text
+from drumbeat.spec.values import AsText, Filled, InnerPath, Json, Port, Text, Version
 
 
 class BuildContext(Model):
