@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from drumbeat.cli.view import (
+from drumbeat.client.views import (
     AliasView,
     ComputeView,
     Event,

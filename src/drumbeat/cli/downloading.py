@@ -13,7 +13,7 @@ import typer
 from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.jobs import Job
 from drumbeat.cli.times import say_size
-from drumbeat.cli.view import FileView
+from drumbeat.client.views import FileView
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError
 
 

@@ -13,8 +13,8 @@ from drumbeat.cli.ink import has_terminal, ink_for
 from drumbeat.cli.interrupts import Choice, choose, signals_to
 from drumbeat.cli.logview import LogLook, LogView, prefix_width
 from drumbeat.cli.statusline import StatusLine
-from drumbeat.cli.view import Event, JobView
 from drumbeat.cli.watch import Now, Watch
+from drumbeat.client.views import Event, JobView
 from drumbeat.protocol.errors import ConflictError, UnreachableError
 
 SIGNAL_EXIT = 128

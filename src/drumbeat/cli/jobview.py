@@ -13,7 +13,7 @@ from rich.table import Table
 from drumbeat.cli.safe import safe_lines
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs, state_cell
 from drumbeat.cli.times import say_ago, say_duration, say_moment
-from drumbeat.cli.view import ExitView, JobView, NodeView
+from drumbeat.client.views import ExitView, JobView, NodeView
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

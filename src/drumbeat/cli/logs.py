@@ -15,9 +15,8 @@ from drumbeat.cli.jobs import Job
 
 if TYPE_CHECKING:
     from drumbeat.cli.batches import Batches
-    from drumbeat.cli.lines import Origin
     from drumbeat.cli.logview import LogView
-    from drumbeat.cli.view import Event, LogPiece
+    from drumbeat.client.views import Event, LogPiece
 
 
 @dataclass(frozen=True)
@@ -81,27 +80,21 @@ def parse_round(written: str | None) -> tuple[int, int] | None:
 def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: LogView) -> None:
     for piece in pieces:
         if chosen.has(piece):
-            _write(view.take(_origin(piece), piece.text, 0.0))
+            _write(view.take(piece, 0.0))
     _write(view.end())
 
 
 def _follow(batches: Batches[Event], chosen: Chosen, view: LogView) -> None:
-    from drumbeat.cli.view import LogPiece
+    from drumbeat.client.views import LogPiece
 
     for batch in batches:
         now = time.monotonic()
         lines: list[str] = []
         for piece in batch:
             if isinstance(piece, LogPiece) and chosen.has(piece):
-                lines += view.take(_origin(piece), piece.text, now)
+                lines += view.take(piece, now)
         _write(lines + view.due(now))
     _write(view.end())
-
-
-def _origin(piece: LogPiece) -> Origin:
-    from drumbeat.cli.lines import Origin
-
-    return Origin(piece.attempt, piece.round, piece.node, piece.rank)
 
 
 def _write(lines: list[str]) -> None:

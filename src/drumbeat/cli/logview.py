@@ -9,6 +9,7 @@ from drumbeat.cli.collapse import Fold, Folding, prefix_of
 from drumbeat.cli.ink import Ink
 from drumbeat.cli.lines import Line, Lines, Origin
 from drumbeat.cli.safe import make_safe
+from drumbeat.client.views import LogPiece
 
 
 @dataclass(frozen=True)
@@ -30,9 +31,11 @@ class LogView:
         self._folding = Folding()
         self._round: tuple[int, int] | None = None
 
-    def take(self, origin: Origin, text: str, now: float) -> list[str]:
+    def take(self, piece: LogPiece, now: float) -> list[str]:
         """What to print for a piece of a rank's log."""
-        return self._show(self._lines.feed(origin, text, now), now)
+        return self._show(
+            self._lines.feed(Origin(piece.attempt, piece.round, piece.node, piece.rank), piece.text, now), now
+        )
 
     def due(self, now: float) -> list[str]:
         """What to print because time has passed: unfinished lines, folds that waited."""

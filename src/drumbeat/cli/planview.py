@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs
-from drumbeat.cli.view import PreviewView
+from drumbeat.client.views import PreviewView
 from drumbeat.protocol.process import ProcessSpec
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import typer
 
 from drumbeat.cli.connect import connect
 from drumbeat.cli.help import new_family
-from drumbeat.cli.view import ComputeView, MachineView, StatusView
+from drumbeat.client.views import ComputeView, MachineView, StatusView
 from drumbeat.protocol.errors import UnreachableError
 
 server_app = new_family("Start, stop and look at the server. It starts by itself when a command needs it.")

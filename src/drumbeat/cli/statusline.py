@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterable
 from typing import TextIO
+from unicodedata import east_asian_width
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _CLEAR = "\r\x1b[2K"
@@ -37,9 +38,18 @@ class StatusLine:
         if not self.is_live:
             return ""
         width = max(self._width() - 1, 1)
-        return status if len(status) <= width else status[: width - 1] + "…"
+        if cells(status) <= width:
+            return status
+        while cells(status) > width - 1:
+            status = status[:-1]
+        return status + "…"
 
 
 def spin(now: float) -> str:
     """The spinner's picture at a moment, in seconds."""
     return SPINNER[int(now * 10) % len(SPINNER)]
+
+
+def cells(text: str) -> int:
+    """Columns that a text takes: East Asian wide characters take two (Unicode, annex 11)."""
+    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)

@@ -11,9 +11,9 @@ _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 def say_duration(length: timedelta) -> str:
     """`0.4s`, `12s`, `2m 05s`, `3h 10m`, `2d 4h`: two units at most."""
     seconds = max(length.total_seconds(), 0.0)
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f}s"
-    whole = int(seconds)
+    whole = int(seconds + 0.05)
     for (large, size), (small, part) in pairwise(_UNITS):
         if whole >= size:
             rest = whole % size // part

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.connect import Server, connect
-from drumbeat.cli.view import JobView
+from drumbeat.client.views import JobView
 from drumbeat.protocol.errors import NotFoundError
 
 if TYPE_CHECKING:

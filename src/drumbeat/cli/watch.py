@@ -7,12 +7,11 @@ from datetime import datetime, timedelta
 from math import ceil
 
 from drumbeat.cli.ink import Ink
-from drumbeat.cli.lines import Origin
 from drumbeat.cli.logview import LogView
 from drumbeat.cli.safe import make_safe
 from drumbeat.cli.statusline import StatusLine, spin
 from drumbeat.cli.times import say_countdown, say_duration
-from drumbeat.cli.view import End, Event, JobView, LogPiece, StoryLine
+from drumbeat.client.views import End, Event, JobView, LogPiece, StoryLine
 
 COUNTDOWN_EVERY_S = 10
 """How often the grace time that is left is printed where there is no live line."""
@@ -44,7 +43,7 @@ class Watch:
         lines += self._logs.end() if self.has_ended else self._logs.due(now.monotonic)
         if not self._line.is_live:
             lines += self._count_down(now.wall)
-        self._line.write([] if self._is_quiet else lines, "" if self.has_ended else self._status(now))
+        self._line.write([] if self._is_quiet else lines, "" if self.has_ended or self._is_quiet else self._status(now))
 
     def close(self) -> None:
         """Prints what is still held back, and takes the live line away."""
@@ -54,8 +53,7 @@ class Watch:
         if isinstance(event, StoryLine):
             return self._stage(event)
         if isinstance(event, LogPiece):
-            origin = Origin(event.attempt, event.round, event.node, event.rank)
-            return self._logs.take(origin, event.text, now.monotonic)
+            return self._logs.take(event, now.monotonic)
         if isinstance(event, End):
             self.has_ended = True
         else:

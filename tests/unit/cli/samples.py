@@ -1,0 +1,62 @@
+"""Values as the server would send them, for the tests of the command line."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from drumbeat.client.views import JobView, LogPiece, StoryLine, VerdictView
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+def after(seconds: float) -> datetime:
+    return NOON + timedelta(seconds=seconds)
+
+
+def a_job(**changes: object) -> JobView:
+    """A running job of 2 nodes × 2 ranks."""
+    job = JobView(
+        name="mnist-7f3a",
+        state="running",
+        reason="ranks_running",
+        sentence="4 ranks run on 2 nodes",
+        submitted_at=NOON,
+        started_at=after(2),
+        experiment="digits",
+        attempt=1,
+        round=1,
+        world_size=4,
+        node_count=2,
+        processes_per_node=2,
+        launcher="pytorch",
+        compute="local",
+        environment="current",
+        command="python train.py --epochs 8",
+    )
+    return replace(job, **changes)
+
+
+def a_failed_job() -> JobView:
+    return a_job(
+        state="failed",
+        reason="rank_failed",
+        ended_at=after(12.4),
+        exit_code=7,
+        sentence="rank 3 failed first",
+        verdict=VerdictView(
+            reason="rank_failed",
+            sentence="rank 3 on node 1 stopped with exit code 7: ValueError: no data",
+            rank=3,
+            node=1,
+            code=7,
+            tail="Traceback (most recent call last):\n  …\nValueError: no data\x1b[2J\n",
+            advice="Check inputs.data.",
+        ),
+    )
+
+
+def story(n: int, state: str, sentence: str, at_s: float = 0.0) -> StoryLine:
+    return StoryLine(n, after(at_s), state, "accepted", sentence, 1, 1)
+
+
+def piece(text: str, rank: int = 0, *, position: int = 0, round_: int = 1) -> LogPiece:
+    return LogPiece(position, 1, round_, rank // 2, rank, 0, text)

@@ -1,0 +1,50 @@
+"""The last lines of `run`."""
+
+import pytest
+
+from drumbeat.cli.closing import exit_code_of, say_closing
+from drumbeat.cli.ink import Ink
+from tests.unit.cli.samples import a_failed_job, a_job, after
+
+
+def test_a_completed_job_says_how_long_it_took_and_where_its_files_are():
+    assert say_closing(a_job(state="completed", ended_at=after(125), exit_code=0), Ink()) == [
+        "completed in 2m 05s",
+        "  logs     drumbeat logs mnist-7f3a",
+        "  files    drumbeat download mnist-7f3a",
+        "  more     drumbeat show mnist-7f3a",
+    ]
+
+
+@pytest.mark.feature("F1")
+def test_a_failed_job_names_the_rank_the_end_of_its_log_and_what_to_do():
+    assert say_closing(a_failed_job(), Ink()) == [
+        "failed after 12s: rank 3 on node 1 stopped with exit code 7: ValueError: no data",
+        "  cause    rank 3 on node 1, exit code 7",
+        "  the end of its log:",
+        "  │ Traceback (most recent call last):",
+        "  │   …",
+        "  │ ValueError: no data\\x1b[2J",
+        "  → Check inputs.data.",
+        "  logs     drumbeat logs mnist-7f3a --rank 3",
+        "  files    drumbeat download mnist-7f3a",
+        "  more     drumbeat show mnist-7f3a",
+    ]
+
+
+def test_a_canceled_job():
+    assert say_closing(a_job(state="canceled", ended_at=after(3)), Ink())[0] == "canceled after 3.0s"
+
+
+def test_colour_only_where_there_is_colour():
+    assert say_closing(a_job(state="completed", ended_at=after(3)), Ink(is_on=True))[0].startswith(
+        "\x1b[1;32mcompleted"
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "exits"),
+    [("completed", 0, 0), ("failed", 7, 7), ("completed", None, 0), ("failed", None, 1), ("canceled", 143, 143)],
+)
+def test_the_exit_code_is_the_jobs(state: str, code: int | None, exits: int):
+    assert exit_code_of(a_job(state=state, exit_code=code)) == exits

@@ -1,0 +1,98 @@
+"""Pieces of logs become lines, wherever they were cut."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumbeat.cli.lines import LONGEST, SILENT_S, Line, Lines, Origin
+
+ZERO, ONE = Origin(1, 1, 0, 0), Origin(1, 1, 0, 1)
+
+
+def feed_all(lines: Lines, *pieces: str) -> list[str]:
+    return [line.text for piece in pieces for line in lines.feed(ZERO, piece, 0.0)]
+
+
+def test_a_line_that_was_cut_is_put_together():
+    assert feed_all(Lines(), "ep", "och 1\nepo", "ch 2\n") == ["epoch 1", "epoch 2"]
+
+
+def test_ranks_do_not_mix():
+    lines = Lines()
+    assert lines.feed(ZERO, "from ", 0.0) == []
+    assert lines.feed(ONE, "from 1\n", 0.0) == [Line(ONE, "from 1")]
+    assert lines.feed(ZERO, "0\n", 0.0) == [Line(ZERO, "from 0")]
+
+
+def test_an_unfinished_line_is_shown_after_silence_and_its_end_does_not_repeat_it():
+    lines = Lines()
+    assert lines.feed(ZERO, "waiting …", 0.0) == []
+    assert lines.silent(SILENT_S - 0.01) == []
+    assert lines.silent(SILENT_S) == [Line(ZERO, "waiting …")]
+    assert lines.silent(9.0) == []
+    assert lines.feed(ZERO, "\nnext\n", 9.0) == [Line(ZERO, "next")]
+
+
+def test_what_follows_a_part_that_was_shown_is_a_line_of_its_own():
+    lines = Lines()
+    lines.feed(ZERO, "loading", 0.0)
+    lines.silent(1.0)
+    assert lines.feed(ZERO, " done\n\nafter\n", 1.0) == [Line(ZERO, " done"), Line(ZERO, ""), Line(ZERO, "after")]
+
+
+def test_an_empty_line_is_a_line():
+    assert feed_all(Lines(), "a\n\nb\n") == ["a", "", "b"]
+
+
+def test_the_end_shows_what_is_unfinished():
+    lines = Lines()
+    lines.feed(ZERO, "Killed", 0.0)
+    assert lines.end() == [Line(ZERO, "Killed")]
+    assert lines.end() == []
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (["  0%\r 50%\r100%\n"], ["100%"]),
+        (["  0%\r", " 50%\r", "100%\n"], ["100%"]),
+        (["  0%\r", " 50%\r", "\n"], [" 50%"]),
+        (["windows\r\n", "ends\r", "\n"], ["windows", "ends"]),
+    ],
+)
+def test_of_a_progress_bar_the_last_state_is_shown(pieces: list[str], shown: list[str]):
+    assert feed_all(Lines(), *pieces) == shown
+
+
+def test_a_progress_bar_that_pauses_shows_each_pause_once():
+    lines = Lines()
+    lines.feed(ZERO, " 0%\r10%", 0.0)
+    assert lines.silent(1.0) == [Line(ZERO, "10%")]
+    lines.feed(ZERO, "\r20%", 1.0)
+    assert lines.silent(2.0) == [Line(ZERO, "20%")]
+    assert lines.feed(ZERO, "\n", 2.0) == []
+
+
+def test_raw_lines_keep_their_carriage_returns():
+    assert feed_all(Lines(raw=True), " 0%\r1", "00%\r\n") == [" 0%\r100%\r"]
+
+
+def test_a_line_without_end_comes_in_pieces():
+    shown = feed_all(Lines(), "x" * (LONGEST + 5), "y" * 3 + "\n")
+    assert [len(text) for text in shown] == [LONGEST, 8]
+
+
+def test_a_progress_bar_that_never_ends_its_line_is_not_kept_whole():
+    lines = Lines()
+    for step in range(LONGEST):
+        assert lines.feed(ZERO, f"{step:>9}\r", 0.0) == []
+    assert lines.end() == [Line(ZERO, f"{LONGEST - 1:>9}")]
+
+
+@given(text=st.text(alphabet="ab\n\r"), cuts=st.lists(st.integers(0, 50)))
+def test_where_the_pieces_are_cut_does_not_matter(text: str, cuts: list[int]):
+    places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
+    pieces = [text[start:end] for start, end in zip(places, places[1:], strict=False)]
+    whole, cut = Lines(), Lines()
+    assert feed_all(cut, *pieces) == feed_all(whole, text)
+    assert cut.end() == whole.end()

@@ -1,0 +1,60 @@
+"""Log lines as they are printed."""
+
+import pytest
+
+from drumbeat.cli.ink import Ink
+from drumbeat.cli.lines import SILENT_S
+from drumbeat.cli.logview import LogLook, LogView, prefix_width
+from tests.unit.cli.samples import piece
+
+
+def show(look: LogLook, *pieces: tuple[str, int] | tuple[str, int, int]) -> list[str]:
+    view = LogView(look)
+    shown: list[str] = []
+    for text, rank, *round_ in pieces:
+        each = piece(text, rank, round_=round_[0] if round_ else 1)
+        shown += view.take(each, 0.0)
+    return shown + view.end()
+
+
+@pytest.mark.feature("M1")
+def test_every_line_has_node_and_rank_before_it():
+    assert show(LogLook(width=4), ("a\nb\n", 0), ("c", 3)) == [" 0:0 │ a", " 0:0 │ b", " 1:3 │ c"]
+
+
+def test_a_new_round_is_marked_and_the_first_is_not():
+    shown = show(LogLook(), ("a\n", 0), ("b\n", 0, 2), ("c\n", 1, 2))
+    assert shown == ["0:0 │ a", "── attempt 1, round 2 ──", "0:0 │ b", "0:1 │ c"]
+
+
+def test_raw_lines_are_as_they_were_written():
+    assert show(LogLook(is_raw=True), ("\x1b[2Ja\rb\n", 0), ("c\n", 1, 2)) == ["\x1b[2Ja\rb", "c"]
+
+
+@pytest.mark.feature("M1")
+def test_collapsed_lines():
+    shown = show(LogLook(is_collapsed=True), ("hi\n", 0), ("hi\n", 1), ("hi\nx\n", 2))
+    assert shown == ["0:0,0:1,1:2 ×3 │ hi", "1:2 │ x"]
+
+
+def test_folds_end_with_their_round():
+    shown = show(LogLook(is_collapsed=True), ("hi\n", 0), ("hi\n", 0, 2))
+    assert shown == ["0:0 │ hi", "── attempt 1, round 2 ──", "0:0 │ hi"]
+
+
+def test_each_rank_has_its_colour_and_a_lines_own_colours_end_with_it():
+    shown = show(LogLook(Ink(is_on=True)), ("\x1b[31mred\n", 0), ("b\n", 1))
+    assert shown == ["\x1b[36m0:0 │\x1b[0m \x1b[31mred\x1b[0m", "\x1b[33m0:1 │\x1b[0m b"]
+
+
+def test_what_waits_is_shown_in_time():
+    view = LogView(LogLook(is_collapsed=True))
+    each = piece("hi\nunfinished", 0)
+    assert view.take(each, 0.0) == []
+    assert view.due(SILENT_S) == ["0:0 │ hi"]
+    assert view.due(SILENT_S * 2) == ["0:0 │ unfinished"]
+
+
+@pytest.mark.parametrize(("nodes", "ranks", "width"), [(1, 1, 3), (2, 4, 3), (3, 12, 4), (12, 96, 5), (0, 0, 3)])
+def test_prefixes_are_as_wide_as_the_widest(nodes: int, ranks: int, width: int):
+    assert prefix_width(nodes, ranks) == width

@@ -1,0 +1,45 @@
+"""Durations as people say them."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from drumbeat.cli.times import say_ago, say_countdown, say_duration, say_size
+
+NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-3, "0.0s"), (0.44, "0.4s"), (9.94, "9.9s"), (9.96, "10s"), (12.9, "12s"), (60, "1m 00s"), (125, "2m 05s"),
+        (3600, "1h 0m"), (11_400, "3h 10m"), (183_600, "2d 3h"),
+    ],
+)  # fmt: skip
+def test_durations_have_two_units_at_most(seconds: float, said: str):
+    assert say_duration(timedelta(seconds=seconds)) == said
+
+
+def test_ago():
+    assert say_ago(NOON - timedelta(minutes=2), NOON) == "2m 00s ago"
+
+
+@pytest.mark.feature("F7")
+@pytest.mark.parametrize(
+    ("left", "said"),
+    [
+        (30, "SIGKILL in 30s"),
+        (0.6, "SIGKILL in 1s"),
+        (0.4, "SIGKILL sent, waiting for the ranks to be gone"),
+        (-9, "SIGKILL sent, waiting for the ranks to be gone"),
+    ],
+)
+def test_the_grace_time_counts_down(left: float, said: str):
+    assert say_countdown(NOON + timedelta(seconds=left), NOON) == said
+
+
+@pytest.mark.parametrize(
+    ("size", "said"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (5 << 20, "5.0 MiB"), (3 << 40, "3072.0 GiB")]
+)
+def test_sizes(size: int, said: str):
+    assert say_size(size) == said

@@ -1,0 +1,105 @@
+"""A job that is followed: stages, logs, the countdown, the live line."""
+
+from datetime import timedelta
+from io import StringIO
+
+import pytest
+
+from drumbeat.cli.ink import Ink
+from drumbeat.cli.logview import LogLook, LogView
+from drumbeat.cli.statusline import SPINNER, StatusLine, spin
+from drumbeat.cli.watch import Now, Watch
+from drumbeat.client.views import End, Event
+from tests.unit.cli.samples import NOON, a_job, after, piece, story
+
+CLEAR = "\r\x1b[2K"
+
+
+class Screen:
+    """A terminal, or a file, as text."""
+
+    def __init__(self, *, is_live: bool = False, is_quiet: bool = False, width: int = 60) -> None:
+        self.out = StringIO()
+        self.line = StatusLine(self.out, is_live=is_live, width=lambda: width)
+        self.watch = Watch(a_job(), self.line, LogView(LogLook()), Ink(), is_quiet=is_quiet)
+
+    def see(self, *events: Event, at_s: float = 0.0) -> str:
+        self.watch.see(list(events), Now(after(at_s), at_s))
+        return self.take()
+
+    def take(self) -> str:
+        text = self.out.getvalue()
+        self.out.seek(0)
+        self.out.truncate()
+        return text
+
+
+@pytest.mark.feature("M4")
+def test_stages_come_with_the_time_since_submission_and_each_once():
+    screen = Screen()
+    first, second = story(1, "queued", "first in line"), story(2, "staging", "code goes to 2 nodes", 1.25)
+    assert screen.see(first, second) == (
+        "   0.0s  queued       first in line\n   1.2s  staging      code goes to 2 nodes\n"
+    )
+    assert screen.see(first, second) == ""
+
+
+def test_logs_and_stages_are_printed_in_their_order():
+    screen = Screen()
+    shown = screen.see(piece("a\nb"), story(1, "stopping", "told to stop"), End("canceled", 143))
+    assert shown == "0:0 │ a\n   0.0s  stopping     told to stop\n0:0 │ b\n"
+    assert screen.watch.has_ended
+
+
+@pytest.mark.feature("M4")
+def test_a_live_line_stays_below_what_is_printed():
+    screen = Screen(is_live=True)
+    status = f"{SPINNER[0]} running · 0.0s · 4 ranks run on 2 nodes"
+    assert screen.see(a_job()) == status
+    assert screen.see(piece("a\n")) == f"{CLEAR}0:0 │ a\n{status}"
+    screen.watch.close()
+    assert screen.take() == CLEAR
+
+
+def test_the_live_line_never_wraps():
+    screen = Screen(is_live=True, width=12)
+    assert screen.see(a_job(sentence="長い文")) == f"{SPINNER[0]} running …"
+
+
+def test_the_live_line_is_gone_at_the_end():
+    screen = Screen(is_live=True)
+    screen.see(a_job())
+    assert screen.see(End("completed", 0)) == CLEAR
+
+
+@pytest.mark.feature("F7")
+def test_the_grace_time_counts_down_in_the_live_line():
+    screen = Screen(is_live=True, width=80)
+    stopping = a_job(state="stopping", sentence="a person asked for it", stop_at=NOON + timedelta(seconds=30))
+    assert screen.see(stopping) == f"{SPINNER[0]} stopping · SIGKILL in 30s · 0.0s · a person asked for it"
+    assert "SIGKILL in 18s" in screen.see(at_s=12.0)
+
+
+@pytest.mark.feature("F7")
+def test_the_grace_time_is_printed_every_ten_seconds_where_there_is_no_live_line():
+    screen = Screen()
+    stopping = a_job(state="stopping", stop_at=after(30))
+    assert screen.see(stopping) == "         stopping     SIGKILL in 30s\n"
+    assert screen.see(at_s=5.0) == ""
+    assert screen.see(at_s=10.0) == "         stopping     SIGKILL in 20s\n"
+    assert screen.see(at_s=30.0) == "         stopping     SIGKILL sent, waiting for the ranks to be gone\n"
+    assert screen.see(at_s=60.0) == ""
+
+
+def test_quiet_prints_nothing():
+    screen = Screen(is_quiet=True)
+    assert screen.see(story(1, "queued", "first"), piece("a\n"), End("completed", 0)) == ""
+
+
+def test_a_hostile_sentence_cannot_move_the_cursor():
+    screen = Screen(is_live=True)
+    assert "\x1b[2J" not in screen.see(a_job(sentence="\x1b[2J"), story(1, "queued", "\x1b[2J"))
+
+
+def test_the_spinner_turns():
+    assert [spin(now / 10) for now in range(3)] == list(SPINNER[:3])
