@@ -1,0 +1,167 @@
+"""The `Artifacts` port on a folder: `jobs/<job>/…` and `snapshots/<2 digits>/<sha256>.tar`.
+
+What a person can fetch has plain names; what is ours has names that begin with a dot.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from drumbeat.ports import LogChunk, StoredFile
+from drumbeat.protocol.errors import ForbiddenError, NotFoundError
+from drumbeat.protocol.layout import log_file
+from drumbeat.stores.folder.alive import OnePerName
+from drumbeat.stores.folder.disk import put_whole, refusals
+from drumbeat.stores.folder.logs import JobLogs, append_beyond, read_chunks
+from drumbeat.stores.folder.outputs import SHOWN, Kept, Outputs, find_unfit, part_folder
+from drumbeat.stores.folder.paths import inside, log_place, one_name, parts_of
+from drumbeat.stores.folder.snapshots import Snapshots
+
+FIRST_LOG = "user_logs/std_log_0.txt"
+"""Rank 0's log of the last round under the name that Azure's clients look for: a name only, no second file."""
+
+_OURS_TO_WRITE = frozenset({SHOWN, "logs", "user_logs"})
+_ROUND = re.compile(r"(\d+)\.(\d+)", re.ASCII)
+_IDLE = 1024
+"""Jobs whose state is kept in memory for a next call."""
+
+
+class FolderArtifacts:
+    """The `Artifacts` port, for all threads of one process. now: seconds since the epoch, kept with each piece of log."""
+
+    def __init__(self, root: Path, *, now: Callable[[], float] = time.time) -> None:
+        self._root = root
+        self._jobs = root / "jobs"
+        with refusals(root):
+            self._jobs.mkdir(0o700, parents=True, exist_ok=True)
+            self._snapshots = Snapshots(root / "snapshots")
+        self._logs = OnePerName(lambda job: JobLogs(self._folder(job), now), idle=_IDLE)
+        self._outputs = OnePerName(lambda job: Outputs(self._folder(job)), idle=_IDLE)
+        # A node's files are written and checked under a lock of its own: hashing takes long.
+        self._parts = OnePerName(lambda _: None, idle=_IDLE)
+
+    def _folder(self, job: str) -> Path:
+        return inside(self._jobs, one_name(job))
+
+    # --- snapshots ---
+    def has_snapshot(self, digest: str) -> bool:
+        with refusals(self._root):
+            return self._snapshots.place(digest).is_file()
+
+    def add_snapshot(self, digest: str, pieces: Iterable[bytes]) -> None:
+        with refusals(self._root):
+            self._snapshots.add(digest, pieces)
+
+    def open_snapshot(self, digest: str) -> BinaryIO:
+        with refusals(self._root):
+            return self._snapshots.open(digest)
+
+    # --- logs ---
+    def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:
+        log = log_place(file)
+        with refusals(self._root), self._logs.use(job) as logs:
+            return logs.append(log, offset, data)
+
+    def log_chunks(self, job: str, *, after: int = 0, limit: int = 1 << 20) -> list[LogChunk]:
+        with refusals(self._root):
+            return read_chunks(self._folder(job), after, limit)
+
+    # --- outputs ---
+    def append_output(self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes) -> int:  # noqa: PLR0913, PLR0917 - the port's signature
+        folder = self._folder(job)
+        with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
+            with self._outputs.use(job) as outputs:
+                outputs.admit(attempt)
+            place = inside(part_folder(folder, attempt, node), path)
+            place.parent.mkdir(0o700, parents=True, exist_ok=True)
+            return append_beyond(place, offset, data)
+
+    def commit_outputs(self, job: str, attempt: int, node: int, files: dict[str, tuple[int, str]]) -> list[str]:
+        described = {path: Kept(size, sha256) for path, (size, sha256) in files.items()}
+        folder = self._folder(job)
+        with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
+            with self._outputs.use(job) as outputs:
+                outputs.admit(attempt)
+                manifest = outputs.manifest()
+            before = manifest.of(node) if manifest.attempt == attempt else {}
+            unfit = find_unfit(part_folder(folder, attempt, node), described, before)
+            if not unfit:
+                folder.mkdir(0o700, exist_ok=True)
+                with self._outputs.use(job) as outputs:
+                    outputs.show(attempt, node, described)
+            return unfit
+
+    # --- files ---
+    def write_text(self, job: str, path: str, text: str) -> None:
+        first, *_ = parts_of(path)
+        if first.startswith(".") or first in _OURS_TO_WRITE:
+            raise ForbiddenError(f"{first} isn't written as text", where=path)
+        folder = self._folder(job)
+        with refusals(self._root), self._outputs.use(job):
+            place = inside(folder, path)
+            place.parent.mkdir(0o700, parents=True, exist_ok=True)
+            put_whole(place, [text.encode()], folder / ".text.new")
+
+    def files(self, job: str) -> list[StoredFile]:
+        folder = self._folder(job)
+        with refusals(self._root):
+            with self._outputs.use(job) as outputs:
+                found = {f"{SHOWN}/{path}": winner.kept.size for path, winner in outputs.shown.items()}
+            found.update(_plain_files(folder))
+            first = _first_log(folder)
+            if first in found:
+                found[FIRST_LOG] = found[first]
+        return [StoredFile(path, size) for path, size in sorted(found.items())]
+
+    def open_file(self, job: str, path: str) -> Path:
+        first, *rest = parts_of(path)
+        folder = self._folder(job)
+        with refusals(self._root):
+            if first == SHOWN:
+                with self._outputs.use(job) as outputs:
+                    is_there = "/".join(rest) in outputs.shown
+            else:
+                path = (_first_log(folder) or path) if path == FIRST_LOG else path
+                is_there = not first.startswith(".")
+            place = inside(folder, path)
+            if not is_there or not _is_file(place):
+                raise NotFoundError(
+                    f"job {job} has no file {path}", fix="See `drumbeat download` for those that it has."
+                )
+            return place
+
+
+def _part_name(job: str, attempt: int, node: int) -> str:
+    return f"{one_name(job)}/{attempt}/{node}"
+
+
+def _plain_files(folder: Path) -> Iterator[tuple[str, int]]:
+    """Path and size of what lies in a job's folder under plain names, outputs aside. Links aren't followed."""
+    for at, folders, files in os.walk(folder):
+        is_top = Path(at) == folder
+        folders[:] = [name for name in folders if not (is_top and (name.startswith(".") or name == SHOWN))]
+        for name in files:
+            place = Path(at, name)
+            if not (is_top and name.startswith(".")) and _is_file(place):
+                yield place.relative_to(folder).as_posix(), place.stat().st_size
+
+
+def _is_file(place: Path) -> bool:
+    try:
+        return stat.S_ISREG(place.lstat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def _first_log(folder: Path) -> str | None:
+    """Rank 0's log of the last round that has one."""
+    rounds = [found for entry in (folder / "logs").glob("*") if (found := _ROUND.fullmatch(entry.name))]
+    newest_first = sorted(((int(found[1]), int(found[2])) for found in rounds), reverse=True)
+    logs = (log_file(*attempt_and_round, 0, 0) for attempt_and_round in newest_first)
+    return next((log for log in logs if _is_file(folder / log)), None)

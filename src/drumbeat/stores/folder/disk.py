@@ -1,0 +1,83 @@
+"""Writing to a disk so that it is whole or not at all, and what a disk's refusals are called here."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, ForbiddenError, StorageError
+
+_REFUSALS: dict[int, tuple[type[DrumbeatError], str, str]] = {
+    errno.ENOSPC: (StorageError, "the disk is full", "Make room on it; the rest is sent again."),
+    errno.EDQUOT: (StorageError, "this user's quota on the disk is used up", "Make room, or have the quota raised."),
+    errno.EFBIG: (StorageError, "the file is too big for the disk's file system", "Use a folder on another disk."),
+    errno.EACCES: (StorageError, "this user may not write there", "Give it the right to."),
+    errno.EPERM: (StorageError, "this user may not write there", "Give it the right to."),
+    errno.EROFS: (StorageError, "the disk is read-only", "Mount it for writing, or use another folder."),
+    errno.EIO: (StorageError, "the disk failed", "Look at the system's log for errors of this disk."),
+    errno.ENOENT: (StorageError, "the folder has gone", "See what removed it."),
+    errno.EMFILE: (StorageError, "this process has too many files open", "Raise its limit (ulimit -n)."),
+    errno.ENFILE: (StorageError, "the machine has too many files open", "Raise its limit (fs.file-max)."),
+    errno.ENAMETOOLONG: (ForbiddenError, "the path is too long", "Use a shorter one."),
+    errno.ELOOP: (ForbiddenError, "the path goes through a link", ""),
+    errno.ENOTDIR: (ConflictError, "a file is where a folder should be", "Use another name for one of the two."),
+    errno.EISDIR: (ConflictError, "a folder is where a file should be", "Use another name for one of the two."),
+    errno.EEXIST: (ConflictError, "a file is where a folder should be", "Use another name for one of the two."),
+    errno.ENOTEMPTY: (ConflictError, "a folder is where a file should be", "Use another name for one of the two."),
+}
+
+
+@contextmanager
+def refusals(where: Path) -> Generator[None]:
+    """Turns an OSError into the error of ours that says the same."""
+    try:
+        yield
+    except OSError as error:
+        raise as_our_error(error, where) from error
+
+
+def as_our_error(error: OSError, where: Path) -> DrumbeatError:
+    """The error of ours for an OSError; where: used when it names no file itself."""
+    place = str(error.filename or where)
+    kind, what, fix = _REFUSALS.get(error.errno or 0, (StorageError, f"the disk refused: {error.strerror}", ""))
+    return kind(what, where=place, fix=fix)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """All of it, at the end of a file opened for appending."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def put_whole(place: Path, pieces: Iterable[bytes], aside: Path) -> None:
+    """A file with these bytes, on the disk when this returns; until then what was there before.
+
+    aside: where it is written first, on the same disk; gone again when anything fails.
+    """
+    try:
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+        try:
+            for piece in pieces:
+                write_all(descriptor, piece)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        aside.replace(place)
+    except BaseException:
+        with suppress(OSError):
+            aside.unlink()
+        raise
+    sync_folder(place.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """The names in a folder, on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,59 @@
+"""The order in which pieces of a job's logs arrived: a file of records of one size, only ever added to.
+
+A record's place in the file is its position, so following on from one is a seek. A record that is torn, or whose
+position isn't its place, ends the journal: a crash leaves such a thing at the end only.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import BinaryIO
+
+_RECORD = struct.Struct("<QIIIIQI4xd")
+RECORD_SIZE = _RECORD.size
+_BLOCK = 1024
+"""Records read at once."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Bytes [offset, offset + length) of one rank's log. position: from 1. at: seconds since the epoch."""
+
+    position: int
+    attempt: int
+    round: int
+    node: int
+    rank: int
+    offset: int
+    length: int
+    at: float
+
+    @property
+    def log(self) -> tuple[int, int, int, int]:
+        """Attempt, round, node, rank: which log it is of."""
+        return self.attempt, self.round, self.node, self.rank
+
+    @property
+    def end(self) -> int:
+        """Where the next piece of this log begins."""
+        return self.offset + self.length
+
+    def packed(self) -> bytes:
+        """The record."""
+        return _RECORD.pack(
+            self.position, self.attempt, self.round, self.node, self.rank, self.offset, self.length, self.at
+        )
+
+
+def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[Piece]:
+    """The pieces after position `after`, up to the first record that isn't whole."""
+    journal.seek(after * RECORD_SIZE)
+    expected = after
+    while block := journal.read(_BLOCK * RECORD_SIZE):
+        for fields in _RECORD.iter_unpack(block[: len(block) // RECORD_SIZE * RECORD_SIZE]):
+            expected += 1
+            if fields[0] != expected:
+                return
+            yield Piece(*fields)

@@ -1,0 +1,203 @@
+"""A job's outputs: collected out of sight, shown at once, owned by the lowest node of the newest attempt.
+
+`.outputs.json` says what is shown; writing it is the moment of showing. Moving the files to where it says follows, and
+is finished before anything else is done with the job's outputs, after a crash too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import StaleError
+from drumbeat.stores.folder.disk import put_whole, sync_folder
+from drumbeat.stores.folder.paths import inside
+
+SHOWN = "outputs"
+PARTS = ".parts"
+MANIFEST = ".outputs.json"
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A file as its node described it."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Winner:
+    """The file that is shown under a path, and the node that gave it."""
+
+    node: int
+    kept: Kept
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What each node of the newest attempt has given, by path. moving: the node whose files aren't in place yet."""
+
+    attempt: int = 0
+    given: dict[str, dict[str, Kept]] = field(default_factory=dict[str, dict[str, Kept]])
+    moving: int | None = None
+
+    def of(self, node: int) -> dict[str, Kept]:
+        """What that node has given."""
+        return self.given.get(str(node), {})
+
+    def with_node(self, attempt: int, node: int, files: dict[str, Kept]) -> Manifest:
+        """With that node's files in place of what it gave before; a newer attempt begins anew."""
+        before = self.given if attempt == self.attempt else {}
+        return Manifest(attempt, {**before, str(node): files}, node)
+
+
+def winners(given: dict[str, dict[str, Kept]]) -> dict[str, Winner]:
+    """What is shown: of files under one path, or one under a folder's name, the lowest node's."""
+    shown: dict[str, Winner] = {}
+    folders: set[str] = set()
+    for node in sorted(map(int, given)):
+        for path, kept in given[str(node)].items():
+            above = _folders_of(path)
+            if path in shown or path in folders or above & shown.keys():
+                continue
+            shown[path] = Winner(node, kept)
+            folders |= above
+    return shown
+
+
+def _folders_of(path: str) -> set[str]:
+    parts = path.split("/")
+    return {"/".join(parts[:n]) for n in range(1, len(parts))}
+
+
+def part_folder(folder: Path, attempt: int, node: int) -> Path:
+    """Where a node's files are collected, in a job's folder."""
+    return folder / PARTS / str(attempt) / str(node)
+
+
+def find_unfit(parts: Path, files: dict[str, Kept], before: dict[str, Kept]) -> list[str]:
+    """The paths whose collected file isn't as described and wasn't given before.
+
+    What can't become right by adding to it is taken away, so that it can be sent again from its beginning; what fits
+    is on the disk when this returns.
+    """
+    return [path for path, kept in files.items() if before.get(path) != kept and not _is_fit(inside(parts, path), kept)]
+
+
+def _is_fit(part: Path, kept: Kept) -> bool:
+    try:
+        descriptor = os.open(part, os.O_RDONLY | os.O_NOFOLLOW)
+    except (FileNotFoundError, NotADirectoryError):
+        if kept.size == 0 and kept.sha256 == hashlib.sha256().hexdigest():
+            part.parent.mkdir(0o700, parents=True, exist_ok=True)
+            part.touch(0o600)
+            return True
+        return False
+    with os.fdopen(descriptor, "rb") as file:
+        size = os.fstat(descriptor).st_size
+        if size < kept.size:
+            return False
+        if size == kept.size and hashlib.file_digest(file, "sha256").hexdigest() == kept.sha256:
+            os.fsync(descriptor)
+            return True
+    part.unlink()
+    return False
+
+
+class Outputs:
+    """What is shown of one job, for one thread at a time. When a call raises, the object must not be used again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._manifest: Manifest | None = None
+        self._shown: dict[str, Winner] = {}
+
+    @property
+    def shown(self) -> dict[str, Winner]:
+        """The files that are shown, by path under `outputs/`."""
+        self.manifest()
+        return self._shown
+
+    def manifest(self) -> Manifest:
+        """What was given; what was left half done is finished first."""
+        if self._manifest is None:
+            self._use(_read(self._folder / MANIFEST))
+            self._settle()
+        return self._manifest or Manifest()
+
+    def admit(self, attempt: int) -> None:
+        """Raises StaleError when a newer attempt has shown its outputs."""
+        newest = self.manifest().attempt
+        if attempt < newest:
+            raise StaleError(f"attempt {attempt} has been replaced by attempt {newest}")
+
+    def show(self, attempt: int, node: int, files: dict[str, Kept]) -> None:
+        """Shows a node's files, which lie in its `part_folder` or are shown already."""
+        self.admit(attempt)
+        self._write(self.manifest().with_node(attempt, node, files))
+        self._settle()
+
+    def _settle(self) -> None:
+        manifest = self._manifest
+        if manifest is None or manifest.moving is None:
+            return
+        target, attempts = self._folder / SHOWN, self._folder / PARTS
+        _prune(target, set(self._shown))
+        parts = part_folder(self._folder, manifest.attempt, manifest.moving)
+        _move([path for path, winner in self._shown.items() if winner.node == manifest.moving], parts, target)
+        shutil.rmtree(parts, ignore_errors=True)
+        for older in _numbers(attempts):
+            if older < manifest.attempt:
+                shutil.rmtree(attempts / str(older), ignore_errors=True)
+        self._write(replace(manifest, moving=None))
+
+    def _write(self, manifest: Manifest) -> None:
+        place = self._folder / MANIFEST
+        put_whole(place, [wire.dumps(manifest).encode()], place.with_suffix(".new"))
+        self._use(manifest)
+
+    def _use(self, manifest: Manifest) -> None:
+        self._manifest, self._shown = manifest, winners(manifest.given)
+
+
+def _read(file: Path) -> Manifest:
+    try:
+        return wire.from_wire(Manifest, json.loads(file.read_bytes()))
+    except FileNotFoundError:
+        return Manifest()
+
+
+def _move(paths: list[str], source: Path, target: Path) -> None:
+    folders: set[Path] = set()
+    for path in paths:
+        part, place = source / path, target / path
+        if part.exists():
+            place.parent.mkdir(0o700, parents=True, exist_ok=True)
+            part.replace(place)
+            folders.add(place.parent)
+    for folder in folders:
+        sync_folder(folder)
+
+
+def _prune(target: Path, kept: set[str]) -> None:
+    """Takes away every file that isn't kept, and the folders that are empty then."""
+    for folder, _, files in os.walk(target, topdown=False):
+        for file in files:
+            place = Path(folder, file)
+            if place.relative_to(target).as_posix() not in kept:
+                place.unlink()
+        if not any(os.scandir(folder)):
+            Path(folder).rmdir()
+
+
+def _numbers(folder: Path) -> list[int]:
+    try:
+        return [int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()]
+    except FileNotFoundError:
+        return []

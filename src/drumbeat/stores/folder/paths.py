@@ -1,0 +1,72 @@
+"""Paths from outside: refused unless they stay in their folder. Everything else in this room goes through here."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from drumbeat.protocol.errors import ForbiddenError
+
+LONGEST_NAME = 255
+LONGEST_PATH = 3072
+"""Bytes; Linux's own limits are 255 for a name and 4,096 for a path, of which our folders need a part."""
+
+_LOG = re.compile(r"logs/(\d{1,9})\.(\d{1,9})/(\d{1,9})/(\d{1,9})\.log", re.ASCII)
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The names in a relative path. Raises ForbiddenError unless each is a plain name."""
+    parts = tuple(path.split("/"))
+    if len(os.fsencode(_encodable(path))) > LONGEST_PATH:
+        raise ForbiddenError(f"a path of {len(path):,} characters is too long", where=_shown(path))
+    for part in parts:
+        _require_plain(part, path)
+    return parts
+
+
+def inside(folder: Path, path: str) -> Path:
+    """The place of a path in a folder. Raises ForbiddenError when it, or a link on its way, leaves the folder."""
+    place = folder.joinpath(*parts_of(path))
+    real, allowed = os.path.realpath(place), os.path.realpath(folder)
+    if real != str(place) and not real.startswith(allowed + os.sep):
+        raise ForbiddenError("the path leaves its folder through a link", where=_shown(path))
+    return place
+
+
+def one_name(name: str) -> str:
+    """A name that is one folder's. Raises ForbiddenError."""
+    if "/" in name:
+        raise ForbiddenError("a name has no slash", where=_shown(name))
+    (part,) = parts_of(name)
+    if part.startswith("."):
+        raise ForbiddenError("a name doesn't begin with a dot", where=_shown(name))
+    return part
+
+
+def log_place(path: str) -> tuple[int, int, int, int]:
+    """Attempt, round, node and rank of a log named as `protocol.layout.log_file` does. Raises ForbiddenError."""
+    found = _LOG.fullmatch(path)
+    if found is None or any(len(n) > 1 and n.startswith("0") for n in found.groups()):
+        raise ForbiddenError("a log is named logs/ATTEMPT.ROUND/NODE/RANK.log", where=_shown(path))
+    return int(found[1]), int(found[2]), int(found[3]), int(found[4])
+
+
+def _require_plain(part: str, path: str) -> None:
+    if part in ("", ".", "..") or "\0" in part:
+        raise ForbiddenError("a path is relative, without `..`, empty parts or NUL", where=_shown(path))
+    if len(os.fsencode(part)) > LONGEST_NAME:
+        raise ForbiddenError(f"a name of {len(part):,} characters is too long", where=_shown(path))
+
+
+def _encodable(path: str) -> str:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise ForbiddenError("a path is Unicode text", where=_shown(path)) from None
+    return path
+
+
+def _shown(path: str) -> str:
+    """The path as a message can carry it."""
+    return ascii(path[:80] + "…" if len(path) > 80 else path)[1:-1]

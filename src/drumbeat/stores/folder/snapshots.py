@@ -1,0 +1,64 @@
+"""Snapshots of code and data: tar files under the SHA-256 of their bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO
+
+from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
+from drumbeat.stores.folder.disk import put_whole
+
+_DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DAY_S = 86_400.0
+
+
+class Snapshots:
+    """A folder of snapshots. `.new` in it holds those that are still coming in."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._new = folder / ".new"
+        self._new.mkdir(0o700, parents=True, exist_ok=True)
+        self._forget_broken()
+
+    def place(self, digest: str) -> Path:
+        """Where it is, or would be. Raises ForbiddenError for what isn't a SHA-256 in small hexadecimal letters."""
+        if not _DIGEST.fullmatch(digest):
+            raise ForbiddenError("a snapshot is named by its SHA-256, 64 hexadecimal digits", where=ascii(digest[:80]))
+        return self._folder / digest[:2] / f"{digest}.tar"
+
+    def add(self, digest: str, pieces: Iterable[bytes]) -> None:
+        """Keeps it, or raises ConflictError. Adding what is there already checks it all the same."""
+        place = self.place(digest)
+        place.parent.mkdir(0o700, exist_ok=True)
+        put_whole(place, _checked(digest, pieces), self._new / uuid.uuid4().hex)
+
+    def open(self, digest: str) -> BinaryIO:
+        """Raises NotFoundError."""
+        try:
+            return self.place(digest).open("rb")
+        except FileNotFoundError:
+            raise NotFoundError(f"there is no snapshot {digest[:12]}…", fix="Submit the job again.") from None
+
+    def _forget_broken(self) -> None:
+        """Takes away what a server that was killed had half received."""
+        for file in self._new.iterdir():
+            with suppress(FileNotFoundError):
+                if file.stat().st_mtime < time.time() - _DAY_S:
+                    file.unlink()
+
+
+def _checked(digest: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
+    found = hashlib.sha256()
+    for piece in pieces:
+        found.update(piece)
+        yield piece
+    if found.hexdigest() != digest:
+        what = f"the snapshot's bytes have SHA-256 {found.hexdigest()[:12]}…, not {digest[:12]}…"
+        raise ConflictError(what, fix="It changed while it was sent; submit the job again.")
