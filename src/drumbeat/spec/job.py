@@ -54,7 +54,8 @@ class CommandJob(JobHead):
         default=None, description="The folder with the sources: a path, a git address or an asset."
     )
     environment: EnvironmentValue | None = Field(
-        default=None, description="What it runs in: a reference, or an environment written out."
+        default=None,
+        description="What it runs in: a reference, or one written out; the server's own interpreter when absent.",
     )
     environment_variables: dict[Variable, AsText] = Field(
         default_factory=dict, description="Variables of every rank, as written."
@@ -100,11 +101,6 @@ class CommandJob(JobHead):
         for name, output in self.outputs.items():
             for problem, near in missing(output.path or "", {"name": (), "inputs": [*self.inputs]}, absent):
                 yield Contradiction(("outputs", name, "path"), problem.what, problem.fix, near)
-        if self.environment is None and self.drumbeat.environment != "current":
-            yield Contradiction(
-                (), "the job needs the key `environment`",
-                "Name one, or take the server's own interpreter with `drumbeat: {environment: current}`.",
-            )  # fmt: skip
 
 
 def reference_contradictions(

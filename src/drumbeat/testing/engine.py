@@ -1,0 +1,50 @@
+"""An engine without processes: it remembers what it was asked for, and says of its nodes what a test tells it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+
+from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol.errors import EngineError
+
+
+@dataclass
+class FakeEngine:
+    """Passes as `ports.Engine`. refuses: the sentence that `start` fails with. gone: node to sentence, by gang."""
+
+    cpus: int = 4
+    gpus: tuple[str, ...] = ()
+    name: str = "fake"
+    refuses: str = ""
+    gangs: dict[str, Gang] = field(default_factory=dict[str, Gang])
+    started: list[str] = field(default_factory=list[str])
+    stopped: list[str] = field(default_factory=list[str])
+    gone: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def machines(self) -> list[Machine]:
+        """One machine."""
+        return [Machine("m", self.cpus, self.gpus)]
+
+    def start(self, gang: Gang) -> str:
+        """Twice is the same as once."""
+        if self.refuses:
+            raise EngineError(self.refuses)
+        with self.changed:
+            if gang.name not in self.gangs:
+                self.started.append(gang.name)
+            self.gangs[gang.name] = gang
+            self.changed.notify_all()
+        return "started"
+
+    def observe(self, gang: Gang) -> Sighting:
+        """What the test set in `gone`."""
+        return Sighting("running", dict(self.gone.get(gang.name, {})))
+
+    def stop(self, name: str) -> None:
+        """A gang that isn't there is no error."""
+        with self.changed:
+            self.gangs.pop(name, None)
+            self.stopped.append(name)
+            self.changed.notify_all()

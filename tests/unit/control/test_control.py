@@ -1,0 +1,277 @@
+"""The control room with a fake engine and agents that the test plays itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.control.service import Control, Request, Setting
+from drumbeat.core.states import Reason, State
+from drumbeat.protocol.agent import AgentStatus, Order, Phase, RankExit
+from drumbeat.protocol.errors import (
+    ConflictError, NotFoundError, NotYetError, SpecError, StaleError, UnauthorizedError, UnknownNameError,
+)  # fmt: skip
+from drumbeat.protocol.roster import Member
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.wiring import SystemClock
+
+JOB = {"command": "python t.py", "distribution": {"type": "pytorch", "process_count_per_instance": 1}}
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it didn't happen in time"
+        time.sleep(0.005)
+
+
+class House:
+    """A control room, and the agents of its jobs."""
+
+    def __init__(self, folder: Path, store: MemoryStore, engine: FakeEngine) -> None:
+        self.store, self.engine, self.folder = store, engine, folder
+        self.control = self._open()
+
+    def _open(self) -> Control:
+        artifacts = FolderArtifacts(self.folder)
+        control = Control(Setting(self.store, artifacts, {"local": self.engine}, SystemClock(), b"key"))
+        control.servers = ("http://127.0.0.1:1",)
+        control.start()
+        return control
+
+    def reopen(self) -> None:
+        self.control.stop()
+        self.control = self._open()
+
+    def submit(self, name: str, key: str = "", nodes: int = 1, **more: object) -> str:
+        document = {**JOB, "name": name, "resources": {"instance_count": nodes}, **more}
+        record, _ = self.control.submit(Request(document, key=key))
+        return record.job.name
+
+    def state(self, name: str) -> State:
+        return self.store.load(name).job.state
+
+    def gang(self, name: str, attempt: int = 1):
+        until(lambda: f"{name}.{attempt}" in self.engine.gangs)
+        return self.engine.gangs[f"{name}.{attempt}"]
+
+    def say(self, name: str, node: int, phase: Phase, attempt: int = 1, round_: int = 1, **more: object):
+        secret = self.gang(name, attempt).secret
+        status = AgentStatus(phase, round_, Member(node, "h", "127.0.0.1", f"/r{node}", "/c"), 2000, **more)
+        return self.control.agent_said(name, attempt, node, secret, status)
+
+    def run_to_end(self, name: str, nodes: int = 1, code: int = 0) -> None:
+        for phase in (Phase.READY, Phase.ENDED, Phase.UPLOADED):
+            for node in range(nodes):
+                exits = (RankExit(node, code, None, 1.0, 0),) if phase is not Phase.READY else ()
+                self.say(name, node, phase, exits=exits)
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    there = House(tmp_path, MemoryStore(), FakeEngine())
+    yield there
+    there.control.stop()
+
+
+def test_a_job_goes_from_submit_to_its_end(house: House):
+    name = house.submit("j", nodes=2)
+    assert house.say(name, 0, Phase.READY).order is Order.PREPARE
+    told = house.say(name, 1, Phase.READY)
+    assert told.order is Order.RUN
+    assert told.roster is not None
+    assert told.roster.port == 2000
+    house.run_to_end(name, nodes=2)
+    assert house.state(name) is State.COMPLETED
+    until(lambda: house.engine.stopped == ["j.1"] and not house.control.has_unfinished_work())
+    assert house.store.reservations("local") == []
+    assert [f.path for f in house.control.artifacts.files(name)] == ["plan.json", "story.jsonl"]
+
+
+@pytest.mark.feature("C3")
+def test_jobs_wait_in_line_and_say_what_for(house: House):
+    names = [house.submit(f"j{n}", distribution={"type": "pytorch", "process_count_per_instance": 3}) for n in range(3)]
+    until(lambda: house.store.load("j2").job.reason is Reason.WAITING_FOR_TURN)
+    assert house.store.load("j1").job.sentence == "needs 3 CPU slots of local, where 1 CPU slots are free; held by j0"
+    for name in names:
+        house.run_to_end(name)
+        until(lambda name=name: f"{name}.1" in house.engine.stopped)
+    assert house.engine.started == ["j0.1", "j1.1", "j2.1"]
+
+
+def test_the_same_key_twice_is_one_job(house: House):
+    assert house.submit("a", key="k") == house.submit("b", key="k") == "a"
+    with pytest.raises(ConflictError):
+        house.submit("a", key="other")
+
+
+@pytest.mark.feature("F5")
+def test_a_server_that_starts_again_goes_on_where_it_was(house: House):
+    running, queued = house.submit("r", nodes=4), house.submit("q", nodes=4)
+    for node in range(4):
+        house.say(running, node, Phase.READY)
+    house.reopen()
+    assert house.say(running, 0, Phase.RUNNING).order is Order.RUN
+    house.run_to_end(running, nodes=4)
+    house.run_to_end(queued, nodes=4)
+    assert (house.state(running), house.state(queued)) == (State.COMPLETED, State.COMPLETED)
+    assert house.engine.started == ["r.1", "q.1"]
+
+
+@pytest.mark.feature("F5")
+def test_what_was_submitted_while_no_engine_answered_is_started_after_a_restart(house: House):
+    house.engine.start, start = (lambda _gang: (_ for _ in ()).throw(OSError("away"))), house.engine.start
+    name = house.submit("j")
+    until(lambda: any(effect.tries for effect in house.store.outbox()))
+    house.engine.start = start
+    house.reopen()
+    house.run_to_end(name)
+    assert house.engine.started == ["j.1"]
+
+
+@pytest.mark.feature("F7")
+def test_cancel_reaches_the_agents_as_a_directive(house: House):
+    name = house.submit("j")
+    house.say(name, 0, Phase.READY)
+    house.say(name, 0, Phase.RUNNING)
+    house.control.cancel(name, "ada")
+    assert house.control.directive(name, 1, 0).order is Order.STOP
+    house.control.cancel(name, "ada")
+    house.run_to_end(name, code=143)
+    assert house.state(name) is State.CANCELED
+    house.control.cancel(name, "ada")
+
+
+def test_a_job_that_has_ended_cant_be_canceled(house: House):
+    name = house.submit("j")
+    house.run_to_end(name)
+    with pytest.raises(ConflictError, match="has ended already"):
+        house.control.cancel(name, "ada")
+    with pytest.raises(NotFoundError):
+        house.control.cancel("nobody", "ada")
+
+
+@pytest.mark.feature("F5")
+def test_agents_without_the_right_secret_or_attempt_are_refused(house: House):
+    name = house.submit("j")
+    secret = house.gang(name).secret
+    status = AgentStatus(Phase.READY, 1, Member(0, "h", "a", "/r", "/c"))
+    with pytest.raises(UnauthorizedError):
+        house.control.agent_said(name, 1, 0, "guess", status)
+    with pytest.raises(UnauthorizedError):
+        house.control.agent_said(name, 2, 0, secret, status)
+    with pytest.raises(SpecError):
+        house.control.agent_said(name, 1, 7, secret, status)
+    house.engine.gone["j.1"] = {0: "no power"}
+    house.gang(name, attempt=2)
+    with pytest.raises(StaleError):
+        house.control.agent_said(name, 1, 0, secret, status)
+
+
+def test_an_engine_that_refuses_fails_the_job_with_its_words(house: House):
+    house.engine.refuses = "no quota left"
+    name = house.submit("j")
+    until(lambda: house.state(name) is State.FAILED)
+    assert "no quota left" in house.store.load(name).job.sentence
+
+
+def test_a_silent_node_is_given_up_after_lost_after(house: House):
+    name = house.submit("j", drumbeat={"lost_after_s": 0.2})
+    house.gang(name, attempt=2)
+    assert house.store.load(name).job.failures[0].verdict.reason is Reason.NODE_LOST
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "says"),
+    [
+        ({"compute": "azureml:gpu-cluster"}, UnknownNameError, "drumbeat alias set compute gpu-cluster local"),
+        ({"environment": "azureml:acpt:3"}, UnknownNameError, "drumbeat alias set environment acpt current"),
+        (
+            {"environment": "azureml://registries/azureml/environments/acpt/labels/latest"},
+            UnknownNameError,
+            "alias set",
+        ),
+        ({"environment": {"image": "x"}}, NotYetError, "environment: current"),
+        (
+            {"resources": {"instance_type": "STANDARD_NC6"}},
+            UnknownNameError,
+            "alias set instance_type STANDARD_NC6 gpu",
+        ),
+        ({"distribution": {"type": "mpi"}}, NotYetError, "mpi"),
+        ({"services": {"tb": {"type": "tensor_board"}}}, NotYetError, "services"),
+        ({"drumbeat": {"warm_start": True}}, NotYetError, "warm start"),
+        ({"outputs": {"m": {"name": "model"}}}, NotYetError, "outputs.m.name"),
+        ({"environment_variables": {"RANK": "0"}}, SpecError, "RANK is set by drumbeat"),
+        ({"inputs": {"d": {"path": "https://x/y"}}}, NotYetError, "reads only local files"),
+        ({"type": "sweep"}, SpecError, "the job needs the key `trial`"),
+    ],
+)
+@pytest.mark.feature("J1")
+def test_what_cant_be_done_is_refused_in_a_sentence(house: House, more: dict[str, object], error: type, says: str):
+    with pytest.raises(error) as caught:
+        house.submit("j", **more)
+    assert says in str(caught.value)
+    assert house.store.unfinished() == []
+
+
+@pytest.mark.feature("J1")
+def test_aliases_say_what_a_clouds_names_mean_here(house: House):
+    for kind, name, target in [
+        ("compute", "gpu-cluster", "local"),
+        ("environment", "acpt", "current"),
+        ("instance_type", "STANDARD_NC6", "cpu"),
+    ]:
+        house.store.set_alias(kind, name, target)
+    name = house.submit(
+        "j", compute="azureml:gpu-cluster", environment="azureml:acpt:3", resources={"instance_type": "STANDARD_NC6"}
+    )
+    assert house.store.load(name).job.plan.compute == "local"
+
+
+@pytest.mark.feature("J4")
+def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: House):
+    request = Request({**JOB, "resources": {"instance_count": 2}})
+    preview = house.control.preview(request)
+    assert preview.queue == "compute local: would start at once"
+    assert [p.set["RANK"] for p in preview.processes] == ["0", "1"]
+    assert preview.processes[1].set["MASTER_ADDR"] == "@node0"
+    assert house.store.unfinished() == []
+    house.gang(house.submit("j", nodes=4))
+    assert "would wait: needs 2 × 1 CPU slots" in house.control.preview(request).queue
+
+
+def test_everybody_who_listens_hears_of_changes(house: House):
+    heard, lock = list[str](), threading.Lock()
+
+    def hear(job: str) -> None:
+        with lock:
+            heard.append(job)
+
+    forget = house.control.subscribe(hear)
+    house.gang(house.submit("j"))
+    until(lambda: "j" in heard)
+    forget()
+    count = len(heard)
+    house.control.log_arrived("j")
+    assert len(heard) == count
+
+
+def test_twenty_jobs_at_once_all_run_in_order_and_never_overlap(house: House):
+    names = [
+        house.submit(f"j{n:02}", distribution={"type": "pytorch", "process_count_per_instance": 2}) for n in range(20)
+    ]
+    order = []
+    for name in names:
+        house.gang(name)
+        held = house.store.reservations("local")
+        assert sum(one.slot.cpus for one in held) <= house.engine.cpus
+        house.run_to_end(name)
+        order.append(name)
+    until(lambda: not house.control.has_unfinished_work())
+    assert house.engine.started == [f"{name}.1" for name in order]
