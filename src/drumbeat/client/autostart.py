@@ -1,0 +1,105 @@
+"""Starting this user's server, detached, once: however many programs want it at the same time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.client.discovery import Address, find
+from drumbeat.protocol.errors import StorageError, UnreachableError
+
+DEADLINE_S = 30.0
+LOOK_S = 0.01
+EXIT_TAKEN = 3
+"""How a server ends that found another one in its home: that one is starting, or about to be gone."""
+
+
+@dataclass(frozen=True)
+class Starting:
+    """How a server is started.
+
+    idle_stop_s: None = as the server itself would choose. silent: an address in the home folder that doesn't answer.
+    """
+
+    home: Path
+    idle_stop_s: float | None = None
+    silent: Address | None = None
+
+    def found(self) -> Address | None:
+        """The address of a server that may answer."""
+        address = find(self.home)
+        return None if address == self.silent else address
+
+    @property
+    def log(self) -> Path:
+        """What a server says before it has a log of its own."""
+        return self.home / "server-start.log"
+
+
+def start(starting: Starting) -> Address:
+    """The server's address, once it says that it is ready. Raises UnreachableError, StorageError."""
+    with _alone(starting.home):
+        return starting.found() or _started(starting)
+
+
+def _started(starting: Starting) -> Address:
+    deadline = time.monotonic() + DEADLINE_S
+    process = _spawn(starting)
+    while time.monotonic() < deadline:
+        if found := starting.found():
+            return found
+        code = process.poll()
+        if code == EXIT_TAKEN:
+            time.sleep(10 * LOOK_S)
+            process = _spawn(starting)
+        elif code is not None:
+            raise UnreachableError(f"the server didn't start: {_last_words(starting)}", where=str(starting.home))
+        time.sleep(LOOK_S)
+    fix = f"See {starting.home / 'server.log'}."
+    raise UnreachableError(f"the server isn't ready after {DEADLINE_S:.0f} s", where=str(starting.home), fix=fix)
+
+
+def _spawn(starting: Starting) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "drumbeat.server", "--home", str(starting.home)]
+    if starting.idle_stop_s is not None:
+        command += ["--idle-stop", f"{starting.idle_stop_s:g}"]
+    descriptor = os.open(starting.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True
+        )
+    # It outlives most clients; in one that it doesn't outlive, somebody has to take its exit code.
+    threading.Thread(target=process.wait, name="server-exit", daemon=True).start()
+    return process
+
+
+def _last_words(starting: Starting) -> str:
+    with suppress(OSError):
+        lines = starting.log.read_text(errors="replace").strip().splitlines()
+        if lines:
+            return "\n".join(lines[-20:])
+    return f"it said nothing; see {starting.home / 'server.log'}"
+
+
+@contextmanager
+def _alone(home: Path) -> Generator[None]:
+    """One program at a time starts a server in this home."""
+    try:
+        home.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(home / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        fix = "Name another folder in DRUMBEAT_HOME."
+        raise StorageError(f"the home folder can't be used: {error.strerror}", where=str(home), fix=fix) from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,201 @@
+"""`Client`: everything that a program can ask of a server."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from drumbeat.client import downloading, following, sending
+from drumbeat.client.connection import Connection, part
+from drumbeat.client.discovery import where_of
+from drumbeat.client.views import (
+    AliasView,
+    ComputeView,
+    Event,
+    FileView,
+    JobView,
+    LogPiece,
+    PreviewView,
+    StatusView,
+    StoryLine,
+)
+from drumbeat.protocol import wire
+
+if TYPE_CHECKING:
+    from drumbeat.client.sending import GivenJob
+
+T = TypeVar("T")
+
+
+class Client:
+    """A server's jobs. Connects on first use, and starts this user's server when none runs.
+
+    home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere; None =
+    `$DRUMBEAT_SERVER`, `$DRUMBEAT_TOKEN`, else those in the home folder. idle_stop_s: for a server that is started.
+    Everything that is refused or fails is an error of `drumbeat.protocol.errors`. For one thread at a time; a stream
+    may be read in another.
+    """
+
+    def __init__(
+        self,
+        home: str | Path | None = None,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        autostart: bool = True,
+        idle_stop_s: float | None = None,
+    ) -> None:
+        where = where_of(home, url, token, os.environ)
+        self.connection = Connection(where, is_starting=autostart, idle_stop_s=idle_stop_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of the connection; the next call opens another."""
+        self.connection.close()
+
+    # --- sending ----------------------------------------------------------------------------------------------
+    def submit(self, job: GivenJob, *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
+        """Sends a job: the path of a file, or a job made in Python. Once this returns, it is durable.
+
+        sets: `key.path=value`, changed in the file before it is read. Local paths count from the file's folder, or from
+        the current one. Raises SpecError, RefusedError, ConflictError (the name is taken).
+        """
+        return self._read(JobView, self._post("/jobs", job, sending.Given(sets, name), is_sending=True))
+
+    def plan(self, job: GivenJob, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
+        """What `submit` would run; nothing is started, sent or written."""
+        return self._read(PreviewView, self._post("/plan", job, sending.Given(sets, name), is_sending=False))
+
+    def _post(self, path: str, job: GivenJob, given: sending.Given, *, is_sending: bool) -> Any:
+        # First what can be wrong in the file: no server is started for that.
+        found = sending.written(job, given)
+        body = sending.body_of(found, self.connection, is_sending=is_sending)
+        return self.connection.call("POST", path, json=body)
+
+    # --- looking ----------------------------------------------------------------------------------------------
+    def get(self, name: str) -> JobView:
+        """One job, with its story. Raises NotFoundError."""
+        return self._read(JobView, self.connection.call("GET", f"/jobs/{part(name)}"))
+
+    def list(
+        self,
+        *,
+        state: str | None = None,
+        experiment: str | None = None,
+        archived: bool = False,
+        limit: int = 100,
+    ) -> list[JobView]:
+        """Jobs, newest first. archived: these too. state: only those in it. limit: any number."""
+        wanted = {"state": state, "experiment": experiment, "archived": "all" if archived else "false"}
+        params: dict[str, Any] = {key: value for key, value in wanted.items() if value is not None}
+        found: list[JobView] = []
+        while len(found) < limit:
+            page = self.connection.call("GET", "/jobs", params={**params, "limit": min(limit - len(found), 1000)})
+            found += [self._read(JobView, one) for one in page["jobs"]]
+            if page["after"] is None:
+                break
+            params["after"] = page["after"]
+        return found
+
+    def story(self, name: str) -> list[StoryLine]:
+        """Everything that happened to a job, oldest first."""
+        return self._all(StoryLine, f"/jobs/{part(name)}/story")
+
+    def cancel(self, name: str) -> JobView:
+        """Asks a job to stop. Raises ConflictError when it has ended otherwise."""
+        return self._read(JobView, self.connection.call("POST", f"/jobs/{part(name)}/cancel"))
+
+    def archive(self, name: str) -> None:
+        """Hides a job that has ended from lists. Raises ConflictError while it is unfinished."""
+        self.connection.call("POST", f"/jobs/{part(name)}/archive")
+
+    def restore(self, name: str) -> None:
+        """Shows it again."""
+        self.connection.call("POST", f"/jobs/{part(name)}/restore")
+
+    def wait(self, name: str, timeout_s: float | None = None) -> JobView | None:
+        """The job once it has ended; None when the time is up first."""
+        end = None if timeout_s is None else time.monotonic() + timeout_s
+        for _ in following.follow(self.connection.another(), name, following.Place(has_logs=False, until=end)):
+            pass
+        job = self.get(name)
+        return job if job.has_ended else None
+
+    # --- following --------------------------------------------------------------------------------------------
+    def stream(self, name: str, *, logs: bool = True) -> Iterator[Event]:
+        """Story lines, states, pieces of logs from the beginning and as they happen; the last one is `End`.
+
+        Goes on by itself after a broken connection or a new start of the server: nothing comes twice. Raises
+        UnreachableError when no server answers for two minutes; the job may go on.
+        """
+        return following.follow(self.connection.another(), name, following.Place(has_logs=logs))
+
+    def logs(self, name: str) -> Iterator[LogPiece]:
+        """What there is of the logs of all ranks, in the order of its arrival."""
+        after = -1
+        page: dict[str, Any] = {"after": 0}
+        while page["after"] != after:
+            after = page["after"]
+            page = self.connection.call("GET", f"/jobs/{part(name)}/logs", params={"after": after})
+            yield from (self._read(LogPiece, one) for one in page["pieces"])
+
+    # --- files ------------------------------------------------------------------------------------------------
+    def files(self, name: str) -> list[FileView]:
+        """Everything that can be fetched of a job: outputs, logs, story, plan."""
+        return self._all(FileView, f"/jobs/{part(name)}/files")
+
+    def fetch(self, name: str, path: str, to: Path, seen: Callable[[int], None] = lambda _: None) -> None:
+        """Brings one file to the path `to`, whole or not at all. seen: is told the bytes that have come each time."""
+        downloading.fetch(self.connection, name, path, to, seen)
+
+    def download(self, name: str, to: str | Path, *, under: str = "") -> list[Path]:
+        """Brings the files of a job into a folder. under: only those whose path begins so, like `outputs/`."""
+        chosen = [file.path for file in self.files(name) if file.path.startswith(under)]
+        places = [downloading.place_in(Path(to), path) for path in chosen]
+        for path, place in zip(chosen, places, strict=True):
+            self.fetch(name, path, place)
+        return places
+
+    # --- the server -------------------------------------------------------------------------------------------
+    def aliases(self) -> list[AliasView]:
+        """What a cloud's names mean here."""
+        return self._all(AliasView, "/aliases")
+
+    def set_alias(self, kind: str, name: str, target: str | None) -> None:
+        """Sets an alias, or removes it (None). kind: `compute`, `environment` or `instance_type`."""
+        path = f"/aliases/{part(kind)}/{part(name)}"
+        if target is None:
+            self.connection.call("DELETE", path)
+        else:
+            self.connection.call("PUT", path, json={"target": target})
+
+    def computes(self) -> list[ComputeView]:
+        """The computes: their machines, who holds what, how many jobs wait."""
+        return self._all(ComputeView, "/computes")
+
+    def status(self) -> StatusView:
+        """Who answers, and how it is."""
+        told = {**self.connection.call("GET", "/version"), **self.connection.call("GET", "/status")}
+        return self._read(StatusView, {**told, "url": self.connection.line.url})
+
+    def stop(self, *, force: bool = False) -> None:
+        """Ends the server. Raises ConflictError with unfinished jobs, unless `force`: they go on without it."""
+        self.connection.call("POST", "/stop", json={"force": force})
+        self.close()
+
+    # --- reading what it says ---------------------------------------------------------------------------------
+    @staticmethod
+    def _read(kind: type[T], told: Any) -> T:
+        return wire.from_wire(kind, told)
+
+    def _all(self, kind: type[T], path: str) -> list[T]:
+        return [self._read(kind, one) for one in self.connection.call("GET", path)]

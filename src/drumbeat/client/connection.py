@@ -1,0 +1,181 @@
+"""Requests to the server: found, started if need be, asked whether it fits, and found again when it has moved."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from drumbeat.client import autostart, discovery
+from drumbeat.client.discovery import Machine, Where
+from drumbeat.protocol.errors import DrumbeatError, UnreachableError, from_dict
+
+TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+PATIENCE_S = 120.0
+"""How long a follower looks for a server that went away."""
+LONGEST_PAUSE_S = 2.0
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass
+class Line:
+    """An open connection, and who is at its other end."""
+
+    http: httpx.Client
+    url: str
+    machine: Machine
+
+
+class Connection:
+    """Calls of one thread.
+
+    A call is sent again when the server wasn't there any more and was found anew: all of the API's calls are the same
+    done twice as once.
+    """
+
+    def __init__(self, where: Where, *, is_starting: bool = True, idle_stop_s: float | None = None) -> None:
+        self.where, self.is_starting, self.idle_stop_s = where, is_starting, idle_stop_s
+        self._line: Line | None = None
+
+    @property
+    def line(self) -> Line:
+        """The connection, opened on first use."""
+        if self._line is None:
+            self._line = self._opened(is_starting=self.is_starting)
+        return self._line
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the server runs on this machine, so that it sees the same files."""
+        return self.line.machine == discovery.here()
+
+    def call(self, method: str, path: str, **options: Any) -> Any:
+        """The JSON that is answered; None for an empty body. Raises what the server raised, or UnreachableError."""
+        response = self.send(method, path, **options)
+        return response.json() if response.content else None
+
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """The answer, whole."""
+        return self._twice(lambda http: checked(http.request(method, api(path), **options)))
+
+    def upload(self, path: str, pieces: Callable[[], Iterable[bytes]], size: int) -> None:
+        """Sends a body of `size` bytes; `pieces` gives it from its beginning each time."""
+        headers = {"Content-Length": str(size), "Content-Type": "application/x-tar"}
+        self._twice(lambda http: checked(http.request("PUT", api(path), content=pieces(), headers=headers)))
+
+    @contextmanager
+    def streaming(self, path: str, **options: Any) -> Generator[httpx.Response]:
+        """An answer that is read as it comes. A break comes out as httpx's own: the reader knows how far it is."""
+        with self.line.http.stream("GET", api(path), **options) as response:
+            if response.status_code >= 400:
+                response.read()
+            yield checked(response)
+
+    def reopen(self, pause_s: float = 0.0) -> None:
+        """Looks for the server anew, without starting one. Raises UnreachableError."""
+        time.sleep(pause_s)
+        self.close()
+        self._line = self._opened(is_starting=False)
+
+    def another(self) -> Connection:
+        """One more to the same server, for another thread."""
+        return Connection(self.where, is_starting=self.is_starting, idle_stop_s=self.idle_stop_s)
+
+    def close(self) -> None:
+        """Lets go of the connection."""
+        if self._line is not None:
+            self._line.http.close()
+            self._line = None
+
+    def _twice(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
+        was_open = self._line is not None
+        try:
+            return send(self.line.http)
+        except httpx.TransportError as error:
+            if not was_open:
+                raise unreachable(error, self.line.url) from error
+        self.close()
+        try:
+            return send(self.line.http)
+        except httpx.TransportError as error:
+            raise unreachable(error, self.line.url) from error
+
+    def _opened(self, *, is_starting: bool) -> Line:
+        if self.where.url:
+            return self._answering(self.where.url)
+        found = discovery.find(self.where.home)
+        if found is not None:
+            try:
+                return self._answering(found.url)
+            except UnreachableError:
+                # It wrote its address and is about to be gone, or its number is another process's by now.
+                if not is_starting:
+                    raise
+        if not is_starting:
+            fix = "`drumbeat server start` starts it."
+            raise UnreachableError("no server is running", where=str(self.where.home), fix=fix)
+        starting = autostart.Starting(self.where.home, self.idle_stop_s, silent=found)
+        return self._answering(autostart.start(starting).url)
+
+    def _answering(self, url: str) -> Line:
+        """A connection to a server that answers and fits."""
+        is_loopback = urlsplit(url).hostname in LOOPBACK
+        headers = {"Authorization": f"Bearer {self.where.secret()}"}
+        # A proxy for the outside mustn't see, and can't reach, what is on this machine.
+        http = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT, trust_env=not is_loopback)
+        try:
+            told = checked(http.get(api("/version"))).json()
+            discovery.check_protocol(told["protocol"], told["version"])
+            return Line(http, url, Machine(told["host"], told["boot_id"]))
+        except httpx.TransportError as error:
+            http.close()
+            raise unreachable(error, url) from error
+        except (KeyError, TypeError, ValueError):
+            http.close()
+            raise UnreachableError("what answers isn't a drumbeat server", where=url) from None
+        except DrumbeatError:
+            http.close()
+            raise
+
+
+def api(path: str) -> str:
+    """The path under the API's root."""
+    return f"/api/v1{path}"
+
+
+def part(text: str) -> str:
+    """A name as one piece of a path."""
+    return quote(text, safe="")
+
+
+def checked(response: httpx.Response) -> httpx.Response:
+    """The same answer; raises the error that it carries."""
+    if response.status_code < 400:
+        return response
+    try:
+        told = response.json()
+    except ValueError:
+        told = None
+    if not isinstance(told, dict) or "code" not in told:
+        where = f"{response.request.method} {response.request.url}"
+        raise UnreachableError(f"what answers isn't a drumbeat server (HTTP {response.status_code})", where=where)
+    raise from_dict(cast("dict[str, Any]", told))
+
+
+def unreachable(error: httpx.TransportError, url: str) -> UnreachableError:
+    """What httpx says of a server that can't be reached, as a sentence."""
+    match error:
+        case httpx.ConnectError():
+            what = "no server answers"
+        case httpx.TimeoutException():
+            what = "the server takes too long to answer"
+        case httpx.UnsupportedProtocol() | httpx.ProtocolError():
+            what = f"this can't be spoken with: {error}"
+        case _:
+            what = f"the connection to the server broke: {error or type(error).__name__}"
+    return UnreachableError(what, where=url, fix="`drumbeat server status` tells whether it runs.")

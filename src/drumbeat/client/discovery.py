@@ -1,0 +1,120 @@
+"""Where the server is: told, or found by the file that it keeps in its home folder.
+
+The file of a server that is gone (another boot, another machine that shares the folder, a process that has ended) is
+as good as none.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import UnauthorizedError, VersionError
+
+PROTOCOL = 1
+"""What this client speaks; a server of another number isn't talked to."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """What a server's file says of it."""
+
+    url: str
+    host: str
+    boot_id: str
+    pid: int
+    version: str = ""
+    protocol: int = PROTOCOL
+    started_at: str = ""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine in one boot of it."""
+
+    host: str
+    boot_id: str
+
+
+@dataclass(frozen=True)
+class Where:
+    """How to come to a server. url: "" = find it by its home folder. token: "" = the one in the home folder."""
+
+    home: Path
+    url: str = ""
+    token: str = ""
+
+    def secret(self) -> str:
+        """The token. Raises UnauthorizedError when there is none to be had."""
+        if self.token:
+            return self.token
+        try:
+            return (self.home / "token").read_text().strip()
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            fix = "Set DRUMBEAT_TOKEN to the token of that server, or DRUMBEAT_HOME to its home folder."
+            what = f"there is no token for the server: {reason}"
+            raise UnauthorizedError(what, where=str(self.home / "token"), fix=fix) from None
+
+
+def where_of(home: str | Path | None, url: str | None, token: str | None, environ: Mapping[str, str]) -> Where:
+    """What was told, else what the environment says, else this user's own server."""
+    return Where(
+        Path(home).absolute() if home else default_home(environ),
+        (url or environ.get("DRUMBEAT_SERVER", "")).rstrip("/"),
+        token or environ.get("DRUMBEAT_TOKEN", ""),
+    )
+
+
+def default_home(environ: Mapping[str, str]) -> Path:
+    """`$DRUMBEAT_HOME`, else a folder for state under the user's home, as the XDG directories say."""
+    if told := environ.get("DRUMBEAT_HOME"):
+        return Path(told).absolute()
+    state = environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    return Path(state) / "drumbeat"
+
+
+def here() -> Machine:
+    """The machine that we are on."""
+    boot_id = ""
+    with suppress(OSError):
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return Machine(socket.gethostname(), boot_id)
+
+
+def find(home: Path) -> Address | None:
+    """The server of that home, if it may be alive: of this boot of this machine, and its process is there."""
+    try:
+        address = wire.loads(Address, (home / "server.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    is_ours = Machine(address.host, address.boot_id) == here()
+    return address if is_ours and is_alive(address.pid) else None
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is a process of that number."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return pid > 0
+
+
+def check_protocol(protocol: object, version: object) -> None:
+    """Raises VersionError when the server speaks another protocol than we do."""
+    if protocol == PROTOCOL:
+        return
+    newer, older = ("server", "client") if isinstance(protocol, int) and protocol > PROTOCOL else ("client", "server")
+    raise VersionError(
+        f"the {newer} is newer than the {older}: the server ({version}) speaks protocol {protocol}, "
+        f"this client speaks {PROTOCOL}",
+        fix=f"Update the {older}; a running server is replaced after `drumbeat server stop`.",
+    )

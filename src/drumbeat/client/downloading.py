@@ -1,0 +1,88 @@
+"""Files of a job into a folder here: resumed where they broke off, whole or not at all, never outside the folder."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+import httpx
+
+from drumbeat.client.connection import Connection, part, unreachable
+from drumbeat.protocol.errors import ConflictError, ForbiddenError, StorageError, UnreachableError
+
+TRIES = 5
+PIECE = 1 << 20
+
+Seen = Callable[[int], None]
+
+
+def place_in(folder: Path, path: str) -> Path:
+    """Where a file of a job goes. Raises ForbiddenError for a path that leaves the folder, by `..` or by a link."""
+    parts = PurePosixPath(path).parts
+    if not parts or path.startswith("/") or ".." in parts or "\0" in path:
+        raise ForbiddenError("the server names a file outside of the job's folder", where=repr(path))
+    place = folder.joinpath(*parts)
+    if not place.parent.resolve().is_relative_to(folder.resolve()):
+        raise ForbiddenError("a link here leads out of the folder that files are brought to", where=str(place))
+    return place
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file on the server, as it is now."""
+
+    address: str
+    size: int
+    etag: str
+
+
+def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) -> None:
+    """Brings one file to `to`. What of it came before a break isn't sent again, unless it changed meanwhile."""
+    address = f"/jobs/{part(name)}/files/{'/'.join(map(part, path.split('/')))}"
+    head = connection.send("HEAD", address).headers
+    source = Source(address, int(head["content-length"]), head["etag"])
+    try:
+        to.parent.mkdir(parents=True, exist_ok=True)
+        partial = _partial(to, source)
+        _complete(connection, source, partial, seen)
+        partial.replace(to)
+    except OSError as error:
+        raise StorageError(f"can't be written: {error.strerror or error}", where=str(to)) from None
+
+
+def _partial(to: Path, source: Source) -> Path:
+    """Where the beginning of this version of the file is kept, and found again by another run."""
+    version = hashlib.sha256(source.etag.encode()).hexdigest()[:12]
+    return to.with_name(f".{to.name[:200]}.{version}.part")
+
+
+def _complete(connection: Connection, source: Source, partial: Path, seen: Seen) -> None:
+    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+    with os.fdopen(descriptor, "r+b") as file:
+        seen(file.seek(0, os.SEEK_END))
+        for attempt in range(TRIES):
+            try:
+                if file.tell() < source.size:
+                    _append(connection, source, file.tell(), file.write, seen)
+                break
+            except httpx.TransportError as error:
+                if attempt == TRIES - 1:
+                    raise unreachable(error, connection.line.url) from error
+                connection.reopen(pause_s=0.1 * 4**attempt)
+        if file.tell() != source.size:
+            what = f"the file has {source.size:,} bytes, but {file.tell():,} came"
+            raise UnreachableError(what, where=source.address, fix="Try again: it may be written right now.")
+
+
+def _append(connection: Connection, source: Source, start: int, write: Callable[[bytes], int], seen: Seen) -> None:
+    """The rest of the file from `start`."""
+    headers = {"Range": f"bytes={start}-{source.size - 1}", **({"If-Range": source.etag} if start else {})}
+    with connection.streaming(source.address, headers=headers) as response:
+        if response.status_code != 206:
+            raise ConflictError("the file changed while it was brought", where=source.address, fix="Try again.")
+        for piece in response.iter_bytes(PIECE):
+            write(piece)
+            seen(len(piece))

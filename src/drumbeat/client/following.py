@@ -1,0 +1,123 @@
+"""A job's events as they happen, over broken connections and servers that start again."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import httpx
+from httpx_sse import EventSource, ServerSentEvent, SSEError
+
+from drumbeat.client.connection import LONGEST_PAUSE_S, PATIENCE_S, TIMEOUT, Connection, part, unreachable
+from drumbeat.client.views import End, Event, JobView, LogPiece, StoryLine
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import UnreachableError
+
+KINDS: dict[str, type[Event]] = {"story": StoryLine, "state": JobView, "log": LogPiece, "end": End}
+
+
+SHORT_S = 1.0
+"""How long a follower with a time limit listens at once."""
+
+
+@dataclass
+class Place:
+    """How far a follower is. last: the id of the last event that it saw. until: on the monotonic clock."""
+
+    last: str = ""
+    has_logs: bool = True
+    until: float | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time is up."""
+        return self.until is not None and time.monotonic() >= self.until
+
+    def timeout(self) -> httpx.Timeout:
+        """How long silence is listened to."""
+        return TIMEOUT if self.until is None else httpx.Timeout(TIMEOUT, read=SHORT_S)
+
+    def headers(self) -> dict[str, str]:
+        """What makes the server go on behind it."""
+        return {"Accept": "text/event-stream", **({"Last-Event-ID": self.last} if self.last else {})}
+
+
+def follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
+    """Events up to the end or the time limit; each once. A server that goes away is looked for during `PATIENCE_S`."""
+    try:
+        yield from _follow(connection, job, place)
+    finally:
+        connection.close()
+
+
+def _follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
+    wait = Wait()
+    while not place.is_over:
+        try:
+            for event in _events(connection, job, place):
+                wait.reset()
+                yield event
+                if isinstance(event, End) or place.is_over:
+                    return
+        except httpx.TransportError as error:
+            if place.until is not None and isinstance(error, httpx.ReadTimeout):
+                continue
+            _come_back(connection, wait, unreachable(error, connection.line.url))
+        else:
+            _come_back(connection, wait, UnreachableError("the server ended the stream", where=connection.line.url))
+
+
+def _events(connection: Connection, job: str, place: Place) -> Iterator[Event]:
+    path = f"/jobs/{part(job)}/events"
+    options = {"params": {"logs": json.dumps(place.has_logs)}, "headers": place.headers(), "timeout": place.timeout()}
+    with connection.streaming(path, **options) as response:
+        try:
+            for told in EventSource(response).iter_sse():
+                if event := read(told):
+                    place.last = told.id
+                    yield event
+        except SSEError:
+            raise UnreachableError("what answers isn't a drumbeat server", where=str(response.request.url)) from None
+
+
+def read(told: ServerSentEvent) -> Event | None:
+    """The event; None for a kind that this version doesn't know."""
+    kind = KINDS.get(told.event)
+    return None if kind is None else wire.loads(kind, told.data)
+
+
+def _come_back(connection: Connection, wait: Wait, trouble: UnreachableError) -> None:
+    """Opens a new connection, or raises what was wrong once the time is up."""
+    while True:
+        wait.pause(trouble)
+        try:
+            connection.reopen()
+        except UnreachableError as error:
+            trouble = error
+        else:
+            return
+
+
+class Wait:
+    """Longer and longer pauses while nobody answers, up to a limit in all."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Somebody answered."""
+        self._next_s, self._since = 0.05, None
+
+    _since: float | None
+
+    def pause(self, trouble: UnreachableError) -> None:
+        """Waits a little. Raises `trouble` after `PATIENCE_S` without an answer."""
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if now - self._since > PATIENCE_S:
+            fix = "A job that runs goes on without its server; `drumbeat server start` starts it."
+            raise UnreachableError(trouble.what, where=trouble.where, fix=fix)
+        time.sleep(self._next_s)
+        self._next_s = min(2 * self._next_s, LONGEST_PAUSE_S)

@@ -1,0 +1,42 @@
+"""What stays out of a snapshot: `.amlignore`, else `.gitignore`, in the folder and those below, read as git does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+ALWAYS = frozenset({".git", "__pycache__"})
+"""Never part of what a job needs; Python's caches would make unchanged code look changed."""
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules that hold in one folder: its own, then those of the folders above it."""
+
+    file: str
+    specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()
+
+    @classmethod
+    def of(cls, root: Path) -> Rules:
+        """The rules at the root of a snapshot; whether it has an `.amlignore` decides for the whole tree."""
+        return cls(".amlignore" if (root / ".amlignore").is_file() else ".gitignore").within(root, "")
+
+    def within(self, folder: Path, path: str) -> Rules:
+        """The rules in a folder below; path: of that folder in the snapshot, ending in `/`, "" for the root."""
+        try:
+            lines = (folder / self.file).read_text(errors="replace").splitlines()
+        except OSError:
+            return self
+        return Rules(self.file, ((path, GitIgnoreSpec.from_lines(lines)), *self.specs))
+
+    def skips(self, path: str) -> bool:
+        """Whether that path, ending in `/` for a folder, stays out. The nearest folder with an opinion has it."""
+        if path.rstrip("/").rsplit("/", 1)[-1] in ALWAYS:
+            return True
+        for start, spec in self.specs:
+            include = spec.check_file(path.removeprefix(start)).include
+            if include is not None:
+                return include
+        return False

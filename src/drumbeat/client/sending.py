@@ -1,0 +1,138 @@
+"""From a job as a person gives it to what the server takes: the document, its code, its local inputs."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from drumbeat.client.connection import Connection, part
+from drumbeat.client.snapshot import Snapshot, pack
+from drumbeat.protocol.errors import NotFoundError, SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.spec.shape import Model
+
+    GivenJob = str | Path | Mapping[str, Any] | Model
+
+REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+"""`azureml:…`, `https://…`, `git+ssh://…`: what the server has to look for, not we."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A job, and where it was written. base: what its local paths count from. source: for messages."""
+
+    document: dict[str, Any]
+    base: Path
+    source: str
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a person said beside the job. sets: `key.path=value`, only for a file. name: of the job."""
+
+    sets: Sequence[str] = ()
+    name: str | None = None
+
+
+def written(job: GivenJob, given: Given) -> Written:
+    """The job as a document. Raises SpecError."""
+    found = _read(job, given.sets)
+    document = {**found.document, "name": given.name} if given.name else found.document
+    return Written(document, found.base, found.source)
+
+
+def _read(job: GivenJob, sets: Sequence[str]) -> Written:
+    if isinstance(job, str | Path):
+        from drumbeat.spec.loader import load_file
+        from drumbeat.spec.writer import to_dict
+
+        loaded = load_file(job, overrides=sets)
+        return Written(to_dict(loaded.job), loaded.base, loaded.source)
+    if sets:
+        raise SpecError("values are set in a job file; this job was made in Python", fix="Set them on the object.")
+    if isinstance(job, Mapping):
+        return Written(dict(job), Path.cwd(), "job")
+    from drumbeat.spec.writer import to_dict
+
+    return Written(to_dict(job), Path.cwd(), "job")
+
+
+def body_of(found: Written, connection: Connection, *, is_sending: bool) -> dict[str, Any]:
+    """The request's body. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
+    parcel = Parcel(found, connection, is_sending=is_sending)
+    return {
+        "document": found.document,
+        "key": uuid.uuid4().hex,
+        "source": found.source,
+        "experiment": experiment_of(found.base),
+        "code": parcel.code(),
+        "inputs": parcel.inputs(),
+    }
+
+
+def experiment_of(base: Path) -> str:
+    """The folder's name, as far as it can name an experiment."""
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", base.name).strip("-_")[:255] or "default"
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What of a job lies on this machine."""
+
+    written: Written
+    connection: Connection
+    is_sending: bool
+
+    def code(self) -> str | None:
+        """The digest of the code's snapshot; None when the job has none, or it isn't here."""
+        code = self.written.document.get("code")
+        if not isinstance(code, str) or is_remote(code):
+            return None
+        return self._kept(self._place(code, "code"), "code")
+
+    def inputs(self) -> dict[str, str]:
+        """Where the server finds each input that was given by a local path."""
+        named = cast("dict[str, Any]", self.written.document.get("inputs") or {})
+        found: dict[str, str] = {}
+        for name, value in named.items():
+            path = cast("dict[str, Any]", value).get("path") if isinstance(value, dict) else None
+            if isinstance(path, str) and not is_remote(path):
+                found[name] = self._input(path, f"inputs.{name}.path")
+        return found
+
+    def _input(self, path: str, key: str) -> str:
+        place = self._place(path, key)
+        return place.as_uri() if self.connection.is_here else f"snapshot:{self._kept(place, key)}"
+
+    def _place(self, path: str, key: str) -> Path:
+        """The absolute place of a path in the job."""
+        place = (self.written.base / Path(path.removeprefix("file://")).expanduser()).resolve()
+        if not place.exists():
+            where, fix = f"{self.written.source}: {key}", f"Paths count from {self.written.base}."
+            raise SpecError(f"there is nothing at {path}", where=where, fix=fix)
+        return place
+
+    def _kept(self, place: Path, key: str) -> str:
+        snapshot = pack(place, key)
+        with closing(snapshot.file):
+            if self.is_sending:
+                self._send(snapshot)
+            return snapshot.digest
+
+    def _send(self, snapshot: Snapshot) -> None:
+        path = f"/snapshots/{part(snapshot.digest)}"
+        try:
+            self.connection.send("HEAD", path)
+        except NotFoundError:
+            self.connection.upload(path, snapshot.pieces, snapshot.size)
+
+
+def is_remote(path: str) -> bool:
+    """Whether the path names something that isn't a file of this machine."""
+    return bool(REMOTE.match(path)) and not path.startswith("file:///")

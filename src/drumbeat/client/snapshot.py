@@ -1,0 +1,175 @@
+"""A folder or file as one tar that is the same whenever its content is: sorted, without times and owners."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+from drumbeat.client.ignore import Rules
+from drumbeat.protocol.errors import RefusedError
+
+MOST_BYTES = 1 << 30
+IN_MEMORY = 32 << 20
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing in a snapshot. path: in the snapshot. target: of a link. size: in bytes, of a file."""
+
+    path: str
+    place: Path
+    kind: str
+    size: int = 0
+    is_executable: bool = False
+    target: str = ""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A packed tar. digest: its SHA-256 in hex. size: of the tar, in bytes."""
+
+    digest: str
+    size: int
+    file: IO[bytes]
+
+    def pieces(self) -> Iterator[bytes]:
+        """The bytes, from the beginning."""
+        self.file.seek(0)
+        while piece := self.file.read(PIECE):
+            yield piece
+
+
+def pack(source: Path, key: str, most: int = MOST_BYTES) -> Snapshot:
+    """The folder or file. key: of the job that names it, for messages. The caller closes `file`.
+
+    Raises RefusedError: nothing there, too big, a link that leaves the folder, something that isn't a file.
+    """
+    entries = entries_of(source, key)
+    _check_size(entries, key, most)
+    file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115 - it goes to the caller
+    try:
+        with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
+            for entry in entries:
+                _add(tar, entry, key)
+        size = file.tell()
+        return Snapshot(_digest(file), size, file)
+    except BaseException:
+        file.close()
+        raise
+
+
+def entries_of(source: Path, key: str) -> list[Entry]:
+    """What goes into the snapshot, in order of path."""
+    if not source.exists():
+        raise RefusedError("there is no such folder", where=f"{key}: {source}", fix="Paths count from the job file.")
+    if not source.is_dir():
+        return [_entry(source, source.parent, source.name, key)]
+    return sorted(
+        _walk(source, source, "", Rules.of(source), key), key=lambda entry: entry.path.encode("utf-8", "replace")
+    )
+
+
+def _walk(root: Path, folder: Path, path: str, rules: Rules, key: str) -> Iterator[Entry]:
+    for found in _listed(folder, key):
+        is_folder = found.is_dir(follow_symlinks=False)
+        inner = f"{path}{found.name}" + ("/" if is_folder else "")
+        if rules.skips(inner):
+            continue
+        place = Path(found.path)
+        yield _entry(place, root, inner.rstrip("/"), key)
+        if is_folder:
+            yield from _walk(root, place, inner, rules.within(place, inner), key)
+
+
+def _listed(folder: Path, key: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except OSError as error:
+        raise _unreadable(folder, key, error) from None
+
+
+def _entry(place: Path, root: Path, path: str, key: str) -> Entry:
+    status = place.lstat()
+    if stat.S_ISLNK(status.st_mode):
+        return Entry(path, place, "link", target=_target(place, root, key))
+    if stat.S_ISDIR(status.st_mode):
+        return Entry(path, place, "folder")
+    if stat.S_ISREG(status.st_mode):
+        return Entry(path, place, "file", status.st_size, bool(status.st_mode & 0o100))
+    raise RefusedError("only files, folders and links can be sent", where=f"{key}: {place}", fix=LEAVE_OUT)
+
+
+def _target(link: Path, root: Path, key: str) -> str:
+    """Where a link points to, relative to it. Links out of the folder would point at nothing, or at others' files."""
+    target = link.readlink()
+    aim = os.path.normpath(link.parent.resolve() / target)
+    top = root.resolve()
+    if not Path(aim).is_relative_to(top) or not Path(os.path.realpath(aim)).is_relative_to(top):
+        fix = f"Copy what it points to, make it an input, or leave the link out: {LEAVE_OUT}"
+        raise RefusedError(f"this link leaves the folder, to {target}", where=f"{key}: {link}", fix=fix)
+    return os.path.relpath(aim, link.parent.resolve()) if target.is_absolute() else str(target)
+
+
+def _check_size(entries: list[Entry], key: str, most: int) -> None:
+    total = sum(entry.size for entry in entries)
+    if total <= most:
+        return
+    biggest = sorted(entries, key=lambda entry: entry.size, reverse=True)[:3]
+    named = ", ".join(f"{entry.path} ({mib(entry.size)})" for entry in biggest if entry.size)
+    what = f"it holds {mib(total)} in {len(entries):,} entries; at most {mib(most)} are sent. The biggest: {named}"
+    raise RefusedError(what, where=key, fix=f"Make data an input of the job. {LEAVE_OUT}")
+
+
+def mib(size: int) -> str:
+    """A size as people read it."""
+    return f"{size / (1 << 20):,.1f} MiB"
+
+
+def _add(tar: tarfile.TarFile, entry: Entry, key: str) -> None:
+    info = tarfile.TarInfo(entry.path)
+    match entry.kind:
+        case "folder":
+            info.type, info.mode = tarfile.DIRTYPE, 0o755
+            tar.addfile(info)
+        case "link":
+            info.type, info.mode, info.linkname = tarfile.SYMTYPE, 0o777, entry.target
+            tar.addfile(info)
+        case _:
+            info.size, info.mode = entry.size, 0o755 if entry.is_executable else 0o644
+            _add_file(tar, info, entry, key)
+
+
+def _add_file(tar: tarfile.TarFile, info: tarfile.TarInfo, entry: Entry, key: str) -> None:
+    try:
+        with entry.place.open("rb") as content:
+            tar.addfile(info, content)
+    except OSError as error:
+        # tarfile itself raises a bare OSError when the file has become shorter.
+        if error.errno is None:
+            what = "this file changed while it was packed"
+            raise RefusedError(what, where=f"{key}: {entry.place}", fix="Submit again.") from None
+        raise _unreadable(entry.place, key, error) from None
+
+
+def _unreadable(place: Path, key: str, error: OSError) -> RefusedError:
+    return RefusedError(f"can't be read: {error.strerror}", where=f"{key}: {place}", fix=LEAVE_OUT)
+
+
+def _digest(file: IO[bytes]) -> str:
+    file.seek(0)
+    found = hashlib.sha256()
+    while piece := file.read(PIECE):
+        found.update(piece)
+    return found.hexdigest()
+
+
+LEAVE_OUT = "What isn't needed is left out by a line in .amlignore (or .gitignore)."

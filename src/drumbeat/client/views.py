@@ -1,0 +1,221 @@
+"""What the server says of jobs, files and itself: the API's own keys, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.process import ProcessSpec
+
+TERMINAL = frozenset({"completed", "failed", "canceled"})
+
+
+@dataclass(frozen=True)
+class StoryLine:
+    """One line of a job's story; n counts from 1."""
+
+    n: int
+    at: datetime
+    state: str
+    reason: str
+    sentence: str
+    attempt: int = 0
+    round: int = 0
+
+
+@dataclass(frozen=True)
+class ExitView:
+    """How a rank ended. at: seconds since the epoch, by its node's clock."""
+
+    rank: int
+    code: int | None
+    signal: int | None
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node of the present attempt, as its agent last told; phase "" until it has enrolled."""
+
+    node: int
+    machine: str = ""
+    host: str = ""
+    address: str = ""
+    phase: str = ""
+    detail: str = ""
+    error: str = ""
+    lost: bool = False
+    exits: tuple[ExitView, ...] = ()
+
+
+@dataclass(frozen=True)
+class ObservedView:
+    """The engine's own word, and when it was seen."""
+
+    word: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class VerdictView:
+    """Why a job or a round ended."""
+
+    reason: str
+    sentence: str
+    rank: int | None = None
+    node: int | None = None
+    code: int | None = None
+    tail: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class FailureView:
+    """A round that went wrong."""
+
+    attempt: int
+    round: int
+    at: datetime
+    verdict: VerdictView
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job. story: only in what `Client.get` gives. exit_code: None until it has ended."""
+
+    name: str
+    state: str
+    reason: str
+    sentence: str
+    submitted_at: datetime
+    display_name: str = ""
+    description: str = ""
+    experiment: str = ""
+    observed: ObservedView | None = None
+    attempt: int = 0
+    round: int = 0
+    nodes: tuple[NodeView, ...] = ()
+    world_size: int = 1
+    node_count: int = 1
+    processes_per_node: int = 1
+    launcher: str = ""
+    compute: str = ""
+    environment: str = ""
+    command: str = ""
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    stop_at: datetime | None = None
+    deadline: datetime | None = None
+    verdict: VerdictView | None = None
+    exit_code: int | None = None
+    failures: tuple[FailureView, ...] = ()
+    tags: dict[str, str] = field(default_factory=dict[str, str])
+    archived: bool = False
+    priority: int = 0
+    story: tuple[StoryLine, ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing happens to it any more."""
+        return self.state in TERMINAL
+
+
+@dataclass(frozen=True)
+class LogPiece:
+    """A piece of one rank's log. position: grows over all pieces of a job. offset: in the rank's file, in bytes."""
+
+    position: int
+    attempt: int
+    round: int
+    node: int
+    rank: int
+    offset: int
+    text: str
+
+
+@dataclass(frozen=True)
+class End:
+    """The job has ended, and all that it wrote was told."""
+
+    state: str
+    exit_code: int | None
+
+
+Event = StoryLine | JobView | LogPiece | End
+
+
+@dataclass(frozen=True)
+class PreviewView:
+    """What would run."""
+
+    plan: Plan
+    processes: tuple[ProcessSpec, ...]
+    staged: tuple[str, ...] = ()
+    queue: str = ""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class FileView:
+    """A file of a job that can be fetched. path: in the job's folder. size: bytes."""
+
+    path: str
+    size: int
+
+
+@dataclass(frozen=True)
+class MachineView:
+    """A machine of a compute."""
+
+    name: str
+    cpus: int
+    gpus: tuple[str, ...] = ()
+    memory_mib: int = 0
+
+
+@dataclass(frozen=True)
+class HeldView:
+    """What one node of a job's attempt holds of a machine."""
+
+    job: str
+    attempt: int
+    node: int
+    machine: str
+    cpus: int
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ComputeView:
+    """A compute: what it has, who holds what, how many jobs wait."""
+
+    name: str
+    engine: str
+    machines: tuple[MachineView, ...]
+    held: tuple[HeldView, ...] = ()
+    waiting: int = 0
+
+
+@dataclass(frozen=True)
+class AliasView:
+    """What a cloud's name means here."""
+
+    kind: str
+    name: str
+    target: str
+
+
+@dataclass(frozen=True)
+class StatusView:
+    """Who answers, and how it is. idle_stop_s: it stops after that long with nothing to do; 0 = never."""
+
+    version: str
+    host: str
+    pid: int
+    home: str
+    url: str
+    uptime_s: float
+    unfinished: tuple[str, ...] = ()
+    idle_s: float = 0.0
+    idle_stop_s: float = 0.0

@@ -1,0 +1,23 @@
+"""`python -m drumbeat.server`."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drumbeat.server.serve import main
+
+if TYPE_CHECKING:
+    from drumbeat.control.service import Control
+
+
+def control_of(home: Path) -> Control:
+    """The control room of that home, with the adapters it is wired to."""
+    # By its name: the wiring stands above every room, and only an entry point reaches up to it.
+    return import_module("drumbeat.wiring").make_control(home)
+
+
+if __name__ == "__main__":
+    sys.exit(main(control_of))

@@ -1,0 +1,54 @@
+"""The server itself: who it is, how it is, stop."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict
+
+from drumbeat.protocol.errors import ConflictError
+from drumbeat.server.room import RoomOf
+from drumbeat.server.views import StatusView, VersionView
+
+router = APIRouter(prefix="/api/v1", tags=["server"])
+
+
+class StopRequest(BaseModel):
+    """force: also with unfinished jobs; they go on without a server."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    force: bool = False
+
+
+@router.get("/version")
+async def version(room: RoomOf) -> VersionView:
+    """Who answers."""
+    return VersionView.model_validate(room.identity)
+
+
+@router.get("/status")
+def status(room: RoomOf) -> StatusView:
+    """How the server is."""
+    return StatusView(
+        uptime_s=time.monotonic() - room.started,
+        unfinished=[one.job.name for one in room.control.store.unfinished()],
+        idle_s=room.traffic.idle_s,
+        idle_stop_s=room.idle_stop_s,
+    )
+
+
+@router.post("/stop", status_code=202)
+def stop(room: RoomOf, body: StopRequest | None = None) -> dict[str, bool]:
+    """Ends the server; jobs that run go on without it."""
+    is_forced = body is not None and body.force
+    if not is_forced and room.control.has_unfinished_work():
+        jobs = [one.job.name for one in room.control.store.unfinished()]
+        named = ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "")
+        raise ConflictError(
+            f"{len(jobs)} jobs aren't finished: {named}" if jobs else "work isn't finished",
+            fix="Wait for them, cancel them, or stop with force: jobs that run go on without a server.",
+        )
+    room.stop()
+    return {"stopping": True}

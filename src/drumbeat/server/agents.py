@@ -1,0 +1,184 @@
+"""What agents say and send. Each call carries its attempt's secret; the control room knows it.
+
+A directive is a level: an agent holds one, and its next call waits here until another is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, BinaryIO, cast
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Path as InPath
+from starlette.responses import JSONResponse, StreamingResponse
+
+from drumbeat.ports import iter_pieces
+from drumbeat.protocol.agent import AgentStatus, Directive
+from drumbeat.protocol.errors import ForbiddenError, RefusedError
+from drumbeat.protocol.layout import log_file
+from drumbeat.protocol.wire import from_wire, to_wire
+from drumbeat.server.auth import bearer
+from drumbeat.server.fanout import Bell
+from drumbeat.server.room import Room, RoomOf, away
+
+LONGEST_WAIT_S = 60.0
+
+router = APIRouter(prefix="/agent/v1/{job}/{attempt}/{node}", tags=["agents"])
+
+LOG = re.compile(r"(\d{1,9})\.(\d{1,9})/(\d{1,9})/(\d{1,9})\.log")
+BODY: dict[str, Any] = {
+    "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+}
+JSON_BODY: dict[str, Any] = {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The agent of a node, with the secret it showed."""
+
+    job: str
+    attempt: int
+    node: int
+    secret: str
+    room: Room
+
+    async def admitted(self) -> Caller:
+        """Raises UnauthorizedError or StaleError unless it may still speak."""
+        await away(lambda: self.room.control.admit_agent(self.job, self.attempt, self.secret))
+        return self
+
+
+def _caller(
+    request: Request,
+    room: RoomOf,
+    job: str,
+    attempt: Annotated[int, InPath(ge=0, le=10**9)],
+    node: Annotated[int, InPath(ge=0, le=10**9)],
+) -> Caller:
+    return Caller(job, attempt, node, bearer(request.headers.raw), room)
+
+
+async def _admitted(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+    return await caller.admitted()
+
+
+Speaking = Annotated[Caller, Depends(_caller)]
+Admitted = Annotated[Caller, Depends(_admitted)]
+Offset = Annotated[int, Query(ge=0, le=2**62)]
+
+
+@router.post("/sync", openapi_extra=JSON_BODY)
+async def sync(caller: Speaking, request: Request) -> JSONResponse:
+    """Hears `{status, holds, wait_s}`, and answers `{directive}` once it isn't the one that the agent holds."""
+    body = _object(await request.body())
+    status = _status(body)
+    with caller.room.fanout.bell(caller.job) as bell:
+        control = caller.room.control
+        directive = await away(
+            lambda: control.agent_said(caller.job, caller.attempt, caller.node, caller.secret, status)
+        )
+        if directive.key == body.get("holds"):
+            directive = await another(caller, directive, bell, _wait_s(body))
+    return JSONResponse({"directive": to_wire(directive)})
+
+
+async def another(caller: Caller, held: Directive, bell: Bell, wait_s: float) -> Directive:
+    """The next directive, or the one that is held when the time is over."""
+    room, end = caller.room, asyncio.get_running_loop().time() + wait_s
+    while not room.fanout.is_closing and (left := end - asyncio.get_running_loop().time()) > 0:
+        if not await bell.wait(left):
+            break
+        directive = await away(lambda: room.control.directive(caller.job, caller.attempt, caller.node))
+        if directive.key != held.key:
+            return directive
+    return held
+
+
+@router.get("/snapshots/{digest}", response_class=StreamingResponse)
+async def get_snapshot(digest: str, caller: Admitted) -> StreamingResponse:
+    """A snapshot that the job's plan names."""
+    file = await away(lambda: _open(caller, digest))
+    return StreamingResponse(_pieces(file), media_type="application/x-tar")
+
+
+def _open(caller: Caller, digest: str) -> BinaryIO:
+    control = caller.room.control
+    plan = control.store.load(caller.job).job.plan
+    if digest != plan.code and f"snapshot:{digest}" not in [one.uri for one in plan.inputs]:
+        raise ForbiddenError("this snapshot isn't one of the job's", where=digest[:80])
+    return control.artifacts.open_snapshot(digest)
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        yield from iter_pieces(file, 256 << 10)
+
+
+@router.put("/logs/{path:path}", openapi_extra=BODY)
+async def put_log(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
+    """Adds to a rank's log, `{attempt}.{round}/{node}/{rank}.log`; answers the log's size."""
+    file, control = own_log(path, caller), caller.room.control
+    data = await request.body()
+    size = await away(lambda: control.artifacts.append_log(caller.job, file, offset, data))
+    control.log_arrived(caller.job)
+    return {"size": size}
+
+
+def own_log(path: str, caller: Caller) -> str:
+    """The log's place in the job's folder; an agent may only write its own node's, of its own attempt."""
+    match = LOG.fullmatch(path)
+    attempt, round_, node, rank = map(int, match.groups()) if match else (-1, -1, -1, -1)
+    if (attempt, node) != (caller.attempt, caller.node):
+        fix = f"Its logs are {caller.attempt}.<round>/{caller.node}/<rank>.log."
+        raise ForbiddenError("an agent writes only the logs of its own node", where=path[:200], fix=fix)
+    return log_file(attempt, round_, node, rank)
+
+
+@router.post("/outputs/commit", openapi_extra=JSON_BODY)
+async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[str]]:
+    """Shows the node's outputs, `{"files": {path: {size, sha256}}}`, at once; answers those that aren't whole yet."""
+    files = _files(_object(await request.body()))
+    artifacts = caller.room.control.artifacts
+    missing = await away(lambda: artifacts.commit_outputs(caller.job, caller.attempt, caller.node, files))
+    return {"missing": missing}
+
+
+@router.put("/outputs/{path:path}", openapi_extra=BODY)
+async def put_output(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
+    """Adds to an output file that isn't shown before the commit; answers its size."""
+    data, artifacts = await request.body(), caller.room.control.artifacts
+    size = await away(lambda: artifacts.append_output(caller.job, caller.attempt, caller.node, path, offset, data))
+    return {"size": size}
+
+
+def _object(body: bytes) -> dict[str, Any]:
+    try:
+        read = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RefusedError("the body isn't JSON") from None
+    if not isinstance(read, dict):
+        raise RefusedError("the body isn't a JSON object")
+    return cast("dict[str, Any]", read)
+
+
+def _status(body: dict[str, Any]) -> AgentStatus:
+    try:
+        return from_wire(AgentStatus, body.get("status"), "status")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RefusedError(f"the agent's status can't be read: {error}", where="status") from None
+
+
+def _wait_s(body: dict[str, Any]) -> float:
+    wanted = body.get("wait_s", 0)
+    return min(max(float(wanted), 0.0), LONGEST_WAIT_S) if isinstance(wanted, int | float) else 0.0
+
+
+def _files(body: dict[str, Any]) -> dict[str, tuple[int, str]]:
+    try:
+        return {str(path): (int(one["size"]), str(one["sha256"])) for path, one in body["files"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise RefusedError('expected {"files": {path: {size, sha256}}}', where="files") from None

@@ -1,0 +1,69 @@
+"""What a cloud's names mean here, and what there is to run on."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from drumbeat.control.service import ComputeView
+from drumbeat.server.room import ControlOf
+from drumbeat.server.views import AliasView, ComputeInfo, HeldView, MachineView
+
+router = APIRouter(prefix="/api/v1", tags=["computes"])
+
+Kind = Literal["compute", "environment", "instance_type"]
+Name = Annotated[str, Path(min_length=1, max_length=500)]
+
+
+class Target(BaseModel):
+    """What the name stands for here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str = Field(min_length=1, max_length=500)
+
+
+@router.get("/aliases")
+def list_aliases(control: ControlOf) -> list[AliasView]:
+    """Every alias, by kind and name."""
+    found = sorted(control.store.aliases().items())
+    return [AliasView(kind=kind, name=name, target=target) for (kind, name), target in found]
+
+
+# An environment's name has slashes and colons in it, hence `:path`.
+@router.put("/aliases/{kind}/{name:path}")
+def set_alias(kind: Kind, name: Name, body: Target, control: ControlOf) -> AliasView:
+    """From now on the name stands for `target`."""
+    control.store.set_alias(kind, name, body.target)
+    return AliasView(kind=kind, name=name, target=body.target)
+
+
+@router.delete("/aliases/{kind}/{name:path}", status_code=204)
+def remove_alias(kind: Kind, name: Name, control: ControlOf) -> Response:
+    """The name stands for nothing any more."""
+    control.store.set_alias(kind, name, None)
+    return Response(status_code=204)
+
+
+@router.get("/computes")
+def list_computes(control: ControlOf) -> list[ComputeInfo]:
+    """The computes, their machines, who holds their slots, how many jobs wait."""
+    return [_info(one) for one in control.computes()]
+
+
+def _info(compute: ComputeView) -> ComputeInfo:
+    return ComputeInfo(
+        name=compute.name,
+        engine=compute.engine,
+        machines=[MachineView.model_validate(one) for one in compute.machines],
+        held=[
+            HeldView(
+                job=one.job, attempt=one.attempt, node=one.slot.node, machine=one.slot.machine, cpus=one.slot.cpus,
+                gpus=list(one.slot.gpus),
+            )
+            for one in compute.held
+        ],
+        waiting=compute.waiting,
+    )  # fmt: skip

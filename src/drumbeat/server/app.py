@@ -1,0 +1,38 @@
+"""The application: routes, guards and handlers around a control room."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from drumbeat._version import __version__
+from drumbeat.server import about, agents, aliases, errors, files, jobs, live
+from drumbeat.server.auth import Guard
+from drumbeat.server.room import Room
+from drumbeat.server.traffic import Meter
+
+
+def make_app(room: Room, *, token: str, hosts: frozenset[str]) -> FastAPI:
+    """The app. token: what every call but an agent's must carry. hosts: what `Host` may say (`auth.allowed_hosts`)."""
+    app = FastAPI(
+        title="drumbeat", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json",
+        lifespan=_lifespan, redirect_slashes=False,
+    )  # fmt: skip
+    app.state.room = room
+    for part in (about, jobs, live, files, aliases, agents):
+        app.include_router(part.router)
+    errors.install(app)
+    # The last one added stands outermost: nobody unknown reaches anything.
+    app.add_middleware(Meter, traffic=room.traffic)
+    app.add_middleware(Guard, token=token, hosts=hosts)
+    return app
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
+    room: Room = app.state.room
+    room.fanout.open(room.control)
+    yield
+    room.fanout.close()

@@ -1,0 +1,119 @@
+"""The server's home folder: whose it is, the token, the port of last time, the file that says where we are."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.protocol.errors import ConflictError, RefusedError, StorageError
+
+
+def default_home(environ: Mapping[str, str]) -> Path:
+    """`$DRUMBEAT_HOME`, else a folder for state under the user's home, as the XDG directories say."""
+    if told := environ.get("DRUMBEAT_HOME"):
+        return Path(told).absolute()
+    state = environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    return Path(state) / "drumbeat"
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder, made and ours."""
+
+    path: Path
+
+    @classmethod
+    def made(cls, path: Path) -> Home:
+        """The folder, mode 0700. Raises StorageError, RefusedError."""
+        try:
+            path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            status = path.stat()
+            if status.st_uid == os.geteuid() and status.st_mode & 0o077:
+                path.chmod(0o700)
+        except OSError as error:
+            raise StorageError(
+                f"the home folder can't be made: {error.strerror}", where=str(path), fix=ELSEWHERE
+            ) from None
+        if status.st_uid != os.geteuid():
+            raise RefusedError("the home folder belongs to another user", where=str(path), fix=ELSEWHERE)
+        return cls(path)
+
+    @contextmanager
+    def lock(self) -> Generator[None]:
+        """Makes this home one server's for as long as it lives. Raises ConflictError naming the one that has it."""
+        descriptor = os.open(self.path / "server.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                holder = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "unknown"
+                what = f"another server has this home: process {holder}"
+                raise ConflictError(what, where=str(self.path), fix="`drumbeat server status` shows it.") from None
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def token(self) -> str:
+        """The token of this home, made at the first start; mode 0600."""
+        place = self.path / "token"
+        with suppress(FileExistsError):
+            # Written whole under another name first: a token that a crash cut short would lock everybody out.
+            fresh = self.path / f".token.{secrets.token_hex(4)}"
+            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "w") as file:
+                file.write(secrets.token_urlsafe(32))
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                os.link(fresh, place)
+            finally:
+                fresh.unlink()
+        if place.stat().st_mode & 0o077:
+            place.chmod(0o600)
+        return place.read_text().strip()
+
+    @property
+    def last_port(self) -> int:
+        """The port of last time, where agents of running jobs look for us; 0 = none."""
+        with suppress(OSError, ValueError):
+            port = int((self.path / "port").read_text())
+            return port if 0 < port < 65536 else 0
+        return 0
+
+    def keep_port(self, port: int) -> None:
+        """Notes the port for the next start."""
+        write_whole(self.path / "port", f"{port}\n")
+
+    def announce(self, address: Mapping[str, object]) -> None:
+        """Says where the server is, to those who can read this folder."""
+        write_whole(self.path / "server.json", json.dumps(address, indent=1) + "\n")
+
+    def withdraw(self) -> None:
+        """Takes that back."""
+        (self.path / "server.json").unlink(missing_ok=True)
+
+
+def machine() -> tuple[str, str]:
+    """The machine's name and the id of its present boot."""
+    return socket.gethostname(), Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+
+
+ELSEWHERE = "Name another folder, on a disk of this machine, in DRUMBEAT_HOME."
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Puts a file of mode 0600 there, whole or not at all."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.write(text)
+    fresh.replace(path)

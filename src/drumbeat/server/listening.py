@@ -1,0 +1,81 @@
+"""Where to listen: the command line's options, and the socket that comes of them."""
+
+from __future__ import annotations
+
+import argparse
+import ipaddress
+import os
+import socket
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.protocol.errors import RefusedError, StorageError
+from drumbeat.server.home import default_home
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line said. idle_stop_s: 0 = never."""
+
+    home: Path
+    host: str = "127.0.0.1"
+    port: int = 0
+    idle_stop_s: float = 900.0
+    allow_hosts: tuple[str, ...] = ()
+    allow_remote: bool = False
+
+    @property
+    def url_host(self) -> str:
+        """The address as it stands in a URL and in a `Host` header."""
+        return f"[{self.host}]" if ":" in self.host else self.host
+
+    def url(self, port: int) -> str:
+        """Where clients and agents find the server."""
+        return f"http://{self.url_host}:{port}"
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """The options in a command line; ends the process with a message where they can't be read."""
+    parser = argparse.ArgumentParser("python -m drumbeat.server", description="Serves one home folder.")
+    add = parser.add_argument
+    add("--home", type=Path, default=default_home(os.environ), metavar="DIR")
+    add("--host", default="127.0.0.1", help="address to listen on (default: loopback)")
+    add("--port", type=int, default=0, help="0 = the port of last time, else a free one")
+    add("--idle-stop", type=float, default=900.0, metavar="SECONDS", help="stop after that long idle; 0 = never")
+    add("--allow-host", action="append", default=[], metavar="NAME", help="a further name that clients call us by")
+    add("--allow-remote", action="store_true", help="listen on an address that other machines reach")
+    given = parser.parse_args(arguments)
+    return Options(
+        given.home.absolute(), given.host, given.port, given.idle_stop, tuple(given.allow_host), given.allow_remote
+    )
+
+
+def bind(options: Options, last_port: int) -> socket.socket:
+    """A bound socket: the port asked for, else that of last time, else a free one."""
+    check_address(options)
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    wanted = [options.port] if options.port else [last_port, 0] if last_port else [0]
+    reason = ""
+    for port in wanted:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((options.host, port))
+        except OSError as error:
+            listener.close()
+            reason = error.strerror or str(error)
+        else:
+            return listener
+    raise StorageError(f"can't listen: {reason}", where=f"{options.host}:{wanted[-1]}", fix="Name another --port.")
+
+
+def check_address(options: Options) -> None:
+    """Raises RefusedError for an address that other machines reach, unless that is meant."""
+    try:
+        address = ipaddress.ip_address("127.0.0.1" if options.host == "localhost" else options.host)
+    except ValueError:
+        raise RefusedError("--host takes an IP address", where=options.host, fix="Find it with `ip addr`.") from None
+    if not address.is_loopback and not options.allow_remote:
+        what = "other machines reach this address; jobs would run for whoever gets hold of the token"
+        raise RefusedError(what, where=options.host, fix="Add --allow-remote if that is meant.")

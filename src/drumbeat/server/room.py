@@ -1,0 +1,63 @@
+"""What the handlers of a request find: the control room, the fan-out, who we are."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, TypeVar
+
+from anyio import to_thread
+from fastapi import Depends, Request
+
+from drumbeat._version import __version__
+from drumbeat.control.service import Control
+from drumbeat.server.fanout import Fanout
+from drumbeat.server.traffic import Traffic
+
+PROTOCOL = 1
+"""Grows when a client of before can't talk to this server any more."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Identity:
+    """Who answers: the process, the machine, the boot."""
+
+    host: str = ""
+    boot_id: str = ""
+    pid: int = 0
+    home: str = ""
+    version: str = __version__
+    protocol: int = PROTOCOL
+
+
+@dataclass
+class Room:
+    """Everything that a running server shares between its requests. stop: makes the server end itself."""
+
+    control: Control
+    identity: Identity = field(default_factory=Identity)
+    fanout: Fanout = field(default_factory=Fanout)
+    traffic: Traffic = field(default_factory=Traffic)
+    idle_stop_s: float = 0.0
+    started: float = field(default_factory=time.monotonic)
+    stop: Callable[[], None] = lambda: None
+
+
+async def away(call: Callable[[], T]) -> T:
+    """Runs what may block where it blocks nobody."""
+    return await to_thread.run_sync(call)
+
+
+def _room(request: Request) -> Room:
+    return request.app.state.room
+
+
+def _control(request: Request) -> Control:
+    return request.app.state.room.control
+
+
+RoomOf = Annotated[Room, Depends(_room)]
+ControlOf = Annotated[Control, Depends(_control)]

@@ -1,0 +1,134 @@
+"""One server process: from the lock on its home to the last word in its log.
+
+The framework is imported after the lock is held and the socket is bound, so that a refusal is quick.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drumbeat.protocol.errors import ConflictError, DrumbeatError
+from drumbeat.server.home import Home, machine
+from drumbeat.server.listening import Options, bind, parse
+
+if TYPE_CHECKING:
+    import socket
+    from types import FrameType
+
+    from drumbeat.control.service import Control
+    from drumbeat.server.room import Room
+
+EXIT_TAKEN = 3
+"""Another server has this home."""
+
+log = logging.getLogger("drumbeat.server")
+
+
+def main(make_control: Callable[[Path], Control], arguments: Sequence[str] | None = None) -> int:
+    """Serves until told to stop, or idle; gives the process's exit code."""
+    options = parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        home = Home.made(options.home)
+        with home.lock():
+            _log_to(home.path / "server.log")
+            _serve(home, options, make_control)
+    except ConflictError as error:
+        return _refused(error, EXIT_TAKEN)
+    except DrumbeatError as error:
+        return _refused(error, 1)
+    return 0
+
+
+def _refused(error: DrumbeatError, code: int) -> int:
+    print(error, file=sys.stderr)  # noqa: T201 - whoever started us reads this
+    return code
+
+
+def _serve(home: Home, options: Options, make_control: Callable[[Path], Control]) -> None:
+    told = Told()
+    listener = bind(options, home.last_port)
+    port = listener.getsockname()[1]
+    home.keep_port(port)
+    control = make_control(home.path)
+    control.servers = (options.url(port),)
+    control.start()
+    try:
+        while True:
+            _listen(home, options, control, listener, told)
+            if told.is_told or not control.has_unfinished_work():
+                break
+            # Something came in at the very end of the idle time.
+            listener = bind(options, port)
+    finally:
+        home.withdraw()
+        control.stop()
+        log.info("stopped")
+
+
+def _listen(home: Home, options: Options, control: Control, listener: socket.socket, told: Told) -> None:
+    """Serves until stopped, in whatever way."""
+    from drumbeat.server.app import make_app
+    from drumbeat.server.auth import allowed_hosts
+    from drumbeat.server.room import Identity, Room
+    from drumbeat.server.running import Running
+
+    port = listener.getsockname()[1]
+    hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
+    identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
+    room = Room(control, identity, idle_stop_s=options.idle_stop_s)
+    app = make_app(room, token=home.token(), hosts=hosts)
+    url = options.url(port)
+    running = Running(app, room, on_ready=lambda: _announce(home, room, url), on_end=home.withdraw)
+    room.stop, told.stop = told.now, running.stop
+    if not told.is_told:
+        running.run(sockets=[listener])
+
+
+def _announce(home: Home, room: Room, url: str) -> None:
+    identity = room.identity
+    home.announce(
+        {
+            "url": url, "host": identity.host, "boot_id": identity.boot_id, "pid": identity.pid,
+            "version": identity.version, "protocol": identity.protocol, "started_at": datetime.now(UTC).isoformat(),
+        }
+    )  # fmt: skip
+    log.info("listening on %s, process %d", url, identity.pid)
+
+
+class Told:
+    """Whether a person or a signal ended the server; uvicorn takes signals while it runs, and hands them on here."""
+
+    def __init__(self) -> None:
+        self.is_told = False
+        self.stop: Callable[[], None] = _nothing
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, self._signalled)
+
+    def now(self) -> None:
+        """The server ends, whatever is unfinished."""
+        self.is_told = True
+        self.stop()
+
+    def _signalled(self, _signal: int, _frame: FrameType | None) -> None:
+        self.now()
+
+
+def _nothing() -> None:
+    """Nothing runs yet that could be stopped."""
+
+
+def _log_to(file: Path) -> None:
+    handler = RotatingFileHandler(file, maxBytes=5 << 20, backupCount=3)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    file.chmod(0o600)
+    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.captureWarnings(capture=True)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
