@@ -33,7 +33,7 @@ _IDLE = 1024
 
 
 class FolderArtifacts:
-    """The `Artifacts` port, for all threads of one process. now: seconds since the epoch, kept with each piece of log."""
+    """The `Artifacts` port, for all threads of one process. now: seconds since the epoch, kept with log pieces."""
 
     def __init__(self, root: Path, *, now: Callable[[], float] = time.time) -> None:
         self._root = root

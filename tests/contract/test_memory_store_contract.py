@@ -1,0 +1,15 @@
+import time
+
+import pytest
+
+from drumbeat.testing.memory_store import MemoryStore, Shelf
+from drumbeat.testing.store_contract import StoreContract
+
+pytestmark = pytest.mark.contract
+
+
+class TestMemoryStore(StoreContract):
+    @pytest.fixture
+    def make_store(self):
+        shelf = Shelf()
+        return lambda monotonic=time.monotonic: MemoryStore(shelf, monotonic=monotonic)
