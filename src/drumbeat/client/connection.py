@@ -13,7 +13,7 @@ import httpx
 
 from drumbeat.client import autostart, discovery
 from drumbeat.client.discovery import Machine, Where
-from drumbeat.protocol.errors import DrumbeatError, UnreachableError, from_dict
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError, UnreachableError, from_dict
 
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 PATIENCE_S = 120.0
@@ -157,12 +157,16 @@ def checked(response: httpx.Response) -> httpx.Response:
     """The same answer; raises the error that it carries."""
     if response.status_code < 400:
         return response
+    if response.request.method == "HEAD" and response.status_code == 404:
+        raise NotFoundError("there is nothing at this address", where=str(response.request.url))  # It has no body.
+    where = f"{response.request.method} {response.request.url}"
     try:
         told = response.json()
     except ValueError:
-        told = None
+        # The answer to a HEAD has no body.
+        code = response.headers.get("drumbeat-error")
+        told = {"code": code, "what": response.reason_phrase.lower(), "where": where} if code else None
     if not isinstance(told, dict) or "code" not in told:
-        where = f"{response.request.method} {response.request.url}"
         raise UnreachableError(f"what answers isn't a drumbeat server (HTTP {response.status_code})", where=where)
     raise from_dict(cast("dict[str, Any]", told))
 

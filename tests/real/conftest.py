@@ -1,0 +1,23 @@
+"""One house for the tests of a file: the server stays, the jobs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .house import House, a_house
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with a_house(tmp_path_factory.mktemp("house")) as there:
+        yield there
+
+
+@pytest.fixture
+def own_house(tmp_path: Path) -> Iterator[House]:
+    """For a test that kills servers or counts what is left."""
+    with a_house(tmp_path) as there:
+        yield there

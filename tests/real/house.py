@@ -1,0 +1,98 @@
+"""A drumbeat of the test's own: a home in a temporary folder, a real server, and nothing left behind afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+
+from drumbeat import Client
+
+DRUMBEAT = str(Path(sys.executable).with_name("drumbeat"))
+
+
+def until(condition: Callable[[], object], seconds: float = 60, what: str = "it") -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} didn't happen within {seconds} s"
+        time.sleep(0.02)
+
+
+class House:
+    """A home folder, its client, and the command line that uses it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home, self.folder = folder / "home", folder
+        self.client = Client(home=self.home)
+        self.environment = {**os.environ, "DRUMBEAT_HOME": str(self.home), "NO_COLOR": "1", "COLUMNS": "120"}
+
+    def job_file(self, name: str = "job", **keys: str) -> Path:
+        """A folder with a job file; each key is a line of YAML as text."""
+        path = self.folder / name / "job.yml"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(f"{key}: {value}\n" for key, value in keys.items()))
+        return path
+
+    def script(self, text: str, job: str = "job", file: str = "t.py") -> None:
+        """A script beside the job file."""
+        (self.folder / job).mkdir(parents=True, exist_ok=True)
+        (self.folder / job / file).write_text(text)
+
+    def run(self, *arguments: str | Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+        """The command line, to its end."""
+        return subprocess.run(
+            [DRUMBEAT, *map(str, arguments)], env=self.environment, capture_output=True, text=True, timeout=timeout,
+            check=False,
+        )  # fmt: skip
+
+    def logs(self, job: str) -> dict[int, str]:
+        """What each rank printed, by rank, of every round."""
+        found: dict[int, str] = {}
+        for piece in self.client.logs(job):
+            found[piece.rank] = found.get(piece.rank, "") + piece.text
+        return found
+
+    def processes(self) -> list[psutil.Process]:
+        """Everything that belongs to this home: the server, agents, keepers, ranks and what they started."""
+        return [p for p in psutil.process_iter() if str(self.home) in _words(p)]
+
+    def server(self) -> psutil.Process:
+        return psutil.Process(self.client.status().pid)
+
+    def close(self) -> None:
+        """Ends every process of this home, by its id."""
+        with contextlib.suppress(Exception):
+            self.client.close()
+        for _ in range(100):
+            left = self.processes()
+            if not left:
+                return
+            for process in left:
+                with contextlib.suppress(psutil.Error):
+                    process.send_signal(signal.SIGKILL)
+            time.sleep(0.02)
+
+
+def _words(process: psutil.Process) -> str:
+    try:
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return ""
+        return " ".join(process.cmdline()) + " " + " ".join(process.environ().values())
+    except psutil.Error:
+        return ""
+
+
+@contextlib.contextmanager
+def a_house(folder: Path) -> Iterator[House]:
+    there = House(folder)
+    try:
+        yield there
+    finally:
+        there.close()
