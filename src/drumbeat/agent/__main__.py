@@ -21,7 +21,7 @@ def main() -> int:
         enrolment = wire.loads(Enrolment, file.read())
     os.makedirs(enrolment.root, exist_ok=True)
     os.chdir("/")
-    if door.hold_folder(enrolment.root, name="agent", tries=200) is None:
+    if door.hold_folder(enrolment.root, name="agent", tries=100) is None:
         print(f"agent: another one is at work in {enrolment.root}", file=sys.stderr)  # noqa: T201
         return EXIT_TAKEN
     processes.adopt_orphans()

@@ -222,6 +222,9 @@ class Agent:
             self._follow_logs()
         here.started, here.stopping = True, here.stopping or state["stopping"]
         here.lost = state["lost"]
+        if state["trouble"]:
+            self._facts.detail = f"keeper: {state['trouble']}"
+            self._journal.note(self._facts.detail)
         for ended in state["exits"]:
             if ended["rank"] not in here.exits:
                 here.exits[ended["rank"]] = RankExit(**ended, tail=tail(self._log_path(ended["rank"])))

@@ -91,6 +91,7 @@ class Keeper:
         self.number, self.exits, self.over, self.lost = number, [], False, False
         self.kill_at = self.sweep_at = None
         self.sessions = set()
+        self.confinement.forget()
         # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
         self._record(over=False)
         for rank in todo:
@@ -113,7 +114,7 @@ class Keeper:
         kill_at = time.monotonic() + grace_s
         if self.kill_at is None:
             self.kill_at = kill_at
-            self.confinement.signal(signal.SIGTERM)
+            self.confinement.ask()
             self.door.tell()
         self.kill_at = min(self.kill_at, kill_at)
 
@@ -159,7 +160,7 @@ class Keeper:
             return
         if self.running:
             if self.kill_at is not None and now >= self.kill_at:
-                self.confinement.signal(signal.SIGKILL)
+                self.confinement.kill()
             return
         left = self.confinement.members()
         if not left or self._is_hopeless(now):
@@ -171,8 +172,7 @@ class Keeper:
         """Ends what the ranks left behind: in the grace time what stayed with its rank, else within LINGER_S."""
         if self.sweep_at is None:
             self.sweep_at = now + LINGER_S
-            if self.kill_at is None:
-                self.confinement.signal(signal.SIGTERM)
+            self.confinement.ask(helpers=True)
         stayed = self.kill_at is not None and any(processes.session(pid) in self.sessions for pid in left)
         if now >= (self.kill_at if stayed and self.kill_at is not None else self.sweep_at):
             processes.signal_all(left, signal.SIGKILL)

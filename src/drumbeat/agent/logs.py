@@ -18,6 +18,7 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
 
 PIECE = 1 << 20
 TAIL_BYTES, TAIL_LINES = 4096, 20
+_MARK_BYTES = 64
 _QUICK_S, _SLOW_S = 0.025, 0.05
 
 
@@ -39,10 +40,10 @@ def last_lines(end: bytes) -> str:
 
 
 class GrowingLog:
-    """One log on its way to the server. `sent` counts in the server's log, `shift` is how far ahead that one is.
+    """One log on its way to the server. `_sent` counts in the server's log, `_shift` is how far ahead that one is.
 
-    A command can cut its own log (`echo x > /dev/stderr` does, for stderr is a file): what comes after the cut goes to
-    the end of the server's log.
+    A command can cut its own log (`echo x > /dev/stderr` does, for stderr is a file): what is there after the cut goes
+    to the end of the server's log. What it cut away before it was seen is gone.
     """
 
     def __init__(self, path: str, name: str) -> None:
@@ -50,6 +51,7 @@ class GrowingLog:
         self._file: int | None = None
         self._sent: int | None = None
         self._shift = 0
+        self._mark, self._mark_at = b"", 0
 
     def send_piece(self, link: Link) -> bool:
         """Sends the next piece, if there is one; False = the server has everything."""
@@ -58,9 +60,11 @@ class GrowingLog:
         data = self._next_piece()
         if not data:
             return False
-        had, self._sent = self._at, link.put(self._name, self._at, data)
+        had, offset = self._at, self._at - self._shift
+        self._sent = link.put(self._name, had, data)
         if self._sent == had:
             raise UnreachableError(f"the server takes nothing more of {self._name}")
+        self._remember(data, offset)
         return True
 
     def close(self) -> None:
@@ -79,15 +83,29 @@ class GrowingLog:
         self._shift = max(0, self._sent - self._size())
 
     def _next_piece(self) -> bytes:
-        size = self._size()
-        if size < self._at - self._shift:
-            self._shift = self._at
-        # The server has less than was cut away here: the gap can't be filled, what is left follows it.
+        # When the server has less than was cut away here, the gap can't be filled: what is left follows it.
         self._shift = min(self._shift, self._at)
-        offset = self._at - self._shift
-        if size <= offset or self._file is None:
-            return b""
-        return os.pread(self._file, min(PIECE, size - offset), offset)
+        piece = self._read()
+        if piece is None:
+            self._shift = self._at
+            piece = self._read()
+        return piece or b""
+
+    def _read(self) -> bytes | None:
+        """What comes next; None = the file was cut, and may have grown over the place since."""
+        offset, size = self._at - self._shift, self._size()
+        if self._file is None or size <= offset:
+            return b"" if size == offset else None
+        mark = self._mark if self._mark_at == offset else b""
+        data = os.pread(self._file, len(mark) + min(PIECE, size - offset), offset - len(mark))
+        return data[len(mark) :] if data.startswith(mark) else None
+
+    def _remember(self, data: bytes, offset: int) -> None:
+        """Keeps the last bytes before the place where sending goes on, to know that place by."""
+        taken = self._at - self._shift - offset
+        is_inside = 0 < taken <= len(data)
+        self._mark = data[max(0, taken - _MARK_BYTES) : taken] if is_inside else b""
+        self._mark_at = offset + taken
 
     def _size(self) -> int:
         if self._file is None:

@@ -63,6 +63,22 @@ def session(pid: int) -> int:
     return int(fields[3]) if fields else 0
 
 
+def is_helper(pid: int) -> bool:
+    """Whether it is a worker of the Python program above it: forked from it, or started by `multiprocessing`."""
+    fields = _stat(pid)
+    if not fields or not _program(pid).startswith("python"):
+        return False
+    own, parents = _read(pid, "cmdline"), _read(int(fields[1]), "cmdline")
+    return own == parents or b"from multiprocessing." in own
+
+
+def _program(pid: int) -> str:
+    try:
+        return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
+    except OSError:
+        return ""
+
+
 def signal_all(pids: list[int], number: int) -> None:
     """Sends the signal to each one that is still there."""
     for pid in pids:
