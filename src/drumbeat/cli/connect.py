@@ -49,11 +49,11 @@ class Server(Protocol):
         """The job once it has ended; None when the time is up first."""
         ...
 
-    def archive(self, name: str) -> None:
+    def archive(self, name: str) -> object:
         """Hides a job from lists."""
         ...
 
-    def restore(self, name: str) -> None:
+    def restore(self, name: str) -> object:
         """Shows it again."""
         ...
 
@@ -103,7 +103,9 @@ class Wish:
 
 
 def _make_client(wish: Wish) -> Server:
-    raise NotImplementedError(wish)
+    from drumbeat.client import Client
+
+    return Client(autostart=wish.autostart, idle_stop_s=wish.idle_stop_s)
 
 
 MAKER: ContextVar[Callable[[Wish], Server]] = ContextVar("maker", default=_make_client)

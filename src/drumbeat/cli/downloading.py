@@ -14,7 +14,7 @@ from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.jobs import Job
 from drumbeat.cli.times import say_size
 from drumbeat.client.views import FileView
-from drumbeat.protocol.errors import ForbiddenError, NotFoundError
+from drumbeat.protocol.errors import NotFoundError
 
 
 def download(
@@ -49,17 +49,11 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
     raise NotFoundError("the job has no files yet", fix="Outputs are kept when a job ends.")
 
 
-def place_of(folder: Path, path: str) -> Path:
-    """Where a file goes. Raises ForbiddenError for a path that would leave the folder."""
-    parts = PurePosixPath(path).parts
-    if not parts or path.startswith("/") or ".." in parts or "\0" in path:
-        raise ForbiddenError("the server names a file outside of the job's folder", where=repr(path))
-    return folder.joinpath(*parts)
-
-
 def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> None:
     """Brings the files, with progress on a terminal."""
-    wanted = [(file, place_of(folder, file.path)) for file in files]
+    from drumbeat.client.downloading import place_in
+
+    wanted = [(file, place_in(folder, file.path)) for file in files]
     with _progress(sum(file.size for file in files)) as advance:
         for file, place in wanted:
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from drumbeat.cli.batches import Batches, Signalled
 from drumbeat.cli.closing import exit_code_of, say_closing
-from drumbeat.cli.connect import Server
+from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.ink import has_terminal, ink_for
 from drumbeat.cli.interrupts import Choice, choose, signals_to
 from drumbeat.cli.logview import LogLook, LogView, prefix_width
@@ -30,7 +30,7 @@ def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
     batches = Batches[Event](server.stream(job.name))
     try:
         with signals_to(batches.signal):
-            signal_number = _watch(server, watch, batches)
+            signal_number = _watch(watch, batches)
     except UnreachableError as error:
         raise UnreachableError(
             error.what, where=error.where, fix=f"The job goes on. Come back: drumbeat logs -f {job.name}"
@@ -45,19 +45,19 @@ def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
     return exit_code_of(ended)
 
 
-def _watch(server: Server, watch: Watch, batches: Batches[Event]) -> int:
+def _watch(watch: Watch, batches: Batches[Event]) -> int:
     """0 when the job has ended, else the signal that it was left with."""
     for batch in batches:
         watch.see([event for event in batch if not isinstance(event, Signalled)], _now())
         if watch.has_ended:
             return 0
         for signalled in batch:
-            if isinstance(signalled, Signalled) and _is_left(server, watch, signalled):
+            if isinstance(signalled, Signalled) and _is_left(watch, signalled):
                 return signalled.number
     return 0
 
 
-def _is_left(server: Server, watch: Watch, signalled: Signalled) -> bool:
+def _is_left(watch: Watch, signalled: Signalled) -> bool:
     """Whether the follower goes; cancels the job if that was chosen."""
     watch.close()
     has_person = sys.stdin.isatty() and sys.stdout.isatty()
@@ -65,14 +65,15 @@ def _is_left(server: Server, watch: Watch, signalled: Signalled) -> bool:
     if choice is Choice.CANCEL:
         watch.is_canceling = True
         print(f"canceling {watch.job.name}; its ranks get SIGTERM, and SIGKILL after their grace time", flush=True)
-        cancel_if_running(server, watch.job.name)
+        cancel_if_running(watch.job.name)
     return choice is Choice.DETACH
 
 
-def cancel_if_running(server: Server, name: str) -> None:
+def cancel_if_running(name: str) -> None:
     """Asks the job to stop; one that has ended meanwhile is as good."""
     try:
-        server.cancel(name)
+        # By a client of its own: the other one is the thread's that reads the stream.
+        connect(autostart=False).cancel(name)
     except ConflictError:
         return
 

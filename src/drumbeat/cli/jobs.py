@@ -11,15 +11,19 @@ from drumbeat.cli.connect import connect
 from drumbeat.cli.failures import Exit
 from drumbeat.core.states import State
 
+STATES = f"Only jobs in this state: {', '.join(State)}."
+
 Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's name, the beginning of it, or @last.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Everything as JSON.")]
 
 
 def list_jobs(
-    state: Annotated[State | None, typer.Option("--state", help="Only jobs in this state.")] = None,
-    experiment: Annotated[str | None, typer.Option("--experiment", help="Only jobs of this experiment.")] = None,
+    state: Annotated[State | None, typer.Option("--state", metavar="STATE", help=STATES)] = None,
+    experiment: Annotated[
+        str | None, typer.Option("--experiment", metavar="NAME", help="Only jobs of this experiment.")
+    ] = None,
     all_: Annotated[bool, typer.Option("--all", "-a", help="Archived jobs too.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="How many jobs at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many jobs at most.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, the newest first."""

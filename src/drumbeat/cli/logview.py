@@ -33,9 +33,8 @@ class LogView:
 
     def take(self, piece: LogPiece, now: float) -> list[str]:
         """What to print for a piece of a rank's log."""
-        return self._show(
-            self._lines.feed(Origin(piece.attempt, piece.round, piece.node, piece.rank), piece.text, now), now
-        )
+        origin = Origin(piece.attempt, piece.round, piece.node, piece.rank)
+        return self._show(self._lines.feed(origin, piece.text, now), now)
 
     def due(self, now: float) -> list[str]:
         """What to print because time has passed: unfinished lines, folds that waited."""

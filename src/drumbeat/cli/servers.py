@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from drumbeat.cli.connect import connect
+from drumbeat.cli.failures import Exit
 from drumbeat.cli.help import new_family
 from drumbeat.client.views import ComputeView, MachineView, StatusView
 from drumbeat.protocol.errors import UnreachableError
@@ -33,7 +34,9 @@ def stop(
     """Stop the server. The next command that needs one starts it again."""
     try:
         connect(autostart=False).stop(force=force)
-    except UnreachableError:
+    except UnreachableError as error:
+        if not error.what.startswith("no server"):
+            raise
         print("no server is running")
     else:
         print("the server is stopping")
@@ -44,9 +47,11 @@ def status() -> None:
     """Say whether the server runs, where, and what it does; never starts one."""
     try:
         found = connect(autostart=False).status()
-    except UnreachableError:
+    except UnreachableError as error:
+        if not error.what.startswith("no server"):
+            raise
         print("no server is running; the next command that needs one starts it")
-        raise typer.Exit(1) from None
+        raise typer.Exit(Exit.FAILED) from None
     print(_say_server(found))
 
 

@@ -18,7 +18,7 @@ Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file, as inputs.epochs=3. Repeatable."),
 ]
-Name = Annotated[str | None, typer.Option("--name", help="Name of the job; made up if none is given.")]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Name of the job; made up if none is given.")]
 
 
 def plan(

@@ -37,9 +37,8 @@ def test_a_canceled_job():
 
 
 def test_colour_only_where_there_is_colour():
-    assert say_closing(a_job(state="completed", ended_at=after(3)), Ink(is_on=True))[0].startswith(
-        "\x1b[1;32mcompleted"
-    )
+    shown = say_closing(a_job(state="completed", ended_at=after(3)), Ink(is_on=True))
+    assert shown[0] == "\x1b[1;32mcompleted in 3.0s\x1b[0m"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Pieces of logs become lines, wherever they were cut."""
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -92,7 +94,7 @@ def test_a_progress_bar_that_never_ends_its_line_is_not_kept_whole():
 @given(text=st.text(alphabet="ab\n\r"), cuts=st.lists(st.integers(0, 50)))
 def test_where_the_pieces_are_cut_does_not_matter(text: str, cuts: list[int]):
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
-    pieces = [text[start:end] for start, end in zip(places, places[1:], strict=False)]
+    pieces = [text[start:end] for start, end in pairwise(places)]
     whole, cut = Lines(), Lines()
     assert feed_all(cut, *pieces) == feed_all(whole, text)
     assert cut.end() == whole.end()

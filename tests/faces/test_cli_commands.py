@@ -1,0 +1,332 @@
+"""The commands as a person types them, against a server in memory."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from drumbeat.cli.connect import MAKER
+from drumbeat.cli.main import app
+from drumbeat.client.views import ComputeView, HeldView, MachineView
+from drumbeat.protocol.errors import Problem, RefusedError, SpecError, UnreachableError
+from tests.unit.cli.fake_server import FakeServer
+from tests.unit.cli.samples import a_failed_job, a_job, after, piece, story
+from tests.unit.cli.test_cli_planview import preview
+
+Type = Callable[..., Result]
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    fake = FakeServer()
+    token = MAKER.set(lambda _: fake)
+    yield fake
+    MAKER.reset(token)
+
+
+@pytest.fixture
+def drumbeat(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    """Types a command in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+
+
+# --- plan -------------------------------------------------------------------------------------------------------
+@pytest.mark.feature("J4")
+def test_plan_prints_what_would_run_and_submits_nothing(drumbeat: Type, server: FakeServer):
+    server.preview = preview()
+    shown = drumbeat("plan", "job.yml", "--set", "inputs.epochs=3", "--set", "name=x")
+    assert shown.exit_code == 0
+    assert server.calls == [("plan", "job.yml", ("inputs.epochs=3", "name=x"), None)]
+    for part in ("2 nodes × 2 per node = 4 ranks", "local rank", "SLURM_*", "OMP_NUM_THREADS=1", "would start at once"):
+        assert part in shown.stdout
+
+
+@pytest.mark.feature("J4")
+def test_plan_as_json_is_the_servers_own(drumbeat: Type, server: FakeServer):
+    server.preview = preview()
+    told = json.loads(drumbeat("plan", "job.yml", "--json").stdout)
+    assert told["plan"]["job"] == "mnist-7f3a"
+    assert [process["rank"] for process in told["processes"]] == [0, 1, 2, 3]
+
+
+def test_without_a_file_job_yml_is_taken(drumbeat: Type, server: FakeServer, tmp_path: Path):
+    server.preview = preview()
+    (tmp_path / "job.yml").write_text("command: true\n")
+    assert drumbeat("plan").exit_code == 0
+    assert server.calls[0][1] == "job.yml"
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_without_any_file_the_error_says_so(drumbeat: Type, server: FakeServer, command: str, tmp_path: Path):
+    shown = drumbeat(command)
+    assert shown.exit_code == 2
+    assert shown.stderr == (
+        "error: no job file was named, and this folder has no job.yml\n"
+        f"  at {tmp_path}\n"
+        "  → Name one: drumbeat run path/to/job.yml\n"
+    )
+    assert server.calls == []
+
+
+# --- list, show, and how a job is named ---------------------------------------------------------------------------
+def test_list_shows_the_newest_first_with_what_holds_them_up(drumbeat: Type, server: FakeServer):
+    old, new = a_failed_job(), a_job(name="cifar-01ab", submitted_at=after(60))
+    server.jobs = {job.name: job for job in (old, new)}
+    lines = drumbeat("list").stdout.splitlines()
+    assert [line.split()[0] for line in lines[2:] if not line.startswith(" ")] == ["cifar-01ab", "mnist-7f3a"]
+    assert "4 ranks run on" in lines[2]
+    assert "rank 3 on node 1" in "\n".join(lines[3:])
+
+
+def test_list_asks_for_what_was_asked_for(drumbeat: Type, server: FakeServer):
+    shown = drumbeat("list", "--state", "failed", "--experiment", "e", "--all", "--limit", 5)
+    assert shown.stdout == "no jobs\n"
+    assert server.calls == [("list", "failed", "e", True, 5)]
+
+
+def test_list_as_json(drumbeat: Type, server: FakeServer):
+    server.jobs["a"] = a_job(name="a", sentence="\x1b[2J")
+    shown = drumbeat("list", "--json").stdout
+    assert json.loads(shown)[0]["name"] == "a"
+    assert "\x1b" not in shown
+
+
+@pytest.mark.feature("F1")
+def test_show_tells_everything(drumbeat: Type, server: FakeServer):
+    failed = a_failed_job()
+    server.jobs[failed.name] = a_job(**{**vars(failed), "story": (story(1, "queued", "first in line"),)})
+    text = drumbeat("show", "mnist-7f3a").stdout
+    for part in ("2 nodes × 2 = 4 ranks", "rank 3, node 1", "Check inputs.data.", "│ ValueError: no data\\x1b[2J"):
+        assert part in text
+    assert "first in line" in text
+
+
+@pytest.mark.parametrize("typed", ["mnist-7f3a", "mnist", "m", "@last"])
+def test_a_job_is_known_by_name_beginning_or_being_the_last(drumbeat: Type, server: FakeServer, typed: str):
+    server.jobs = {
+        "mnist-7f3a": a_job(submitted_at=after(60)),
+        "cifar-01ab": a_job(name="cifar-01ab"),
+    }
+    assert json.loads(drumbeat("show", typed, "--json").stdout)["name"] == "mnist-7f3a"
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ("mnist", "error: 2 jobs begin with 'mnist': mnist-1, mnist-2\n  → Type more of the name.\n"),
+        ("mnits-1", "error: no job is called 'mnits-1' or begins so\n  → The nearest is mnist-1.\n"),
+        ("", "error: no job is called '' or begins so\n  → See them with: drumbeat list --all\n"),
+    ],
+)
+def test_a_job_that_is_not_known_or_not_one(drumbeat: Type, server: FakeServer, typed: str, said: str):
+    server.jobs = {name: a_job(name=name, submitted_at=after(-int(name[-1]))) for name in ("mnist-1", "mnist-2")}
+    shown = drumbeat("show", typed)
+    assert (shown.exit_code, shown.stderr) == (1, said)
+
+
+def test_the_last_of_no_jobs(drumbeat: Type):
+    assert drumbeat("show", "@last").stderr.startswith("error: there is no job yet\n")
+
+
+# --- logs -------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def logged(server: FakeServer) -> FakeServer:
+    server.jobs["mnist-7f3a"] = a_job()
+    pieces = [("start\n", 0, 1), ("start\n", 3, 1), ("boom \x1b[2J\n", 3, 1), ("again\n", 0, 2)]
+    server.events = [piece(text, rank, round_=round_) for text, rank, round_ in pieces]
+    return server
+
+
+@pytest.mark.feature("M1")
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ((), ["0:0 │ start", "1:3 │ start", "1:3 │ boom \\x1b[2J", "── attempt 1, round 2 ──", "0:0 │ again"]),
+        (("-f",), ["0:0 │ start", "1:3 │ start", "1:3 │ boom \\x1b[2J", "── attempt 1, round 2 ──", "0:0 │ again"]),
+        (("--rank", 3), ["1:3 │ start", "1:3 │ boom \\x1b[2J"]),
+        (("--node", 0, "--round", "1.1"), ["0:0 │ start"]),
+        (("--round", "1.1", "--collapse"), ["0:0,1:3 ×2 │ start", "1:3 │ boom \\x1b[2J"]),
+        (("--raw", "--rank", 3), ["start", "boom \x1b[2J"]),
+    ],
+)
+def test_logs(drumbeat: Type, logged: FakeServer, options: tuple[object, ...], lines: list[str]):
+    shown = drumbeat("logs", "mnist", *options)
+    assert shown.stdout.splitlines() == lines
+    assert shown.exit_code == 0
+
+
+def test_a_round_that_is_none_is_refused(drumbeat: Type, logged: FakeServer):
+    shown = drumbeat("logs", "mnist", "--round", "two")
+    assert shown.exit_code == 2
+    assert "isn't an attempt and a round, as 1.2" in shown.stderr
+
+
+# --- cancel, wait, archive ----------------------------------------------------------------------------------------
+@pytest.mark.feature("F7")
+def test_cancel(drumbeat: Type, server: FakeServer):
+    server.jobs["mnist-7f3a"] = a_job()
+    assert drumbeat("cancel", "mnist").stdout == "mnist-7f3a: stopping; a person asked for it\n"
+
+
+@pytest.mark.parametrize(("job", "code"), [(a_failed_job(), 7), (a_job(), 3)])
+def test_wait_ends_with_the_jobs_exit_code_or_3(drumbeat: Type, server: FakeServer, job: object, code: int):
+    server.jobs["mnist-7f3a"] = job  # pyright: ignore[reportArgumentType]
+    shown = drumbeat("wait", "mnist", "--timeout", 2)
+    assert shown.exit_code == code
+    assert server.calls[-1] == ("wait", "mnist-7f3a", 2.0)
+
+
+@pytest.mark.parametrize("command", ["archive", "restore"])
+def test_archive_and_restore(drumbeat: Type, server: FakeServer, command: str):
+    server.jobs["mnist-7f3a"] = a_job()
+    assert drumbeat(command, "mnist").exit_code == 0
+    assert server.calls[-1] == (command, "mnist-7f3a")
+
+
+# --- download -----------------------------------------------------------------------------------------------------
+FILES = {
+    "outputs/model/m.pt": b"weights",
+    "outputs/default/x": b"x",
+    "logs/1.1/0/0.log": b"start\n",
+    "plan.json": b"{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "paths"),
+    [
+        ((), set(FILES)),
+        (("--outputs", "model"), {"outputs/model/m.pt"}),
+        (("--logs",), {"logs/1.1/0/0.log"}),
+    ],
+)
+def test_download(drumbeat: Type, server: FakeServer, tmp_path: Path, options: tuple[str, ...], paths: set[str]):
+    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
+    shown = drumbeat("download", "mnist", "--to", "here", *options)
+    assert shown.exit_code == 0
+    assert shown.stdout.endswith(f"in {tmp_path / 'here'}\n")
+    found = {
+        each.relative_to(tmp_path / "here").as_posix() for each in (tmp_path / "here").rglob("*") if each.is_file()
+    }
+    assert found == paths
+    assert all((tmp_path / "here" / path).read_bytes() == FILES[path] for path in paths)
+
+
+def test_download_of_an_output_that_is_none_names_those_there_are(drumbeat: Type, server: FakeServer):
+    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
+    shown = drumbeat("download", "mnist", "--outputs", "modle")
+    assert shown.stderr == "error: the job has no files in output 'modle'\n  → Its outputs: default, model.\n"
+
+
+@pytest.mark.feature("X5")
+@pytest.mark.parametrize("path", ["../evil", "/etc/evil", "outputs/../../evil"])
+def test_a_hostile_server_cannot_write_elsewhere(drumbeat: Type, server: FakeServer, tmp_path: Path, path: str):
+    server.jobs["mnist-7f3a"], server.contents = a_job(), {path: b"evil"}
+    shown = drumbeat("download", "mnist", "--to", "here")
+    assert shown.exit_code == 1
+    assert "outside of the job's folder" in shown.stderr
+    assert not list(tmp_path.rglob("*evil*"))
+
+
+# --- aliases, server, compute, top, version -----------------------------------------------------------------------
+@pytest.mark.feature("J1")
+def test_aliases_are_set_listed_and_removed(drumbeat: Type, server: FakeServer):
+    assert "no aliases" in drumbeat("alias", "list").stdout
+    assert drumbeat("alias", "set", "compute", "gpu-cluster", "local").stdout == "compute gpu-cluster now means local\n"
+    assert drumbeat("alias", "list").stdout.split()[-3:] == ["compute", "gpu-cluster", "local"]
+    assert drumbeat("alias", "remove", "compute", "gpu-cluster").exit_code == 0
+    assert drumbeat("alias", "remove", "compute", "gpu-cluster").stderr == "error: no alias gpu-cluster\n"
+    assert drumbeat("alias", "set", "colour", "a", "b").exit_code == 2
+
+
+def test_server_status_and_stop(drumbeat: Type, server: FakeServer):
+    assert "running at http://127.0.0.1:7171 on laptop, process 4711" in drumbeat("server", "status").stdout
+    assert drumbeat("server", "stop", "--force").exit_code == 0
+    assert server.calls[-1] == ("stop", True)
+    server.error = UnreachableError("no server is running")
+    assert drumbeat("server", "stop").exit_code == 0
+    assert drumbeat("server", "status").exit_code == 1
+
+
+def test_compute_list_says_who_holds_what(drumbeat: Type, server: FakeServer):
+    machines = (MachineView("laptop", 8, ("0",)), MachineView("idle", 4))
+    held = tuple(HeldView("mnist-7f3a", 1, node, "laptop", 2, ("0",) * (1 - node)) for node in range(2))
+    server.known_computes = [ComputeView("local", "local", machines, held, waiting=3)]
+    rows = [line.split() for line in drumbeat("compute", "list").stdout.splitlines()[2:]]
+    assert rows == [
+        ["local", "local", "laptop", "8", "4", "1", "1", "mnist-7f3a", "3"],
+        ["idle", "4", "0", "0", "0"],
+    ]
+
+
+@pytest.mark.feature("M4")
+def test_top_once(drumbeat: Type, server: FakeServer):
+    server.jobs = {"mnist-7f3a": a_job(submitted_at=after(-9)), "old-1": a_job(name="old-1", state="completed")}
+    server.contents = {"logs/1.1/0/0.log": b"x" * 2048, "outputs/x": b"y"}
+    lines = drumbeat("top", "--once").stdout.splitlines()
+    assert [line.split()[:3] for line in lines[2:]] == [["mnist-7f3a", "running", "4"], ["old-1", "completed", "4"]]
+    assert "2.0 KiB" in lines[2]
+
+
+@pytest.mark.parametrize("words", [("version",), ("--version",)])
+def test_version(drumbeat: Type, words: tuple[str, ...]):
+    assert drumbeat(*words).stdout.startswith("drumbeat ")
+
+
+# --- errors -------------------------------------------------------------------------------------------------------
+def test_every_problem_of_a_job_file_is_listed(drumbeat: Type, server: FakeServer):
+    server.error = SpecError.of(
+        [
+            Problem("unknown key `comand`", "job.yml:3:1", "The nearest is `command`."),
+            Problem("`instance_count` is 0", "job.yml:9:19"),
+        ]
+    )
+    shown = drumbeat("plan", "job.yml")
+    assert shown.exit_code == 2
+    assert shown.stderr == (
+        "error: unknown key `comand`\n  at job.yml:3:1\n  → The nearest is `command`.\n"
+        "error: `instance_count` is 0\n  at job.yml:9:19\n"
+        "2 problems; nothing has been started.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(RefusedError("no"), 1), (UnreachableError("no server answers", where="http://x"), 4), (SpecError("bad"), 2)],
+)
+def test_exit_codes(drumbeat: Type, server: FakeServer, error: RefusedError, code: int):
+    server.error = error
+    shown = drumbeat("list")
+    assert shown.exit_code == code
+    assert shown.stderr.startswith(f"error: {error.what}\n")
+
+
+def test_a_fault_of_drumbeat_shows_no_traceback_unless_asked(drumbeat: Type, server: FakeServer):
+    server.error = KeyError("jobs")  # pyright: ignore[reportAttributeAccessIssue]
+    shown = drumbeat("list")
+    assert shown.exit_code == 1
+    assert shown.stderr == (
+        "error: drumbeat itself went wrong: KeyError: 'jobs'\n"
+        "  → Run it again as `drumbeat --debug …`, and report what that prints.\n"
+    )
+    assert "Traceback" in drumbeat("--debug", "list").stderr
+
+
+def test_a_folder_that_cannot_be_written_is_named(drumbeat: Type, server: FakeServer, tmp_path: Path):
+    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
+    (tmp_path / "here").write_text("a file")
+    shown = drumbeat("download", "mnist", "--to", "here")
+    assert shown.exit_code == 1
+    assert shown.stderr.startswith("error: ")
+    assert str(Path("here")) in shown.stderr
+
+
+def test_a_word_that_is_no_command_names_the_nearest(drumbeat: Type):
+    shown = drumbeat("lits")
+    assert shown.exit_code == 2
+    assert "list" in shown.stderr

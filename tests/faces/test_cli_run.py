@@ -1,0 +1,252 @@
+"""`run`: submitting and following, to the end or until a person has had enough."""
+
+import codecs
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from drumbeat.cli.connect import MAKER
+from drumbeat.cli.main import app
+from drumbeat.client.views import End
+from drumbeat.protocol.errors import UnreachableError
+from tests.unit.cli.fake_server import FakeServer
+from tests.unit.cli.samples import a_failed_job, a_job, after, piece, story
+
+ROOT = Path(__file__).parents[2]
+COMPLETED = a_job(state="completed", ended_at=after(9), exit_code=0)
+CANCELED = a_job(state="canceled", ended_at=after(9), exit_code=143)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    fake = FakeServer(jobs={"mnist-7f3a": COMPLETED})
+    token = MAKER.set(lambda _: fake)
+    yield fake
+    MAKER.reset(token)
+
+
+@pytest.fixture
+def run(server: FakeServer) -> Callable[..., Result]:
+    return lambda *words: CliRunner().invoke(app, ["run", "job.yml", *words])
+
+
+def press(number: int) -> Callable[[], None]:
+    return lambda: os.kill(os.getpid(), number)
+
+
+@pytest.mark.feature("M1", "M4")
+def test_run_prints_name_stages_logs_and_the_end(run: Callable[..., Result], server: FakeServer):
+    server.events = [
+        story(1, "queued", "first in line"),
+        a_job(),
+        story(2, "running", "4 ranks run", 1.5),
+        piece("epoch 1\nep", 3),
+        piece("och 2\n", 3),
+        End("completed", 0),
+    ]
+    shown = run("--set", "inputs.epochs=2", "--name", "mnist-7f3a")
+    assert shown.stdout == (
+        "mnist-7f3a\n"
+        "   0.0s  queued       first in line\n"
+        "   1.5s  running      4 ranks run\n"
+        "1:3 │ epoch 1\n"
+        "1:3 │ epoch 2\n"
+        "completed in 9.0s\n"
+        "  logs     drumbeat logs mnist-7f3a\n"
+        "  files    drumbeat download mnist-7f3a\n"
+        "  more     drumbeat show mnist-7f3a\n"
+    )
+    assert shown.exit_code == 0
+    assert server.calls[0] == ("submit", "job.yml", ("inputs.epochs=2",), "mnist-7f3a")
+
+
+@pytest.mark.feature("F1")
+def test_run_ends_with_the_jobs_exit_code(run: Callable[..., Result], server: FakeServer):
+    server.jobs["mnist-7f3a"] = a_failed_job()
+    server.events = [End("failed", 7)]
+    shown = run("--quiet")
+    assert shown.exit_code == 7
+    assert shown.stdout.splitlines()[1].startswith("failed after 12s: rank 3 on node 1")
+
+
+def test_detached_only_the_name_goes_to_standard_output(run: Callable[..., Result], server: FakeServer):
+    shown = run("--detach")
+    assert (shown.exit_code, shown.stdout) == (0, "mnist-7f3a\n")
+    assert shown.stderr == "follow it: drumbeat logs -f mnist-7f3a\n"
+    assert [call[0] for call in server.calls] == ["submit"]
+
+
+def test_a_server_that_is_lost_for_good_says_that_the_job_goes_on(run: Callable[..., Result], server: FakeServer):
+    def lose() -> None:
+        raise UnreachableError("no server answers", where="http://127.0.0.1:1")
+
+    server.events = [piece("half a li"), lose]
+    shown = run()
+    assert shown.exit_code == 4
+    assert "0:0 │ half a li\n" in shown.stdout
+    assert shown.stderr == (
+        "error: no server answers\n  at http://127.0.0.1:1\n"
+        "  → The job goes on. Come back: drumbeat logs -f mnist-7f3a\n"
+    )
+
+
+# --- interrupted --------------------------------------------------------------------------------------------------
+@pytest.mark.feature("F7")
+def test_ctrl_c_without_a_terminal_cancels_and_follows_to_the_end(run: Callable[..., Result], server: FakeServer):
+    server.jobs["mnist-7f3a"] = a_job()
+    server.is_endless = True
+
+    def end() -> None:
+        server.canceled.wait(60)
+        server.jobs["mnist-7f3a"] = CANCELED
+
+    server.events = [piece("a\n"), press(signal.SIGINT), end, piece("saved\n"), End("canceled", 143)]
+    shown = run()
+    assert shown.exit_code == 143
+    lines = shown.stdout.splitlines()
+    assert lines[1:5] == [
+        "0:0 │ a",
+        "canceling mnist-7f3a; its ranks get SIGTERM, and SIGKILL after their grace time",
+        "0:0 │ saved",
+        "canceled after 9.0s",
+    ]
+
+
+def test_sigterm_detaches(run: Callable[..., Result], server: FakeServer):
+    blocked = threading.Event()
+    server.events = [press(signal.SIGTERM), lambda: blocked.wait(60), End("completed", 0)]
+    shown = run()
+    blocked.set()
+    assert shown.exit_code == 143
+    assert "detached: mnist-7f3a goes on\n  come back  drumbeat logs -f mnist-7f3a\n" in shown.stdout
+    assert ("cancel", "mnist-7f3a") not in server.calls
+
+
+def test_a_second_ctrl_c_without_a_terminal_detaches(run: Callable[..., Result], server: FakeServer):
+    server.jobs["mnist-7f3a"] = a_job()
+    blocked = threading.Event()
+    server.events = [
+        press(signal.SIGINT),
+        lambda: server.canceled.wait(60),
+        press(signal.SIGINT),
+        lambda: blocked.wait(60),
+        End("completed", 0),
+    ]
+    shown = run()
+    blocked.set()
+    assert shown.exit_code == 130
+    assert ("cancel", "mnist-7f3a") in server.calls
+    assert "detached: mnist-7f3a goes on" in shown.stdout
+
+
+# --- in a terminal --------------------------------------------------------------------------------------------------
+IN_A_TERMINAL = """
+from drumbeat.cli.connect import MAKER
+from drumbeat.cli.main import main
+from drumbeat.client.views import End
+from tests.unit.cli.fake_server import FakeServer
+from tests.unit.cli.samples import a_job, after, piece, story
+server = FakeServer(jobs={"mnist-7f3a": a_job()}, is_endless=True)
+def end():
+    server.canceled.wait(60)
+    server.jobs["mnist-7f3a"] = a_job(state="canceled", ended_at=after(9), exit_code=143)
+server.events = [story(1, "queued", "first in line"), piece("ready\\n"), end, End("canceled", 143)]
+MAKER.set(lambda _: server)
+main()
+"""
+
+
+class Terminal:
+    """A command in a terminal of its own. Texts are waited for one after the other."""
+
+    def __init__(self) -> None:
+        self.side, theirs = pty.openpty()
+        environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", "PYTHONPATH": str(ROOT)}
+        environment.pop("NO_COLOR", None)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", IN_A_TERMINAL, "run", "job.yml"],
+            stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=ROOT, start_new_session=True,
+        )  # fmt: skip
+        os.close(theirs)
+        self.seen = ""
+        self.place = 0
+        self.decoder = codecs.getincrementaldecoder("utf-8")()
+
+    def wait_for(self, text: str) -> None:
+        deadline = time.monotonic() + 60
+        while (found := self.seen.find(text, self.place)) < 0:
+            ready, _, _ = select.select([self.side], [], [], max(deadline - time.monotonic(), 0))
+            try:
+                part = os.read(self.side, 65536) if ready else b""
+            except OSError:
+                part = b""
+            if not part:
+                raise AssertionError(f"{text!r} didn't come: {self.seen!r}")
+            self.seen += self.decoder.decode(part)
+        self.place = found + len(text)
+
+    def ctrl_c(self) -> None:
+        os.kill(self.process.pid, signal.SIGINT)
+
+    def end(self) -> int:
+        try:
+            return self.process.wait(60)
+        finally:
+            self.process.kill()
+            os.close(self.side)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Terminal]:
+    opened = Terminal()
+    yield opened
+    if opened.process.returncode is None:
+        opened.end()
+
+
+@pytest.mark.feature("M4")
+def test_ctrl_c_in_a_terminal_asks_and_cancels(terminal: Terminal):
+    terminal.wait_for("ready")
+    terminal.ctrl_c()
+    terminal.wait_for("[d/c/g] ")
+    os.write(terminal.side, b"g\n")
+    terminal.wait_for("g\r\n")
+    terminal.wait_for("⠙ queued")
+    terminal.ctrl_c()
+    terminal.wait_for("[d/c/g] ")
+    os.write(terminal.side, b"c\n")
+    terminal.wait_for("canceled after 9.0s")
+    terminal.wait_for("drumbeat show")
+    assert terminal.end() == 143
+    assert "\x1b[36m0:0 │\x1b[0m ready" in terminal.seen
+
+
+def test_a_second_ctrl_c_in_a_terminal_detaches(terminal: Terminal):
+    terminal.wait_for("ready")
+    terminal.ctrl_c()
+    terminal.wait_for("[d/c/g] ")
+    terminal.ctrl_c()
+    terminal.wait_for("detached: mnist-7f3a goes on")
+    terminal.wait_for("drumbeat cancel")
+    assert terminal.end() == 130
+
+
+def test_a_reader_who_goes_away_is_no_error():
+    code = "import sys; from drumbeat.cli.main import main; sys.argv[1:] = ['--help']; main()"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    assert process.stderr
+    process.stdout.close()
+    with process.stderr:
+        assert process.stderr.read() == b""
+    process.wait(60)

@@ -1,0 +1,134 @@
+"""A server in memory, for the faces of the command line: it holds jobs, and tells the events it was given."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from drumbeat.client.views import (
+    TERMINAL,
+    AliasView,
+    ComputeView,
+    End,
+    Event,
+    FileView,
+    JobView,
+    LogPiece,
+    PreviewView,
+    StatusView,
+)  # fmt: skip
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError
+from tests.unit.cli.samples import a_job
+
+
+@dataclass
+class FakeServer:
+    """events: what `stream` tells of any job; before an `End` it waits until the job was canceled, if `is_endless`."""
+
+    jobs: dict[str, JobView] = field(default_factory=dict)
+    preview: PreviewView | None = None
+    events: Sequence[Event | Callable[[], object]] = ()
+    contents: dict[str, bytes] = field(default_factory=dict)
+    known_aliases: dict[tuple[str, str], str] = field(default_factory=dict)
+    known_computes: list[ComputeView] = field(default_factory=list)
+    error: DrumbeatError | None = None
+    is_endless: bool = False
+    calls: list[tuple[object, ...]] = field(default_factory=list)
+    canceled: threading.Event = field(default_factory=threading.Event)
+
+    def _called(self, *call: object) -> None:
+        self.calls.append(call)
+        if self.error:
+            raise self.error
+
+    def plan(self, job: Path, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
+        self._called("plan", str(job), tuple(sets), name)
+        assert self.preview
+        return self.preview
+
+    def submit(self, job: Path, *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
+        self._called("submit", str(job), tuple(sets), name)
+        new = a_job(name=name or "mnist-7f3a", state="queued")
+        self.jobs.setdefault(new.name, new)
+        return new
+
+    def get(self, name: str) -> JobView:
+        self._called("get", name)
+        if name not in self.jobs:
+            raise NotFoundError(f"no job {name}")
+        return self.jobs[name]
+
+    def cancel(self, name: str) -> JobView:
+        self._called("cancel", name)
+        job = self.jobs[name]
+        if job.state in TERMINAL:
+            raise ConflictError(f"job {name} has ended: {job.state}")
+        self.jobs[name] = replace(job, state="stopping", sentence="a person asked for it")
+        self.canceled.set()
+        return self.jobs[name]
+
+    def wait(self, name: str, timeout_s: float | None = None) -> JobView | None:
+        self._called("wait", name, timeout_s)
+        return self.jobs[name] if self.jobs[name].state in TERMINAL else None
+
+    def archive(self, name: str) -> None:
+        self._called("archive", name)
+
+    def restore(self, name: str) -> None:
+        self._called("restore", name)
+
+    def logs(self, name: str) -> Iterator[LogPiece]:
+        self._called("logs", name)
+        return (event for event in self.events if isinstance(event, LogPiece))
+
+    def stream(self, name: str) -> Iterator[Event]:
+        self._called("stream", name)
+        for event in self.events:
+            if callable(event):
+                event()
+                continue
+            if isinstance(event, End) and self.is_endless:
+                self.canceled.wait(60)
+            yield event
+
+    def files(self, name: str) -> list[FileView]:
+        self._called("files", name)
+        return [FileView(path, len(content)) for path, content in self.contents.items()]
+
+    def fetch(self, name: str, path: str, to: Path, seen: Callable[[int], None]) -> None:
+        self._called("fetch", name, path)
+        to.write_bytes(self.contents[path])
+        seen(len(self.contents[path]))
+
+    def aliases(self) -> list[AliasView]:
+        self._called("aliases")
+        return [AliasView(kind, name, target) for (kind, name), target in self.known_aliases.items()]
+
+    def set_alias(self, kind: str, name: str, target: str | None) -> None:
+        self._called("set_alias", kind, name, target)
+        if target:
+            self.known_aliases[kind, name] = target
+        elif self.known_aliases.pop((kind, name), None) is None:
+            raise NotFoundError(f"no alias {name}")
+
+    def computes(self) -> list[ComputeView]:
+        self._called("computes")
+        return self.known_computes
+
+    def status(self) -> StatusView:
+        self._called("status")
+        return StatusView("0.1.0", "laptop", 4711, "/home/ann/.local/state/drumbeat", "http://127.0.0.1:7171", 125.0)
+
+    def stop(self, *, force: bool = False) -> None:
+        self._called("stop", force)
+
+    def list(
+        self, *, state: str | None = None, experiment: str | None = None, archived: bool = False, limit: int = 100
+    ) -> list[JobView]:
+        self._called("list", state, experiment, archived, limit)
+        newest = sorted(self.jobs.values(), key=lambda job: job.submitted_at, reverse=True)
+        return [
+            job
+            for job in newest
+            if state in (None, job.state) and experiment in (None, job.experiment) and (archived or not job.archived)
+        ][:limit]

@@ -1,0 +1,51 @@
+"""What Ctrl-C and SIGTERM mean."""
+
+import signal
+from io import StringIO
+
+import pytest
+
+from drumbeat.cli.batches import Signalled
+from drumbeat.cli.interrupts import QUESTION, Choice, ask, choose
+
+CTRL_C, TERM = Signalled(signal.SIGINT), Signalled(signal.SIGTERM)
+
+
+class CtrlC(StringIO):
+    """A person who presses Ctrl-C instead of answering."""
+
+    def readline(self, *_: object) -> str:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize(
+    ("typed", "choice"),
+    [
+        ("d\n", Choice.DETACH),
+        ("Cancel\n", Choice.CANCEL),
+        ("g\n", Choice.GO_ON),
+        ("\nwhat?\nc\n", Choice.CANCEL),
+        ("", Choice.DETACH),
+    ],
+)
+def test_a_person_is_asked_until_there_is_an_answer(typed: str, choice: Choice):
+    out = StringIO()
+    assert ask(StringIO(typed), out) is choice
+    assert out.getvalue().startswith(QUESTION)
+
+
+def test_a_second_ctrl_c_detaches():
+    assert ask(CtrlC(), StringIO()) is Choice.DETACH
+
+
+@pytest.mark.parametrize(
+    ("signalled", "is_stopping", "choice"),
+    [
+        (CTRL_C, False, Choice.CANCEL),
+        (CTRL_C, True, Choice.DETACH),
+        (TERM, False, Choice.DETACH),
+        (TERM, True, Choice.DETACH),
+    ],
+)
+def test_without_a_person_ctrl_c_cancels_and_sigterm_detaches(signalled: Signalled, is_stopping: bool, choice: Choice):
+    assert choose(signalled, is_stopping=is_stopping, has_person=False) is choice

@@ -1,0 +1,158 @@
+"""What `plan` prints, as text."""
+
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from drumbeat.cli.planview import render_plan, split_names
+from drumbeat.client.views import PreviewView
+from drumbeat.protocol.plan import OutputPlan, Plan, Rank
+from drumbeat.protocol.process import ProcessSpec
+
+
+def preview(nodes: int = 2, per_node: int = 2) -> PreviewView:
+    """What the server would answer for a small job."""
+    ranks = tuple(Rank(node * per_node + local, node, local) for node in range(nodes) for local in range(per_node))
+    plan = Plan(
+        job="mnist-7f3a",
+        experiment="digits",
+        launcher="pytorch",
+        nodes=nodes,
+        processes_per_node=per_node,
+        command="python train.py --data ${{inputs.data}} --epochs 8",
+        ranks=ranks,
+        outputs=(OutputPlan("default", "uri_folder", "rw_mount"),),
+    )
+    processes = tuple(a_process(rank, nodes * per_node) for rank in ranks)
+    return PreviewView(plan, processes, ("code: 3 files, 12.0 KiB",), "would start at once on local", ("no GPU here",))
+
+
+def a_process(rank: Rank, world_size: int) -> ProcessSpec:
+    return ProcessSpec(
+        rank=rank.rank,
+        local_rank=rank.local_rank,
+        role=rank.role,
+        argv=("/bin/bash", "-c", "python train.py --data /data/digits --epochs 8"),
+        cwd=f"/n/{rank.node}/code",
+        log=f"logs/1.1/{rank.node}/{rank.rank}.log",
+        set={
+            "SEED": "42",
+            "MASTER_ADDR": "10.0.0.0",
+            "MASTER_PORT": "29500",
+            "WORLD_SIZE": str(world_size),
+            "NODE_RANK": str(rank.node),
+            "RANK": str(rank.rank),
+            "LOCAL_RANK": str(rank.local_rank),
+            "DRUMBEAT_OUTPUT_DIR": f"/n/{rank.node}/outputs/default",
+        },
+        defaulted={"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"},
+        scrubbed=("SLURM_*", "OMPI_*", "PMI*", "TORCHELASTIC_*", "RANK"),
+        path_first=("/envs/7f3a/bin",),
+    )
+
+
+def render(shown: PreviewView, *, full: bool = False) -> str:
+    console = Console(file=StringIO(), width=100, highlight=False, markup=False, emoji=False, color_system=None)
+    for part in render_plan(shown, full=full):
+        console.print(part)
+    text = console.file.getvalue()  # pyright: ignore[reportAttributeAccessIssue] - the StringIO above
+    return "\n".join(line.rstrip() for line in text.splitlines())
+
+
+@pytest.mark.feature("J4")
+def test_the_plan_of_a_job_on_two_nodes():
+    assert render(preview()) == GOLDEN.strip("\n")
+
+
+@pytest.mark.feature("J4")
+def test_in_full_each_process_stands_alone():
+    text = render(preview(), full=True)
+    for rank, place in enumerate(("node 0 · local rank 0", "node 0 · local rank 1", "node 1 · local rank 0")):
+        assert f"Rank {rank} · {place} · worker" in text
+    assert text.count("MASTER_PORT=29500") == 4
+    assert "/n/1/outputs/default" in text
+
+
+def test_one_process_needs_no_table_of_differences():
+    text = render(preview(1, 1))
+    assert "RANK=0" in text
+    assert "of each" not in text
+
+
+def test_variables_are_split_by_who_has_them_alike():
+    shared, of_node, of_rank = split_names(preview())
+    assert {"SEED", "MASTER_ADDR", "WORLD_SIZE"} <= set(shared)
+    assert {"NODE_RANK", "DRUMBEAT_OUTPUT_DIR"} <= set(of_node)
+    assert of_rank == ["LOCAL_RANK", "RANK"]
+
+
+def test_many_nodes_are_cut_short():
+    text = render(preview(12, 2))
+    assert "… and 4 more; --full shows each process whole" in text
+
+
+def test_a_hostile_command_cannot_move_the_cursor():
+    shown = preview()
+    hostile = replace(shown.processes[0], argv=("/bin/bash", "-c", "echo \x1b[2J"))
+    assert "\x1b" not in render(replace(shown, processes=(hostile,)))
+
+
+GOLDEN = """
+mnist-7f3a would run pytorch on 2 nodes × 2 per node = 4 ranks; nothing has been started.
+experiment   digits
+compute      local
+environment  current
+devices      no GPUs
+outputs      default
+
+Ranks
+node   rank   local rank   role
+─────────────────────────────────
+   0      0            0   worker
+   0      1            1   worker
+   1      2            0   worker
+   1      3            1   worker
+
+Command
+  python train.py --data /data/digits --epochs 8
+
+Working folder
+  ranks 0-1: /n/0/code
+  ranks 2-3: /n/1/code
+
+Environment of every rank
+set                                                defaulted                 scrubbed
+────────────────────────────────────────────────────────────────────────────────────────────────────
+MASTER_ADDR=10.0.0.0                               OMP_NUM_THREADS=1         SLURM_*, OMPI_*, PMI*,
+MASTER_PORT=29500                                  PYTHONUNBUFFERED=1        TORCHELASTIC_*, RANK
+SEED=42
+WORLD_SIZE=4
+PATH=/envs/7f3a/bin:…
+
+… and of each node
+node   variable              value
+─────────────────────────────────────────────────
+   0   DRUMBEAT_OUTPUT_DIR   /n/0/outputs/default
+       NODE_RANK             0
+   1   DRUMBEAT_OUTPUT_DIR   /n/1/outputs/default
+       NODE_RANK             1
+
+… and of each rank
+rank   LOCAL_RANK   RANK
+────────────────────────
+   0   0            0
+   1   1            1
+   2   0            2
+   3   1            3
+
+Staged on each node
+  code: 3 files, 12.0 KiB
+
+Queue
+  would start at once on local
+
+Notes
+  no GPU here
+"""
