@@ -37,7 +37,7 @@ class Place:
 
     def timeout(self) -> httpx.Timeout:
         """How long silence is listened to."""
-        return TIMEOUT if self.until is None else httpx.Timeout(TIMEOUT, read=SHORT_S)
+        return TIMEOUT if self.until is None else httpx.Timeout(60.0, connect=5.0, read=SHORT_S)
 
     def headers(self) -> dict[str, str]:
         """What makes the server go on behind it."""
