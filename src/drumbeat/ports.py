@@ -247,12 +247,17 @@ class Artifacts(Protocol):
         ...
 
     def append_output(self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes) -> int:
-        """Like `append_log`, for an output file that isn't shown before `commit_outputs`."""
+        """Like `append_log`, for an output file that isn't shown before `commit_outputs`. path: below `outputs/`.
+
+        Raises StaleError when a newer attempt has shown its outputs.
+        """
         ...
 
     def commit_outputs(self, job: str, attempt: int, node: int, files: dict[str, tuple[int, str]]) -> list[str]:
         """Shows the node's outputs at once if every file has the size and SHA-256 that `files` says; gives the paths
-        that don't (and shows nothing). A path that a lower node gave already keeps that node's file.
+        that don't (and shows nothing): one that can't become right begins anew at offset 0. A path that a lower node
+        gave already keeps that node's file. A newer attempt's outputs take the place of an older one's, whose late
+        commit raises StaleError. The same commit again is the same success.
         """
         ...
 
