@@ -192,7 +192,7 @@ def _prune(target: Path, kept: set[str]) -> None:
             place = Path(folder, file)
             if place.relative_to(target).as_posix() not in kept:
                 place.unlink()
-        if not any(os.scandir(folder)):
+        if not os.listdir(folder):  # noqa: PTH208 - os.walk gives text
             Path(folder).rmdir()
 
 

@@ -56,9 +56,17 @@ class Snapshots:
 
 def _checked(digest: str, pieces: Iterable[bytes]) -> Iterator[bytes]:
     found = hashlib.sha256()
-    for piece in pieces:
+    for piece in _sent(pieces):
         found.update(piece)
         yield piece
     if found.hexdigest() != digest:
         what = f"the snapshot's bytes have SHA-256 {found.hexdigest()[:12]}…, not {digest[:12]}…"
         raise ConflictError(what, fix="It changed while it was sent; submit the job again.")
+
+
+def _sent(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """A sender's broken connection is an OSError too, and mustn't pass for the disk's."""
+    try:
+        yield from pieces
+    except OSError as error:
+        raise ConflictError(f"the snapshot broke off: {error}", fix="Submit the job again.") from error
