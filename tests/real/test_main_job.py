@@ -134,8 +134,8 @@ def test_what_the_ranks_wrote_is_kept_and_downloaded(house: House, tmp_path: Pat
     )
     result = house.run("run", path, "--name", "keeps-results", "--quiet")
     assert result.returncode == 0, result.stdout + result.stderr
-    house.run("download", "keeps-results", "--to", tmp_path)
-    got = tmp_path / "keeps-results" / "outputs"
+    house.run("download", "keeps-results", "--to", tmp_path / "got")
+    got = tmp_path / "got" / "outputs"
     assert [(got / "model" / f"part{r}.bin").read_bytes() for r in range(4)] == [
         str(r).encode() * 3_000_000 for r in range(4)
     ]

@@ -27,6 +27,8 @@ _ERROR_LINE = re.compile(
     r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound))\b:?.*$", re.MULTILINE
 )
 _FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
+_TORCH_PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
+"""What torch.distributed puts before each line of a traceback."""
 _NEVER_RAN = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError")
 _BAD_COMMAND = re.compile(
     r"can't open file|command not found|^usage:|: error: |No such file or directory", re.MULTILINE
@@ -83,13 +85,13 @@ def reason_of(cause: RankExit) -> Reason:
 
 def error_line(tail: str) -> str:
     """The last line of a log that names an error, "" if none does."""
-    found = [match[0].strip() for match in _ERROR_LINE.finditer(tail)]
+    found = [match[0].strip() for match in _ERROR_LINE.finditer(_TORCH_PREFIX.sub("", tail))]
     return found[-1] if found else ""
 
 
 def place(cause: RankExit) -> str:
     """File, line and kind of the error, the same for the same error at the same place; "" when it isn't known."""
-    frames = _FRAME.findall(cause.tail)
+    frames = _FRAME.findall(_TORCH_PREFIX.sub("", cause.tail))
     kind = error_line(cause.tail).split(":")[0]
     return f"{frames[-1][0]}:{frames[-1][1]} {kind}" if frames and kind else ""
 

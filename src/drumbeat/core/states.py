@@ -113,7 +113,7 @@ REASONS: dict[Reason, ReasonRow] = {
         "the job's time limit was reached", State.FAILED, advice="Raise limits.timeout, or make the job shorter."
     ),
     Reason.RANK_FAILED: ReasonRow(
-        "a rank ended with an error", State.FAILED, Retry.OWN, "Its own error is at the end of its log."
+        "a rank ended with an error", State.FAILED, Retry.OWN, "Mend the error that ends its log, then run the job again."
     ),
     Reason.RANK_KILLED: ReasonRow(
         "a rank was ended by a signal",
@@ -125,7 +125,7 @@ REASONS: dict[Reason, ReasonRow] = {
         "a rank ended with exit code 0 while the others still needed it",
         State.FAILED,
         Retry.OWN,
-        "Every rank must take the same number of steps: look for a loop, or a shard of data, that is shorter on that rank.",
+        "Every rank must take the same number of steps: look for a loop or a shard of data that is shorter there.",
     ),
     Reason.RANK_COULD_NOT_START: ReasonRow("a rank's process could not be started", State.FAILED, Retry.OWN),
     Reason.BAD_COMMAND: ReasonRow(

@@ -39,6 +39,13 @@ def test_the_rank_that_raised_is_the_cause_and_not_those_it_took_down():
     assert found.tail == RAISED
 
 
+def test_the_prefix_that_torch_puts_before_tracebacks_is_looked_through():
+    prefixed = "".join(f"[rank3]: {line}\n" for line in RAISED.splitlines())
+    found = verdict([(1, ended(3, 1, tail=prefixed))])
+    assert found.sentence.endswith("ValueError: loss is nan")
+    assert found.place == "train.py:30 ValueError"
+
+
 def test_a_killed_rank_is_the_cause_of_what_its_peers_say():
     found = verdict([(0, killed(1, 9, at=4.0)), (0, ended(0, 1, at=4.1, tail=PEER_GONE))])
     assert (found.rank, found.reason, found.code) == (1, Reason.RANK_KILLED, 137)
