@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 from drumbeat.protocol.errors import Problem, SpecError
 from drumbeat.spec.job import CommandJob, reference_contradictions
 from drumbeat.spec.overrides import apply
-from drumbeat.spec.problems import Seen, fold, nearest, problems_of, shown, words
+from drumbeat.spec.problems import MOST_PROBLEMS, Seen, fold, nearest, problems_of, shown, words
 from drumbeat.spec.shape import Loc, Model, dotted
 from drumbeat.spec.yaml_tree import MOST_BYTES, Node, parse, plain
 
@@ -170,7 +171,9 @@ def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem
 
 
 def _position(problem: Problem) -> tuple[int, int]:
-    """Line and column; what has none comes first."""
+    """Line and column; what has none comes first, and what has no place at all last."""
+    if not problem.where:
+        return MOST_BYTES, 0
     _, *numbers = problem.where.rsplit(":", 2)
     line, column = numbers if len(numbers) == 2 else ("", "")
     return (int(line), int(column)) if line.isdecimal() and column.isdecimal() else (0, 0)
@@ -183,7 +186,8 @@ def _reference_problems(document: Mapping[str, Any], places: Places) -> list[Pro
         return []
     names = [[*cast("dict[str, object]", table or {})] for table in (inputs, outputs)]
     found = reference_contradictions(command, names[0], names[1], ())
-    return [Problem(f"`command`: {c.what}", places(c.key, "value", c.near), c.fix) for c in found]
+    first = islice(found, MOST_PROBLEMS)
+    return [Problem(f"`command`: {c.what}", places(c.key, "value", c.near), c.fix) for c in first]
 
 
 def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:

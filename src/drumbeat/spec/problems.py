@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.protocol.errors import Problem
@@ -32,6 +33,7 @@ TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[reference]")
 MOST_PROBLEMS = 50
 LONGEST_LIST = 12
 MOST_LISTED = 30
+MOST_COMPARED = 1000
 
 EXPECTED = {
     "int_type": "a whole number",
@@ -64,9 +66,9 @@ def shown(value: object) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return f"`{_short(value)}`" if value else "an empty text"
+            return f"`{short(value)}`" if value else "an empty text"
         case int() | float():
-            return f"the number {_short(_digits(value))}"
+            return f"the number {short(_digits(value))}"
         case Mapping():
             return "a mapping"
         case list() | tuple():
@@ -82,7 +84,8 @@ def _digits(value: float) -> str:
         return hex(int(value))
 
 
-def _short(text: str, most: int = 60) -> str:
+def short(text: str, most: int = 60) -> str:
+    """A text as one printable line of bounded length: what it leaves out is in its middle."""
     line = text.encode("unicode_escape", "backslashreplace").decode("ascii") if not text.isprintable() else text
     return line if len(line) <= most else f"{line[: most - 20]}…{line[-16:]}"
 
@@ -97,7 +100,7 @@ def words(names: Iterable[str], last: str = "and") -> str:
 
 def nearest(name: object, valid: Iterable[str]) -> str:
     """`Did you mean `x`?`, or nothing when no valid name is close."""
-    folded = {fold(word): word for word in valid}
+    folded = {fold(word): word for word in islice(valid, MOST_COMPARED)}
     close = difflib.get_close_matches(fold(str(name)[:100]), folded, n=1, cutoff=0.6)
     return f"Did you mean `{folded[close[0]]}`?" if close else ""
 
@@ -109,7 +112,7 @@ def either(name: object, valid: Iterable[str], what: str = "Valid") -> str:
     if not names or (close and len(names) > LONGEST_LIST):
         return close
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return f"{close} {what}: {', '.join(map(_short, names[:MOST_LISTED]))}{more}.".strip()
+    return f"{close} {what}: {', '.join(map(short, names[:MOST_LISTED]))}{more}.".strip()
 
 
 def problems_of(error: ValidationError, document: object, seen: Seen, place: Place) -> list[Problem]:
@@ -117,7 +120,7 @@ def problems_of(error: ValidationError, document: object, seen: Seen, place: Pla
     details = error.errors(include_url=False)
     found = [_problem(detail, document, seen, place) for detail in details[:MOST_PROBLEMS]]
     if len(details) > MOST_PROBLEMS:
-        found.append(Problem(f"and {len(details) - MOST_PROBLEMS} more problems"))
+        found.append(Problem("and more of them"))
     return list(dict.fromkeys(found))
 
 
@@ -141,18 +144,18 @@ def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place) -
 
 
 def _prefixed(loc: Sequence[str | int], what: str) -> str:
-    return f"`{'.'.join(_short(str(part)) for part in loc)}`: {what}" if loc else what
+    return f"`{'.'.join(short(str(part)) for part in loc)}`: {what}" if loc else what
 
 
 def _owner(loc: Sequence[str | int]) -> str:
-    return f"`{'.'.join(_short(str(part)) for part in loc)}`" if loc else "the job"
+    return f"`{'.'.join(short(str(part)) for part in loc)}`" if loc else "the job"
 
 
 def _sentence(kind: str, context: Mapping[str, Any], message: str, given: object) -> tuple[str, str]:
     if kind in EXPECTED:
         fix = f"Put it in quotes: '{given}'." if kind == "string_type" and isinstance(given, bool | float) else ""
         if kind == "string_type" and isinstance(given, int) and not isinstance(given, bool):
-            fix = f"Put it in quotes: '{_short(_digits(given))}'."
+            fix = f"Put it in quotes: '{short(_digits(given))}'."
         return f"expected {EXPECTED[kind]}, got {shown(given)}", fix
     bounds = {"greater_than": ("gt", "more than"), "greater_than_equal": ("ge", "at least")}
     bounds |= {"less_than": ("lt", "less than"), "less_than_equal": ("le", "at most")}
@@ -173,12 +176,12 @@ def _unknown_key(loc: tuple[str | int, ...], document: object, seen: Seen, place
     key = str(loc[-1])
     where = place(loc, "key", "")
     if model is None:
-        return Problem(f"unknown key `{_short(key)}`", where)
-    owner = f" in `{'.'.join(str(part) for part in loc[:-1])}`" if len(loc) > 1 else ""
+        return Problem(f"unknown key `{short(key)}`", where)
+    owner = f" in `{'.'.join(short(str(part)) for part in loc[:-1])}`" if len(loc) > 1 else ""
     if key in model.read_only:
         return Problem(f"`{key}` is written by the service, not in a file", where, "Take the line out.")
     names = [field.alias or name for name, field in model.model_fields.items()]
-    return Problem(f"unknown key `{_short(key)}`{owner}", where, either(key, names))
+    return Problem(f"unknown key `{short(key)}`{owner}", where, either(key, names))
 
 
 def _at(document: object, loc: Sequence[str | int]) -> object:

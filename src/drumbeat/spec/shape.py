@@ -7,6 +7,7 @@ contradiction is said. What the keys mean lives with the models; how an error is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast, get_args, get_origin
 
 from pydantic import (
@@ -22,7 +23,7 @@ from pydantic_core import CoreSchema, InitErrorDetails
 from pydantic_core.core_schema import no_info_before_validator_function
 
 from drumbeat.protocol.errors import SpecError
-from drumbeat.spec.problems import Seen, fold, nearest, problems_of, shown, words
+from drumbeat.spec.problems import MOST_PROBLEMS, Seen, fold, nearest, problems_of, short, shown, words
 from drumbeat.spec.values import complaint
 
 Loc = tuple[str | int, ...]
@@ -85,7 +86,7 @@ class Model(BaseModel):
     def _agrees(self) -> Model:
         found = [
             InitErrorDetails(type=complaint(c.what, c.fix, c.near), loc=c.key, input=None)
-            for c in self.contradictions()
+            for c in islice(self.contradictions(), MOST_PROBLEMS + 1)
         ]
         if found:
             raise ValidationError.from_exception_data(type(self).__name__, found)
@@ -112,7 +113,7 @@ class Model(BaseModel):
 
 def dotted(loc: Loc) -> str:
     """`inputs.data.path`."""
-    return ".".join(str(part) for part in loc)
+    return ".".join(short(str(part)) for part in loc)
 
 
 class AnyCase:

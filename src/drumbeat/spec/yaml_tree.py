@@ -15,9 +15,13 @@ from drumbeat.protocol.errors import Problem, SpecError
 from drumbeat.spec.problems import shown
 
 MOST_BYTES = 1024 * 1024
+MOST_LINES = 50_000
 MOST_NODES = 20_000
 MOST_DEPTH = 64
 LONGEST_NUMBER = 400
+# The parser's time grows with the square of these two.
+LONG_TAG = re.compile(r"!\S{2000}")
+DIRECTIVE = re.compile(r"^%", re.MULTILINE)
 
 STANDARD = "tag:yaml.org,2002:"
 KNOWN_TAGS = {"", "!", *(STANDARD + name for name in ("str", "int", "float", "bool", "null", "map", "seq"))}
@@ -53,8 +57,9 @@ class Node:
 
 def parse(text: str, name: str) -> Node:
     """The tree of the one document in `text`; raises `SpecError` with a line for everything else."""
-    if len(text) > MOST_BYTES or len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
-        raise SpecError("the file is larger than 1 MiB", where=name, fix="A job file is text of a few pages.")
+    refusal = _outsize(text)
+    if refusal:
+        raise SpecError(refusal, where=name, fix="A job file is text of a few pages.")
     # Slow to load, and not needed to build a job in Python.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -69,6 +74,17 @@ def parse(text: str, name: str) -> Node:
     except (ValueError, IndexError, KeyError, AttributeError, TypeError, AssertionError, RecursionError) as error:
         # The parser isn't written for hostile input: some malformed escapes and directives reach Python itself.
         raise SpecError(f"not readable as YAML ({type(error).__name__})", where=name, fix="Check its syntax.") from None
+
+
+def _outsize(text: str) -> str:
+    """What about the text would keep the parser busy for longer than a person waits; "" if nothing."""
+    if len(text) > MOST_BYTES or len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+        return "the file is larger than 1 MiB"
+    if text.count("\n") + text.count("\r") > MOST_LINES:
+        return f"the file has more than {MOST_LINES:,} lines"
+    if LONG_TAG.search(text):
+        return "the file has a word of more than 2,000 characters behind a `!`"
+    return "the file has more than 20 lines that begin with `%`" if len(DIRECTIVE.findall(text)) > 20 else ""
 
 
 def _syntax(error: Any, name: str) -> SpecError:
