@@ -88,7 +88,7 @@ class Effects:
                 self.loop.store.done(pending.id, release=(pending.job, pending.attempt))
                 self.loop.call(self.loop.freed)
             case KeepStory():
-                self._keep_story(pending)
+                self._keep_story(job, pending)
 
     def _start(self, job: Job, pending: PendingEffect) -> None:
         """A gang that nobody waits for any more isn't started."""
@@ -103,7 +103,8 @@ class Effects:
             self.loop.call(lambda: self.loop.apply(pending.job, said))
         self.loop.store.done(pending.id)
 
-    def _keep_story(self, pending: PendingEffect) -> None:
-        lines = [json.dumps(wire.to_wire(entry)) for entry in self.loop.store.story(pending.job)]
-        self.artifacts.write_text(pending.job, "story.jsonl", "\n".join(lines) + "\n")
+    def _keep_story(self, job: Job, pending: PendingEffect) -> None:
+        lines = [json.dumps(wire.to_wire(entry)) for entry in self.loop.store.story(job.name)]
+        self.artifacts.write_text(job.name, "plan.json", wire.dumps(job.plan))
+        self.artifacts.write_text(job.name, "story.jsonl", "\n".join(lines) + "\n")
         self.loop.store.done(pending.id)

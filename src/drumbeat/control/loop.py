@@ -77,11 +77,13 @@ class Loop:
             try:
                 work = self._calls.get(timeout=max(0.0, next_tick - self.clock.monotonic()))
             except queue.Empty:
-                next_tick = self.clock.monotonic() + TICK_S
-                work = self._tick
+                work = _nothing
             if work is None:
                 return
             self._guarded(work)
+            if self.clock.monotonic() >= next_tick:
+                next_tick = self.clock.monotonic() + TICK_S
+                self._guarded(self._tick)
             if self._must_place and self._calls.empty():
                 self._guarded(self._place)
 
@@ -179,6 +181,10 @@ class Loop:
             self.apply(placed.job, Granted(placed.slots), reserve=placed.slots)
         elif placed.reason is not None:
             self.apply(placed.job, Waits(placed.reason, placed.sentence))
+
+
+def _nothing() -> None:
+    """Nobody called; only the time has come."""
 
 
 def waiting(job: Job) -> Waiting:

@@ -22,7 +22,6 @@ from drumbeat.core.placement import Room, place
 from drumbeat.core.plan import Facts
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Clock, Engine, Gang, Machine, Record, Reservation, Store, Submission
-from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import NotFoundError, SpecError, StaleError, UnauthorizedError
 from drumbeat.protocol.plan import Plan
@@ -124,10 +123,7 @@ class Control:
         self._check_sources(request)
         job, first = submitting.new_job(written, made, self.setting.clock.now())
         submission = Submission(request.key or secrets.token_hex(16), job, request.document, (first,))
-        record, is_new = self._loop.call(lambda: self._write(submission))
-        if is_new:
-            self.artifacts.write_text(job.name, "plan.json", wire.dumps(made.plan))
-        return record, is_new
+        return self._loop.call(lambda: self._write(submission))
 
     def _write(self, submission: Submission) -> tuple[Record, bool]:
         record, is_new = self.store.submit(self._loop.token, submission)

@@ -102,7 +102,7 @@ class StopGang:
 
 @dataclass(frozen=True)
 class KeepStory:
-    """Put the job's story into its folder, beside its results."""
+    """Put the job's plan and story into its folder, beside its results."""
 
     attempt: int
     kind: str = "keep_story"
