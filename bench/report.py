@@ -1,0 +1,71 @@
+"""The report of a benchmark of starts, as Markdown."""
+
+from collections.abc import Sequence
+
+from runs import Run
+from spread import ratios, say, spread
+
+HEAD = """\
+# Start-up times
+
+<!-- Written by `make bench`. -->
+
+Two ranks on one machine, from the command to the end of the **first optimizer step** of every rank
+(`bench/first_step.py`: a DDP model of one layer). Each round takes every way in turn; ratios are taken within a round.
+Each figure is the median, in brackets the inner half and the ends of {rounds} rounds.
+
+Machine: {machine}.
+"""
+ENDING = """\
+*By hand* starts the two ranks with torch's variables and nothing else: a cold start can't be faster. *Goal* is the cold
+column of the speed table in the project's design.
+"""
+
+GOALS = {"run": 0.8, "post": 0.7, "again": 0.6}
+SCRIPT_PHASES = ("Python's own start", "import torch", "process group", "first step")
+WAYS = {
+    "plain": "the ranks by hand",
+    "run": "`drumbeat run` typed",
+    "run_first": "`drumbeat run` typed, no server up yet",
+    "post": "job sent by a program (POST)",
+}
+
+
+def render(found: dict[str, list[Run]], machine: str) -> str:
+    """The whole page."""
+    first = {name: [run.first_s for run in runs] for name, runs in found.items()}
+    again = {name: [run.again_s for run in runs] for name, runs in found.items()}
+    rows = [
+        "| from → to the first step | seconds | ratio to torchrun | goal |",
+        "|---|---|---|---|",
+        f"| bare `torchrun` typed | {say(spread(first['torchrun']), '')} | 1 | |",
+        *(row(words, first[name], first["torchrun"], GOALS.get(name)) for name, words in WAYS.items()),
+        f"| `kill -9` of a rank, `torchrun --max-restarts` | {say(spread(again['torchrun']), '')} | 1 | |",
+        row("`kill -9` of a rank, drumbeat", again["run"], again["torchrun"], GOALS["again"]),
+    ]
+    parts = [HEAD.format(rounds=len(first["torchrun"]), machine=machine), "\n".join(rows) + "\n", ENDING]
+    parts.append("## Where the time goes\n\nMedian seconds of each phase, of rank 0.\n")
+    parts.append(tabulate({name: [run.phases for run in found[name]] for name in ("torchrun", "plain", "run", "post")}))
+    parts.append("After `kill -9` of the other rank:\n")
+    parts.append(tabulate({name: [run.again_phases for run in found[name]] for name in ("torchrun", "run")}))
+    return "\n".join(parts)
+
+
+def row(words: str, ours: Sequence[float | None], theirs: Sequence[float | None], goal: float | None) -> str:
+    """One line of the first table."""
+    ratio = say(spread(ratios(ours, theirs)), "")
+    return f"| {words} | {say(spread(ours), '')} | {ratio} | {f'≤ {goal}' if goal else ''} |"
+
+
+def tabulate(phases: dict[str, list[dict[str, float]]]) -> str:
+    """A table with a line per phase and a column per way."""
+    known = {name: None for runs in phases.values() for run in runs for name in run}
+    # The launchers' own phases come first; those of the script are the same for all ways and follow.
+    names = sorted(known, key=lambda name: name in SCRIPT_PHASES)
+    lines = [f"| phase | {' | '.join(f'`{way}`' for way in phases)} |", "|---" * (len(phases) + 1) + "|"]
+    for name in names:
+        cells = [spread([run[name] for run in runs if name in run]) for runs in phases.values()]
+        lines.append(f"| {name} | {' | '.join(f'{cell.median:.3f}' if cell else '' for cell in cells)} |")
+    totals = [spread([sum(run.values()) for run in runs if run]) for runs in phases.values()]
+    lines.append(f"| together | {' | '.join(f'{cell.median:.3f}' if cell else '' for cell in totals)} |")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,145 @@
+"""One start of the measured script: its marks, its phases, and the launchers that drumbeat is compared with."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+BIN = Path(sys.executable).parent
+RANKS = ("0", "1")
+DEADLINE_S = 60.0
+POLL_S = 0.002
+
+
+@dataclass
+class Run:
+    """One start: seconds to the first step of all ranks, and again after a kill; None = not within the deadline.
+
+    phases and again_phases: seconds by the name of what took them, in their order, of rank 0.
+    """
+
+    first_s: float | None = None
+    again_s: float | None = None
+    phases: dict[str, float] = field(default_factory=dict)
+    again_phases: dict[str, float] = field(default_factory=dict)
+
+
+Marks = dict[str, dict[str, float]]
+
+
+def read_marks(folder: Path, leaving_out: frozenset[str] = frozenset()) -> Marks:
+    """Times by stage, by `RANK.PID`."""
+    found: Marks = {}
+    for path in folder.glob("[0-9]*.[0-9]*"):
+        if path.name not in leaving_out:
+            lines = path.read_text(encoding="utf-8").splitlines()
+            found[path.name] = {stage: float(at) for stage, at in (line.split() for line in lines if line.count(" "))}
+    return found
+
+
+def wait_for_step(folder: Path, leaving_out: frozenset[str] = frozenset()) -> Marks | None:
+    """The marks by rank once every rank has done a step in a process that isn't left out; None after the deadline."""
+    end = time.monotonic() + DEADLINE_S
+    while time.monotonic() < end:
+        done = {name.split(".")[0]: marks for name, marks in read_marks(folder, leaving_out).items() if "step" in marks}
+        if set(RANKS) <= done.keys():
+            return done
+        time.sleep(POLL_S)
+    return None
+
+
+def split_phases(
+    begun: float, first: str, marks: dict[str, float], before: list[tuple[str, float]]
+) -> dict[str, float]:
+    """Seconds from each boundary to the next: those given in `before`, then the stages of the script."""
+    stages = [(first, "process"), ("Python's own start", "first_line"), ("import torch", "import")]
+    stages += [("process group", "group"), ("first step", "step")]
+    phases, last = {}, begun
+    for name, at in [*before, *((name, marks[stage]) for name, stage in stages)]:
+        phases[name], last = max(at - last, 0.0), max(at, last)
+    return phases
+
+
+def kill_and_wait(folder: Path, run: Run) -> None:
+    """Kills rank 1 outright, and measures until every rank has done a step in a new process."""
+    old = frozenset(read_marks(folder))
+    victim = next(int(name.split(".")[1]) for name in old if name.startswith("1."))
+    killed = time.time()
+    os.kill(victim, signal.SIGKILL)
+    if marks := wait_for_step(folder, old):
+        run.again_s = max(each["step"] for each in marks.values()) - killed
+        run.again_phases = split_phases(killed, "noticed, started again", marks["0"], [])
+
+
+@contextmanager
+def make_folder() -> Iterator[Path]:
+    """A folder for marks; when it is left, the ranks that write there are told to end."""
+    folder = Path(tempfile.mkdtemp(prefix="drumbeat-bench-"))
+    try:
+        yield folder
+    finally:
+        (folder / "stop").touch()
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Waits for a process of ours; one that hangs is ended with all that it started."""
+    try:
+        process.wait(DEADLINE_S / 2)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def start(
+    command: list[str | Path], folder: Path, environment: dict[str, str] | None = None
+) -> subprocess.Popen[bytes]:
+    """The command in a session of its own, its output in the folder."""
+    with (folder / "output").open("ab") as output:
+        return subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
+
+
+def run_torchrun() -> Run:
+    """Bare torchrun, then a rank killed."""
+    run = Run()
+    with make_folder() as folder:
+        command = [BIN / "torchrun", "--standalone", "--nproc-per-node=2", "--max-restarts=3", HERE / "first_step.py"]
+        begun = time.time()
+        process = start([*command, folder], folder)
+        if marks := wait_for_step(folder):
+            run.first_s = max(each["step"] for each in marks.values()) - begun
+            run.phases = split_phases(begun, "launcher", marks["0"], [])
+            kill_and_wait(folder, run)
+    end(process)
+    shutil.rmtree(folder)
+    return run
+
+
+def run_plain() -> Run:
+    """The two ranks started by hand, with nothing but torch's variables: no cold start can beat it."""
+    run = Run()
+    with make_folder() as folder, socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = str(held.getsockname()[1])
+        held.close()
+        begun = time.time()
+        processes = []
+        for rank in RANKS:
+            place = {"RANK": rank, "WORLD_SIZE": str(len(RANKS)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+            environment = {**os.environ, "OMP_NUM_THREADS": "1", **place}
+            processes.append(start([sys.executable, HERE / "first_step.py", folder], folder, environment))
+        if marks := wait_for_step(folder):
+            run.first_s = max(each["step"] for each in marks.values()) - begun
+            run.phases = split_phases(begun, "launcher", marks["0"], [])
+    for process in processes:
+        end(process)
+    shutil.rmtree(folder)
+    return run

@@ -1,0 +1,75 @@
+"""Start-up times: drumbeat beside bare torchrun, two ranks, to the end of the first optimizer step.
+
+Each round takes every way in turn, so that a change in the machine's load meets all of them. Run it on a quiet machine:
+
+    python bench/start.py --rounds 7 --write docs/bench/start.md
+"""
+
+import argparse
+import os
+import platform
+from pathlib import Path
+
+from drumbeat_runs import make_drumbeat
+from report import render
+from runs import Run, run_plain, run_torchrun
+
+
+def measure_all(rounds: int) -> dict[str, list[Run]]:
+    """Every way, in turns."""
+    found: dict[str, list[Run]] = {name: [] for name in ("torchrun", "plain", "run", "post", "run_first")}
+    with make_drumbeat() as drumbeat:
+        ways = {
+            "torchrun": run_torchrun,
+            "plain": run_plain,
+            "run": drumbeat.run,
+            "post": drumbeat.post,
+            "run_first": drumbeat.run_first,
+        }
+        for number in range(1, rounds + 1):
+            for name, way in ways.items():
+                run = way()
+                found[name].append(run)
+                said = [f"{each:.2f} s" if each else "-" for each in (run.first_s, run.again_s)]
+                print(
+                    f"round {number}/{rounds}  {name:9}  first step {said[0]}, again after a kill {said[1]}", flush=True
+                )
+    return found
+
+
+def describe_machine() -> str:
+    """Processor, cores, memory, versions; nothing that names the machine."""
+    import torch
+
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return (
+        f"{cpu}, {len(os.sched_getaffinity(0))} cores, {memory_gib:.0f} GiB; Linux {platform.release().split('-')[0]}, "
+        f"Python {platform.python_version()}, torch {torch.__version__}; load before the first run "
+        f"{os.getloadavg()[0]:.1f}"
+    )
+
+
+def main() -> None:
+    """Measures, prints the report, writes it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the report to FILE")
+    options = parser.parse_args()
+    machine = describe_machine()
+    text = render(measure_all(options.rounds), machine)
+    print(f"\n{text}")
+    if options.write:
+        options.write.parent.mkdir(parents=True, exist_ok=True)
+        options.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
