@@ -16,17 +16,20 @@ help: ## Shows this list
 setup: ## Makes .venv with everything in it; quick when nothing changed
 	@tools/setup.sh
 
+# Every step runs, whatever became of the one before: one run tells everything.
 lint: setup ## Style, types, walls between the rooms, generated pages
-	$(PYTHON) -m ruff check .
-	$(PYTHON) -m ruff format --check .
-	.venv/bin/basedpyright
-	.venv/bin/lint-imports --no-logo
-	@for generator in $(GENERATORS); do echo "$(PYTHON) $$generator --check"; $(PYTHON) $$generator --check || exit; done
+	@status=0; run() { echo "$$*"; "$$@" || status=1; }; \
+	run $(PYTHON) -m ruff check .; \
+	run $(PYTHON) -m ruff format --check .; \
+	run .venv/bin/basedpyright; \
+	run .venv/bin/lint-imports --no-logo; \
+	for generator in $(GENERATORS); do run $(PYTHON) $$generator --check; done; \
+	exit $$status
 
 check: lint ## The fast loop: lint, unit and contract tests
 	$(PYTEST) -q $(FAST)
 
-# The tests run even when lint has failed, so that one run tells everything; its failure still counts.
+# The tests run even when lint has failed; its failure still counts.
 test: setup ## Everything: lint and all tests; pytest's closing line comes last
 	@status=0; $(MAKE) --no-print-directory lint || status=$$?; \
 	$(PYTEST) || status=$$?; \
