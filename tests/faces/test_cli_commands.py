@@ -9,7 +9,15 @@ from typer.testing import CliRunner, Result
 
 from drumbeat.cli.connect import MAKER
 from drumbeat.cli.main import app
-from drumbeat.client.views import ComputeView, HeldView, MachineView
+from drumbeat.client.views import (
+    ComputeView,
+    ExitView,
+    FailureView,
+    HeldView,
+    MachineView,
+    NodeView,
+    VerdictView,
+)
 from drumbeat.protocol.errors import Problem, RefusedError, SpecError, UnreachableError
 from tests.unit.cli.fake_server import FakeServer
 from tests.unit.cli.samples import a_failed_job, a_job, after, piece, story
@@ -106,6 +114,23 @@ def test_show_tells_everything(drumbeat: Type, server: FakeServer):
     assert "first in line" in text
 
 
+def test_show_tells_of_rounds_that_failed_before(drumbeat: Type, server: FakeServer):
+    failure = FailureView(1, 1, after(3), VerdictView("rank_killed", "rank 2 got SIGKILL"))
+    server.jobs["mnist-7f3a"] = a_job(round=2, failures=(failure,), nodes=NODES)
+    text = drumbeat("show", "mnist").stdout
+    assert "Rounds that failed" in text
+    assert "rank 2 got SIGKILL" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["1", "gpu-1", "vm", "10.0.0.1", "lost"] in rows
+    assert rows.index(["3", "1", "SIGKILL", "+0.00s"]) < rows.index(["0", "0", "exit", "code", "0", "+1.50s"])
+
+
+NODES = (
+    NodeView(0, "gpu-0", "vm", "10.0.0.0", "ended", exits=(ExitView(0, 0, None, 11.5),)),
+    NodeView(1, "gpu-1", "vm", "10.0.0.1", "running", lost=True, exits=(ExitView(3, None, 9, 10.0),)),
+)
+
+
 @pytest.mark.parametrize("typed", ["mnist-7f3a", "mnist", "m", "@last"])
 def test_a_job_is_known_by_name_beginning_or_being_the_last(drumbeat: Type, server: FakeServer, typed: str):
     server.jobs = {
@@ -158,6 +183,17 @@ def test_logs(drumbeat: Type, logged: FakeServer, options: tuple[object, ...], l
     shown = drumbeat("logs", "mnist", *options)
     assert shown.stdout.splitlines() == lines
     assert shown.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--rank", 4), "error: the job has no rank 4\n  at mnist-7f3a\n  → It has ranks 0 to 3.\n"),
+        (("--node", 2), "error: the job has no node 2\n  at mnist-7f3a\n  → It has nodes 0 to 1.\n"),
+    ],
+)
+def test_a_rank_or_node_that_there_is_not(drumbeat: Type, logged: FakeServer, option: tuple[object, ...], said: str):
+    assert drumbeat("logs", "mnist", *option).stderr == said
 
 
 def test_a_round_that_is_none_is_refused(drumbeat: Type, logged: FakeServer):

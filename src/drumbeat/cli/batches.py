@@ -10,7 +10,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-AHEAD = 2000
+AHEAD = 200
 """Items that are read before the printing side has taken them."""
 
 

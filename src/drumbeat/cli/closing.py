@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drumbeat.cli.ink import Ink
 from drumbeat.cli.safe import make_safe, safe_lines
-from drumbeat.cli.times import say_duration
+from drumbeat.cli.saying import say_duration
 from drumbeat.client.views import JobView, VerdictView
 
 TAIL_LINES = 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,10 +103,16 @@ class Wish:
     idle_stop_s: float | None = None
 
 
+OPEN = ExitStack()
+"""The connections of the present command; closed at its end."""
+
+
 def _make_client(wish: Wish) -> Server:
     from drumbeat.client import Client
 
-    return Client(autostart=wish.autostart, idle_stop_s=wish.idle_stop_s)
+    client = Client(autostart=wish.autostart, idle_stop_s=wish.idle_stop_s)
+    OPEN.callback(client.close)
+    return client
 
 
 MAKER: ContextVar[Callable[[Wish], Server]] = ContextVar("maker", default=_make_client)

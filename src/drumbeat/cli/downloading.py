@@ -12,7 +12,7 @@ import typer
 
 from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.jobs import Job
-from drumbeat.cli.times import say_size
+from drumbeat.cli.saying import count, say_size
 from drumbeat.client.views import FileView
 from drumbeat.protocol.errors import NotFoundError
 
@@ -33,7 +33,7 @@ def download(
     files = choose_files(server.files(name), output=outputs, is_logs=logs)
     folder = to or Path(name)
     fetch(server, name, files, folder)
-    print(f"{len(files)} files, {say_size(sum(file.size for file in files))}, in {folder.absolute()}")
+    print(f"{count(len(files), 'file')}, {say_size(sum(file.size for file in files))}, in {folder.absolute()}")
 
 
 def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) -> list[FileView]:

@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.safe import safe_lines
+from drumbeat.cli.saying import count, say_ago, say_duration, say_moment
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs, state_cell
-from drumbeat.cli.times import say_ago, say_duration, say_moment
 from drumbeat.client.views import ExitView, JobView, NodeView
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def job_table(jobs: Iterable[JobView], now: datetime) -> Table:
     rows = [
         (
             job.name,
-            state_cell(job.state),
+            state_cell(job.state).append(" archived" if job.archived else "", "dim"),
             job.experiment,
             f"{job.node_count}×{job.processes_per_node}",
             say_ago(job.submitted_at, now),
@@ -40,6 +40,10 @@ def render_job(job: JobView) -> Iterator[RenderableType]:
     """Everything that is known of a job."""
     yield pairs(_facts(job))
     yield from _verdict(job)
+    if len(job.failures) > 1 or (job.failures and job.state != "failed"):
+        yield heading("Rounds that failed")
+        rows = [(f"{one.attempt}.{one.round}", say_moment(one.at), one.verdict.sentence) for one in job.failures]
+        yield fill_table(make_table(">round", "when", "why"), rows)
     if job.command:
         yield heading("Command")
         yield Padding(cell(job.command), (0, 0, 0, 2))
@@ -56,7 +60,7 @@ def render_job(job: JobView) -> Iterator[RenderableType]:
 
 
 def _facts(job: JobView) -> list[tuple[str, object]]:
-    ranks = f"{job.node_count} nodes × {job.processes_per_node} = {job.world_size} ranks"
+    ranks = f"{count(job.node_count, 'node')} × {job.processes_per_node} = {count(job.world_size, 'rank')}"
     return [
         ("job", job.name + (" (archived)" if job.archived else "")),
         ("title", job.display_name if job.display_name != job.name else ""),

@@ -12,11 +12,12 @@ import typer
 
 from drumbeat.cli.connect import connect
 from drumbeat.cli.jobs import Job
+from drumbeat.protocol.errors import NotFoundError
 
 if TYPE_CHECKING:
     from drumbeat.cli.batches import Batches
     from drumbeat.cli.logview import LogView
-    from drumbeat.client.views import Event, LogPiece
+    from drumbeat.client.views import Event, JobView, LogPiece
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ def logs(
     chosen = Chosen(rank, node, parse_round(round_))
     server = connect()
     found = find_job(server, job)
+    check_places(found, chosen)
     width = prefix_width(found.node_count, found.world_size)
     view = LogView(LogLook(ink_for(sys.stdout), raw, collapse, width))
     if follow:
@@ -77,6 +79,15 @@ def parse_round(written: str | None) -> tuple[int, int] | None:
     return int(attempt), int(number)
 
 
+def check_places(job: JobView, chosen: Chosen) -> None:
+    """Raises NotFoundError for a rank or a node that the job doesn't have: silence would look like an empty log."""
+    asked = (("rank", chosen.rank, job.world_size), ("node", chosen.node, job.node_count))
+    for place, number, size in asked:
+        if number is not None and number >= size:
+            there = f"It has {place}s 0 to {size - 1}." if size > 1 else f"Its only {place} is 0."
+            raise NotFoundError(f"the job has no {place} {number}", where=job.name, fix=there)
+
+
 def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: LogView) -> None:
     for piece in pieces:
         if chosen.has(piece):
@@ -87,14 +98,16 @@ def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: LogView) -> None:
 def _follow(batches: Batches[Event], chosen: Chosen, view: LogView) -> None:
     from drumbeat.client.views import LogPiece
 
-    for batch in batches:
-        now = time.monotonic()
-        lines: list[str] = []
-        for piece in batch:
-            if isinstance(piece, LogPiece) and chosen.has(piece):
-                lines += view.take(piece, now)
-        _write(lines + view.due(now))
-    _write(view.end())
+    try:
+        for batch in batches:
+            now = time.monotonic()
+            lines: list[str] = []
+            for piece in batch:
+                if isinstance(piece, LogPiece) and chosen.has(piece):
+                    lines += view.take(piece, now)
+            _write(lines + view.due(now))
+    finally:
+        _write(view.end())
 
 
 def _write(lines: list[str]) -> None:

@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 
 from drumbeat._version import __version__
 from drumbeat.cli import aliases, downloading, jobs, logs, servers, submitting, top
+from drumbeat.cli.connect import OPEN
 from drumbeat.cli.failures import report
 from drumbeat.cli.help import add_command
 
@@ -30,6 +31,8 @@ class Commands(TyperGroup):
             raise
         except Exception as error:  # noqa: BLE001 - the outer edge: whatever it is, a person reads a sentence
             raise typer.Exit(report(error, debug=bool(ctx.params.get("debug")))) from None
+        finally:
+            OPEN.close()
 
 
 app = typer.Typer(cls=Commands, help=ABOUT, no_args_is_help=True, pretty_exceptions_enable=False)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.table import Table
 
+from drumbeat.cli.saying import count
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.client.views import PreviewView
 from drumbeat.protocol.process import ProcessSpec
@@ -56,8 +57,7 @@ def _head(preview: PreviewView) -> Iterator[RenderableType]:
 
 def _shape(preview: PreviewView) -> str:
     plan = preview.plan
-    nodes = f"{plan.nodes} node{'s' * (plan.nodes != 1)}"
-    return f"{nodes} × {plan.processes_per_node} per node = {len(plan.ranks)} rank{'s' * (len(plan.ranks) != 1)}"
+    return f"{count(plan.nodes, 'node')} × {plan.processes_per_node} per node = {count(len(plan.ranks), 'rank')}"
 
 
 def _rank_table(preview: PreviewView) -> Table:

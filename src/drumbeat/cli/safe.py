@@ -6,17 +6,18 @@ import re
 
 RESET = "\x1b[0m"
 
-_SPECIAL = re.compile(
-    r"\x1b\[[0-9;:]*m"  # SGR, the only sequence that stays
-    r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]"  # C0 without tab, DEL, C1
-    r"|[\u200e\u200f\u2028-\u202e\u2066-\u2069]"  # line separators, and marks that turn the reading direction
-    r"|[\ud800-\udfff]"  # half a character: can't be written at all
+_CHARACTERS = (
+    r"\x00-\x08\x0a-\x1f\x7f-\x9f"  # C0 without tab, DEL, C1
+    r"\u200e\u200f\u2028-\u202e\u2066-\u2069"  # line separators, and marks that turn the reading direction
+    r"\ud800-\udfff"  # half a character: can't be written at all
 )
+_SUSPECT = re.compile(f"[{_CHARACTERS}]")
+_SPECIAL = re.compile(rf"\x1b\[[0-9;:]*m|[{_CHARACTERS}]")  # SGR is the only sequence that stays
 
 
 def make_safe(text: str, *, colour: bool = False) -> str:
     """One line with its control characters spelled out; its own colours stay, and end with it, if `colour`."""
-    if not _SPECIAL.search(text):
+    if not _SUSPECT.search(text):
         return text
     shown = _SPECIAL.sub(lambda found: _spell(found[0], colour=colour), text)
     return shown + RESET if "\x1b" in shown else shown

@@ -28,10 +28,12 @@ def make_console() -> Console:
 
 
 def show(*parts: RenderableType) -> None:
-    """Prints them one below the other."""
+    """Prints them one below the other, without the blanks that fill tables up to their width."""
     console = make_console()
-    for part in parts:
-        console.print(part, soft_wrap=isinstance(part, Text | str))
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, Text))
+    print("\n".join(line.rstrip(" ") for line in captured.get().splitlines()))
 
 
 def cell(value: object, style: str = "") -> Text:

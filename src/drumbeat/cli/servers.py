@@ -56,7 +56,7 @@ def status() -> None:
 
 
 def _say_server(found: StatusView) -> str:
-    from drumbeat.cli.times import say_duration
+    from drumbeat.cli.saying import say_duration
 
     unfinished = ", ".join(found.unfinished) or "none"
     limit = say_duration(timedelta(seconds=found.idle_stop_s))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.connect import Server, connect
-from drumbeat.client.views import JobView
+from drumbeat.client.views import TERMINAL, JobView
 from drumbeat.protocol.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 REFRESH_S = 1.0
 MOST = 30
 """Jobs that are shown."""
-ENDED = ("completed", "failed", "canceled")
 
 
 @dataclass(frozen=True)
@@ -65,14 +64,14 @@ def top(
 def take_sample(server: Server, before: Sample | None, now: float) -> Sample:
     """The jobs as they are; rates are counted from the sample before."""
     jobs = server.list(limit=MOST)
-    ordered = [job for job in jobs if job.state not in ENDED] + [job for job in jobs if job.state in ENDED]
+    ordered = [job for job in jobs if job.state not in TERMINAL] + [job for job in jobs if job.state in TERMINAL]
     earlier = {row.job.name: row for row in before.rows} if before else {}
     since_s = now - before.at if before else 0.0
     return Sample(tuple(_row(server, job, earlier.get(job.name), since_s) for job in ordered), now)
 
 
 def _row(server: Server, job: JobView, earlier: Row | None, since_s: float) -> Row:
-    if job.state in ENDED:
+    if job.state in TERMINAL:
         return Row(job, earlier.log_bytes if earlier else 0, 0.0)
     size = _log_bytes(server, job.name)
     return Row(job, size, max(size - earlier.log_bytes, 0) / since_s if earlier and since_s else 0.0)
@@ -87,8 +86,8 @@ def _log_bytes(server: Server, name: str) -> int:
 
 def render_top(sample: Sample, now: datetime) -> Table:
     """The table."""
+    from drumbeat.cli.saying import say_duration, say_size
     from drumbeat.cli.screen import cell, fill_table, make_table, state_cell
-    from drumbeat.cli.times import say_duration, say_size
 
     table = make_table("job", "state", ">ranks", ">ended", ">for", ">log", ">log/s", "why")
     rows = [

@@ -9,12 +9,15 @@ from math import ceil
 from drumbeat.cli.ink import Ink
 from drumbeat.cli.logview import LogView
 from drumbeat.cli.safe import make_safe
+from drumbeat.cli.saying import say_countdown, say_duration
 from drumbeat.cli.statusline import StatusLine, spin
-from drumbeat.cli.times import say_countdown, say_duration
-from drumbeat.client.views import End, Event, JobView, LogPiece, StoryLine
+from drumbeat.client.views import TERMINAL, End, Event, JobView, LogPiece, StoryLine
 
 COUNTDOWN_EVERY_S = 10
 """How often the grace time that is left is printed where there is no live line."""
+
+RANKS_ENDED = frozenset({"finalizing", *TERMINAL})
+"""States in which no rank writes any more: an unfinished line stays so."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +69,8 @@ class Watch:
             return []
         self._told = entry.n
         since = say_duration(entry.at - self.job.submitted_at)
-        return [self._ink.paint(f"{since:>7}  {entry.state:<12} ", "dim") + make_safe(entry.sentence)]
+        stage = self._ink.paint(f"{since:>7}  {entry.state:<12} ", "dim") + make_safe(entry.sentence)
+        return [*(self._logs.end() if entry.state in RANKS_ENDED else []), stage]
 
     def _count_down(self, now: datetime) -> list[str]:
         """The grace time that is left, at the stop and every ten seconds after."""

@@ -1,4 +1,4 @@
-"""Durations and moments in words."""
+"""Durations, moments, sizes and numbers in words."""
 
 from __future__ import annotations
 
@@ -44,3 +44,8 @@ def say_size(size: float) -> str:
             return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} GiB"
+
+
+def count(number: int, thing: str) -> str:
+    """`1 node`, `2 nodes`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
