@@ -11,17 +11,22 @@ from drumbeat.agent.agent import Agent
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 
-EXIT_TAKEN = 75
-"""Another agent does this already."""
+EXIT_TAKEN, EXIT_NO_FOLDER = 75, 74
+"""Another agent does this already; the node has no place for it."""
 
 
 def main() -> int:
     """0 = left when told; see agent.py for the others."""
     with open(sys.argv[1], "rb") as file:
         enrolment = wire.loads(Enrolment, file.read())
-    os.makedirs(enrolment.root, exist_ok=True)
     os.chdir("/")
-    if door.hold_folder(enrolment.root, name="agent", tries=100) is None:
+    try:
+        os.makedirs(f"{enrolment.root}/keeper", mode=0o700, exist_ok=True)
+        lock = door.hold_folder(enrolment.root, name="agent", tries=100)
+    except OSError as error:
+        print(f"agent: the folder {enrolment.root} can't be used: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return EXIT_NO_FOLDER
+    if lock is None:
         print(f"agent: another one is at work in {enrolment.root}", file=sys.stderr)  # noqa: T201
         return EXIT_TAKEN
     processes.adopt_orphans()

@@ -18,7 +18,7 @@ from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, stat
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.keeping import Keeping
 from drumbeat.agent.link import Link
-from drumbeat.agent.logs import GrowingLog, LogSender, tail
+from drumbeat.agent.logs import GrowingLog, LogSender, pause_s, tail
 from drumbeat.agent.node import HeldPort, member
 from drumbeat.agent.reporting import Reporting
 from drumbeat.launch import render
@@ -154,7 +154,11 @@ class Agent:
         if roster is None:
             self._facts.error = "the server ordered a start without a roster"
             return
-        processes = render(self._plan, roster, self._enrolment.node)
+        try:
+            processes = render(self._plan, roster, self._enrolment.node)
+        except (KeyError, IndexError, ValueError, DrumbeatError) as error:
+            self._facts.error = f"node {self._enrolment.node} can't work out its ranks: {error!r}"
+            return
         self._keeping.start(self._facts.round.number, [
             {
                 "rank": each.rank,
@@ -197,7 +201,8 @@ class Agent:
         ranks = [each.rank for each in self._plan.ranks if each.node == node]
         logs = [GrowingLog(self._log_path(rank), self._log_name(rank)) for rank in ranks]
         done = self._posting(self._on_logs_sent)
-        self._sender = LogSender(logs, Link(self._enrolment), self._journal, partial(done, number))
+        pause = pause_s(self._plan.world_size)
+        self._sender = LogSender(logs, Link(self._enrolment), self._journal, partial(done, number), pause_s=pause)
 
     def _log_name(self, rank: int) -> str:
         return layout.log_file(self._enrolment.attempt, self._facts.round.number, self._enrolment.node, rank)
@@ -209,7 +214,8 @@ class Agent:
 
     def _on_directive(self, directive: Directive) -> None:
         self._journal.note(f"wanted: {directive.key}")
-        self._wanted = directive
+        if directive.attempt == self._enrolment.attempt:
+            self._wanted = directive
 
     def _on_keeper(self, state: dict[str, Any]) -> None:
         if state["round"] < self._facts.round.number or state["round"] < 0:

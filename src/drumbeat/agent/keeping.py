@@ -44,7 +44,6 @@ class Keeping:
 
     def begin(self, *, lost_after_s: float, grace_s: float) -> None:
         """Has a keeper from now on."""
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
         self._tell({"do": "patience", "lost_after_s": lost_after_s, "grace_s": grace_s})
         threading.Thread(target=self._follow, name="keeping", daemon=True).start()
 

@@ -8,7 +8,7 @@ import json
 import socket
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import quote, urlsplit
 
 from drumbeat.protocol.agent import Enrolment
@@ -16,6 +16,7 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
 
 _OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
 """Answers to a sync after which this attempt has no server: only in our own words, for a stranger may use the port."""
+_ANSWERS = {"directive", "size", "missing"}
 
 
 @dataclass
@@ -38,18 +39,18 @@ class Link:
         self._timeout_s = timeout_s
         self._line: _Line | None = None
 
-    def sync(self, status: Any, holds: str, wait_s: float) -> dict[str, Any]:
-        """Tells the status and gives the answer; the server takes up to `wait_s`, if nothing is new."""
+    def sync(self, status: Any, holds: str, wait_s: float) -> Any:
+        """Tells the status and gives the directive; the server takes up to `wait_s`, if nothing is new."""
         body = json.dumps({"status": status, "holds": holds, "wait_s": wait_s}).encode()
-        return self._json("POST", "/sync", body, is_sync=True)
+        return self._json("POST", "/sync", body, is_sync=True)["directive"]
 
     def put(self, path: str, offset: int, data: bytes) -> int:
         """Sends a piece of a file; gives the size that the server has of it now."""
-        return int(self._json("PUT", f"/{quote(path)}?offset={offset}", data)["size"])
+        return self._json("PUT", f"/{quote(path)}?offset={offset}", data)["size"]
 
     def commit(self, files: dict[str, dict[str, Any]]) -> list[str]:
         """Makes the outputs visible; gives the paths that the server doesn't have as said (none = it is done)."""
-        return list(self._json("POST", "/outputs/commit", json.dumps({"files": files}).encode())["missing"])
+        return self._json("POST", "/outputs/commit", json.dumps({"files": files}).encode())["missing"]
 
     @contextlib.contextmanager
     def snapshot(self, digest: str) -> Generator[http.client.HTTPResponse]:
@@ -71,10 +72,7 @@ class Link:
             raise UnreachableError(f"the server broke off: {error}") from error
         if response.status != 200:
             raise self._error(response.status, text, is_sync=is_sync)
-        try:
-            return json.loads(text)
-        except ValueError as error:
-            raise UnreachableError("what answers isn't a drumbeat server") from error
+        return _answer(text)
 
     def _request(self, method: str, path: str, body: bytes) -> http.client.HTTPResponse:
         """The answer of the first server that gives one. A connection that had idled too long is made anew at once."""
@@ -111,6 +109,17 @@ class Link:
             return UnreachableError(f"what answers isn't a drumbeat server (HTTP {status})")
         is_over = isinstance(error, StaleError) or (is_sync and _OVER.get(status) == error.code)
         return StaleError(error.what, where=error.where, fix=error.fix) if is_over else error
+
+
+def _answer(text: bytes) -> dict[str, Any]:
+    """The answer, which has one of the keys that a server's answers have: anybody else may have come to its port."""
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or not _ANSWERS & cast("dict[str, Any]", answer).keys():
+        raise UnreachableError("what answers isn't a drumbeat server")
+    return cast("dict[str, Any]", answer)
 
 
 def address_towards(servers: tuple[str, ...]) -> str:

@@ -19,7 +19,12 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
 PIECE = 1 << 20
 TAIL_BYTES, TAIL_LINES = 4096, 20
 _MARK_BYTES = 64
-_QUICK_S, _SLOW_S = 0.025, 0.05
+_QUICKEST_S, _SLOWEST_S = 0.025, 1.0
+
+
+def pause_s(world_size: int) -> float:
+    """Seconds between two looks at the logs: a server hears a thousand pieces a second of a job of any size."""
+    return min(max(_QUICKEST_S, world_size / 1000), _SLOWEST_S)
 
 
 def tail(path: str) -> str:
@@ -53,19 +58,19 @@ class GrowingLog:
         self._shift = 0
         self._mark, self._mark_at = b"", 0
 
-    def send_piece(self, link: Link) -> bool:
-        """Sends the next piece, if there is one; False = the server has everything."""
+    def send_piece(self, link: Link) -> int:
+        """Sends the next piece, if there is one; gives its length, 0 = the server has everything."""
         if self._sent is None:
             self._meet(link)
         data = self._next_piece()
         if not data:
-            return False
+            return 0
         had, offset = self._at, self._at - self._shift
         self._sent = link.put(self._name, had, data)
         if self._sent == had:
             raise UnreachableError(f"the server takes nothing more of {self._name}")
         self._remember(data, offset)
-        return True
+        return len(data)
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -117,8 +122,10 @@ class GrowingLog:
 class LogSender:
     """The thread that sends the logs of a round; `done` is called once the server has everything that ever was."""
 
-    def __init__(self, logs: list[GrowingLog], link: Link, journal: Journal, done: Callable[[], None]) -> None:
-        self._logs, self._link, self._journal, self._done = logs, link, journal, done
+    def __init__(
+        self, logs: list[GrowingLog], link: Link, journal: Journal, done: Callable[[], None], *, pause_s: float
+    ) -> None:
+        self._logs, self._link, self._journal, self._done, self._pause_s = logs, link, journal, done, pause_s
         self._ended = threading.Event()
         threading.Thread(target=self._run, name="logs", daemon=True).start()
 
@@ -128,12 +135,11 @@ class LogSender:
 
     def _run(self) -> None:
         backoff = Backoff()
-        pause_s = _QUICK_S
         while True:
             # Asked before the files are looked at: what was written before the end is seen by this very look.
             was_ended = self._ended.is_set()
             try:
-                has_sent = self._send_all()
+                longest = self._send_all()
             except StaleError:
                 return
             except (DrumbeatError, OSError) as error:
@@ -141,17 +147,16 @@ class LogSender:
                 backoff.wait()
                 continue
             backoff.reset()
-            if was_ended and not has_sent:
+            if was_ended and not longest:
                 break
-            pause_s = _QUICK_S if has_sent else min(pause_s * 1.1, _SLOW_S)
-            if not has_sent:
-                self._ended.wait(pause_s)
+            if longest < PIECE:
+                self._ended.wait(self._pause_s)
         self._close()
         self._done()
 
-    def _send_all(self) -> bool:
-        """One piece of each, so that a loud rank doesn't hold up a quiet one; whether there was any."""
-        return sum(log.send_piece(self._link) for log in self._logs) > 0
+    def _send_all(self) -> int:
+        """One piece of each, so that a loud rank doesn't hold up a quiet one; the length of the longest."""
+        return max((log.send_piece(self._link) for log in self._logs), default=0)
 
     def _close(self) -> None:
         for log in self._logs:

@@ -11,10 +11,20 @@ from typing import Any
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.link import Link
-from drumbeat.protocol.errors import StorageError, UnreachableError
+from drumbeat.protocol.errors import (
+    ConflictError,
+    DrumbeatError,
+    ForbiddenError,
+    RefusedError,
+    StaleError,
+    StorageError,
+    UnreachableError,
+)
 
 PIECE = 1 << 20
 _TRIES = 5
+_FINAL = (StaleError, RefusedError, ForbiddenError, ConflictError)
+"""Answers that asking again doesn't change."""
 
 
 class Outputs:
@@ -29,9 +39,19 @@ class Outputs:
     def send(self) -> None:
         """Returns when everything is visible. Goes on through any time without a server.
 
-        Raises OSError when a file can't be read, StaleError when the attempt is over, StorageError when the server
-        has been given everything again and again and still misses some of it.
+        Raises StaleError when the attempt is over, StorageError when a file can't be read, or when the server has been
+        given everything again and again and still misses some of it.
         """
+        try:
+            self._send()
+        except OSError as error:
+            raise StorageError(
+                f"an output can't be read: {error.strerror or error}",
+                where=str(error.filename or self._folder),
+                fix="Give the user that the job runs as the right to read it, then run the job again.",
+            ) from error
+
+    def _send(self) -> None:
         paths = sorted(self._files(self._folder, ""))
         missing, files = paths, dict[str, dict[str, Any]]()
         for _ in range(_TRIES):
@@ -77,7 +97,9 @@ class Outputs:
         while True:
             try:
                 return ask()
-            except (UnreachableError, StorageError) as error:
+            except _FINAL:
+                raise
+            except DrumbeatError as error:
                 self._journal.note(f"outputs wait: {error}")
                 self._progress(f"sending outputs waits: {error.what}")
                 backoff.wait()

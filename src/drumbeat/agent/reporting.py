@@ -5,6 +5,7 @@ A change of the status must not wait for the long poll to come back, so it goes 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import threading
 import time
@@ -19,6 +20,9 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError
 
 WAIT_S = 20.0
 _MARGIN_S = 10.0
+_AT_ONCE_S = 0.05
+_MANY = 1_000_000_000
+"""More statuses than one agent ever has."""
 
 
 class Reporting:
@@ -31,8 +35,7 @@ class Reporting:
         self._hear, self._be_over = hear, be_over
         self._news = threading.Condition()
         self._status: AgentStatus | None = None
-        # Counts on from one agent of the node to the next, as far as its clock does.
-        self._serial = int(time.time() * 1000)
+        self._serial = first_serial(f"{enrolment.root}/serial")
 
     def begin(self, first: AgentStatus) -> None:
         """Enrols with the first status, and goes on until the process ends."""
@@ -54,20 +57,24 @@ class Reporting:
         link = Link(self._enrolment, WAIT_S + _MARGIN_S)
         backoff = Backoff()
         while True:
+            asked_at = time.monotonic()
             try:
-                answer = link.sync(wire.to_wire(self._status), holds, WAIT_S)
-                directive = wire.from_wire(Directive, answer["directive"])
+                directive = wire.from_wire(Directive, link.sync(wire.to_wire(self._status), holds, WAIT_S))
             except StaleError as error:
                 self._end(error)
                 return
-            except (DrumbeatError, ValueError, KeyError) as error:
+            except (DrumbeatError, ValueError) as error:
                 self._journal.note(f"no directive: {error}")
                 backoff.wait()
                 continue
-            backoff.reset()
             if directive.key != holds:
                 holds = directive.key
                 self._hear(directive)
+            elif time.monotonic() - asked_at < _AT_ONCE_S:
+                # A server that has no time to wait isn't asked again and again.
+                backoff.wait()
+                continue
+            backoff.reset()
 
     def _report(self) -> None:
         link = Link(self._enrolment, _MARGIN_S)
@@ -94,3 +101,17 @@ class Reporting:
     def _end(self, error: StaleError) -> None:
         self._journal.note(f"the server says: {error}")
         self._be_over()
+
+
+def first_serial(path: str) -> int:
+    """Where an agent begins to count its statuses: beyond all that were counted in this folder, or ever before now.
+
+    The file outlives a clock that is put back, the clock a disk that is lost.
+    """
+    known = 0
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+        known = int(file.read())
+    serial = max(time.time_ns() // 1000, known + _MANY)
+    with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as file:
+        file.write(str(serial))
+    return serial

@@ -1,0 +1,87 @@
+"""Small pure parts of the agent: waiting, tails, names in archives, which answers end an attempt."""
+
+import json
+
+import pytest
+
+from drumbeat.agent.archive import is_inside
+from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.link import Link
+from drumbeat.agent.logs import last_lines, pause_s
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import (
+    DrumbeatError,
+    NotFoundError,
+    StaleError,
+    StorageError,
+    UnauthorizedError,
+    UnreachableError,
+)
+from drumbeat.protocol.plan import Plan
+
+PLAN = Plan("j", "e", "pytorch", 1, 1, "true", ())
+LINK = Link(Enrolment("j", 1, 0, ("http://127.0.0.1:1",), "s", "/r", "/c", PLAN))
+
+
+def test_waits_double_up_to_the_most_and_start_small_again():
+    backoff = Backoff(0.1, 5.0)
+    waits = [backoff.next_s() for _ in range(8)]
+    for wait, most in zip(waits, (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0), strict=True):
+        assert most * 0.75 <= wait <= most
+    backoff.reset()
+    assert backoff.next_s() <= 0.1
+
+
+def test_a_tail_is_the_last_twenty_lines_whatever_they_hold():
+    assert last_lines(b"".join(b"%d\n" % i for i in range(50))).split("\n") == [str(i) for i in range(30, 50)]
+    assert last_lines(b"\xff\xfea\x1b[31mred\n") == "\ufffd\ufffda\x1b[31mred"
+    assert last_lines(b"") == ""
+
+
+@pytest.mark.parametrize(("world_size", "seconds"), [(1, 0.025), (4, 0.025), (100, 0.1), (5000, 1.0)])
+def test_a_big_job_sends_its_logs_less_often(world_size, seconds):
+    assert pause_s(world_size) == seconds
+
+
+@pytest.mark.parametrize(
+    ("name", "inside"),
+    [
+        ("a", True),
+        ("a/b.c", True),
+        ("./a", True),
+        ("a/", True),
+        ("..a", True),
+        ("", True),
+        ("..", False),
+        ("a/../b", False),
+        ("a/..", False),
+        ("/a", False),
+        ("a\0b", False),
+        ("n" * 5000, False),
+    ],
+)
+def test_names_that_stay_inside(name, inside):
+    assert is_inside(name) is inside
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "is_sync", "becomes"),
+    [
+        (410, StaleError("x"), True, StaleError),
+        (410, StaleError("x"), False, StaleError),
+        (404, NotFoundError("x"), True, StaleError),
+        (404, NotFoundError("x"), False, NotFoundError),
+        (401, UnauthorizedError("x"), True, StaleError),
+        (507, StorageError("x"), True, StorageError),
+        (500, DrumbeatError("x"), True, DrumbeatError),
+    ],
+)
+def test_which_answers_end_the_attempt(status, error, is_sync, becomes):
+    found = LINK._error(status, json.dumps(error.as_dict()).encode(), is_sync=is_sync)
+    assert type(found) is becomes
+    assert found.what == "x"
+
+
+@pytest.mark.parametrize("body", [b"<html>404</html>", b"", b"[]", b"null", b'"text"'])
+def test_a_stranger_at_the_servers_port_is_no_server(body):
+    assert type(LINK._error(404, body, is_sync=True)) is UnreachableError
