@@ -1,7 +1,7 @@
 """Writes docs/states.md and docs/errors.md from the tables in the code.
 
-    python tools/make_reference_docs.py            writes the pages
-    python tools/make_reference_docs.py --check    fails when a page isn't what it would write
+python tools/make_reference_docs.py            writes the pages
+python tools/make_reference_docs.py --check    fails when a page isn't what it would write
 """
 
 import sys
@@ -28,7 +28,9 @@ def states_page() -> str:
         "A job has a *state*, and a *reason* for being in it. `drumbeat show JOB` prints both, with a sentence.", "",
         "## States", "", "| state | can go to |", "|---|---|",
     ]  # fmt: skip
-    lines += [f"| `{state}` | {', '.join(f'`{to}`' for to in State if to in MOVES[state]) or 'the end'} |" for state in State]
+    lines += [
+        f"| `{state}` | {', '.join(f'`{to}`' for to in State if to in MOVES[state]) or 'the end'} |" for state in State
+    ]
     lines += ["", "## Reasons", ""]
     for reason in Reason:
         row = REASONS[reason]
@@ -52,7 +54,8 @@ def errors_page() -> str:
     for cls in tree(DrumbeatError):
         if cls is not DrumbeatError:
             words = " ".join((cls.__doc__ or "").split())
-            lines += [f"## `{cls.code}`", "", words, "", f"HTTP {status_of(cls(""))}; in Python `{cls.__name__}`.", ""]
+            status = status_of(cls("what"))
+            lines += [f"## `{cls.code}`", "", words, "", f"HTTP {status}; in Python `{cls.__name__}`.", ""]
     return "\n".join(lines)
 
 

@@ -1,6 +1,6 @@
 """Runs a command in a pseudo-terminal and draws what it printed as an SVG, for the README.
 
-    python tools/terminal_picture.py docs/images/run.svg drumbeat run job.yml
+python tools/terminal_picture.py docs/images/run.svg drumbeat run job.yml
 """
 
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-WIDTH = 110
+WIDTH = 120
 FONT_FROM_A_CDN = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 """Fonts that rich would have a reader's browser fetch."""
 
@@ -22,7 +22,7 @@ def record(arguments: list[str]) -> bytes:
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(COLUMNS=str(WIDTH), LINES="40", TERM="xterm-256color")
-        os.execvp(arguments[0], arguments)  # noqa: S606 (the person who runs this names the command)
+        os.execvp(arguments[0], arguments)
     printed = b""
     while True:
         try:
@@ -39,7 +39,9 @@ def record(arguments: list[str]) -> bytes:
 def screen(printed: bytes) -> list[str]:
     """The lines that stay, after lines that were drawn over."""
     lines = printed.decode(errors="replace").replace("\r\n", "\n").split("\n")
-    return [line.split("\r")[-1].replace("\x1b[2K", "").replace("\x1b[K", "").replace("\x1b[?25l", "") for line in lines]
+    return [
+        line.split("\r")[-1].replace("\x1b[2K", "").replace("\x1b[K", "").replace("\x1b[?25l", "") for line in lines
+    ]
 
 
 def main() -> int:

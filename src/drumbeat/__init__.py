@@ -21,7 +21,7 @@ _OF_SPEC = (
     "SweepJob", "TensorFlowDistribution", "TruncationSelectionPolicy", "Uniform", "command", "load_job", "pipeline",
 )  # fmt: skip
 
-__all__ = ["Client", "__version__", *_OF_SPEC]  # pyright: ignore[reportUnsupportedDunderAll] (made in __getattr__)
+__all__ = ["Client", "__version__", *_OF_SPEC]  # noqa: PLE0604 (names, though made elsewhere)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:

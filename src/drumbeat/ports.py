@@ -120,7 +120,7 @@ class Store(Protocol):
         ...
 
     def beat(self, token: int) -> None:
-        """This server lives. Raises StaleError when it has been replaced."""
+        """The server of this token lives. Raises StaleError when it has been replaced."""
         ...
 
     def claim(self, token: int) -> list[str]:
@@ -246,7 +246,9 @@ class Artifacts(Protocol):
         """Pieces of all logs of a job that arrived after position `after`, in order, about `limit` bytes at most."""
         ...
 
-    def append_output(self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes) -> int:
+    def append_output(  # noqa: PLR0913 (whose, which, where, what: the words of its route)
+        self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes
+    ) -> int:
         """Like `append_log`, for an output file that isn't shown before `commit_outputs`. path: below `outputs/`.
 
         Raises StaleError when a newer attempt has shown its outputs.

@@ -7,7 +7,7 @@ limits of the jobs that run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -65,11 +65,12 @@ def place(
     for job in sorted(queue, key=lambda w: (-w.priority, w.submitted_at, w.job)):
         never = _never(job, rooms, compute)
         slots = None if never else fit(job.need, rooms, holding)
+        wanted = Holding(job.job, slots or (), now + job.lasts if job.lasts else None)
         if never:
             said.append(Placed(job.job, never=True, sentence=never))
-        elif slots and (blocked is None or _delays_nobody(job, slots, blocked, rooms, holding, now)):
+        elif slots and (blocked is None or _delays_nobody(wanted, blocked, rooms, holding)):
             said.append(Placed(job.job, slots))
-            holding.append(Holding(job.job, slots, now + job.lasts if job.lasts else None))
+            holding.append(wanted)
         elif blocked is None:
             blocked = job
             said.append(Placed(job.job, reason=Reason.WAITING_FOR_SLOTS, sentence=_needs(job, rooms, holding, compute)))
@@ -126,17 +127,15 @@ def _free(rooms: Sequence[Room], held: Sequence[Holding]) -> dict[str, Room]:
     return free
 
 
-def _delays_nobody(
-    job: Waiting, slots: tuple[Slot, ...], first: Waiting, rooms: Sequence[Room], held: Sequence[Holding], now: datetime
-) -> bool:
-    """Whether the first blocked job starts no later if this one starts now."""
+def _delays_nobody(wanted: Holding, first: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> bool:
+    """Whether the first blocked job starts no later if these slots are taken now."""
     start = _earliest(first.need, rooms, held)
     if start is None:
         return False
-    if job.lasts is not None and now + job.lasts <= start:
+    if wanted.until is not None and wanted.until <= start:
         return True
     still_held = [h for h in held if h.until is None or h.until > start]
-    return fit(first.need, rooms, [*still_held, Holding(job.job, slots)]) is not None
+    return fit(first.need, rooms, [*still_held, wanted]) is not None
 
 
 def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> datetime | None:
@@ -171,8 +170,3 @@ def _holders(held: Sequence[Holding], most: int = 3) -> str:
 def _amount(need: Need) -> str:
     each = f"{need.cpus} CPU slots" + (f" and {need.gpus} GPUs" if need.gpus else "")
     return each if need.nodes == 1 else f"{need.nodes} × {each}"
-
-
-def rooms_of(machines: Mapping[str, tuple[int, tuple[str, ...]]]) -> list[Room]:
-    """Rooms from name to (CPU slots, devices)."""
-    return [Room(name, cpus, gpus) for name, (cpus, gpus) in machines.items()]

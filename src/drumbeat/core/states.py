@@ -113,7 +113,10 @@ REASONS: dict[Reason, ReasonRow] = {
         "the job's time limit was reached", State.FAILED, advice="Raise limits.timeout, or make the job shorter."
     ),
     Reason.RANK_FAILED: ReasonRow(
-        "a rank ended with an error", State.FAILED, Retry.OWN, "Mend the error that ends its log, then run the job again."
+        "a rank ended with an error",
+        State.FAILED,
+        Retry.OWN,
+        "Mend the error that ends its log, then run the job again.",
     ),
     Reason.RANK_KILLED: ReasonRow(
         "a rank was ended by a signal",

@@ -10,7 +10,8 @@ from drumbeat.protocol.roster import Roster
 SCRUBBED = (
     # Schedulers and launchers that the agent may itself run under: Open MPI, Lightning and torch believe them.
     "SLURM_*", "SLURMD_*", "SBATCH_*", "SRUN_*", "PBS_*", "LSB_*", "COBALT_*",
-    "OMPI_*", "OPAL_*", "ORTE_*", "PRTE_*", "PMI_*", "PMI2_*", "PMIX_*", "MPI_LOCAL*", "HYDRA_*", "HYDI_*", "MV2_COMM_*",
+    "OMPI_*", "OPAL_*", "ORTE_*", "PRTE_*", "PMI_*", "PMI2_*", "PMIX_*", "MPI_LOCAL*", "HYDRA_*", "HYDI_*",
+    "MV2_COMM_*",
     "HOROVOD_*", "TORCHELASTIC_*", "PET_*", "ACCELERATE_*", "DLTS_HOSTFILE", "RAY_*", "TF_CONFIG",
     # A rank's place in some other job.
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE",
@@ -18,13 +19,15 @@ SCRUBBED = (
     # Another job's identity, and drumbeat's own settings and secrets.
     "AZUREML_*", "AZURE_ML_*", "AZ_BATCH*", "MLFLOW_RUN_ID", "MLFLOW_TRACKING_*", "DRUMBEAT_*",
     # Shell state of whoever started the server.
-    "OLDPWD", "PWD", "SHLVL", "_", "VIRTUAL_ENV_PROMPT", "PYTHONHOME", "PYTHONSTARTUP", "BASH_ENV", "ENV", "LINES", "COLUMNS",
+    "OLDPWD", "PWD", "SHLVL", "_", "VIRTUAL_ENV_PROMPT", "PYTHONHOME", "PYTHONSTARTUP", "BASH_ENV", "ENV",
+    "LINES", "COLUMNS",
 )  # fmt: skip
 """Taken out of what a node would pass on. A trailing `*` stands for any ending."""
 
 
 def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
-    """What every rank is given: the job's own variables, then drumbeat's, then the dialect's (AZURE.md, "Variables")."""
+    ("What every rank is given: the job's own variables, then drumbeat's, then the dialect's (AZURE.md, ",)
+    (").",)
     member = roster.members[rank.node]
     return {
         **plan.variables,
@@ -64,7 +67,8 @@ def _dialect(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
 
 
 RESERVED = (
-    "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST", "AZ_BATCHAI_JOB_MASTER_NODE_IP",
+    "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST",
+    "AZ_BATCHAI_JOB_MASTER_NODE_IP",
     "DRUMBEAT_JOB", "DRUMBEAT_ATTEMPT", "DRUMBEAT_ROUND", "DRUMBEAT_OUTPUT_DIR", "DRUMBEAT_CHECKPOINT_DIR",
     "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip

@@ -55,7 +55,7 @@ class AgentStatus:
 
     round: that the phase belongs to. port: held on this node for the round's rendezvous. exits: of that round.
     serial: grows with each status of a node, also from one agent to the next; one that comes after a higher one is old
-    news. detail: progress in words. error: why staging, starting or uploading can't succeed; "" = all is well. lost: the
+    news. detail: progress in words. error: why staging, starting or uploading can't succeed; "" = well. lost: the
     keeper vanished, and with it the ranks whose exits are missing.
     """
 

@@ -13,7 +13,13 @@ from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import AgentStatus, Order, Phase, RankExit
 from drumbeat.protocol.errors import (
-    ConflictError, NotFoundError, NotYetError, SpecError, StaleError, UnauthorizedError, UnknownNameError,
+    ConflictError,
+    NotFoundError,
+    NotYetError,
+    SpecError,
+    StaleError,
+    UnauthorizedError,
+    UnknownNameError,
 )  # fmt: skip
 from drumbeat.protocol.roster import Member
 from drumbeat.stores.folder import FolderArtifacts

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core.directive import directive
 from drumbeat.core.events import (
-    CancelRequested, Event, GangRefused, GangSeen, Granted, KeepStory, NeverFits, NodeLost, StartGang, StopGang, Tick,
+    CancelRequested,
+    Event,
+    GangRefused,
+    GangSeen,
+    Granted,
+    KeepStory,
+    NeverFits,
+    NodeLost,
+    StartGang,
+    StopGang,
+    Tick,
     Waits,
 )  # fmt: skip
 from drumbeat.core.job import Job
@@ -23,9 +32,9 @@ from .jobs import a_job, after, at, ended, running, said, slots, told
 RAISED = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\nValueError: no'
 
 
-def done(node: int, *codes: int, round: int = 1):
+def done(node: int, *codes: int):
     exits = tuple(ended(node * len(codes) + n, code) for n, code in enumerate(codes))
-    return said(node, Phase.ENDED, round, exits=exits)
+    return said(node, Phase.ENDED, exits=exits)
 
 
 # --- the straight way -------------------------------------------------------------------------------------------
@@ -131,9 +140,9 @@ def test_an_own_failure_starts_a_new_round_on_the_same_nodes():
 @pytest.mark.feature("F2")
 def test_the_same_error_at_the_same_place_twice_ends_the_job():
     job = running()
-    for round in (1, 2):
-        fails = [said(n, Phase.ENDED, round, exits=(ended(n, 1, tail=RAISED),)) for n in (0, 1)]
-        job = after(job, *[said(n, Phase.READY, round) for n in (0, 1)], *fails)
+    for nth in (1, 2):
+        fails = [said(n, Phase.ENDED, nth, exits=(ended(n, 1, tail=RAISED),)) for n in (0, 1)]
+        job = after(job, *[said(n, Phase.READY, nth) for n in (0, 1)], *fails)
     assert job.state is State.FINALIZING
     assert "the same error at the same place twice" in job.sentence
 
@@ -195,8 +204,8 @@ def test_every_state_is_reachable():
 NODES = 2
 codes = st.sampled_from([None, 0, 0, 0, 1, 127, 137])
 agent_events = st.builds(
-    lambda node, phase, round, attempt, codes, error, lost: said(
-        node, phase, round, attempt,
+    lambda node, phase, nth, attempt, codes, error, lost: said(
+        node, phase, nth, attempt,
         exits=tuple(ended(node * 2 + n, c, signal=9 if c is None else None) for n, c in enumerate(codes)),
         error=error, lost=lost,
     ),

@@ -42,7 +42,7 @@ def test_the_rank_table_of_every_shape(nodes: int, per_node: int):
         "MASTER_PORT",
     )
     expected = [
-        (str(r), str(r % per_node), str(r // per_node), str(r // per_node), str(nodes * per_node), str(per_node), "10.0.0.1", "29511")
+        (*map(str, (r, r % per_node, r // per_node, r // per_node, nodes * per_node, per_node)), "10.0.0.1", "29511")
         for r in range(nodes * per_node)
     ]  # fmt: skip
     assert [tuple(env[name] for name in names) for env in found] == expected
@@ -51,7 +51,8 @@ def test_the_rank_table_of_every_shape(nodes: int, per_node: int):
 @pytest.mark.feature("L1")
 def test_the_whole_environment_of_one_rank():
     plan = a_plan(
-        2, 2, variables={"FOO": "1"}, literals={"lr": "0.1"}, inputs=(InputPlan("d", "uri_folder", "file:///data", "ro_mount"),),
+        2, 2, variables={"FOO": "1"}, literals={"lr": "0.1"},
+        inputs=(InputPlan("d", "uri_folder", "file:///data", "ro_mount"),),
         outputs=(OutputPlan("m", "uri_folder", "upload"),),
     )  # fmt: skip
     last = processes(plan)[3]
