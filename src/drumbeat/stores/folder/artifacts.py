@@ -19,7 +19,7 @@ from drumbeat.protocol.layout import log_file
 from drumbeat.stores.folder.alive import OnePerName
 from drumbeat.stores.folder.disk import put_whole, refusals
 from drumbeat.stores.folder.logs import JobLogs, append_beyond, read_chunks
-from drumbeat.stores.folder.outputs import SHOWN, Kept, Outputs, find_unfit, part_folder
+from drumbeat.stores.folder.outputs import SHOWN, Kept, Outputs, find_unfit, part_place
 from drumbeat.stores.folder.paths import inside, log_place, one_name, parts_of
 from drumbeat.stores.folder.snapshots import Snapshots
 
@@ -39,7 +39,8 @@ class FolderArtifacts:
         self._root = root
         self._jobs = root / "jobs"
         with refusals(root):
-            self._jobs.mkdir(0o700, parents=True, exist_ok=True)
+            root.mkdir(0o700, parents=True, exist_ok=True)
+            self._jobs.mkdir(0o700, exist_ok=True)
             self._snapshots = Snapshots(root / "snapshots")
         self._logs = OnePerName(lambda job: JobLogs(self._folder(job), now), idle=_IDLE)
         self._outputs = OnePerName(lambda job: Outputs(self._folder(job)), idle=_IDLE)
@@ -73,12 +74,12 @@ class FolderArtifacts:
             return read_chunks(self._folder(job), after, limit)
 
     # --- outputs ---
-    def append_output(self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes) -> int:  # noqa: PLR0913, PLR0917 - the port's signature
+    def append_output(self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes) -> int:  # noqa: PLR0913 - the port's signature
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
             with self._outputs.use(job) as outputs:
                 outputs.admit(attempt)
-            place = inside(part_folder(folder, attempt, node), path)
+            place = part_place(folder, attempt, node, path)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
             return append_beyond(place, offset, data)
 
@@ -90,7 +91,8 @@ class FolderArtifacts:
                 outputs.admit(attempt)
                 manifest = outputs.manifest()
             before = manifest.of(node) if manifest.attempt == attempt else {}
-            unfit = find_unfit(part_folder(folder, attempt, node), described, before)
+            parts = {path: part_place(folder, attempt, node, path) for path in described}
+            unfit = find_unfit(parts, described, before)
             if not unfit:
                 folder.mkdir(0o700, exist_ok=True)
                 with self._outputs.use(job) as outputs:

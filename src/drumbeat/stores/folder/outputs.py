@@ -76,18 +76,23 @@ def _folders_of(path: str) -> set[str]:
     return {"/".join(parts[:n]) for n in range(1, len(parts))}
 
 
-def part_folder(folder: Path, attempt: int, node: int) -> Path:
-    """Where a node's files are collected, in a job's folder."""
-    return folder / PARTS / str(attempt) / str(node)
+def part_folder(attempt: int, node: int) -> str:
+    """Where a node's files are collected, below the job's folder."""
+    return f"{PARTS}/{attempt}/{node}"
 
 
-def find_unfit(parts: Path, files: dict[str, Kept], before: dict[str, Kept]) -> list[str]:
+def part_place(folder: Path, attempt: int, node: int, path: str) -> Path:
+    """Where one of them is collected, in a job's folder. Raises ForbiddenError."""
+    return inside(folder, f"{part_folder(attempt, node)}/{path}")
+
+
+def find_unfit(parts: dict[str, Path], files: dict[str, Kept], before: dict[str, Kept]) -> list[str]:
     """The paths whose collected file isn't as described and wasn't given before.
 
     What can't become right by adding to it is taken away, so that it can be sent again from its beginning; what fits
     is on the disk when this returns.
     """
-    return [path for path, kept in files.items() if before.get(path) != kept and not _is_fit(inside(parts, path), kept)]
+    return [path for path, kept in files.items() if before.get(path) != kept and not _is_fit(parts[path], kept)]
 
 
 def _is_fit(part: Path, kept: Kept) -> bool:
@@ -149,7 +154,7 @@ class Outputs:
             return
         target, attempts = self._folder / SHOWN, self._folder / PARTS
         _prune(target, set(self._shown))
-        parts = part_folder(self._folder, manifest.attempt, manifest.moving)
+        parts = self._folder / part_folder(manifest.attempt, manifest.moving)
         _move([path for path, winner in self._shown.items() if winner.node == manifest.moving], parts, target)
         shutil.rmtree(parts, ignore_errors=True)
         for older in _numbers(attempts):

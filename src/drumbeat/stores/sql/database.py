@@ -73,8 +73,9 @@ def _server(url: URL) -> Engine:
 
 
 def _sqlite(url: URL) -> Engine:
-    if url.database in (None, "", ":memory:"):
-        raise RefusedError("a database in memory keeps nothing", fix="Name a file: sqlite:////absolute/path/file.db.")
+    if url.database in (None, "", ":memory:") or url.query:
+        what = "an SQLite database is a file here, not one in memory, and has no options"
+        raise RefusedError(what, fix="Name a file: sqlite:////absolute/path/file.db.")
     _prepare_file(Path(str(url.database)))
     options = {"timeout": BUSY_S, "check_same_thread": False}
     engine = create_engine(url, connect_args=options, pool_size=8, max_overflow=64)
@@ -83,12 +84,16 @@ def _sqlite(url: URL) -> Engine:
     return engine
 
 
-def _prepare_file(file: Path) -> None:
-    """Makes the file readable by its owner only, before SQLite makes it readable by all."""
-    kind = file_system_here(file)
+def refuse_network(file: Path, kind: str) -> None:
+    """Raises RefusedError when a file system of this type is shared over a network, where SQLite's locks fail."""
     if is_network(kind):
         fix = "Name a folder on a local disk; a database on a network file system is lost sooner or later."
         raise RefusedError(f"{file} is on a network file system ({kind})", where=str(file), fix=fix)
+
+
+def _prepare_file(file: Path) -> None:
+    """Makes the file readable by its owner only, before SQLite makes it readable by all."""
+    refuse_network(file, file_system_here(file))
     try:
         # Never opened once it is there: closing any descriptor would take SQLite's own locks away.
         os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))

@@ -1,0 +1,197 @@
+"""What the folder of artifacts promises beyond the contract: crashes at every point, and what a disk can refuse."""
+
+import hashlib
+import os
+import resource
+import signal
+import stat
+from contextlib import contextmanager
+
+import pytest
+
+from drumbeat.protocol.errors import ForbiddenError, StorageError
+from drumbeat.protocol.layout import log_file
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.folder.journal import RECORD_SIZE
+from drumbeat.testing.artifacts_contract import LOG, contents, described, give, sha, text
+
+
+@pytest.fixture
+def root(tmp_path):
+    return tmp_path / "files"
+
+
+@pytest.fixture
+def files(root):
+    return FolderArtifacts(root)
+
+
+@pytest.fixture
+def job(root):
+    return root / "jobs" / "a"
+
+
+@contextmanager
+def largest_file(size):
+    """Writes beyond `size` fail as they do on a full disk: in the middle."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+# --- logs ---
+def test_data_without_its_record_gets_it_with_the_next_append(files, root, job):
+    files.append_log("a", LOG, 0, b"one ")
+    with (job / LOG).open("ab") as log:
+        log.write(b"two ")
+    again = FolderArtifacts(root)
+    assert again.append_log("a", LOG, 4, b"two ") == 8
+    assert [chunk.data for chunk in again.log_chunks("a")] == [b"one ", b"two "]
+
+
+@pytest.mark.parametrize("torn", range(1, RECORD_SIZE, 13))
+def test_a_torn_record_is_cut_off(files, root, job, torn):
+    for n in range(3):
+        files.append_log("a", LOG, n, b"%d" % n)
+    os.truncate(job / ".journal", 3 * RECORD_SIZE - torn)
+    assert text(files.log_chunks("a")) == {(1, 1, 0, 0): b"01"}
+    again = FolderArtifacts(root)
+    again.append_log("a", log_file(1, 1, 0, 1), 0, b"other")
+    again.append_log("a", LOG, 3, b"3")
+    assert text(again.log_chunks("a")) == {(1, 1, 0, 0): b"0123", (1, 1, 0, 1): b"other"}
+
+
+def test_a_record_whose_data_was_lost_waits_for_it(files, root, job):
+    for n in range(3):
+        files.append_log("a", LOG, n, b"%d" % n)
+    os.truncate(job / LOG, 1)
+    again = FolderArtifacts(root)
+    assert text(again.log_chunks("a")) == {(1, 1, 0, 0): b"0"}
+    assert again.append_log("a", LOG, 3, b"3") == 1
+    assert again.append_log("a", LOG, 1, b"123") == 4
+    assert text(again.log_chunks("a")) == {(1, 1, 0, 0): b"0123"}
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize("room", [0, 3, RECORD_SIZE - 1, RECORD_SIZE, 60])
+def test_a_log_goes_on_after_a_full_disk(files, room):
+    sent = b"0123456789" * 20
+
+    def send():
+        size = 0
+        while size < len(sent):
+            size = files.append_log("a", LOG, size, sent[size : size + 10])
+
+    with largest_file(room), pytest.raises(StorageError, match="too big"):
+        send()
+    assert files.append_log("a", LOG, 0, sent) == len(sent)
+    assert text(files.log_chunks("a")) == {(1, 1, 0, 0): sent}
+
+
+# --- outputs ---
+@pytest.mark.parametrize("moved", ["none", "left", "both"])
+def test_showing_is_finished_after_a_crash(files, root, job, moved):
+    give(files, 1, 0, {"old": b"1", "left": b"1"})
+    kept = {"left": b"22", "right": b"22"}
+    for path, data in kept.items():
+        files.append_output("a", 2, 0, path, 0, data)
+    # As it is when the server dies just after the new list was written.
+    listed = ", ".join(f'"{path}": {{"size": 2, "sha256": "{sha(data)}"}}' for path, data in kept.items())
+    (job / ".outputs.json").write_text(f'{{"attempt": 2, "given": {{"0": {{{listed}}}}}, "moving": 0}}')
+    for path in {"none": [], "left": ["left"], "both": ["left", "right"]}[moved]:
+        (job / ".parts/2/0" / path).replace(job / "outputs" / path)
+    expected = {f"outputs/{path}": data for path, data in kept.items()}
+    assert contents(FolderArtifacts(root), "a") == expected
+    assert sorted(each.name for each in (job / "outputs").iterdir()) == ["left", "right"]
+    assert FolderArtifacts(root).commit_outputs("a", 2, 0, described(kept)) == []
+    again = FolderArtifacts(root)
+    assert contents(again, "a") == expected
+    assert again.append_output("a", 2, 0, "left", 0, b"new") == 3
+
+
+@pytest.mark.feature("F10")
+def test_nothing_is_shown_when_the_disk_is_full(files):
+    give(files, 1, 0, {"m": b"1"})
+    files.append_output("a", 1, 0, "n", 0, b"2")
+    with largest_file(0), pytest.raises(StorageError):
+        files.commit_outputs("a", 1, 0, described({"m": b"1", "n": b"2"}))
+    assert contents(files, "a") == {"outputs/m": b"1"}
+    assert files.commit_outputs("a", 1, 0, described({"m": b"1", "n": b"2"})) == []
+    assert contents(files, "a") == {"outputs/m": b"1", "outputs/n": b"2"}
+
+
+@pytest.mark.feature("F10")
+def test_small_files_and_snapshots_are_whole_or_not_there(files, root):
+    files.write_text("a", "plan.json", "before")
+    with largest_file(100):
+        with pytest.raises(StorageError):
+            files.write_text("a", "plan.json", "x" * 101)
+        with pytest.raises(StorageError):
+            files.add_snapshot(sha(b"x" * 101), [b"x" * 101])
+    assert contents(files, "a") == {"plan.json": b"before"}
+    assert not files.has_snapshot(sha(b"x" * 101))
+    assert [each.name for each in root.rglob("*") if "new" in each.name] == [".new"]
+    assert list((root / "snapshots" / ".new").iterdir()) == []
+
+
+def test_what_a_killed_server_had_half_received_is_forgotten_after_a_day(files, root):
+    for name, age_s in (("old", 100_000), ("young", 0)):
+        half = root / "snapshots" / ".new" / name
+        half.write_bytes(b"half")
+        os.utime(half, (half.stat().st_mtime - age_s,) * 2)
+    FolderArtifacts(root)
+    assert [each.name for each in (root / "snapshots" / ".new").iterdir()] == ["young"]
+
+
+# --- walls ---
+@pytest.mark.feature("X5")
+def test_links_inside_lead_nowhere(files, root, job, tmp_path):
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "plan.json").write_text("secret")
+    files.write_text("a", "story.jsonl", "")
+    (job / "link").symlink_to(secret)
+    (job / "plan.json").symlink_to(secret / "plan.json")
+    (root / "jobs" / "b").symlink_to(secret)
+    (job / "logs" / "1.1").mkdir(parents=True)
+    (job / "logs" / "1.1" / "0").symlink_to(secret)
+    (job / ".parts" / "1").mkdir(parents=True)
+    (job / ".parts" / "1" / "0").symlink_to(secret)
+    for use in (
+        lambda: files.open_file("a", "link/plan.json"),
+        lambda: files.open_file("a", "plan.json"),
+        lambda: files.open_file("b", "plan.json"),
+        lambda: files.files("b"),
+        lambda: files.append_log("a", LOG, 0, b"x"),
+        lambda: files.append_output("a", 1, 0, "m", 0, b"x"),
+        lambda: files.commit_outputs("a", 1, 0, {"plan.json": (6, hashlib.sha256(b"secret").hexdigest())}),
+        lambda: files.write_text("a", "link/new", "x"),
+    ):
+        with pytest.raises(ForbiddenError):
+            use()
+    assert contents(files, "a") == {"story.jsonl": b""}
+    assert [each.name for each in secret.iterdir()] == ["plan.json"]
+
+
+@pytest.mark.feature("X5")
+def test_nobody_else_may_read_the_files(files, root):
+    give(files, 1, 0, {"default/m": b"1"})
+    files.append_log("a", LOG, 0, b"x")
+    files.write_text("a", "plan.json", "{}")
+    files.add_snapshot(sha(b"x"), [b"x"])
+    assert stat.S_IMODE(root.stat().st_mode) == 0o700
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in root.rglob("*") if each.is_file()}
+    assert set(modes.values()) == {0o600}
+    assert {"m", "0.log", ".journal", ".outputs.json", "plan.json", f"{sha(b'x')}.tar"} == set(modes)
+
+
+@pytest.mark.feature("X5")
+def test_what_is_ours_cannot_be_written_as_text(files):
+    for path in (".journal", ".outputs.json", ".parts/1/0/m", "outputs/m", "logs/1.1/0/0.log", "user_logs/x"):
+        with pytest.raises(ForbiddenError):
+            files.write_text("a", path, "x")

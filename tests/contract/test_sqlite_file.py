@@ -1,0 +1,179 @@
+"""What the store promises of its SQLite file, beyond the contract of all stores."""
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine, event
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.schema import CreateTable
+
+from drumbeat.protocol.errors import RefusedError, StorageError, VersionError
+from drumbeat.stores.sql import make_store
+from drumbeat.stores.sql.schema import HEAD, metadata
+from drumbeat.stores.sql.upgrade import MIGRATIONS
+from drumbeat.testing.sample_jobs import started, submission
+from drumbeat.testing.store_contract import everything
+
+
+@pytest.fixture
+def file(tmp_path):
+    return tmp_path / "drumbeat.db"
+
+
+@pytest.fixture
+def store(file):
+    store = make_store(file)
+    yield store
+    store.close()
+
+
+def raw(file):
+    connection = sqlite3.connect(file, isolation_level=None)
+    connection.row_factory = lambda _, row: row[0] if len(row) == 1 else row
+    return connection
+
+
+def test_the_migrations_make_what_the_code_expects(store, file):
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("path_separator", "os")
+    assert ScriptDirectory.from_config(config).get_current_head() == HEAD
+    engine = create_engine(f"sqlite:///{file}")
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+def test_an_up_to_date_database_is_opened_without_alembic(store, file):
+    script = """if True:
+        import sys
+        from drumbeat.stores.sql import make_store
+        make_store("sqlite:///" + sys.argv[1]).close()
+        print("alembic" in sys.modules)
+    """
+    ran = subprocess.run([sys.executable, "-c", script, file], capture_output=True, text=True, check=True)
+    assert ran.stdout == "False\n"
+
+
+@pytest.mark.feature("X5")
+def test_nobody_else_may_read_the_files(store, file):
+    store.lease(is_alone=True)
+    modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in file.parent.iterdir()}
+    assert modes == {"drumbeat.db": 0o600, "drumbeat.db-wal": 0o600, "drumbeat.db-shm": 0o600}
+
+
+def test_a_commit_is_on_the_disk_when_it_returns(store, file):
+    with store._database.read() as connection:
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
+
+
+def test_servers_that_start_at_once_make_one_database(file):
+    def start(_):
+        store = make_store(file)
+        try:
+            return store.lease(is_alone=False)
+        finally:
+            store.close()
+
+    with ThreadPoolExecutor(6) as threads:
+        tokens = list(threads.map(start, range(6)))
+    assert len(set(tokens)) == 6
+
+
+@pytest.mark.feature("F10")
+def test_a_newer_database_is_refused(store, file):
+    store.close()
+    with raw(file) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+    connection.close()
+    with pytest.raises(VersionError, match=r"written by a newer drumbeat \(revision 9999\)"):
+        make_store(file)
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [(b"no database at all" * 300, "isn't a database"), (b"SQLite format 3\0", "isn't a database")],
+)
+def test_a_file_that_is_no_database_is_named(file, content, words):
+    file.write_bytes(content.ljust(4096, b"x"))
+    with pytest.raises(StorageError, match=words):
+        make_store(file)
+
+
+@pytest.mark.feature("F10")
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(StorageError, match="can't be made: No such file or directory"):
+        make_store(tmp_path / "none" / "drumbeat.db")
+    with pytest.raises(StorageError):
+        make_store(tmp_path)
+
+
+@pytest.mark.feature("F10")
+def test_a_full_disk_is_a_sentence_and_loses_nothing(store):
+    token = store.lease(is_alone=True)
+    record, _ = store.submit(token, submission("a"))
+    before = everything(store)
+    with store._database.read() as connection:
+        pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
+
+    def fill(connection):
+        connection.exec_driver_sql(f"PRAGMA max_page_count = {pages}")
+
+    event.listen(store._database.engine, "begin", fill)
+    big = submission("b")
+    big.spec["script"] = "x" * 1_000_000
+    with pytest.raises(StorageError, match="database: the disk is full"):
+        store.submit(token, big)
+    assert everything(store) == before
+    pages += 1000
+    store.submit(token, big)
+    store.commit(token, [started(record)])
+
+
+@pytest.mark.feature("F10")
+def test_a_lock_that_stays_is_a_sentence(store, file):
+    event.listen(store._database.engine, "connect", lambda one, _: one.execute("PRAGMA busy_timeout = 20"))
+    store._database.engine.dispose()
+    other = raw(file)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageError, match="another process keeps the database locked"):
+        store.lease(is_alone=True)
+    other.execute("ROLLBACK")
+    other.close()
+    assert store.lease(is_alone=True)
+
+
+def test_a_page_of_a_long_list_is_found_in_an_index(store, file):
+    connection = raw(file)
+    query = "SELECT name FROM jobs WHERE archived = 0 AND state IN ('failed', 'queued') ORDER BY number DESC LIMIT 9"
+    (plan,) = connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
+    connection.close()
+    assert "USING INDEX ix_jobs_archived_number_state_experiment" in plan[3]
+
+
+def test_postgresql_gets_zones_and_long_counters():
+    ddl = "\n".join(str(CreateTable(table).compile(dialect=postgresql.dialect())) for table in metadata.sorted_tables)
+    assert ddl.count("TIMESTAMP WITH TIME ZONE") == 3
+    assert ddl.count("BIGSERIAL") == 4
+
+
+def test_postgresql_that_cannot_be_reached_is_a_sentence():
+    with pytest.raises(StorageError, match="it can't be reached"):
+        make_store("postgresql+psycopg://ada:secret@127.0.0.1:1/drumbeat")
+
+
+def test_an_unknown_database_is_refused():
+    with pytest.raises(RefusedError, match="no database is called"):
+        make_store("oracel://host/name")
