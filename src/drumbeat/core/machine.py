@@ -39,6 +39,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
     """The job after the event. A move that MOVES doesn't hold is a defect: it raises, and the tests look for it."""
     if isinstance(event, GangSeen | GangRefused | AgentSaid | NodeLost) and event.attempt != job.attempt:
         return Decision(job)
+    if isinstance(event, AgentSaid) and _is_old_news(job, event):
+        return Decision(job)
     match job.state, event:
         case State.QUEUED, Waits():
             return _move(job, now, State.QUEUED, event.reason, event.sentence)
@@ -261,6 +263,12 @@ def _end(job: Job, now: datetime) -> Decision:
 
 
 # --- small parts ------------------------------------------------------------------------------------------------
+def _is_old_news(job: Job, event: AgentSaid) -> bool:
+    """An agent has two connections, and what it said first may come last."""
+    known = job.nodes[event.node] if event.node < len(job.nodes) else None
+    return known is not None and event.status.serial < known.serial
+
+
 def _without(job: Job, node: int) -> Job:
     return replace(job, lost=tuple(sorted({*job.lost, node})))
 

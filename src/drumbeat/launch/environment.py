@@ -26,8 +26,7 @@ SCRUBBED = (
 
 
 def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
-    ("What every rank is given: the job's own variables, then drumbeat's, then the dialect's (AZURE.md, ",)
-    (").",)
+    """What every rank is given: the job's own variables, drumbeat's, and the dialect's (Azure ML's job variables)."""
     member = roster.members[rank.node]
     return {
         **plan.variables,

@@ -185,6 +185,12 @@ def test_words_of_an_old_round_start_nothing():
     assert after(job, said(0, Phase.READY, 1), said(1, Phase.READY, 1)).state is State.STAGING
 
 
+def test_what_an_agent_said_earlier_and_comes_later_is_old_news():
+    job = after(running(), done(0, 0, 0), said(1, Phase.ENDED, serial=7, exits=(ended(2, 0), ended(3, 0))))
+    assert job.state is State.FINALIZING
+    assert decide(job, said(1, Phase.RUNNING, serial=6), at(1)).job == job
+
+
 # --- the table itself -------------------------------------------------------------------------------------------
 def test_every_reason_has_a_row_and_every_state_can_end():
     assert set(REASONS) == set(Reason)
