@@ -7,9 +7,12 @@ import time
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
+from drumbeat.control.service import Control
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.server.room import RoomOf
 from drumbeat.server.views import StatusView, VersionView
+
+AFTER_THE_END_S = 5.0
 
 router = APIRouter(prefix="/api/v1", tags=["server"])
 
@@ -20,6 +23,16 @@ class StopRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     force: bool = False
+
+
+def _is_done(control: Control) -> bool:
+    """Whether nothing is unfinished; what follows the end of the last job is waited for."""
+    end = time.monotonic() + AFTER_THE_END_S
+    while control.has_unfinished_work():
+        if time.monotonic() > end or control.store.unfinished():
+            return False
+        time.sleep(0.02)
+    return True
 
 
 @router.get("/version")
@@ -43,7 +56,7 @@ def status(room: RoomOf) -> StatusView:
 def stop(room: RoomOf, body: StopRequest | None = None) -> dict[str, bool]:
     """Ends the server; jobs that run go on without it."""
     is_forced = body is not None and body.force
-    if not is_forced and room.control.has_unfinished_work():
+    if not is_forced and not _is_done(room.control):
         jobs = [one.job.name for one in room.control.store.unfinished()]
         named = ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "")
         raise ConflictError(

@@ -29,7 +29,7 @@ LONGEST_WAIT_S = 60.0
 
 router = APIRouter(prefix="/agent/v1/{job}/{attempt}/{node}", tags=["agents"])
 
-LOG = re.compile(r"(\d{1,9})\.(\d{1,9})/(\d{1,9})/(\d{1,9})\.log")
+LOG = re.compile(r"(\d{1,9})\.(\d{1,9})/(\d{1,9})/(\d{1,9})\.log", re.ASCII)
 BODY: dict[str, Any] = {
     "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 }

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Security
+from fastapi.security import HTTPBearer
 
 from drumbeat._version import __version__
 from drumbeat.server import about, agents, aliases, errors, files, jobs, live
 from drumbeat.server.auth import Guard
 from drumbeat.server.room import Room
 from drumbeat.server.traffic import Meter
+from drumbeat.server.views import ErrorView
 
 
 def make_app(room: Room, *, token: str, hosts: frozenset[str]) -> FastAPI:
     """The app. token: what every call but an agent's must carry. hosts: what `Host` may say (`auth.allowed_hosts`)."""
     app = FastAPI(
         title="drumbeat", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json",
-        lifespan=_lifespan, redirect_slashes=False,
+        lifespan=_lifespan, redirect_slashes=False, generate_unique_id_function=lambda route: route.name,
+        responses={422: {"model": ErrorView}, "default": {"model": ErrorView, "description": "What is wrong."}},
+        # The guard checks it; here it is only told to those who read the description.
+        dependencies=[Security(HTTPBearer(auto_error=False))],
     )  # fmt: skip
     app.state.room = room
     for part in (about, jobs, live, files, aliases, agents):

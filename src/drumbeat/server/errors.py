@@ -55,8 +55,8 @@ def status_of(error: DrumbeatError) -> int:
 
 
 def response(error: DrumbeatError, status: int | None = None, headers: Mapping[str, str] | None = None) -> JSONResponse:
-    """The error in its wire form."""
-    given = dict(headers or {})
+    """The error in its wire form. Its code is in a header too: the answer to a HEAD has no body."""
+    given = {**(headers or {}), "Drumbeat-Error": error.code}
     if isinstance(error, UnauthorizedError):
         given["WWW-Authenticate"] = "Bearer"
     return JSONResponse(error.as_dict(), status or status_of(error), headers=given)

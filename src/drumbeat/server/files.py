@@ -79,9 +79,9 @@ def list_files(name: str, control: ControlOf) -> list[FileView]:
     return [FileView.model_validate(one) for one in control.artifacts.files(name)]
 
 
-@router.api_route(
+@router.head("/jobs/{name}/files/{path:path}", include_in_schema=False)
+@router.get(
     "/jobs/{name}/files/{path:path}",
-    methods=["GET", "HEAD"],
     response_class=Response,
     responses={200: BINARY, 206: BINARY, 416: {"description": "The range begins behind the end."}},
 )
@@ -160,7 +160,7 @@ def look(control: Control, name: str, path: str) -> Found:
     return Found(place, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"')
 
 
-RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
+RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
 
 
 def cut_of(wanted: str, size: int) -> Cut | None:

@@ -13,17 +13,8 @@ from drumbeat.core.states import State
 from drumbeat.ports import JobFilter
 from drumbeat.server.logs import LogReader
 from drumbeat.server.room import ControlOf
-from drumbeat.server.views import (
-    JobPage,
-    JobView,
-    JobWithStory,
-    LogPage,
-    PreviewView,
-    StoryView,
-    job_view,
-    job_with_story,
-    story_views,
-)
+from drumbeat.server.showing import job_view, job_with_story, story_views
+from drumbeat.server.views import JobPage, JobView, JobWithStory, LogPage, PreviewView, StoryView
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 

@@ -22,7 +22,8 @@ from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.logs import LogReader
 from drumbeat.server.room import RoomOf, away
-from drumbeat.server.views import EndView, JobView, job_view, story_views
+from drumbeat.server.showing import job_view, story_views
+from drumbeat.server.views import EndView, JobView
 
 BATCH = 256 << 10
 """Bytes of log in one pull."""

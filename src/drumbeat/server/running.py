@@ -23,7 +23,7 @@ class Running(uvicorn.Server):
     def __init__(self, app: FastAPI, room: Room, *, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
         config = uvicorn.Config(
             app, loop="uvloop", http="httptools", ws="none", lifespan="on", log_config=None, access_log=False,
-            server_header=False, timeout_keep_alive=75, timeout_graceful_shutdown=1,
+            server_header=False, proxy_headers=False, timeout_keep_alive=75, timeout_graceful_shutdown=1,
         )  # fmt: skip
         super().__init__(config)
         self.room, self.on_ready, self.on_end = room, on_ready, on_end

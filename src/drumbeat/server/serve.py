@@ -131,4 +131,5 @@ def _log_to(file: Path) -> None:
     file.chmod(0o600)
     logging.basicConfig(level=logging.INFO, handlers=[handler])
     logging.captureWarnings(capture=True)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    for talkative in ("uvicorn", "alembic"):
+        logging.getLogger(talkative).setLevel(logging.WARNING)

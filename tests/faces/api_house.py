@@ -1,0 +1,177 @@
+"""A server in this process for the tests of the API: real control room, files and sockets, no agents' machines."""
+
+import contextlib
+import http.client
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from drumbeat.control.service import Control, Setting
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
+from drumbeat.protocol.roster import Member
+from drumbeat.server.app import make_app
+from drumbeat.server.auth import allowed_hosts
+from drumbeat.server.home import machine
+from drumbeat.server.room import Identity, Room
+from drumbeat.server.running import Running
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.wiring import SystemClock
+
+TOKEN = "the-token"
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+DOCUMENT: dict[str, Any] = {"command": "true", "drumbeat": {"environment": "current", "max_retries": 0}}
+
+
+@dataclass
+class House:
+    """A running server and what it stands on."""
+
+    home: Path
+    engine: FakeEngine
+    control: Control
+    room: Room
+    url: str
+    http: httpx.Client = field(default_factory=httpx.Client)
+
+    def submit(self, name: str, **document: Any) -> str:
+        body = {"document": {**DOCUMENT, "name": name, **document}}
+        answer = self.http.post("/api/v1/jobs", json=body)
+        assert answer.status_code == 201, answer.text
+        with self.engine.changed:
+            assert self.engine.changed.wait_for(lambda: f"{name}.1" in self.engine.gangs, timeout=5)
+        return name
+
+    def agent(self, job: str, node: int = 0) -> "Agent":
+        return Agent(self, job, node)
+
+    def finish(self, job: str, code: int = 0) -> None:
+        """Walks a job of one node and one rank to its end."""
+        agent = self.agent(job)
+        for phase in (Phase.ENROLLED, Phase.READY, Phase.RUNNING):
+            agent.say(phase)
+        exits = (RankExit(0, code, None, 0.0, 0),)
+        agent.say(Phase.RUNNING, exits)
+        assert agent.say(Phase.ENDED, exits)["order"] == "upload"
+        assert agent.say(Phase.UPLOADED, exits)["order"] == "leave"
+
+
+@dataclass
+class Agent:
+    """Says over HTTP what an agent of attempt 1 would."""
+
+    house: House
+    job: str
+    node: int = 0
+
+    @property
+    def path(self) -> str:
+        return f"/agent/v1/{self.job}/1/{self.node}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.house.engine.gangs[f'{self.job}.1'].secret}"}
+
+    def sync(self, status: AgentStatus, holds: str = "", wait_s: float = 0) -> httpx.Response:
+        body = {"status": wire.to_wire(status), "holds": holds, "wait_s": wait_s}
+        return self.house.http.post(f"{self.path}/sync", json=body, headers=self.headers, timeout=90)
+
+    def say(self, phase: Phase, exits: tuple[RankExit, ...] = ()) -> dict[str, Any]:
+        answer = self.sync(self.status(phase, exits))
+        assert answer.status_code == 200, answer.text
+        return answer.json()["directive"]
+
+    def status(self, phase: Phase, exits: tuple[RankExit, ...] = ()) -> AgentStatus:
+        member = Member(self.node, "host", "127.0.0.1", "/root", "/checkpoints")
+        return AgentStatus(phase, 1, member, port=1234, exits=exits)
+
+    def log(self, data: bytes, offset: int, rank: int = 0) -> None:
+        path = f"{self.path}/logs/1.1/{self.node}/{rank}.log"
+        answer = self.house.http.put(path, params={"offset": offset}, content=data, headers=self.headers)
+        assert answer.json() == {"size": offset + len(data)}, answer.text
+
+
+@contextlib.contextmanager
+def house_in(home: Path, port: int = 0) -> Iterator[House]:
+    """A server with an empty store; its files lie in `home`."""
+    engine = FakeEngine(cpus=1000)
+    clock = SystemClock()
+    control = Control(Setting(MemoryStore(), FolderArtifacts(home), {"local": engine}, clock, b"k" * 32))
+    control.start()
+    try:
+        with served(control, home, port) as room, client_of(room) as http:
+            yield House(home, engine, control, room, str(http.base_url), http)
+    finally:
+        control.stop()
+
+
+def raw(house: House, path: str, method: str = "GET", body: bytes = b"", **headers: str) -> tuple[int, bytes]:
+    """Status and body, for a path that is sent as it is: httpx would resolve its `..`, a hostile client doesn't."""
+    connection = http.client.HTTPConnection("127.0.0.1", urlsplit(house.url).port, timeout=20)
+    try:
+        connection.request(method, path, body or None, {**BEARER, **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.read()
+    finally:
+        connection.close()
+
+
+def client_of(room: Room) -> httpx.Client:
+    """Asks with the token."""
+    return httpx.Client(base_url=room.control.servers[0], headers=BEARER, timeout=20, trust_env=False)
+
+
+@contextlib.contextmanager
+def served(control: Control, home: Path, port: int = 0) -> Iterator[Room]:
+    """The API of a control room on a free port of loopback, in a thread."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind(("127.0.0.1", port))
+    port = listener.getsockname()[1]
+    control.servers = (f"http://127.0.0.1:{port}",)
+    room = Room(control, Identity(*machine(), pid=1, home=str(home)))
+    running = _running(room, port)
+    room.stop = running.stop
+    thread = threading.Thread(target=running.run, args=([listener],))
+    thread.start()
+    assert running.ready.wait(10)
+    try:
+        yield room
+    finally:
+        running.stop()
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+class _Ready(Running):
+    ready: threading.Event
+
+
+def _running(room: Room, port: int) -> _Ready:
+    ready = threading.Event()
+    app = make_app(room, token=TOKEN, hosts=allowed_hosts(port))
+    running = _Ready(app, room, on_ready=ready.set, on_end=_nothing)
+    running.ready = ready
+    return running
+
+
+def _nothing() -> None:
+    pass
+
+
+def eventually(check: Callable[[], bool], within_s: float = 10) -> None:
+    """Returns as soon as it holds."""
+    end = threading.Event()
+    for _ in range(int(within_s / 0.01)):
+        if check():
+            return
+        end.wait(0.01)
+    raise AssertionError("it never came to hold")

@@ -1,0 +1,181 @@
+"""The agents' protocol: a secret for each attempt, its own node's files only, orders in milliseconds."""
+
+import hashlib
+import io
+import json
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import Directive, Order, Phase
+
+from .api_house import BEARER, House, client_of, house_in, raw
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with house_in(tmp_path_factory.mktemp("house")) as there:
+        yield there
+
+
+def snapshot_of(text: str) -> tuple[str, bytes]:
+    file = io.BytesIO()
+    with tarfile.open(fileobj=file, mode="w") as tar:
+        info = tarfile.TarInfo("a.txt")
+        info.size = len(text)
+        tar.addfile(info, io.BytesIO(text.encode()))
+    return hashlib.sha256(file.getvalue()).hexdigest(), file.getvalue()
+
+
+def test_an_agent_is_told_what_to_do(house: House) -> None:
+    agent = house.agent(house.submit("told"))
+    directive = wire.from_wire(Directive, agent.say(Phase.ENROLLED))
+    assert (directive.order, directive.attempt, directive.round) == (Order.PREPARE, 1, 1)
+    directive = wire.from_wire(Directive, agent.say(Phase.READY))
+    assert directive.order is Order.RUN
+    assert directive.roster is not None
+    assert directive.roster.port == 1234
+
+
+def test_an_agent_that_holds_the_order_waits_for_another(house: House) -> None:
+    job = house.submit("waits")
+    agent = house.agent(job)
+    agent.say(Phase.ENROLLED)
+    holds = wire.from_wire(Directive, agent.say(Phase.READY)).key
+    begin = time.monotonic()
+    answer = agent.sync(agent.status(Phase.READY), holds, wait_s=0.2)
+    assert 0.2 <= time.monotonic() - begin < 5
+    assert wire.from_wire(Directive, answer.json()["directive"]).key == holds
+    canceling = threading.Timer(0.2, raw, (house, f"/api/v1/jobs/{job}/cancel", "POST"))
+    canceling.start()
+    answer = agent.sync(agent.status(Phase.READY), holds, wait_s=30)
+    assert answer.json()["directive"]["order"] == "stop"
+    assert time.monotonic() - begin < 10
+    canceling.join()
+
+
+@pytest.mark.parametrize("given", [{}, {"Authorization": "Bearer wrong"}, BEARER])
+def test_an_agent_without_its_secret_is_nobody(house: House, given: dict[str, str]) -> None:
+    job = house.submit(f"nobody-{len(house.engine.gangs)}")
+    agent = house.agent(job)
+    with client_of(house.room) as http:
+        http.headers.pop("Authorization")
+        for method, path in [
+            ("POST", "/sync"), ("GET", "/snapshots/x"), ("PUT", "/logs/1.1/0/0.log?offset=0"),
+            ("PUT", "/outputs/x?offset=0"), ("POST", "/outputs/commit"),
+        ]:  # fmt: skip
+            body = wire.dumps({"status": agent.status(Phase.ENROLLED)}).encode()
+            answer = http.request(method, agent.path + path, content=body, headers=given)
+            assert (answer.status_code, answer.json()["code"]) == (401, "unauthorized"), path
+
+
+def test_an_agent_of_a_replaced_attempt_is_stale(house: House) -> None:
+    job = house.submit("replaced")
+    agent = house.agent(job)
+    secret = {"Authorization": f"Bearer {house.control._secret(job, 7)}"}
+    body = {"status": wire.to_wire(agent.status(Phase.ENROLLED)), "holds": "", "wait_s": 0}
+    answer = house.http.post(f"/agent/v1/{job}/7/0/sync", json=body, headers=secret)
+    assert (answer.status_code, answer.json()["code"]) == (410, "stale")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"[]", b"{}", b"nonsense", b'{"status": 1}', b'{"status": {"phase": "flying"}}', b"[" * 100_000,
+        b'{"status": null}', b'{"status": {"phase": "enrolled", "round": "one", "member": {}}}',
+    ],
+)  # fmt: skip
+def test_a_status_that_is_none_is_refused(house: House, body: bytes) -> None:
+    job = house.submit(f"odd-{len(house.engine.gangs)}")
+    answer = house.http.post(f"{house.agent(job).path}/sync", content=body, headers=house.agent(job).headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "refused")
+
+
+@pytest.mark.feature("X5")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "1.1/1/0.log", "2.1/0/0.log", "1.1/0/0.txt", "1.1/0/../0.log", "../../x", "%2e%2e/%2e%2e/x",
+        "1.1/0/%2e%2e/0.log", "/etc/passwd", "%2Fetc%2Fpasswd", "1.1/0/0.log/x", "1.1/0/-1.log", "1.1/0/0.log%00",
+        "1.1/00x/0.log", "%D9%A1.1/0/0.log", "1.%D9%A1/0/0.log",
+    ],
+)  # fmt: skip
+def test_an_agent_writes_only_its_own_logs(house: House, path: str) -> None:
+    job = house.submit(f"own-{len(house.engine.gangs)}")
+    agent = house.agent(job)
+    status, body = raw(house, f"{agent.path}/logs/{path}?offset=0", "PUT", b"x", **agent.headers)
+    assert (status, json.loads(body)["code"]) in ((403, "forbidden"), (404, "not_found"))
+    assert house.http.get(f"/api/v1/jobs/{job}/logs").json()["pieces"] == []
+
+
+def test_a_log_takes_what_it_lacks_and_says_its_size(house: House) -> None:
+    agent = house.agent(house.submit("appended"))
+    agent.log(b"abc", 0)
+    put = lambda data, offset: house.http.put(  # noqa: E731
+        f"{agent.path}/logs/1.1/0/0.log", params={"offset": offset}, content=data, headers=agent.headers
+    ).json()
+    assert put(b"bcd", 1) == {"size": 4}
+    assert put(b"zzz", 100) == {"size": 4}
+    assert put(b"x" * (4 << 20), 4) == {"size": 4 + (4 << 20)}
+    assert put(b"x" * ((4 << 20) + 1), 4)["code"] == "refused"
+    assert house.http.get("/api/v1/jobs/appended/files/logs/1.1/0/0.log").content[:5] == b"abcdx"
+
+
+@pytest.mark.feature("X5")
+def test_outputs_show_at_once_and_only_when_they_are_whole(house: House) -> None:
+    job = house.submit("outputs")
+    agent = house.agent(job)
+
+    def put(path: str, data: bytes, offset: int = 0) -> int:
+        params = {"offset": offset}
+        return house.http.put(
+            f"{agent.path}/outputs/{path}", params=params, content=data, headers=agent.headers
+        ).status_code
+
+    def commit(**files: bytes) -> list[str]:
+        told = {
+            f"default/{name}": {"size": len(d), "sha256": hashlib.sha256(d).hexdigest()} for name, d in files.items()
+        }
+        answer = house.http.post(f"{agent.path}/outputs/commit", json={"files": told}, headers=agent.headers)
+        return answer.json()["missing"]
+
+    assert put("default/a", b"hel") == 200
+    assert put("default/b", b"x") == 200
+    assert commit(a=b"hello", b=b"x") == ["default/a"]
+    listed = lambda: [f["path"] for f in house.http.get(f"/api/v1/jobs/{job}/files").json() if "outputs" in f["path"]]  # noqa: E731
+    assert listed() == []
+    assert put("default/a", b"lo", 3) == 200
+    assert commit(a=b"hello", b=b"x") == []
+    assert listed() == ["outputs/default/a", "outputs/default/b"]
+    for path in ("../x", "%2e%2e/%2e%2e/x", "%2Fetc%2Fx", "default/%2e%2e/%2e%2e/%2e%2e/x"):
+        status, body = raw(house, f"{agent.path}/outputs/{path}?offset=0", "PUT", b"x", **agent.headers)
+        assert status in (403, 404), body
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{}", b'{"files": []}', b'{"files": {"a": 1}}', b'{"files": {"a": {"size": "x"}}}']
+)
+def test_a_commit_that_is_none_is_refused(house: House, body: bytes) -> None:
+    agent = house.agent(house.submit(f"commit-{len(house.engine.gangs)}"))
+    answer = house.http.post(f"{agent.path}/outputs/commit", content=body, headers=agent.headers)
+    assert (answer.status_code, answer.json()["code"]) == (422, "refused")
+
+
+def test_an_agent_gets_its_own_snapshots_only(house: House) -> None:
+    own, own_bytes = snapshot_of("own")
+    other, other_bytes = snapshot_of("other")
+    for digest, data in ((own, own_bytes), (other, other_bytes)):
+        assert house.http.put(f"/api/v1/snapshots/{digest}", content=data).status_code == 201
+        assert house.http.put(f"/api/v1/snapshots/{digest}", content=data).status_code == 200
+        assert house.http.head(f"/api/v1/snapshots/{digest}").status_code == 200
+    body = {"document": {"name": "coded", "command": "true", "code": "src", "drumbeat": {"environment": "current"}}}
+    assert house.http.post("/api/v1/jobs", json={**body, "code": own}).status_code == 201
+    with house.engine.changed:
+        assert house.engine.changed.wait_for(lambda: "coded.1" in house.engine.gangs, timeout=5)
+    agent = house.agent("coded")
+    assert house.http.get(f"{agent.path}/snapshots/{own}", headers=agent.headers).content == own_bytes
+    assert house.http.get(f"{agent.path}/snapshots/{other}", headers=agent.headers).json()["code"] == "forbidden"

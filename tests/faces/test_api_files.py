@@ -1,0 +1,122 @@
+"""A job's files: whole, in ranges, and nothing beside them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .api_house import House, house_in, raw
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    home = tmp_path_factory.mktemp("house")
+    with house_in(home) as there:
+        job = there.submit("filed")
+        there.agent(job).log(b"0123456789", 0)
+        there.agent(job).log(b"", 0, rank=1)
+        (home / "secret").write_text("secret")
+        there.submit("other")
+        there.agent("other").log(b"others'", 0)
+        yield there
+
+
+LOG = "/api/v1/jobs/filed/files/logs/1.1/0/0.log"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "content", "told"),
+    [
+        ("bytes=0-", 206, b"0123456789", "bytes 0-9/10"),
+        ("bytes=3-", 206, b"3456789", "bytes 3-9/10"),
+        ("bytes=3-5", 206, b"345", "bytes 3-5/10"),
+        ("bytes=3-999", 206, b"3456789", "bytes 3-9/10"),
+        ("bytes=-4", 206, b"6789", "bytes 6-9/10"),
+        ("bytes=-99", 206, b"0123456789", "bytes 0-9/10"),
+        ("bytes=10-", 416, None, "bytes */10"),
+        ("bytes=99-100", 416, None, "bytes */10"),
+        ("bytes=-0", 416, None, "bytes */10"),
+        ("bytes=5-3", 200, b"0123456789", None),
+        ("bytes=0-1,3-4", 200, b"0123456789", None),
+        ("bytes=-", 200, b"0123456789", None),
+        ("lines=1-2", 200, b"0123456789", None),
+        ("bytes=" + "9" * 30 + "-", 200, b"0123456789", None),
+    ],
+)
+def test_a_range_of_a_file(house: House, wanted: str, status: int, content: bytes | None, told: str | None) -> None:
+    answer = house.http.get(LOG, headers={"Range": wanted})
+    assert (answer.status_code, answer.headers.get("content-range")) == (status, told)
+    if content is None:
+        assert answer.json()["code"] == "refused"
+    else:
+        assert answer.content == content
+
+
+def test_a_range_of_another_version_is_the_whole_file(house: House) -> None:
+    etag = house.http.head(LOG).headers["etag"]
+    same = house.http.get(LOG, headers={"Range": "bytes=5-", "If-Range": etag})
+    other = house.http.get(LOG, headers={"Range": "bytes=5-", "If-Range": '"other"'})
+    assert (same.status_code, other.status_code) == (206, 200)
+
+
+def test_head_tells_the_size_and_nothing_else(house: House) -> None:
+    answer = house.http.head(LOG)
+    assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, "10", b"")
+
+
+def test_what_grows_while_it_is_sent_is_sent_as_it_was(house: House) -> None:
+    job = house.submit("growing")
+    agent = house.agent(job)
+    agent.log(b"x" * 1_000_000, 0)
+    with house.http.stream("GET", f"/api/v1/jobs/{job}/files/logs/1.1/0/0.log") as answer:
+        agent.log(b"y" * 1_000_000, 1_000_000)
+        assert len(answer.read()) == 1_000_000
+
+
+def test_an_empty_file_comes_empty(house: House) -> None:
+    (house.home / "jobs" / "filed" / "logs" / "1.1" / "0" / "7.log").touch()
+    for headers in ({}, {"Range": "bytes=0-"}):
+        answer = house.http.get("/api/v1/jobs/filed/files/logs/1.1/0/7.log", headers=headers)
+        assert (answer.status_code, answer.content) == (200, b"")
+
+
+@pytest.mark.feature("X5")
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../other/logs/1.1/0/0.log", "%2e%2e/other/logs/1.1/0/0.log", "..%2fother%2flogs%2f1.1%2f0%2f0.log",
+        "%2Fetc%2Fpasswd", "/etc/passwd", "../../secret", "%2e%2e%2f%2e%2e%2fsecret", "logs/../../../secret",
+        "logs/%2e%2e/%2e%2e/%2e%2e/secret", "logs", "logs/", "", ".", "%2e", "%00", "logs%00", "a" * 5000,
+        "logs/1.1/0/0.log/x", "..%5c..%5csecret", "%252e%252e/secret", "linked", "linked/secret", "to-secret",
+    ],
+)  # fmt: skip
+def test_no_path_leads_out_of_the_job(house: House, path: str) -> None:
+    folder = house.home / "jobs" / "filed"
+    for name, target in (("linked", house.home), ("to-secret", house.home / "secret")):
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(target)
+    status, body = raw(house, f"/api/v1/jobs/filed/files/{path}")
+    assert status in (403, 404, 422), body
+    assert json.loads(body)["code"] in ("forbidden", "not_found", "refused")
+
+
+@pytest.mark.feature("X5")
+@pytest.mark.parametrize("name", ["..", "%2e%2e", "..%2f..", "%2Fetc", ".", "filed%2f..%2fother", "%00", "a" * 300])
+def test_no_name_of_a_job_is_a_path(house: House, name: str) -> None:
+    for rest in ("files", "files/secret", "logs", "events", "story"):
+        status, body = raw(house, f"/api/v1/jobs/{name}/{rest}")
+        assert status in (403, 404, 422), body
+
+
+def test_the_list_of_files_names_what_can_be_fetched(house: House) -> None:
+    listed = house.http.get("/api/v1/jobs/other/files").json()
+    assert {"path": "logs/1.1/0/0.log", "size": 7} in listed
+    for file in listed:
+        assert len(house.http.get(f"/api/v1/jobs/other/files/{file['path']}").content) == file["size"]
+
+
+def test_a_snapshot_of_other_bytes_is_not_kept(house: House, tmp_path: Path) -> None:
+    digest = "ab" * 32
+    assert house.http.put(f"/api/v1/snapshots/{digest}", content=b"other").json()["code"] == "conflict"
+    assert house.http.head(f"/api/v1/snapshots/{digest}").status_code == 404

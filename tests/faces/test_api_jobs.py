@@ -1,0 +1,146 @@
+"""What a person's program asks of the API: submit, plan, list, look, cancel, hide; aliases, computes, the server."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .api_house import DOCUMENT, House, eventually, house_in
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with house_in(tmp_path_factory.mktemp("house")) as there:
+        yield there
+
+
+def test_the_same_key_again_gives_the_same_job(house: House) -> None:
+    body = {"document": DOCUMENT, "key": "k1", "experiment": "tries"}
+    first = house.http.post("/api/v1/jobs", json=body)
+    again = house.http.post("/api/v1/jobs", json=body)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json()["name"] == again.json()["name"]
+    assert first.json()["experiment"] == "tries"
+
+
+def test_without_a_key_each_request_is_a_job(house: House) -> None:
+    names = {house.http.post("/api/v1/jobs", json={"document": DOCUMENT}).json()["name"] for _ in range(3)}
+    assert len(names) == 3
+
+
+def test_a_job_has_every_key_that_the_api_promises(house: House) -> None:
+    name = house.submit("whole", display_name="The whole", tags={"a": "b"}, description="d")
+    found = house.http.get(f"/api/v1/jobs/{name}").json()
+    promised = (
+        "name display_name description experiment state reason sentence observed attempt round nodes world_size "
+        "node_count processes_per_node launcher compute environment command submitted_at started_at ended_at stop_at "
+        "deadline verdict exit_code failures tags archived priority story"
+    )
+    assert set(found) == set(promised.split())
+    assert found["display_name"], found["tags"] == ("The whole", {"a": "b"})
+    assert found["exit_code"] is None
+    assert [line["n"] for line in found["story"]] == list(range(1, len(found["story"]) + 1))
+    assert found["story"] == house.http.get(f"/api/v1/jobs/{name}/story").json()
+
+
+def test_a_node_shows_its_machine_and_how_its_ranks_ended(house: House) -> None:
+    name = house.submit("nodes")
+    house.finish(name, code=3)
+    found = house.http.get(f"/api/v1/jobs/{name}").json()
+    (node,) = found["nodes"]
+    assert (node["machine"], node["host"], node["phase"]) == ("m", "host", "uploaded")
+    assert node["exits"] == [{"rank": 0, "code": 3, "signal": None, "at": 0.0}]
+    assert (found["state"], found["exit_code"], found["verdict"]["rank"]) == ("failed", 3, 0)
+
+
+def test_plan_starts_nothing(house: House) -> None:
+    before = list(house.engine.started)
+    found = house.http.post("/api/v1/plan", json={"document": {**DOCUMENT, "name": "only-planned"}}).json()
+    assert found["plan"]["job"] == "only-planned"
+    assert found["processes"][0]["set"]["RANK"] == "0"
+    assert {"staged", "queue", "notes"} <= set(found)
+    assert house.http.get("/api/v1/jobs/only-planned").status_code == 404
+    assert house.engine.started == before
+
+
+def test_lists_are_pages_newest_first(house: House) -> None:
+    names = [house.http.post("/api/v1/jobs", json=_named(f"page-{n}", "pages")).json()["name"] for n in range(5)]
+    first = house.http.get("/api/v1/jobs", params={"experiment": "pages", "limit": 3}).json()
+    rest = house.http.get("/api/v1/jobs", params={"experiment": "pages", "limit": 3, "after": first["after"]}).json()
+    assert [job["name"] for job in first["jobs"] + rest["jobs"]] == names[::-1]
+    assert rest["after"] is None
+
+
+def _named(name: str, experiment: str) -> dict[str, object]:
+    return {"document": {**DOCUMENT, "name": name}, "experiment": experiment}
+
+
+def test_lists_know_states_and_what_is_hidden(house: House) -> None:
+    name = house.submit("hidden", experiment_name="hiding")
+    assert house.http.post(f"/api/v1/jobs/{name}/archive").json()["code"] == "conflict"
+    house.finish(name)
+    assert house.http.post(f"/api/v1/jobs/{name}/archive").json()["archived"] is True
+
+    def listed(**wanted: str) -> list[str]:
+        answer = house.http.get("/api/v1/jobs", params={"experiment": "hiding", **wanted}).json()
+        return [job["name"] for job in answer["jobs"]]
+
+    assert (listed(), listed(archived="true"), listed(archived="all")) == ([], [name], [name])
+    assert house.http.post(f"/api/v1/jobs/{name}/restore").json()["archived"] is False
+    assert listed(state="completed") == [name]
+    assert listed(state="running") == []
+
+
+def test_cancel_twice_is_once_and_an_ended_job_stays_as_it_is(house: House) -> None:
+    name = house.submit("canceled")
+    assert house.http.post(f"/api/v1/jobs/{name}/cancel").status_code == 200
+    assert house.http.post(f"/api/v1/jobs/{name}/cancel").status_code == 200
+    ended = house.submit("ended")
+    house.finish(ended)
+    assert house.http.post(f"/api/v1/jobs/{ended}/cancel").json()["code"] == "conflict"
+
+
+def test_an_alias_is_set_listed_and_removed(house: House) -> None:
+    path = "/api/v1/aliases/environment/azureml%3A%2F%2Fregistries%2Fazureml%2Fenvironments%2Fx"
+    assert house.http.put(path, json={"target": "current"}).status_code == 200
+    name = "azureml://registries/azureml/environments/x"
+    assert {"kind": "environment", "name": name, "target": "current"} in house.http.get("/api/v1/aliases").json()
+    assert house.http.delete(path).status_code == 204
+    assert house.http.delete(path).json()["code"] == "not_found"
+
+
+def test_computes_show_machines_and_what_is_held(house: House) -> None:
+    name = house.submit("holding")
+    (local,) = house.http.get("/api/v1/computes").json()
+    assert (local["name"], local["machines"][0]["name"]) == ("local", "m")
+    assert name in {held["job"] for held in local["held"]}
+
+
+def test_the_server_says_who_it_is_and_what_it_does(house: House) -> None:
+    version = house.http.get("/api/v1/version").json()
+    assert set(version) == {"version", "protocol", "boot_id", "host", "pid", "home"}
+    assert version["protocol"] == 1
+    name = house.submit("unfinished")
+    status = house.http.get("/api/v1/status").json()
+    assert name in status["unfinished"]
+    assert status["uptime_s"] > 0
+
+
+def test_stop_waits_for_nobody_only_when_forced(tmp_path: Path) -> None:
+    with house_in(tmp_path) as house:
+        stopped: list[str] = []
+        house.room.stop = lambda: stopped.append("now")
+        name = house.submit("in-the-way")
+        refused = house.http.post("/api/v1/stop")
+        assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
+        assert name in refused.json()["what"]
+        assert house.http.post("/api/v1/stop", json={"force": True}).status_code == 202
+        house.finish(name)
+        assert house.http.post("/api/v1/stop").status_code == 202
+        assert stopped == ["now", "now"]
+
+
+def test_what_an_ended_job_leaves_to_do_is_done(house: House) -> None:
+    name = house.submit("leaves")
+    house.finish(name)
+    eventually(lambda: f"{name}.1" in house.engine.stopped)
