@@ -101,7 +101,9 @@ def words(names: Iterable[str], last: str = "and") -> str:
 def nearest(name: object, valid: Iterable[str]) -> str:
     """`Did you mean `x`?`, or nothing when no valid name is close."""
     folded = {fold(word): word for word in islice(valid, MOST_COMPARED)}
-    close = difflib.get_close_matches(fold(str(name)[:100]), folded, n=1, cutoff=0.6)
+    asked = fold(str(name)[:100])
+    # One letter of two is half the word.
+    close = difflib.get_close_matches(asked, folded, n=1, cutoff=0.5 if len(asked) < 4 else 0.6)
     return f"Did you mean `{folded[close[0]]}`?" if close else ""
 
 
@@ -162,8 +164,8 @@ def _sentence(kind: str, context: Mapping[str, Any], message: str, given: object
     if kind in bounds:
         name, phrase = bounds[kind]
         return f"must be {phrase} {context[name]:g}, got {shown(given)}", ""
-    if kind == "string_too_long":
-        return f"at most {context['max_length']} characters, got {len(str(given))}", ""
+    if kind in ("string_too_long", "too_long") and isinstance(given, str):
+        return f"at most {context['max_length']} characters, got {len(given)}", ""
     if kind in ("too_short", "too_long"):
         least = context.get("min_length")
         return f"needs at least {least} entries" if least else f"at most {context['max_length']} entries", ""

@@ -87,8 +87,8 @@ NONSENSE = st.dictionaries(st.sampled_from(KEYS), NONSENSE_VALUE, max_size=8)
 
 YAML_BITS = st.lists(
     st.sampled_from(
-        [*KEYS, *WORDS, ": ", ":\n  ", "\n", "\n  ", "- ", "[", "]", "{", "}", ", ", "&a ", "*a", "<<: ", "!!int ", "!x ",
-         "'", '"', "\\x", "|\n", ">-\n", "# ", "---\n", "...\n",
+        [*KEYS, *WORDS, ": ", ":\n  ", "\n", "\n  ", "- ", "[", "]", "{", "}", ", ", "&a ", "*a", "<<: ",
+         "!!int ", "!x ", "'", '"', "\\x", "|\n", ">-\n", "# ", "---\n", "...\n",
          "%YAML 1.1\n", "? ", "~", "1", "0x1f", "1e3", ".inf",
          ".nan", "yes", "\t", "\r\n", "\u2028", "\x85", "\ufeff", "@", "`", "é"]
     ),
