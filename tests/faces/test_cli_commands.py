@@ -1,14 +1,11 @@
 """The commands as a person types them, against a server in memory."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from drumbeat.cli.connect import MAKER
-from drumbeat.cli.main import app
 from drumbeat.client.views import (
     ComputeView,
     ExitView,
@@ -18,29 +15,21 @@ from drumbeat.client.views import (
     NodeView,
     VerdictView,
 )
-from drumbeat.protocol.errors import Problem, RefusedError, SpecError, UnreachableError
-from tests.unit.cli.fake_server import FakeServer
-from tests.unit.cli.samples import a_failed_job, a_job, after, piece, story
+from drumbeat.protocol.errors import UnreachableError
+from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
+from tests.unit.cli.samples import a_failed_job, a_job, after, story
 from tests.unit.cli.test_cli_planview import preview
-
-Type = Callable[..., Result]
 
 
 @pytest.fixture
 def server() -> Iterator[FakeServer]:
-    fake = FakeServer()
-    token = MAKER.set(lambda _: fake)
-    yield fake
-    MAKER.reset(token)
+    with in_memory() as fake:
+        yield fake
 
 
 @pytest.fixture
 def drumbeat(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
-    """Types a command in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    monkeypatch.delenv("FORCE_COLOR", raising=False)
-    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])
+    return typing_in(tmp_path, monkeypatch)
 
 
 # --- plan -------------------------------------------------------------------------------------------------------
@@ -158,50 +147,6 @@ def test_the_last_of_no_jobs(drumbeat: Type):
     assert drumbeat("show", "@last").stderr.startswith("error: there is no job yet\n")
 
 
-# --- logs -------------------------------------------------------------------------------------------------------
-@pytest.fixture
-def logged(server: FakeServer) -> FakeServer:
-    server.jobs["mnist-7f3a"] = a_job()
-    pieces = [("start\n", 0, 1), ("start\n", 3, 1), ("boom \x1b[2J\n", 3, 1), ("again\n", 0, 2)]
-    server.events = [piece(text, rank, round_=round_) for text, rank, round_ in pieces]
-    return server
-
-
-@pytest.mark.feature("M1")
-@pytest.mark.parametrize(
-    ("options", "lines"),
-    [
-        ((), ["0:0 │ start", "1:3 │ start", "1:3 │ boom \\x1b[2J", "── attempt 1, round 2 ──", "0:0 │ again"]),
-        (("-f",), ["0:0 │ start", "1:3 │ start", "1:3 │ boom \\x1b[2J", "── attempt 1, round 2 ──", "0:0 │ again"]),
-        (("--rank", 3), ["1:3 │ start", "1:3 │ boom \\x1b[2J"]),
-        (("--node", 0, "--round", "1.1"), ["0:0 │ start"]),
-        (("--round", "1.1", "--collapse"), ["0:0,1:3 ×2 │ start", "1:3 │ boom \\x1b[2J"]),
-        (("--raw", "--rank", 3), ["start", "boom \x1b[2J"]),
-    ],
-)
-def test_logs(drumbeat: Type, logged: FakeServer, options: tuple[object, ...], lines: list[str]):
-    shown = drumbeat("logs", "mnist", *options)
-    assert shown.stdout.splitlines() == lines
-    assert shown.exit_code == 0
-
-
-@pytest.mark.parametrize(
-    ("option", "said"),
-    [
-        (("--rank", 4), "error: the job has no rank 4\n  at mnist-7f3a\n  → It has ranks 0 to 3.\n"),
-        (("--node", 2), "error: the job has no node 2\n  at mnist-7f3a\n  → It has nodes 0 to 1.\n"),
-    ],
-)
-def test_a_rank_or_node_that_there_is_not(drumbeat: Type, logged: FakeServer, option: tuple[object, ...], said: str):
-    assert drumbeat("logs", "mnist", *option).stderr == said
-
-
-def test_a_round_that_is_none_is_refused(drumbeat: Type, logged: FakeServer):
-    shown = drumbeat("logs", "mnist", "--round", "two")
-    assert shown.exit_code == 2
-    assert "isn't an attempt and a round, as 1.2" in shown.stderr
-
-
 # --- cancel, wait, archive ----------------------------------------------------------------------------------------
 @pytest.mark.feature("F7")
 def test_cancel(drumbeat: Type, server: FakeServer):
@@ -222,51 +167,6 @@ def test_archive_and_restore(drumbeat: Type, server: FakeServer, command: str):
     server.jobs["mnist-7f3a"] = a_job()
     assert drumbeat(command, "mnist").exit_code == 0
     assert server.calls[-1] == (command, "mnist-7f3a")
-
-
-# --- download -----------------------------------------------------------------------------------------------------
-FILES = {
-    "outputs/model/m.pt": b"weights",
-    "outputs/default/x": b"x",
-    "logs/1.1/0/0.log": b"start\n",
-    "plan.json": b"{}",
-}
-
-
-@pytest.mark.parametrize(
-    ("options", "paths"),
-    [
-        ((), set(FILES)),
-        (("--outputs", "model"), {"outputs/model/m.pt"}),
-        (("--logs",), {"logs/1.1/0/0.log"}),
-    ],
-)
-def test_download(drumbeat: Type, server: FakeServer, tmp_path: Path, options: tuple[str, ...], paths: set[str]):
-    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
-    shown = drumbeat("download", "mnist", "--to", "here", *options)
-    assert shown.exit_code == 0
-    assert shown.stdout.endswith(f"in {tmp_path / 'here'}\n")
-    found = {
-        each.relative_to(tmp_path / "here").as_posix() for each in (tmp_path / "here").rglob("*") if each.is_file()
-    }
-    assert found == paths
-    assert all((tmp_path / "here" / path).read_bytes() == FILES[path] for path in paths)
-
-
-def test_download_of_an_output_that_is_none_names_those_there_are(drumbeat: Type, server: FakeServer):
-    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
-    shown = drumbeat("download", "mnist", "--outputs", "modle")
-    assert shown.stderr == "error: the job has no files in output 'modle'\n  → Its outputs: default, model.\n"
-
-
-@pytest.mark.feature("X5")
-@pytest.mark.parametrize("path", ["../evil", "/etc/evil", "outputs/../../evil"])
-def test_a_hostile_server_cannot_write_elsewhere(drumbeat: Type, server: FakeServer, tmp_path: Path, path: str):
-    server.jobs["mnist-7f3a"], server.contents = a_job(), {path: b"evil"}
-    shown = drumbeat("download", "mnist", "--to", "here")
-    assert shown.exit_code == 1
-    assert "outside of the job's folder" in shown.stderr
-    assert not list(tmp_path.rglob("*evil*"))
 
 
 # --- aliases, server, compute, top, version -----------------------------------------------------------------------
@@ -309,60 +209,14 @@ def test_top_once(drumbeat: Type, server: FakeServer):
     assert "2.0 KiB" in lines[2]
 
 
+def test_top_shows_a_running_job_that_is_older_than_many_ended_ones(drumbeat: Type, server: FakeServer):
+    ended = {f"new-{n}": a_job(name=f"new-{n}", state="completed", submitted_at=after(n)) for n in range(40)}
+    server.jobs = {**ended, "mnist-7f3a": a_job(submitted_at=after(-9))}
+    lines = drumbeat("top", "--once").stdout.splitlines()
+    assert lines[2].startswith("mnist-7f3a")
+    assert len(lines) == 32
+
+
 @pytest.mark.parametrize("words", [("version",), ("--version",)])
 def test_version(drumbeat: Type, words: tuple[str, ...]):
     assert drumbeat(*words).stdout.startswith("drumbeat ")
-
-
-# --- errors -------------------------------------------------------------------------------------------------------
-def test_every_problem_of_a_job_file_is_listed(drumbeat: Type, server: FakeServer):
-    server.error = SpecError.of(
-        [
-            Problem("unknown key `comand`", "job.yml:3:1", "The nearest is `command`."),
-            Problem("`instance_count` is 0", "job.yml:9:19"),
-        ]
-    )
-    shown = drumbeat("plan", "job.yml")
-    assert shown.exit_code == 2
-    assert shown.stderr == (
-        "error: unknown key `comand`\n  at job.yml:3:1\n  → The nearest is `command`.\n"
-        "error: `instance_count` is 0\n  at job.yml:9:19\n"
-        "2 problems; nothing has been started.\n"
-    )
-
-
-@pytest.mark.parametrize(
-    ("error", "code"),
-    [(RefusedError("no"), 1), (UnreachableError("no server answers", where="http://x"), 4), (SpecError("bad"), 2)],
-)
-def test_exit_codes(drumbeat: Type, server: FakeServer, error: RefusedError, code: int):
-    server.error = error
-    shown = drumbeat("list")
-    assert shown.exit_code == code
-    assert shown.stderr.startswith(f"error: {error.what}\n")
-
-
-def test_a_fault_of_drumbeat_shows_no_traceback_unless_asked(drumbeat: Type, server: FakeServer):
-    server.error = KeyError("jobs")  # pyright: ignore[reportAttributeAccessIssue]
-    shown = drumbeat("list")
-    assert shown.exit_code == 1
-    assert shown.stderr == (
-        "error: drumbeat itself went wrong: KeyError: 'jobs'\n"
-        "  → Run it again as `drumbeat --debug …`, and report what that prints.\n"
-    )
-    assert "Traceback" in drumbeat("--debug", "list").stderr
-
-
-def test_a_folder_that_cannot_be_written_is_named(drumbeat: Type, server: FakeServer, tmp_path: Path):
-    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
-    (tmp_path / "here").write_text("a file")
-    shown = drumbeat("download", "mnist", "--to", "here")
-    assert shown.exit_code == 1
-    assert shown.stderr.startswith("error: ")
-    assert str(Path("here")) in shown.stderr
-
-
-def test_a_word_that_is_no_command_names_the_nearest(drumbeat: Type):
-    shown = drumbeat("lits")
-    assert shown.exit_code == 2
-    assert "list" in shown.stderr

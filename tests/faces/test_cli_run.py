@@ -13,13 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from drumbeat.cli.connect import MAKER
-from drumbeat.cli.main import app
 from drumbeat.client.views import End
 from drumbeat.protocol.errors import UnreachableError
-from tests.unit.cli.fake_server import FakeServer
+from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
 from tests.unit.cli.samples import a_failed_job, a_job, after, piece, story
 
 ROOT = Path(__file__).parents[2]
@@ -29,15 +26,15 @@ CANCELED = a_job(state="canceled", ended_at=after(9), exit_code=143)
 
 @pytest.fixture
 def server() -> Iterator[FakeServer]:
-    fake = FakeServer(jobs={"mnist-7f3a": COMPLETED})
-    token = MAKER.set(lambda _: fake)
-    yield fake
-    MAKER.reset(token)
+    with in_memory() as fake:
+        fake.jobs["mnist-7f3a"] = COMPLETED
+        yield fake
 
 
 @pytest.fixture
-def run(server: FakeServer) -> Callable[..., Result]:
-    return lambda *words: CliRunner().invoke(app, ["run", "job.yml", *words])
+def run(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    drumbeat = typing_in(tmp_path, monkeypatch)
+    return lambda *words: drumbeat("run", "job.yml", *words)
 
 
 def press(number: int) -> Callable[[], None]:
@@ -45,7 +42,7 @@ def press(number: int) -> Callable[[], None]:
 
 
 @pytest.mark.feature("M1", "M4")
-def test_run_prints_name_stages_logs_and_the_end(run: Callable[..., Result], server: FakeServer):
+def test_run_prints_name_stages_logs_and_the_end(run: Type, server: FakeServer):
     server.events = [
         story(1, "queued", "first in line"),
         a_job(),
@@ -71,7 +68,7 @@ def test_run_prints_name_stages_logs_and_the_end(run: Callable[..., Result], ser
 
 
 @pytest.mark.feature("F1")
-def test_run_ends_with_the_jobs_exit_code(run: Callable[..., Result], server: FakeServer):
+def test_run_ends_with_the_jobs_exit_code(run: Type, server: FakeServer):
     server.jobs["mnist-7f3a"] = a_failed_job()
     server.events = [End("failed", 7)]
     shown = run("--quiet")
@@ -79,14 +76,14 @@ def test_run_ends_with_the_jobs_exit_code(run: Callable[..., Result], server: Fa
     assert shown.stdout.splitlines()[1].startswith("failed after 12s: rank 3 on node 1")
 
 
-def test_detached_only_the_name_goes_to_standard_output(run: Callable[..., Result], server: FakeServer):
+def test_detached_only_the_name_goes_to_standard_output(run: Type, server: FakeServer):
     shown = run("--detach")
     assert (shown.exit_code, shown.stdout) == (0, "mnist-7f3a\n")
     assert shown.stderr == "follow it: drumbeat logs -f mnist-7f3a\n"
     assert [call[0] for call in server.calls] == ["submit"]
 
 
-def test_a_server_that_is_lost_for_good_says_that_the_job_goes_on(run: Callable[..., Result], server: FakeServer):
+def test_a_server_that_is_lost_for_good_says_that_the_job_goes_on(run: Type, server: FakeServer):
     def lose() -> None:
         raise UnreachableError("no server answers", where="http://127.0.0.1:1")
 
@@ -102,7 +99,7 @@ def test_a_server_that_is_lost_for_good_says_that_the_job_goes_on(run: Callable[
 
 # --- interrupted --------------------------------------------------------------------------------------------------
 @pytest.mark.feature("F7")
-def test_ctrl_c_without_a_terminal_cancels_and_follows_to_the_end(run: Callable[..., Result], server: FakeServer):
+def test_ctrl_c_without_a_terminal_cancels_and_follows_to_the_end(run: Type, server: FakeServer):
     server.jobs["mnist-7f3a"] = a_job()
     server.is_endless = True
 
@@ -122,7 +119,7 @@ def test_ctrl_c_without_a_terminal_cancels_and_follows_to_the_end(run: Callable[
     ]
 
 
-def test_sigterm_detaches(run: Callable[..., Result], server: FakeServer):
+def test_sigterm_detaches(run: Type, server: FakeServer):
     blocked = threading.Event()
     server.events = [press(signal.SIGTERM), lambda: blocked.wait(60), End("completed", 0)]
     shown = run()
@@ -132,7 +129,7 @@ def test_sigterm_detaches(run: Callable[..., Result], server: FakeServer):
     assert ("cancel", "mnist-7f3a") not in server.calls
 
 
-def test_a_second_ctrl_c_without_a_terminal_detaches(run: Callable[..., Result], server: FakeServer):
+def test_a_second_ctrl_c_without_a_terminal_detaches(run: Type, server: FakeServer):
     server.jobs["mnist-7f3a"] = a_job()
     blocked = threading.Event()
     server.events = [

@@ -63,11 +63,18 @@ def top(
 
 def take_sample(server: Server, before: Sample | None, now: float) -> Sample:
     """The jobs as they are; rates are counted from the sample before."""
-    jobs = server.list(limit=MOST)
-    ordered = [job for job in jobs if job.state not in TERMINAL] + [job for job in jobs if job.state in TERMINAL]
+    jobs = _jobs_to_show(server)
     earlier = {row.job.name: row for row in before.rows} if before else {}
     since_s = now - before.at if before else 0.0
-    return Sample(tuple(_row(server, job, earlier.get(job.name), since_s) for job in ordered), now)
+    return Sample(tuple(_row(server, job, earlier.get(job.name), since_s) for job in jobs), now)
+
+
+def _jobs_to_show(server: Server) -> list[JobView]:
+    """Unfinished jobs, however old, then the newest of those that have ended."""
+    newest = server.list(limit=MOST)
+    names = {job.name for job in newest}
+    older = [server.get(name) for name in server.status().unfinished if name not in names]
+    return sorted([*newest, *older], key=lambda job: job.has_ended)[:MOST]
 
 
 def _row(server: Server, job: JobView, earlier: Row | None, since_s: float) -> Row:

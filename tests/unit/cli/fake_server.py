@@ -1,10 +1,16 @@
 """A server in memory, for the faces of the command line: it holds jobs, and tells the events it was given."""
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import pytest
+from typer.testing import CliRunner, Result
+
+from drumbeat.cli.connect import MAKER
+from drumbeat.cli.main import app
 from drumbeat.client.views import (
     TERMINAL,
     AliasView,
@@ -117,7 +123,8 @@ class FakeServer:
 
     def status(self) -> StatusView:
         self._called("status")
-        return StatusView("0.1.0", "laptop", 4711, "/home/ann/.local/state/drumbeat", "http://127.0.0.1:7171", 125.0)
+        unfinished = tuple(job.name for job in self.jobs.values() if not job.has_ended)
+        return StatusView("0.1.0", "laptop", 4711, "/home/ann/.drumbeat", "http://127.0.0.1:7171", 125.0, unfinished)
 
     def stop(self, *, force: bool = False) -> None:
         self._called("stop", force)
@@ -132,3 +139,24 @@ class FakeServer:
             for job in newest
             if state in (None, job.state) and experiment in (None, job.experiment) and (archived or not job.archived)
         ][:limit]
+
+
+Type = Callable[..., Result]
+"""Types the words of a command."""
+
+
+@contextmanager
+def in_memory() -> Generator[FakeServer]:
+    """The server that commands find."""
+    fake = FakeServer()
+    token = MAKER.set(lambda _: fake)
+    yield fake
+    MAKER.reset(token)
+
+
+def typing_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    """A person in a folder, without a terminal."""
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("COLUMNS", "100")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    return lambda *words: CliRunner().invoke(app, [str(word) for word in words])

@@ -1,0 +1,109 @@
+"""Logs and files of a job, as a person gets them in a terminal."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
+from tests.unit.cli.samples import a_job, piece
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with in_memory() as fake:
+        yield fake
+
+
+@pytest.fixture
+def drumbeat(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    return typing_in(tmp_path, monkeypatch)
+
+
+# --- logs -------------------------------------------------------------------------------------------------------
+@pytest.fixture
+def logged(server: FakeServer) -> FakeServer:
+    server.jobs["mnist-7f3a"] = a_job()
+    pieces = [("start\n", 0, 1), ("start\n", 3, 1), ("boom \x1b[2J\n", 3, 1), ("again\n", 0, 2)]
+    server.events = [piece(text, rank, round_=round_) for text, rank, round_ in pieces]
+    return server
+
+
+@pytest.mark.feature("M1")
+@pytest.mark.parametrize(
+    ("options", "lines"),
+    [
+        ((), ["0:0 │ start", "1:3 │ start", "1:3 │ boom \\x1b[2J", "── attempt 1, round 2 ──", "0:0 │ again"]),
+        (("-f",), ["0:0 │ start", "1:3 │ start", "1:3 │ boom \\x1b[2J", "── attempt 1, round 2 ──", "0:0 │ again"]),
+        (("--rank", 3), ["1:3 │ start", "1:3 │ boom \\x1b[2J"]),
+        (("--node", 0, "--round", "1.1"), ["0:0 │ start"]),
+        (("--round", "1.1", "--collapse"), ["0:0,1:3 ×2 │ start", "1:3 │ boom \\x1b[2J"]),
+        (("--raw", "--rank", 3), ["start", "boom \x1b[2J"]),
+    ],
+)
+def test_logs(drumbeat: Type, logged: FakeServer, options: tuple[object, ...], lines: list[str]):
+    shown = drumbeat("logs", "mnist", *options)
+    assert shown.stdout.splitlines() == lines
+    assert shown.exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        (("--rank", 4), "error: the job has no rank 4\n  at mnist-7f3a\n  → It has ranks 0 to 3.\n"),
+        (("--node", 2), "error: the job has no node 2\n  at mnist-7f3a\n  → It has nodes 0 to 1.\n"),
+    ],
+)
+def test_a_rank_or_node_that_there_is_not(drumbeat: Type, logged: FakeServer, option: tuple[object, ...], said: str):
+    assert drumbeat("logs", "mnist", *option).stderr == said
+
+
+def test_a_round_that_is_none_is_refused(drumbeat: Type, logged: FakeServer):
+    shown = drumbeat("logs", "mnist", "--round", "two")
+    assert shown.exit_code == 2
+    assert "isn't an attempt and a round, as 1.2" in shown.stderr
+
+
+# --- download -----------------------------------------------------------------------------------------------------
+FILES = {
+    "outputs/model/m.pt": b"weights",
+    "outputs/default/x": b"x",
+    "logs/1.1/0/0.log": b"start\n",
+    "plan.json": b"{}",
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "paths"),
+    [
+        ((), set(FILES)),
+        (("--outputs", "model"), {"outputs/model/m.pt"}),
+        (("--logs",), {"logs/1.1/0/0.log"}),
+    ],
+)
+def test_download(drumbeat: Type, server: FakeServer, tmp_path: Path, options: tuple[str, ...], paths: set[str]):
+    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
+    shown = drumbeat("download", "mnist", "--to", "here", *options)
+    assert shown.exit_code == 0
+    assert shown.stdout.endswith(f"in {tmp_path / 'here'}\n")
+    found = {
+        each.relative_to(tmp_path / "here").as_posix() for each in (tmp_path / "here").rglob("*") if each.is_file()
+    }
+    assert found == paths
+    assert all((tmp_path / "here" / path).read_bytes() == FILES[path] for path in paths)
+
+
+def test_download_of_an_output_that_is_none_names_those_there_are(drumbeat: Type, server: FakeServer):
+    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
+    shown = drumbeat("download", "mnist", "--outputs", "modle")
+    assert shown.stderr == "error: the job has no files in output 'modle'\n  → Its outputs: default, model.\n"
+
+
+@pytest.mark.feature("X5")
+@pytest.mark.parametrize("path", ["../evil", "/etc/evil", "outputs/../../evil"])
+def test_a_hostile_server_cannot_write_elsewhere(drumbeat: Type, server: FakeServer, tmp_path: Path, path: str):
+    server.jobs["mnist-7f3a"], server.contents = a_job(), {path: b"evil"}
+    shown = drumbeat("download", "mnist", "--to", "here")
+    assert shown.exit_code == 1
+    assert "outside of the job's folder" in shown.stderr
+    assert not list(tmp_path.rglob("*evil*"))
