@@ -1,6 +1,8 @@
 """The commands as a person types them, against a server in memory."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -220,3 +222,12 @@ def test_top_shows_a_running_job_that_is_older_than_many_ended_ones(drumbeat: Ty
 @pytest.mark.parametrize("words", [("version",), ("--version",)])
 def test_version(drumbeat: Type, words: tuple[str, ...]):
     assert drumbeat(*words).stdout.startswith("drumbeat ")
+
+
+SLOW = ("httpx", "pydantic", "rich", "ruamel", "drumbeat.spec")
+
+
+def test_nothing_slow_is_loaded_before_a_command_needs_it():
+    code = f"import sys, drumbeat.cli.main; print([name for name in {SLOW} if name in sys.modules])"
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert loaded.stdout == "[]\n"

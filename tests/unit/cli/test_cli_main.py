@@ -1,20 +1,9 @@
 """The command line as a whole."""
 
-import subprocess
-import sys
-
 import typer
 
 from drumbeat.cli.ink import ink_for
 from drumbeat.cli.main import app
-
-SLOW = ("httpx", "pydantic", "rich", "ruamel", "drumbeat.spec")
-
-
-def test_nothing_slow_is_loaded_before_a_command_needs_it():
-    code = f"import sys, drumbeat.cli.main; print([name for name in {SLOW} if name in sys.modules])"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert loaded.stdout == "[]\n"
 
 
 def test_every_command_has_help_and_an_example():
