@@ -131,6 +131,43 @@ def test_a_hostile_snapshot_is_refused_in_a_sentence_and_leaves_nothing(tmp_path
         assert gang.leave() == [0]
 
 
+def test_a_snapshot_that_arrives_broken_is_fetched_again(tmp_path):
+    whole = tar_of({"train.txt": "x" * 100_000})
+    with AgentGang(tmp_path, "wc -c train.txt", code=whole) as gang:
+        (digest,) = gang.server.snapshots
+        gang.server.snapshots[digest] = whole[:50_000]
+        gang.start()
+        gang.order(Order.PREPARE)
+        gang.server.wait_for(lambda: gang.server.said and "arrived with other content" in gang.status().detail)
+        gang.server.snapshots[digest] = whole
+        gang.run()
+        gang.reach(Phase.ENDED)
+        assert gang.server.log(0) == b"100000 train.txt\n"
+
+
+def test_a_launcher_that_the_agent_does_not_know_is_an_error_and_the_round_can_be_stopped(tmp_path):
+    with AgentGang(tmp_path, "true", launcher="abacus") as gang:
+        gang.prepare()
+        gang.order(Order.RUN)
+        gang.server.wait_for(lambda: "can't work out its ranks" in gang.status().error)
+        gang.order(Order.STOP)
+        gang.reach(Phase.ENDED)
+        assert gang.leave() == [0]
+
+
+def test_a_keeper_that_can_not_come_up_is_an_error_and_the_round_can_be_stopped(tmp_path):
+    with AgentGang(tmp_path, "true") as gang:
+        (gang.root() / "keeper" / "keeper.sock" / "in the way").mkdir(parents=True)
+        gang.start()
+        gang.order(Order.PREPARE)
+        gang.server.wait_for(lambda: gang.server.said and "the keeper doesn't come up" in gang.status().error)
+        gang.order(Order.RUN)
+        gang.reach(Phase.RUNNING)
+        gang.order(Order.STOP)
+        gang.reach(Phase.ENDED)
+        assert gang.leave() == [0]
+
+
 def test_a_missing_input_is_named_and_the_next_round_finds_it(tmp_path):
     inputs = (InputPlan("data", "uri_folder", f"file://{tmp_path}/data", "ro_mount"),)
     with AgentGang(tmp_path, "ls ${{inputs.data}}", inputs=inputs) as gang:

@@ -16,7 +16,7 @@ from typing import Any
 
 from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.journal import Journal
-from drumbeat.agent.keeping import Keeping
+from drumbeat.agent.keeping import Keeping, rank_message
 from drumbeat.agent.link import Link
 from drumbeat.agent.logs import GrowingLog, LogSender, pause_s, tail
 from drumbeat.agent.node import HeldPort, member
@@ -44,6 +44,7 @@ class Agent:
         self._wanted: Directive | None = None
         self._port: HeldPort | None = None
         self._sender: LogSender | None = None
+        self._log_paths: dict[int, str] = {}
         self._detail_at = 0.0
         self._exit: int | None = None
         self._going = False
@@ -148,27 +149,16 @@ class Agent:
         self._facts.round.port = self._port.number
 
     def _start(self) -> None:
-        self._facts.round.asked = True
-        self._facts.detail = ""
         roster = self._wanted.roster if self._wanted else None
-        if roster is None:
-            self._facts.error = "the server ordered a start without a roster"
-            return
         try:
-            processes = render(self._plan, roster, self._enrolment.node)
+            processes = render(self._plan, roster, self._enrolment.node) if roster else []
         except (KeyError, IndexError, ValueError, DrumbeatError) as error:
+            self._facts.staging = Work.FAILED
             self._facts.error = f"node {self._enrolment.node} can't work out its ranks: {error!r}"
             return
-        self._keeping.start(self._facts.round.number, [
-            {
-                "rank": each.rank,
-                "argv": each.argv,
-                "cwd": each.cwd,
-                "log": f"{self._root}/{each.log}",
-                "env": each.environment(os.environ),
-            }
-            for each in processes
-        ])  # fmt: skip
+        self._facts.round.asked = True
+        self._facts.detail = ""
+        self._keeping.start(self._facts.round.number, [rank_message(each, self._root) for each in processes])
         self._follow_logs()
 
     def _stop(self) -> None:
@@ -177,8 +167,9 @@ class Agent:
         self._keeping.stop(self._facts.round.number, self._grace_s())
 
     def _close_round(self) -> None:
+        self._keeping.cancel()
         self._release_port()
-        self._facts.round.closed = True
+        self._facts.round.asked, self._facts.round.closed = False, True
 
     def _upload(self) -> None:
         from drumbeat.agent.outputs import Outputs
@@ -197,18 +188,17 @@ class Agent:
             self._port = None
 
     def _follow_logs(self) -> None:
-        number, node = self._facts.round.number, self._enrolment.node
-        ranks = [each.rank for each in self._plan.ranks if each.node == node]
-        logs = [GrowingLog(self._log_path(rank), self._log_name(rank)) for rank in ranks]
-        done = self._posting(self._on_logs_sent)
+        number = self._facts.round.number
+        names = {
+            each.rank: layout.log_file(self._enrolment.attempt, number, each.node, each.rank)
+            for each in self._plan.ranks
+            if each.node == self._enrolment.node
+        }
+        self._log_paths = {rank: f"{self._root}/{name}" for rank, name in names.items()}
+        logs = [GrowingLog(self._log_paths[rank], name) for rank, name in names.items()]
+        done = partial(self._posting(self._on_logs_sent), number)
         pause = pause_s(self._plan.world_size)
-        self._sender = LogSender(logs, Link(self._enrolment), self._journal, partial(done, number), pause_s=pause)
-
-    def _log_name(self, rank: int) -> str:
-        return layout.log_file(self._enrolment.attempt, self._facts.round.number, self._enrolment.node, rank)
-
-    def _log_path(self, rank: int) -> str:
-        return f"{self._root}/{self._log_name(rank)}"
+        self._sender = LogSender(logs, Link(self._enrolment), self._journal, done, pause_s=pause)
 
     # --- what is heard --------------------------------------------------------------------------------------------
 
@@ -233,7 +223,7 @@ class Agent:
             self._journal.note(self._facts.detail)
         for ended in state["exits"]:
             if ended["rank"] not in here.exits:
-                here.exits[ended["rank"]] = RankExit(**ended, tail=tail(self._log_path(ended["rank"])))
+                here.exits[ended["rank"]] = RankExit(**ended, tail=tail(self._log_paths[ended["rank"]]))
         if state["over"] and not here.over:
             self._on_over()
 

@@ -57,7 +57,7 @@ class RoundFacts:
     @property
     def has_ended(self) -> bool:
         """Nothing of it runs and nothing of it is to be sent any more."""
-        return self.closed or (self.over and self.logs_sent)
+        return (self.closed and not self.has_begun) or (self.over and self.logs_sent)
 
 
 @dataclass
@@ -111,6 +111,8 @@ def _towards_stopped(facts: Facts) -> Step | None:
     here = facts.round
     if not here.has_begun:
         return None if here.closed else Step.CLOSE_ROUND
+    if not here.started and facts.keeper_error:
+        return Step.CLOSE_ROUND
     return None if here.over or here.stopping else Step.STOP
 
 

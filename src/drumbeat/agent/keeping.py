@@ -17,11 +17,23 @@ from drumbeat.agent import door, processes
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.journal import Journal
 from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.process import ProcessSpec
 
 _MEET_S = 10.0
 _LEAVE_S = 15.0
 
 Message = dict[str, Any]
+
+
+def rank_message(each: ProcessSpec, root: str) -> Message:
+    """What a keeper must know to start a rank: it has no word for anything but files, arguments and variables."""
+    return {
+        "rank": each.rank,
+        "argv": each.argv,
+        "cwd": each.cwd,
+        "log": f"{root}/{each.log}",
+        "env": each.environment(os.environ),
+    }
 
 
 class Keeping:
@@ -48,9 +60,15 @@ class Keeping:
         threading.Thread(target=self._follow, name="keeping", daemon=True).start()
 
     def start(self, number: int, ranks: list[Message]) -> None:
-        """Starts the ranks of a round: rank, argv, cwd, log, env each."""
-        self._wants.pop("stop", None)
+        """Starts the ranks of a round."""
+        with self._lock:
+            self._wants.pop("stop", None)
         self._tell({"do": "start", "round": number, "ranks": ranks})
+
+    def cancel(self) -> None:
+        """Doesn't start what no keeper has been told of yet."""
+        with self._lock:
+            self._wants.pop("start", None)
 
     def stop(self, number: int, grace_s: float) -> None:
         """SIGTERM to all of the round now, SIGKILL after the grace time."""

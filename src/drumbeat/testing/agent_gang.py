@@ -26,16 +26,15 @@ class AgentGang:
         self.server = AgentServer()
         if "code" in plan:
             plan["code"] = self.server.add_snapshot(plan["code"])
-        self.plan = Plan(
-            job="gang",
-            experiment="tests",
-            launcher="pytorch",
-            nodes=nodes,
-            processes_per_node=per_node,
-            command=command,
-            ranks=ranks("pytorch", nodes, per_node),
+        fields: dict[str, Any] = {
+            "job": "gang",
+            "experiment": "tests",
+            "launcher": "pytorch",
+            "command": command,
             **plan,
-        )
+        }
+        table = ranks("pytorch", nodes, per_node)
+        self.plan = Plan(nodes=nodes, processes_per_node=per_node, ranks=table, **fields)
         self.agents: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:

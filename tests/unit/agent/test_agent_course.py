@@ -45,6 +45,8 @@ OVER = {**RUNNING, "over": True}
         (facts(**RUNNING), want(Order.STOP), Step.STOP),
         (facts(asked=True), want(Order.STOP), Step.STOP),
         (facts(**RUNNING, stopping=True), want(Order.STOP), None),
+        (Facts(Work.DONE, round=RoundFacts(1, asked=True), keeper_error="none"), want(Order.STOP), Step.CLOSE_ROUND),
+        (Facts(Work.DONE, round=RoundFacts(1, **RUNNING), keeper_error="none"), want(Order.STOP), Step.STOP),
         (facts(**OVER), want(Order.STOP), None),
         (facts(**RUNNING), want(Order.UPLOAD), None),
         (facts(**OVER), want(Order.UPLOAD), Step.UPLOAD),
@@ -135,6 +137,6 @@ def take(known: Facts, step: Step, number: int) -> None:
         case Step.STOP:
             known.round.stopping = True
         case Step.CLOSE_ROUND:
-            known.round.closed = True
+            known.round.asked, known.round.closed = False, True
         case _:
             known.upload = Work.GOING
