@@ -114,6 +114,13 @@ def test_showing_is_finished_after_a_crash(files, root, job, moved):
     assert again.append_output("a", 2, 0, "left", 0, b"new") == 3
 
 
+def test_nothing_is_kept_of_files_that_lost_or_are_of_old_attempts(files, job):
+    files.append_output("a", 1, 1, "m", 0, b"never shown")
+    give(files, 2, 0, {"m": b"0"})
+    give(files, 2, 1, {"m": b"1"})
+    assert [each for each in (job / ".parts").rglob("*") if each.is_file()] == []
+
+
 @pytest.mark.feature("F10")
 def test_nothing_is_shown_when_the_disk_is_full(files):
     give(files, 1, 0, {"m": b"1"})

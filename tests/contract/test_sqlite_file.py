@@ -16,11 +16,11 @@ from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
 from drumbeat.protocol.errors import RefusedError, StorageError, VersionError
-from drumbeat.stores.sql import make_store
+from drumbeat.stores.sql import leases, make_store
 from drumbeat.stores.sql.schema import HEAD, metadata
 from drumbeat.stores.sql.upgrade import MIGRATIONS
 from drumbeat.testing.sample_jobs import started, submission
-from drumbeat.testing.store_contract import everything
+from drumbeat.testing.store_witness import everything
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_the_migrations_make_what_the_code_expects(store, file):
 def test_an_up_to_date_database_is_opened_without_alembic(store, file):
     script = """if True:
         import sys
-        from drumbeat.stores.sql import make_store
+        from drumbeat.stores.sql import leases, make_store
         make_store("sqlite:///" + sys.argv[1]).close()
         print("alembic" in sys.modules)
     """
@@ -153,6 +153,15 @@ def test_a_lock_that_stays_is_a_sentence(store, file):
     other.execute("ROLLBACK")
     other.close()
     assert store.lease(is_alone=True)
+
+
+def test_a_server_that_beats_at_the_last_moment_is_not_replaced(store):
+    holder, token = store.lease(is_alone=True), store.lease(is_alone=False)
+    store.submit(holder, submission("a"))
+    store.beat(holder)
+    for beats, names in ((0, []), (1, ["a"])):
+        with store._database.write() as connection:
+            assert leases.replace_servers(connection, token, {holder: beats}) == names
 
 
 def test_a_page_of_a_long_list_is_found_in_an_index(store, file):

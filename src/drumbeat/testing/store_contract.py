@@ -6,13 +6,8 @@ A test module subclasses `StoreContract` and gives the fixture `make_store`; no 
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta, timezone
-from threading import Barrier
-from typing import TypeVar
 
 import pytest
 
@@ -21,8 +16,7 @@ from drumbeat.ports import JobFilter, PendingEffect, Reservation, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.testing.lease_contract import LeaseContract, Open
 from drumbeat.testing.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission
-
-T = TypeVar("T")
+from drumbeat.testing.store_witness import at_once, everything, listed
 
 
 class StoreContract(LeaseContract):
@@ -82,6 +76,18 @@ class StoreContract(LeaseContract):
         store.commit(token, [replace(ended(record), story=(replace(line("later"), at=there),))])
         assert store.story("a")[1].at == there
         assert store.story("a")[1].at.tzinfo is not None
+
+    def test_text_comes_back_whatever_is_in_it(self, store: Store, token: int) -> None:
+        odd = "NUL \0, half a pair \udcff, \u2028 'quoted\" ü 🥁"
+        sent = submission("a", key=odd, experiment=odd)
+        job = replace(sent.job, display_name=odd, tags={odd: odd})
+        record, _ = store.submit(token, replace(sent, job=job, spec={odd: odd}, story=(line(odd),)))
+        assert (store.load("a"), store.story("a")) == (record, [line(odd)])
+        assert (record.job, record.spec) == (job, {odd: odd})
+        assert store.submit(token, sent) == (record, False)
+        assert listed(store, JobFilter(experiment=odd)) == ["a"]
+        store.set_alias("compute", odd, odd)
+        assert store.aliases() == {("compute", odd): odd}
 
     def test_a_change_from_an_old_version_is_refused(self, store: Store, token: int) -> None:
         record, _ = store.submit(token, submission("a"))
@@ -264,28 +270,3 @@ class StoreContract(LeaseContract):
             assert everything(other) == everything(store)
         other.archive("a", is_archived=True)
         assert store.load("a").archived
-
-
-def listed(store: Store, chosen: JobFilter) -> list[str]:
-    """The names on a page."""
-    return [record.job.name for record in store.jobs(chosen)]
-
-
-def everything(store: Store) -> tuple[object, ...]:
-    """All that a store can be asked for, to compare before and after."""
-    records = store.jobs(JobFilter(is_archived=None, limit=1000))
-    stories = {record.job.name: store.story(record.job.name) for record in records}
-    held = set(itertools.chain.from_iterable(store.reservations(one) for one in ("local", "cluster")))
-    return records, store.unfinished(), stories, store.outbox(), held, store.aliases()
-
-
-def at_once(count: int, call: Callable[[int], T]) -> list[T]:
-    """What `call(0)` to `call(count - 1)` give when that many threads call at the same moment."""
-    ready = Barrier(count)
-
-    def run(n: int) -> T:
-        ready.wait()
-        return call(n)
-
-    with ThreadPoolExecutor(count) as threads:
-        return list(threads.map(run, range(count)))

@@ -43,7 +43,10 @@ _POSTGRESQL: dict[str, tuple[str, str]] = {
 }
 """By the beginning of PostgreSQL's SQLSTATE, longest first: appendix A of its manual."""
 
-_UNREACHABLE = ("it can't be reached", "See that the database server runs and that the URL names its host and port.")
+_UNREACHABLE = (
+    "it can't be reached",
+    "See that the database server runs, and that host, port, user and name in the URL are right.",
+)
 _UNKNOWN = ("it refused", "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 
 from sqlalchemy import (
@@ -48,6 +49,21 @@ class UtcTime(TypeDecorator[datetime]):
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
+class AnyText(TypeDecorator[str]):
+    """Text with whatever a person or a rank put into it: databases refuse NUL and half surrogate pairs."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - as above
+        """As a JSON string."""
+        return None if value is None else json.dumps(value)
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> str | None:  # noqa: ARG002 - as above
+        """The text in it."""
+        return None if value is None else str(json.loads(value))
+
+
 metadata = MetaData(
     naming_convention={
         "pk": "pk_%(table_name)s",
@@ -78,8 +94,8 @@ jobs = Table(
     Column("state", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("priority", Integer, nullable=False),
-    Column("experiment", Text, nullable=False),
-    Column("display_name", Text, nullable=False),
+    Column("experiment", AnyText, nullable=False),
+    Column("display_name", AnyText, nullable=False),
     Column("submitted_at", UtcTime, nullable=False),
     # The long one comes last: SQLite then finds the others without walking its pages.
     Column("document", Text, nullable=False),
@@ -93,7 +109,7 @@ jobs = Table(
 submissions = Table(
     "submissions",
     metadata,
-    Column("key", Text, primary_key=True),
+    Column("key", AnyText, primary_key=True),
     Column("job", Text, ForeignKey("jobs.name"), nullable=False, unique=True),
     Column("spec", Text, nullable=False),
 )
@@ -107,7 +123,7 @@ story = Table(
     Column("at", UtcTime, nullable=False),
     Column("state", Text, nullable=False),
     Column("reason", Text, nullable=False),
-    Column("sentence", Text, nullable=False),
+    Column("sentence", AnyText, nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("round", Integer, nullable=False),
     Index(None, "job", "id"),
@@ -146,7 +162,7 @@ reservations = Table(
 aliases = Table(
     "aliases",
     metadata,
-    Column("kind", Text, primary_key=True),
-    Column("name", Text, primary_key=True),
-    Column("target", Text, nullable=False),
+    Column("kind", AnyText, primary_key=True),
+    Column("name", AnyText, primary_key=True),
+    Column("target", AnyText, nullable=False),
 )
