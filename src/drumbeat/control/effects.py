@@ -14,6 +14,7 @@ from drumbeat.core.job import Job
 from drumbeat.ports import Artifacts, Engine, Gang, PendingEffect
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.faults import faultpoint
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +69,7 @@ class Effects:
 
     def _one(self, pending: PendingEffect) -> None:
         try:
-            self._carry_out(pending)
+            self.carry_out(pending)
         except Exception:
             log.exception("effect %s of job %s failed; it is tried again", pending.effect.kind, pending.job)
             self.loop.store.tried(pending.id)
@@ -78,13 +79,16 @@ class Effects:
                 self._busy.discard(pending.job)
             self.loop.has_effects.set()
 
-    def _carry_out(self, pending: PendingEffect) -> None:
+    def carry_out(self, pending: PendingEffect) -> None:
+        """Does what the effect says and takes it off the outbox. Raises whatever went wrong: it is tried again."""
+        faultpoint("effect.before")
         job = self.loop.store.load(pending.job).job
         match pending.effect:
             case StartGang():
                 self._start(job, pending)
             case StopGang():
                 self.engines[job.plan.compute].stop(f"{pending.job}.{pending.attempt}")
+                faultpoint("effect.stopped")
                 self.loop.store.done(pending.id, release=(pending.job, pending.attempt))
                 self.loop.call(self.loop.freed)
             case KeepStory():
@@ -96,6 +100,7 @@ class Effects:
         if job.attempt == pending.attempt and not job.state.is_terminal:
             try:
                 event = GangSeen(pending.attempt, self.engines[job.plan.compute].start(self.gang_of(job)))
+                faultpoint("effect.started")
             except EngineError as error:
                 event = GangRefused(pending.attempt, str(error))
         if event is not None:
@@ -106,5 +111,6 @@ class Effects:
     def _keep_story(self, job: Job, pending: PendingEffect) -> None:
         lines = [json.dumps(wire.to_wire(entry)) for entry in self.loop.store.story(job.name)]
         self.artifacts.write_text(job.name, "plan.json", wire.dumps(job.plan))
+        faultpoint("effect.keeping_story")
         self.artifacts.write_text(job.name, "story.jsonl", "\n".join(lines) + "\n")
         self.loop.store.done(pending.id)

@@ -22,6 +22,7 @@ from drumbeat.core.placement import Holding, Placed, Room, Waiting, place
 from drumbeat.core.states import State
 from drumbeat.ports import Change, Clock, Machine, Record, Store
 from drumbeat.protocol.errors import ConflictError, StaleError, StorageError
+from drumbeat.protocol.faults import faultpoint
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -41,16 +42,20 @@ class Loop:
         self.has_effects = threading.Event()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._must_place = True
+        self.must_place = True
+        """Something has changed that placement depends on."""
 
     # --- the thread -------------------------------------------------------------------------------------------
-    def start(self) -> None:
-        """Takes the lease, reads what is unfinished, and begins."""
+    def open(self) -> None:
+        """Takes the lease and reads what is unfinished."""
         self.token = self.store.lease(is_alone=True)
         self.jobs = {record.job.name: record for record in self.store.unfinished()}
+        self.has_effects.set()
+
+    def start(self) -> None:
+        """Begins. Without a thread, `call`, `tick` and `place` do the same for whoever calls them: a simulation."""
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self._thread.start()
-        self.has_effects.set()
 
     def stop(self) -> None:
         """Ends the thread after the call that it is in."""
@@ -60,6 +65,8 @@ class Loop:
 
     def call(self, work: Callable[[], T]) -> T:
         """Runs `work` on the loop's thread and gives its result, or raises what it raised."""
+        if self._thread is None:
+            return work()
         done: Future[T] = Future()
 
         def run() -> None:
@@ -83,9 +90,9 @@ class Loop:
             self._guarded(work)
             if self.clock.monotonic() >= next_tick:
                 next_tick = self.clock.monotonic() + TICK_S
-                self._guarded(self._tick)
-            if self._must_place and self._calls.empty():
-                self._guarded(self._place)
+                self._guarded(self.tick)
+            if self.must_place and self._calls.empty():
+                self._guarded(self.place)
 
     def _guarded(self, work: Callable[[], None]) -> None:
         """A store that refuses now is asked again at the next tick; nothing was changed."""
@@ -96,7 +103,8 @@ class Loop:
         except Exception:
             log.exception("the loop goes on after an error that it should not have met")
 
-    def _tick(self) -> None:
+    def tick(self) -> None:
+        """Tells the store that this server lives, and looks at deadlines."""
         self.store.beat(self.token)
         now = self.clock.now()
         for name, record in list(self.jobs.items()):
@@ -116,13 +124,15 @@ class Loop:
         if decision.effects:
             self.has_effects.set()
         if decision.job.state is State.QUEUED or decision.job.state.is_terminal:
-            self._must_place = self._must_place or not isinstance(event, Waits)
+            self.must_place = self.must_place or not isinstance(event, Waits)
         self.announce(name)
         return decision.job
 
     def _commit(self, name: str, record: Record, change: Change) -> None:
+        faultpoint("loop.before_commit")
         try:
             self.store.commit(self.token, [change])
+            faultpoint("loop.after_commit")
         except StaleError:
             self.jobs.pop(name, None)  # Another server holds it now.
             raise
@@ -134,7 +144,7 @@ class Loop:
     def add(self, record: Record) -> None:
         """A job that has just been submitted."""
         self.jobs[record.job.name] = record
-        self._must_place = True
+        self.must_place = True
         self.announce(record.job.name)
 
     def cancel(self, name: str, by: str) -> Job:
@@ -148,11 +158,12 @@ class Loop:
 
     def freed(self) -> None:
         """Slots were given back."""
-        self._must_place = True
+        self.must_place = True
 
     # --- placement --------------------------------------------------------------------------------------------
-    def _place(self) -> None:
-        self._must_place = False
+    def place(self) -> None:
+        """Grants slots to whoever is next, and tells the others why they wait."""
+        self.must_place = False
         queued = [r.job for r in self.jobs.values() if r.job.state is State.QUEUED]
         for compute in sorted({job.plan.compute for job in queued}):
             mine = [job for job in queued if job.plan.compute == compute]

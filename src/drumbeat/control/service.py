@@ -24,6 +24,7 @@ from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Clock, Engine, Gang, Machine, Record, Reservation, Store, Submission
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import NotFoundError, SpecError, StaleError, UnauthorizedError
+from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
@@ -93,28 +94,33 @@ class Control:
         """Where agents find this server; set before `start`."""
         self._hearers: dict[int, Callable[[str], None]] = {}
         self._hearers_lock = threading.Lock()
-        self._loop = Loop(setting.store, setting.clock, self._announce)
-        self._effects = Effects(self._loop, setting.engines, setting.artifacts, self._gang)
-        self._watch = Watch(self._loop, setting.engines, self._gang)
+        self.loop = Loop(setting.store, setting.clock, self._announce)
+        self.effects = Effects(self.loop, setting.engines, setting.artifacts, self._gang)
+        self.watch = Watch(self.loop, setting.engines, self._gang)
 
     # --- the life of the server -------------------------------------------------------------------------------
+    def open(self) -> None:
+        """Takes the lease and reads what is unfinished."""
+        self.loop.machines = {name: engine.machines() for name, engine in self.engines.items()}
+        self.loop.open()
+
     def start(self) -> None:
-        """Takes the lease, starts the threads, and goes on with whatever is unfinished."""
-        self._loop.machines = {name: engine.machines() for name, engine in self.engines.items()}
-        self._loop.start()
-        self._effects.start()
-        self._watch.start()
+        """Opens, starts the threads, and goes on with whatever is unfinished."""
+        self.open()
+        self.loop.start()
+        self.effects.start()
+        self.watch.start()
 
     def stop(self) -> None:
         """Ends the threads and lets go of the store; jobs that run go on without this server."""
-        self._watch.stop()
-        self._effects.stop()
-        self._loop.stop()
+        self.watch.stop()
+        self.effects.stop()
+        self.loop.stop()
         self.store.close()
 
     def has_unfinished_work(self) -> bool:
         """Whether any job or effect is unfinished: the server mustn't stop itself then."""
-        return bool(self._loop.jobs) or bool(self.store.outbox())
+        return bool(self.loop.jobs) or bool(self.store.outbox())
 
     # --- jobs -------------------------------------------------------------------------------------------------
     def submit(self, request: Request) -> tuple[Record, bool]:
@@ -123,12 +129,14 @@ class Control:
         self._check_sources(request)
         job, first = submitting.new_job(written, made, self.setting.clock.now())
         submission = Submission(request.key or secrets.token_hex(16), job, request.document, (first,))
-        return self._loop.call(lambda: self._write(submission))
+        return self.loop.call(lambda: self._write(submission))
 
     def _write(self, submission: Submission) -> tuple[Record, bool]:
-        record, is_new = self.store.submit(self._loop.token, submission)
+        faultpoint("submit.before_commit")
+        record, is_new = self.store.submit(self.loop.token, submission)
+        faultpoint("submit.after_commit")
         if is_new:
-            self._loop.add(record)
+            self.loop.add(record)
         return record, is_new
 
     def _check_sources(self, request: Request) -> None:
@@ -149,8 +157,8 @@ class Control:
     def _queue(self, job: Job) -> str:
         compute = job.plan.compute
         rooms = [Room(m.name, m.cpus, m.gpus) for m in self.engines[compute].machines()]
-        queue = [waiting(r.job) for r in list(self._loop.jobs.values()) if r.job.state is State.QUEUED]
-        held = self._loop.holdings(compute)
+        queue = [waiting(r.job) for r in list(self.loop.jobs.values()) if r.job.state is State.QUEUED]
+        held = self.loop.holdings(compute)
         said = place([*queue, waiting(job)], rooms, held, self.setting.clock.now(), compute=compute)
         mine = next(one for one in said if one.job == job.name)
         if mine.slots:
@@ -159,13 +167,13 @@ class Control:
 
     def cancel(self, name: str, by: str) -> Record:
         """Asks a job to stop. Twice is the same as once; one that has ended otherwise is a ConflictError."""
-        self._loop.call(lambda: self._loop.cancel(name, by))
+        self.loop.call(lambda: self.loop.cancel(name, by))
         return self.store.load(name)
 
     def _facts(self) -> Facts:
         capacity = {
             name: (sum(m.cpus for m in machines), sum(len(m.gpus) for m in machines))
-            for name, machines in self._loop.machines.items()
+            for name, machines in self.loop.machines.items()
         }
         return submitting.facts_of(capacity, self.store.aliases(), self.setting.programs)
 
@@ -173,18 +181,18 @@ class Control:
     def agent_said(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
         """Hears an agent and tells it what to do. Raises UnauthorizedError, StaleError, NotFoundError."""
         self._check_secret(job, attempt, secret)
-        self._watch.heard(job, attempt, node)
+        self.watch.heard(job, attempt, node)
         known = self._current(job, attempt)
         if not 0 <= node < known.plan.nodes or status.member.node != node:
             raise SpecError(f"job {job} has no node {node}")
         if known.nodes and known.nodes[node] != status:
             event = AgentSaid(attempt, node, status)
-            known = self._loop.call(lambda: self._loop.apply(job, event))
+            known = self.loop.call(lambda: self.loop.apply(job, event))
         return directive(known)
 
     def directive(self, job: str, attempt: int, node: int) -> Directive:
         """What the agent of a node should be doing now. Raises StaleError, NotFoundError."""
-        self._watch.heard(job, attempt, node)
+        self.watch.heard(job, attempt, node)
         return directive(self._current(job, attempt))
 
     def admit_agent(self, job: str, attempt: int, secret: str) -> None:
@@ -193,7 +201,7 @@ class Control:
         self._current(job, attempt)
 
     def _current(self, name: str, attempt: int) -> Job:
-        record = self._loop.jobs.get(name) or self.store.load(name)
+        record = self.loop.jobs.get(name) or self.store.load(name)
         if record.job.attempt != attempt:
             raise StaleError(f"attempt {attempt} of job {name} has been replaced by attempt {record.job.attempt}")
         return record.job
@@ -228,7 +236,7 @@ class Control:
     # --- computes ---------------------------------------------------------------------------------------------
     def computes(self) -> list[ComputeView]:
         """The computes, who holds their slots, and how many jobs wait."""
-        queued = [r.job.plan.compute for r in list(self._loop.jobs.values()) if r.job.state is State.QUEUED]
+        queued = [r.job.plan.compute for r in list(self.loop.jobs.values()) if r.job.state is State.QUEUED]
         return [
             ComputeView(
                 name, engine.name, tuple(engine.machines()), tuple(self.store.reservations(name)), queued.count(name)

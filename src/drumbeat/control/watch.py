@@ -63,10 +63,14 @@ class Watch:
         for key in [k for k in list(self._heard) if k[:2] not in there]:
             self._heard.pop(key, None)
 
+    def look_after(self, job: Job) -> None:
+        """Asks the engine about one gang, and tells the job what it said."""
+        for event in self._events(job):
+            self.loop.call(lambda event=event: self.loop.apply(job.name, event))
+
     def _guarded(self, job: Job) -> None:
         try:
-            for event in self._events(job):
-                self.loop.call(lambda event=event: self.loop.apply(job.name, event))
+            self.look_after(job)
         except Exception:
             log.exception("could not look after job %s; trying again", job.name)
 
