@@ -13,6 +13,7 @@ from pathlib import Path
 from runs import BIN, DEADLINE_S, HERE, Run, end, kill_and_wait, make_folder, split_phases, start, wait_for_step
 
 from drumbeat.client import Client
+from drumbeat.protocol.errors import NotFoundError
 
 JOB = """\
 experiment_name: bench-start
@@ -53,7 +54,7 @@ class Drumbeat:
                 run.phases = split_phases(begun, "keeper starts ranks", marks["0"], before)
                 if is_killed:
                     kill_and_wait(folder, run)
-        self.finish(name, process)
+        self.finish(name, process, folder)
         shutil.rmtree(folder)
         return run
 
@@ -69,14 +70,17 @@ class Drumbeat:
             times.setdefault(str(line.state), line.at.timestamp())
         return [(said, times[state]) for state, said in words.items() if state in times]
 
-    def finish(self, name: str, process: subprocess.Popen[bytes] | None) -> None:
+    def finish(self, name: str, process: subprocess.Popen[bytes] | None, folder: Path) -> None:
         """Waits for the job's end; cancels it when it hangs."""
         with Client(self.home) as client:
-            if client.wait(name, DEADLINE_S / 2) is None:
-                client.cancel(name)
-                client.wait(name, DEADLINE_S)
+            try:
+                if client.wait(name, DEADLINE_S / 2) is None:
+                    client.cancel(name)
+                    client.wait(name, DEADLINE_S)
+            except NotFoundError as error:
+                raise SystemExit(f"{error} drumbeat run said:\n{(folder / 'output').read_text()}") from None
         if process is not None:
-            end(process)
+            end(process, folder)
 
     def run(self) -> Run:
         """`drumbeat run`, with a server that is up; then a rank killed."""
@@ -94,7 +98,7 @@ class Drumbeat:
             process = self.type_command(name, folder)
             if marks := wait_for_step(folder):
                 run.first_s = max(each["step"] for each in marks.values()) - begun
-        self.finish(name, process)
+        self.finish(name, process, folder)
         shutil.rmtree(folder)
         return run
 

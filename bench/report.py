@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from runs import Run
+from runs import DEADLINE_S, Run
 from spread import ratios, say, spread
 
 HEAD = """\
@@ -12,7 +12,8 @@ HEAD = """\
 
 Two ranks on one machine, from the command to the end of the **first optimizer step** of every rank
 (`bench/first_step.py`: a DDP model of one layer). Each round takes every way in turn; ratios are taken within a round.
-Each figure is the median, in brackets the inner half and the ends of {rounds} rounds.
+Each figure is the median, in brackets the inner half and the ends of {rounds} rounds. A start that takes more than
+{deadline:.0f} s is given up: it *never ended*.
 
 Machine: {machine}.
 """
@@ -38,12 +39,16 @@ def render(found: dict[str, list[Run]], machine: str) -> str:
     rows = [
         "| from → to the first step | seconds | ratio to torchrun | goal |",
         "|---|---|---|---|",
-        f"| bare `torchrun` typed | {say(spread(first['torchrun']), '')} | 1 | |",
+        f"| bare `torchrun` typed | {say(spread(first['torchrun']))} | 1 | |",
         *(row(words, first[name], first["torchrun"], GOALS.get(name)) for name, words in WAYS.items()),
-        f"| `kill -9` of a rank, `torchrun --max-restarts` | {say(spread(again['torchrun']), '')} | 1 | |",
+        f"| `kill -9` of a rank, `torchrun --max-restarts` | {say(spread(again['torchrun']))} | 1 | |",
         row("`kill -9` of a rank, drumbeat", again["run"], again["torchrun"], GOALS["again"]),
     ]
-    parts = [HEAD.format(rounds=len(first["torchrun"]), machine=machine), "\n".join(rows) + "\n", ENDING]
+    parts = [
+        HEAD.format(rounds=len(first["torchrun"]), deadline=DEADLINE_S, machine=machine),
+        "\n".join(rows) + "\n",
+        ENDING,
+    ]
     parts.append("## Where the time goes\n\nMedian seconds of each phase, of rank 0.\n")
     parts.append(tabulate({name: [run.phases for run in found[name]] for name in ("torchrun", "plain", "run", "post")}))
     parts.append("After `kill -9` of the other rank:\n")
@@ -53,8 +58,8 @@ def render(found: dict[str, list[Run]], machine: str) -> str:
 
 def row(words: str, ours: Sequence[float | None], theirs: Sequence[float | None], goal: float | None) -> str:
     """One line of the first table."""
-    ratio = say(spread(ratios(ours, theirs)), "")
-    return f"| {words} | {say(spread(ours), '')} | {ratio} | {f'≤ {goal}' if goal else ''} |"
+    ratio = say(spread(ratios(ours, theirs)), "have no pair")
+    return f"| {words} | {say(spread(ours))} | {ratio} | {f'≤ {goal}' if goal else ''} |"
 
 
 def tabulate(phases: dict[str, list[dict[str, float]]]) -> str:

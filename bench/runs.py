@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -90,13 +90,23 @@ def make_folder() -> Iterator[Path]:
         (folder / "stop").touch()
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
+def end(process: subprocess.Popen[bytes], folder: Path) -> None:
     """Waits for a process of ours; one that hangs is ended with all that it started."""
     try:
         process.wait(DEADLINE_S / 2)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        # torchrun's ranks have sessions of their own and go on without it.
+        for name in read_marks(folder):
+            end_rank(int(name.split(".")[1]), folder)
+
+
+def end_rank(pid: int, folder: Path) -> None:
+    """Ends a process if it is still the rank that wrote into the folder."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        if os.fsencode(folder) in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
 
 
 def start(
@@ -118,7 +128,7 @@ def run_torchrun() -> Run:
             run.first_s = max(each["step"] for each in marks.values()) - begun
             run.phases = split_phases(begun, "launcher", marks["0"], [])
             kill_and_wait(folder, run)
-    end(process)
+    end(process, folder)
     shutil.rmtree(folder)
     return run
 
@@ -140,6 +150,6 @@ def run_plain() -> Run:
             run.first_s = max(each["step"] for each in marks.values()) - begun
             run.phases = split_phases(begun, "launcher", marks["0"], [])
     for process in processes:
-        end(process)
+        end(process, folder)
     shutil.rmtree(folder)
     return run

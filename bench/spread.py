@@ -41,10 +41,10 @@ def ratios(ours: Sequence[float | None], theirs: Sequence[float | None]) -> list
     return [None if mine is None or other is None else mine / other for mine, other in pairs]
 
 
-def say(found: Spread | None, unit: str = "s") -> str:
-    """`2.31 s (2.2–2.4; 2.1–3.0)`: median, inner half, ends; and how many runs gave nothing."""
+def say(found: Spread | None, lost: str = "never ended") -> str:
+    """`2.31 (2.2–2.4; 2.1–3.0)`: median, inner half, ends; and how many runs gave nothing, and why."""
     if found is None:
-        return "none ended"
+        return "none"
     inner = f"{found.quarter:.2f}–{found.three_quarters:.2f}; {found.least:.2f}–{found.most:.2f}"
-    lost = f", {found.missing} of {found.count + found.missing} never ended" if found.missing else ""
-    return f"{found.median:.2f}{' ' + unit if unit else ''} ({inner}{lost})"
+    missing = f"; {found.missing} of {found.count + found.missing} {lost}" if found.missing else ""
+    return f"{found.median:.2f} ({inner}{missing})"
