@@ -8,12 +8,13 @@ import threading
 import time
 from collections.abc import Iterator
 
+import httpx
 import pytest
 
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Directive, Order, Phase
 
-from .api_house import BEARER, House, client_of, house_in, raw
+from .api_house import BEARER, House, client_of, eventually, house_in, raw
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +57,16 @@ def test_an_agent_that_holds_the_order_waits_for_another(house: House) -> None:
     assert answer.json()["directive"]["order"] == "stop"
     assert time.monotonic() - begin < 10
     canceling.join()
+
+
+def test_a_wait_ends_with_the_agent_that_waited(house: House) -> None:
+    agent = house.agent(house.submit("gone"))
+    agent.say(Phase.ENROLLED)
+    holds = wire.from_wire(Directive, agent.say(Phase.READY)).key
+    body = {"status": wire.to_wire(agent.status(Phase.READY)), "holds": holds, "wait_s": 60}
+    with client_of(house.room) as http, pytest.raises(httpx.ReadTimeout):
+        http.post(f"{agent.path}/sync", json=body, headers=agent.headers, timeout=0.3)
+    eventually(lambda: house.room.traffic.in_flight == 0)
 
 
 @pytest.mark.parametrize("given", [{}, {"Authorization": "Bearer wrong"}, BEARER])

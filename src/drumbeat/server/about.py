@@ -47,7 +47,7 @@ def status(room: RoomOf) -> StatusView:
     return StatusView(
         uptime_s=time.monotonic() - room.started,
         unfinished=[one.job.name for one in room.control.store.unfinished()],
-        idle_s=room.traffic.idle_s,
+        idle_s=room.traffic.idle_s(own=1),
         idle_stop_s=room.idle_stop_s,
     )
 

@@ -82,19 +82,43 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
             lambda: control.agent_said(caller.job, caller.attempt, caller.node, caller.secret, status)
         )
         if directive.key == body.get("holds"):
-            directive = await another(caller, directive, bell, _wait_s(body))
+            wait = Wait(bell, asyncio.get_running_loop().time() + _wait_s(body))
+            directive = await another(caller, directive, wait, request)
     return JSONResponse({"directive": to_wire(directive)})
 
 
-async def another(caller: Caller, held: Directive, bell: Bell, wait_s: float) -> Directive:
+@dataclass
+class Wait:
+    """A long poll. end: by the event loop's clock. is_over: the agent hung up."""
+
+    bell: Bell
+    end: float
+    is_over: bool = False
+
+    @property
+    def left_s(self) -> float:
+        """How long it may still last."""
+        return 0.0 if self.is_over else max(0.0, self.end - asyncio.get_running_loop().time())
+
+    async def end_with(self, request: Request) -> None:
+        """Ends it once nobody waits for the answer any more."""
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        self.is_over = True
+        self.bell.ring()
+
+
+async def another(caller: Caller, held: Directive, wait: Wait, request: Request) -> Directive:
     """The next directive, or the one that is held when the time is over."""
-    room, end = caller.room, asyncio.get_running_loop().time() + wait_s
-    while not room.fanout.is_closing and (left := end - asyncio.get_running_loop().time()) > 0:
-        if not await bell.wait(left):
-            break
-        directive = await away(lambda: room.control.directive(caller.job, caller.attempt, caller.node))
-        if directive.key != held.key:
-            return directive
+    room = caller.room
+    hanging_up = asyncio.create_task(wait.end_with(request))
+    try:
+        while not room.fanout.is_closing and wait.left_s and await wait.bell.wait(wait.left_s):
+            directive = await away(lambda: room.control.directive(caller.job, caller.attempt, caller.node))
+            if directive.key != held.key:
+                return directive
+    finally:
+        hanging_up.cancel()
     return held
 
 

@@ -53,9 +53,9 @@ class Running(uvicorn.Server):
         traffic = self.room.traffic
         while not self.should_exit:
             await asyncio.sleep(min(idle_s / 10, LONGEST_LOOK_S))
-            if traffic.idle_s < idle_s:
+            if traffic.idle_s() < idle_s:
                 continue
             if await away(self.room.control.has_unfinished_work):
                 traffic.touch()
-            elif traffic.idle_s >= idle_s:
+            elif traffic.idle_s() >= idle_s:
                 self.stop()

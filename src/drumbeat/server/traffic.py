@@ -35,10 +35,9 @@ class Traffic:
         """Something happened just now."""
         self.last = time.monotonic()
 
-    @property
-    def idle_s(self) -> float:
-        """Seconds since the last request ended; 0 while one is open."""
-        return 0.0 if self.in_flight else time.monotonic() - self.last
+    def idle_s(self, own: int = 0) -> float:
+        """Seconds since the last request ended; 0 while more are open than the `own` that don't count."""
+        return 0.0 if self.in_flight > own else time.monotonic() - self.last
 
 
 class Meter:

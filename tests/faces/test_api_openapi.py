@@ -1,0 +1,24 @@
+"""The checked-in description of the API is what the server offers."""
+
+import json
+
+from tools.make_openapi import PLACE, make_openapi
+
+
+def test_the_description_is_up_to_date() -> None:
+    assert PLACE.read_text() == make_openapi(), "run tools/make_openapi.py"
+
+
+def test_every_answer_and_refusal_is_described() -> None:
+    described = json.loads(PLACE.read_text())
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            assert operation["description"], (method, path)
+            assert operation["responses"]["default"], (method, path)
+    assert set(described["components"]["schemas"]["ErrorView"]["properties"]) == {
+        "code",
+        "what",
+        "where",
+        "fix",
+        "fields",
+    }

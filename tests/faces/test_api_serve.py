@@ -1,0 +1,158 @@
+"""The server as a process: its home, its lock, its address, how it starts and how it ends."""
+
+import contextlib
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from drumbeat.server.serve import EXIT_TAKEN
+
+from .api_house import eventually
+
+
+class Process:
+    """`python -m drumbeat.server` in a home of its own."""
+
+    def __init__(self, home: Path, *options: str) -> None:
+        self.home = home
+        command = [sys.executable, "-m", "drumbeat.server", "--home", str(home), *options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def address(self) -> dict[str, Any]:
+        place = self.home / "server.json"
+        eventually(lambda: place.exists() or self.process.poll() is not None, within_s=30)
+        assert self.process.poll() is None, self.process.communicate()
+        return json.loads(place.read_text())
+
+    def client(self) -> httpx.Client:
+        url = self.address()["url"]
+        headers = {"Authorization": f"Bearer {(self.home / 'token').read_text()}"}
+        return httpx.Client(base_url=url, headers=headers, trust_env=False, timeout=20)
+
+    def end(self) -> tuple[int, str]:
+        said, _ = self.process.communicate(timeout=20)
+        return self.process.returncode, said
+
+
+@contextlib.contextmanager
+def serving(home: Path, *options: str) -> Iterator[Process]:
+    running = Process(home, *options)
+    try:
+        yield running
+    finally:
+        running.process.kill()
+        running.process.communicate()
+
+
+@pytest.mark.feature("X1")
+def test_a_first_start_makes_everything_private(tmp_path: Path) -> None:
+    home = tmp_path / "deep" / "home"
+    old = os.umask(0)
+    try:
+        with serving(home) as server, server.client() as http:
+            address = server.address()
+            assert set(address) == {"url", "host", "boot_id", "pid", "version", "protocol", "started_at"}
+            assert address["pid"] == server.process.pid
+            assert address["url"].startswith("http://127.0.0.1:")
+            assert http.get("/api/v1/version").json()["home"] == str(home)
+            assert stat.S_IMODE(home.stat().st_mode) == 0o700
+            for name in ("token", "server.json", "server.log", "server.lock", "port", "key"):
+                assert stat.S_IMODE((home / name).stat().st_mode) == 0o600, name
+            assert len((home / "token").read_text()) >= 40
+    finally:
+        os.umask(old)
+
+
+def test_a_second_server_says_who_has_the_home(tmp_path: Path) -> None:
+    with serving(tmp_path) as first:
+        first.address()
+        code, said = Process(tmp_path).end()
+        assert code == EXIT_TAKEN
+        assert str(first.process.pid) in said
+        assert len(said.splitlines()) == 1
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_ends_within_two_seconds_whatever_is_open(tmp_path: Path, number: signal.Signals) -> None:
+    with serving(tmp_path) as server, server.client() as http:
+        body = {"document": {"name": "j", "command": "sleep 60", "drumbeat": {"environment": "current"}}}
+        assert http.post("/api/v1/jobs", json=body).status_code == 201
+        with http.stream("GET", "/api/v1/jobs/j/events") as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            begin = time.monotonic()
+            server.process.send_signal(number)
+            assert server.end()[0] == 0
+            assert time.monotonic() - begin < 4, "two seconds, and as many for a machine under load"
+            assert "event: end" not in list(lines)
+        assert not (tmp_path / "server.json").exists()
+    _end_what_runs(tmp_path)
+
+
+def _end_what_runs(home: Path) -> None:
+    """Jobs go on without their server: this one's is ended by another."""
+    with serving(home) as server, server.client() as http:
+        http.post("/api/v1/jobs/j/cancel")
+        eventually(lambda: http.get("/api/v1/jobs/j").json()["state"] == "canceled", within_s=30)
+        assert http.post("/api/v1/stop").status_code == 202
+        assert server.end()[0] == 0
+
+
+def test_it_comes_back_to_its_port_with_its_token(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        first, token = server.address(), (tmp_path / "token").read_text()
+    assert (tmp_path / "server.json").exists(), "killed: it had no time to take it back"
+    (tmp_path / "server.json").unlink()
+    with serving(tmp_path) as server:
+        assert server.address()["url"] == first["url"]
+        assert (tmp_path / "token").read_text() == token
+
+
+def test_it_stops_by_itself_only_when_nothing_is_unfinished(tmp_path: Path) -> None:
+    with serving(tmp_path, "--idle-stop", "0.5") as server, server.client() as http:
+        body = {"document": {"name": "j", "command": "sleep 2", "drumbeat": {"environment": "current"}}}
+        assert http.post("/api/v1/jobs", json=body).status_code == 201
+        assert server.end()[0] == 0
+    with serving(tmp_path) as server, server.client() as http:
+        assert http.get("/api/v1/jobs/j").json()["state"] == "completed"
+
+
+@pytest.mark.feature("X6")
+def test_an_address_that_others_reach_is_refused_unless_meant(tmp_path: Path) -> None:
+    code, said = Process(tmp_path, "--host", "0.0.0.0").end()
+    assert code == 1
+    assert "--allow-remote" in said
+    code, said = Process(tmp_path, "--host", "example.org").end()
+    assert (code, "IP address" in said) == (1, True)
+    with serving(tmp_path, "--host", "0.0.0.0", "--allow-remote", "--allow-host", "training.example") as server:
+        port = int(server.address()["url"].rpartition(":")[2])
+        token = {"Authorization": f"Bearer {(tmp_path / 'token').read_text()}"}
+        url = f"http://127.0.0.1:{port}/api/v1/version"
+        assert httpx.get(url, headers={**token, "Host": "training.example"}, trust_env=False).status_code == 200
+        assert httpx.get(url, headers={**token, "Host": "evil.example"}, trust_env=False).status_code == 403
+
+
+def test_a_home_that_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    code, said = Process(tmp_path / "file" / "home").end()
+    assert code == 1
+    assert len(said.splitlines()) == 1
+    assert "DRUMBEAT_HOME" in said
+
+
+def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
+    with serving(tmp_path / "a") as first:
+        port = first.address()["url"].rpartition(":")[2]
+        code, said = Process(tmp_path / "b", "--port", port).end()
+        assert code == 1
+        assert port in said
