@@ -9,7 +9,19 @@ from pydantic import BeforeValidator, Field
 
 from drumbeat.spec.problems import fold, shown
 from drumbeat.spec.shape import AnyCase, Contradiction, Model, by_type
-from drumbeat.spec.values import AsText, Count, Filled, InnerPath, Json, Port, Seconds, Text, complaint, pattern
+from drumbeat.spec.values import (
+    AsText,
+    Count,
+    Filled,
+    InnerPath,
+    Port,
+    Seconds,
+    Table,
+    Text,
+    TextOrList,
+    complaint,
+    pattern,
+)
 
 MemorySize = Annotated[
     str, pattern(r"0*[1-9][0-9]{0,15}[bBkKmMgG]", "a number above 0 with `b`, `k`, `m` or `g` behind it, like `2g`")
@@ -23,9 +35,9 @@ class Resources(Model):
     instance_type: Filled | None = Field(default=None, description="Kind of node, by the compute's own name for it.")
     max_instance_count: Count | None = Field(default=None, description="Most nodes that an elastic job may grow to.")
     shm_size: MemorySize | None = Field(default=None, description="Shared memory of a container, like `2g`.")
-    docker_args: Text | list[Text] | None = Field(default=None, description="More arguments for the container engine.")
+    docker_args: TextOrList | None = Field(default=None, description="More arguments for the container engine.")
     locations: list[Filled] | None = Field(default=None, description="Regions that the job may run in.")
-    properties: dict[str, Json] = Field(default_factory=dict, description="Settings for the compute, passed on.")
+    properties: Table = Field(default_factory=dict, description="Settings for the compute, passed on.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         most = self.max_instance_count

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import BeforeValidator, Field, StrictFloat, StrictInt, ValidationInfo
+from pydantic import BeforeValidator, Field, ValidationInfo
 
 from drumbeat.spec.problems import shown, words
 from drumbeat.spec.shape import AnyCase, Contradiction, Model
-from drumbeat.spec.values import Filled, Scalar, Text, Version, complaint, literal
+from drumbeat.spec.values import Figure, Filled, Scalar, Text, Version, complaint, literal
 
 DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
 ParameterType = Literal["string", "number", "integer", "boolean"]
@@ -35,8 +35,8 @@ class Input(Model):
     datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
     path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
     default: Scalar | None = Field(default=None, description="Value of a parameter that nobody sets.")
-    min: StrictInt | StrictFloat | None = Field(default=None, description="Least value of a number.")
-    max: StrictInt | StrictFloat | None = Field(default=None, description="Greatest value of a number.")
+    min: Figure | None = Field(default=None, description="Least value of a number.")
+    max: Figure | None = Field(default=None, description="Greatest value of a number.")
     enum: list[Scalar] | None = Field(default=None, min_length=1, description="The values that a parameter may have.")
     optional: bool = Field(
         default=False, description="May stay without a value; `$[[ ]]` around its use is then dropped."

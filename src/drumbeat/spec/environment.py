@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from drumbeat.spec.shape import AnyCase, Contradiction, Model, model_or_text
-from drumbeat.spec.values import AsText, Filled, InnerPath, Json, Port, Text, Version
+from drumbeat.spec.values import AsText, Filled, InnerPath, Port, Text, TextOrTable, Version
 
 
 class BuildContext(Model):
@@ -44,9 +44,7 @@ class Environment(Model):
     version: Version | None = Field(default=None, description="Version under that name.")
     image: Filled | None = Field(default=None, description="Container image.")
     build: BuildContext | None = Field(default=None, description="Image to build; instead of `image`.")
-    conda_file: Filled | dict[str, Json] | None = Field(
-        default=None, union_mode="left_to_right", description="Conda file, as a path or written out."
-    )
+    conda_file: TextOrTable | None = Field(default=None, description="Conda file, as a path or written out.")
     inference_config: InferenceConfig | None = Field(default=None, description="Routes, for serving.")
     os_type: Annotated[Literal["linux", "windows"], AnyCase()] = Field(default="linux", description="Operating system.")
     datastore: Filled | None = Field(default=None, description="Datastore that a build folder is uploaded to.")

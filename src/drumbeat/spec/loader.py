@@ -161,6 +161,8 @@ def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem
     seen: Seen = {}
     try:
         job = cls.model_validate(document, context=seen)
+    except RecursionError:
+        raise SpecError("nested too deep to be read", where=places.name, fix="Does it hold itself?") from None
     except ValidationError as error:
         problems += problems_of(error, document, seen, places)
         problems += _reference_problems(document, places) if cls is CommandJob else []

@@ -33,8 +33,11 @@ from drumbeat.spec.values import (
     Json,
     Number,
     Seconds,
+    Table,
     Tally,
     Text,
+    TextOrList,
+    TextOrTable,
     Variable,
     complaint,
     pattern,
@@ -136,16 +139,14 @@ class ParallelNode(RunNode):
     """One script over the pieces of its input, side by side."""
 
     type: Annotated[Literal["parallel"], AnyCase()] = Field(default="parallel", description="Always `parallel`.")
-    component: Filled | dict[str, Json] | None = Field(
-        default=None, union_mode="left_to_right", description="A file, a reference, or written out."
-    )
-    task: dict[str, Json] | None = Field(default=None, description="The script and how it is called.")
+    component: TextOrTable | None = Field(default=None, description="A file, a reference, or written out.")
+    task: Table | None = Field(default=None, description="The script and how it is called.")
     input_data: Text | None = Field(default=None, description="The input that is cut into pieces.")
     mini_batch_size: AsText | None = Field(default=None, description="Size of a piece: files, or bytes like `10kb`.")
     mini_batch_error_threshold: Number | None = Field(default=None, description="Failed pieces that are borne.")
     error_threshold: Number | None = Field(default=None, description="Failed items that are borne; -1 is all.")
     max_concurrency_per_instance: Count | None = Field(default=None, description="Processes on each node.")
-    partition_keys: list[Text] | Text | None = Field(default=None, description="Columns to cut by, instead of size.")
+    partition_keys: TextOrList | None = Field(default=None, description="Columns to cut by, instead of size.")
     retry_settings: RetrySettings = Field(default_factory=RetrySettings, description="What a failed piece gets.")
     logging_level: Text | None = Field(default=None, description="How much it logs.")
 

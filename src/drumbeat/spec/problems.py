@@ -27,7 +27,7 @@ Place = Callable[[tuple[str | int, ...], str, str], str]
 The third argument is a text to look for inside of the value, or "".
 """
 
-TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[reference]")
+TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[list]")
 """What pydantic and our unions put into a key path that isn't in the file."""
 
 MOST_PROBLEMS = 50

@@ -24,7 +24,7 @@ from pydantic_core.core_schema import no_info_before_validator_function
 
 from drumbeat.protocol.errors import SpecError
 from drumbeat.spec.problems import MOST_PROBLEMS, Seen, fold, nearest, problems_of, short, shown, words
-from drumbeat.spec.values import complaint
+from drumbeat.spec.values import complaint, filled
 
 Loc = tuple[str | int, ...]
 
@@ -142,7 +142,7 @@ def by_type(
 
     def read(value: object, info: ValidationInfo) -> object:
         if not isinstance(value, Mapping):
-            if isinstance(value, Model):
+            if isinstance(value, (*classes, *([otherwise] if otherwise else []))):
                 return value
             raise complaint(f"expected a mapping that describes {what}, got {shown(value)}")
         written = cast("Mapping[str, object]", value)
@@ -185,6 +185,7 @@ def model_or_text(cls: Callable[[], type[Model]], what: str) -> BeforeValidator:
             return cls().model_validate(value, context=info.context)
         if not isinstance(value, str | cls()):
             raise complaint(f"expected {what}, or a mapping, got {shown(value)}")
-        return value
+        # Refused here already: as a member of a union it would be refused once for each member.
+        return filled(value) if isinstance(value, str) else value
 
     return BeforeValidator(read)

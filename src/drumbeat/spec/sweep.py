@@ -33,14 +33,20 @@ class Trial(Model):
 TrialValue = Annotated[Trial | Filled, model_or_text(lambda: Trial, "a reference to a component")]
 
 
+def _log_base(value: object) -> object:
+    if value == "e" or (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")):
+        return value
+    raise complaint(f"expected `e` or a number above 0, got {shown(value)}")
+
+
 class RandomSampling(Model):
     """Values drawn at random, or along a Sobol sequence."""
 
     type: Annotated[Literal["random"], AnyCase()] = Field(default="random", description="Always `random`.")
     seed: Whole | None = Field(default=None, description="Makes the draws the same each time.")
     rule: Annotated[Literal["random", "sobol"], AnyCase()] | None = Field(default=None, description="How to draw.")
-    logbase: Literal["e"] | Annotated[Number, Field(gt=0)] | None = Field(
-        default=None, union_mode="left_to_right", description="Base of the log functions: a number, or `e`."
+    logbase: Annotated[Literal["e"] | float, BeforeValidator(_log_base)] | None = Field(
+        default=None, description="Base of the log functions: a number, or `e`."
     )
 
 

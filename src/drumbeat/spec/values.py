@@ -5,12 +5,27 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, StrictBool, StrictFloat, StrictInt
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    Tag,
+    ValidationError,
+)
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from drumbeat.spec.problems import shown
+
+BIGGEST = 10**400
+MOST_DEPTH = 64
+NOUNS: dict[type, str] = {list: "a list", dict: "a mapping", int: "a number", float: "a number"}
 
 
 def complaint(what: str, fix: str = "", near: str = "") -> PydanticCustomError:
@@ -27,7 +42,9 @@ def _printable(value: str) -> str:
     return value
 
 
-def _filled(value: str) -> str:
+def filled(value: str) -> str:
+    """A printable text that says something."""
+    _printable(value)
     if not value.strip():
         raise complaint("this text is empty")
     return value
@@ -49,27 +66,66 @@ def _inner(value: str) -> str:
     return value
 
 
-def _finite(value: JsonValue) -> JsonValue:
-    if isinstance(value, float) and not math.isfinite(value):
-        raise complaint(f"expected a finite number, got {value}")
-    if isinstance(value, str):
-        _printable(value)
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            _printable(key)
-            _finite(inner)
-    for inner in value if isinstance(value, list) else ():
-        _finite(inner)
-    return value
-
-
 def literal(value: object) -> object:
     """A plain value, not a list, a mapping or an object; numbers are finite."""
     if not isinstance(value, bool | int | float | str):
         raise complaint(f"expected a plain value, got {shown(value)}")
+    if isinstance(value, str):
+        return _printable(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise complaint(f"expected a finite number, got {value}")
+    if abs(value) >= BIGGEST:
+        raise complaint("expected a number of at most 400 digits")
     return value
+
+
+def _figure(value: object) -> object:
+    if isinstance(value, bool | str):
+        raise complaint(f"expected a number, got {shown(value)}")
+    return literal(value)
+
+
+def _plain(value: object) -> object:
+    """What JSON can hold, to any depth that a file can have."""
+    open_ones: list[tuple[object, tuple[str | int, ...]]] = [(value, ())]
+    while open_ones:
+        each, path = open_ones.pop()
+        try:
+            if len(path) > MOST_DEPTH:
+                raise complaint(f"nested more than {MOST_DEPTH} levels deep")
+            if isinstance(each, dict):
+                table = cast("dict[object, object]", each)
+                open_ones += [(inner, (*path, str(_named(key)))) for key, inner in table.items()]
+            elif isinstance(each, list):
+                open_ones += [(inner, (*path, place)) for place, inner in enumerate(cast("list[object]", each))]
+            elif each is not None:
+                literal(each)
+        except PydanticCustomError as error:
+            details = InitErrorDetails(type=error, loc=path[:8], input=None)
+            raise ValidationError.from_exception_data("value", [details]) from None
+    return value
+
+
+def _named(key: object) -> str:
+    if not isinstance(key, str):
+        raise complaint(f"a key must be a text, not {shown(key)}")
+    return _printable(key)
+
+
+def text_or(*others: type) -> BeforeValidator:
+    """Refuses, in one sentence, what is neither a text nor one of `others`."""
+    kinds = " or ".join(["a text", *(NOUNS[each] for each in others)])
+
+    def read(value: object) -> object:
+        if not isinstance(value, (str, *others)):
+            raise complaint(f"expected {kinds}, got {shown(value)}")
+        return value
+
+    return BeforeValidator(read)
+
+
+def _tag(value: object) -> str:
+    return "[value]" if isinstance(value, str) else "[list]" if isinstance(value, list) else "[mapping]"
 
 
 def pattern(regex: str, rule: str) -> AfterValidator:
@@ -94,8 +150,9 @@ def _key(check: Callable[[str], bool], rule: str) -> AfterValidator:
 
 
 Text = Annotated[str, AfterValidator(_printable)]
-Scalar = Annotated[StrictBool | StrictInt | StrictFloat | Text, BeforeValidator(literal)]
-Filled = Annotated[Text, AfterValidator(_filled)]
+Scalar = Annotated[StrictBool | StrictInt | StrictFloat | StrictStr, BeforeValidator(literal)]
+Figure = Annotated[StrictInt | StrictFloat, BeforeValidator(_figure)]
+Filled = Annotated[Text, AfterValidator(filled)]
 AsText = Annotated[Text, BeforeValidator(_as_text)]
 Name = Annotated[
     str, pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}", "letters, digits, `-` and `_`, at most 255, no `-` or `_` first")
@@ -114,5 +171,12 @@ Tally = Annotated[Whole, Field(ge=0, le=1_000_000_000)]
 Port = Annotated[Whole, Field(ge=1, le=65_535)]
 Seconds = Annotated[Number, Field(gt=0, le=1e9)]
 Wait = Annotated[Number, Field(ge=0, le=1e9)]
-Json = Annotated[JsonValue, AfterValidator(_finite)]
-Version = Annotated[AsText, AfterValidator(_filled)]
+Json = Annotated[Any, BeforeValidator(_plain)]
+Table = dict[Text, Json]
+Version = Annotated[AsText, AfterValidator(filled)]
+TextOrTable = Annotated[
+    Annotated[Filled, Tag("[value]")] | Annotated[Table, Tag("[mapping]")], Discriminator(_tag), text_or(dict)
+]
+TextOrList = Annotated[
+    Annotated[Text, Tag("[value]")] | Annotated[list[Text], Tag("[list]")], Discriminator(_tag), text_or(list)
+]

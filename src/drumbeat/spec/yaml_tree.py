@@ -24,6 +24,7 @@ LONG_TAG = re.compile(r"!\S{2000}")
 DIRECTIVE = re.compile(r"^%", re.MULTILINE)
 
 STANDARD = "tag:yaml.org,2002:"
+FOREIGN = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 KNOWN_TAGS = {"", "!", *(STANDARD + name for name in ("str", "int", "float", "bool", "null", "map", "seq"))}
 TAG_OF = {"int": "int", "float": "float", "bool": "bool", "NoneType": "null"}
 WORDS_OF_TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -71,7 +72,7 @@ def parse(text: str, name: str) -> Node:
         raise _syntax(error, name) from None
     except SpecError:
         raise
-    except (ValueError, IndexError, KeyError, AttributeError, TypeError, AssertionError, RecursionError) as error:
+    except FOREIGN as error:
         # The parser isn't written for hostile input: some malformed escapes and directives reach Python itself.
         raise SpecError(f"not readable as YAML ({type(error).__name__})", where=name, fix="Check its syntax.") from None
 

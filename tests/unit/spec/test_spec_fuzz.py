@@ -24,6 +24,7 @@ def only_sentences() -> Iterator[None]:
     except SpecError as error:
         refused = str(error) or "\0"
     assert "\0" not in refused
+    assert "function-" not in refused
     assert all(len(line) < 2500 for line in refused.splitlines())
 
 

@@ -10,6 +10,9 @@ from drumbeat.protocol.errors import SpecError
 from drumbeat.spec import CommandJob, Extensions, Input, PyTorchDistribution, Resources, from_dict, to_dict
 from drumbeat.spec.shape import Model
 
+HOLDS_ITSELF: dict[str, Any] = {}
+HOLDS_ITSELF["a"] = HOLDS_ITSELF
+
 
 def job(**keys: Any) -> CommandJob:
     made = from_dict({"command": "python train.py", "environment": "azureml:e:1", **keys})
@@ -248,6 +251,16 @@ def test_the_models_are_frozen() -> None:
         ({"environment_variables": {"A": "x\0"}}, "a text can't hold a NUL character"),
         ({"environment_variables": {"A": "\ud800"}}, "half a character"),
         ({"tags": {"a": []}}, "`tags.a`: expected a text, got a list"),
+        ({"environment": ""}, "`environment`: this text is empty"),
+        ({"environment": {"image": "x", "conda_file": [1]}}, "expected a text or a mapping, got a list"),
+        ({"environment": {"image": "x", "conda_file": {"a": [object()]}}}, "`environment.conda_file.a.0`: expected a"),
+        ({"environment": {"image": "x", "conda_file": HOLDS_ITSELF}}, "nested more than 64 levels deep"),
+        ({"resources": {"docker_args": 3}}, "expected a text or a list, got the number 3"),
+        ({"inputs": {"a": "\0"}}, "job.inputs.a: `inputs.a`: a text can't hold a NUL character"),
+        ({"inputs": {"a": {"type": "number", "min": "x"}}}, "`inputs.a.min`: expected a number, got `x`"),
+        ({"inputs": {"a": 10**5000}}, "expected a number of at most 400 digits"),
+        ({"inputs": {"a": object()}}, "got a Python object"),
+        ({"distribution": Input(path="x")}, "expected a mapping that describes a distribution, got a Python Input"),
         ({"command": "  "}, "`command`: this text is empty"),
         ({"command": 3}, "`command`: expected a text, got the number 3. Put it in quotes: '3'."),
         ({"queue_settings": {"priority": "urgent"}}, "expected `low`, `medium` or `high`, got `urgent`"),
@@ -297,6 +310,17 @@ def test_objects_are_taken_where_mappings_are() -> None:
     )
     assert made == from_dict(to_dict(made))
     assert made.world_size == 4
+
+
+def test_a_job_without_an_environment_takes_the_servers_own() -> None:
+    assert from_dict({"command": "x"}).environment is None  # type: ignore[union-attr]
+
+
+def test_a_document_that_holds_itself_is_refused() -> None:
+    component: dict[str, Any] = {"jobs": {"a": {"type": "pipeline"}}}
+    component["jobs"]["a"]["component"] = component
+    with pytest.raises(SpecError, match="nested too deep to be read"):
+        from_dict({"type": "pipeline", "component": component})
 
 
 def test_from_dict_refuses_what_isnt_a_mapping() -> None:

@@ -117,8 +117,8 @@ def test_the_steps_that_a_step_waits_for_are_known() -> None:
             "jobs.prep.outputs.out",
             "jobs.prep.outputs.ot",
             (
-                "p.yml:27:55: `jobs.train.inputs.data.path`: ${{jobs.prep.outputs.ot}}: step `prep` has no output `ot`. "
-                "Did you mean `out`? It has: out."
+                "p.yml:27:55: `jobs.train.inputs.data.path`: ${{jobs.prep.outputs.ot}}: step `prep` has no output "
+                "`ot`. Did you mean `out`? It has: out."
             ),
         ),
         ("jobs.prep.outputs", "jobs.prp.outputs", "there is no step `prp`. Did you mean `prep`? Steps: prep, train"),
