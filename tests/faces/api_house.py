@@ -40,7 +40,13 @@ class House:
     control: Control
     room: Room
     url: str
-    http: httpx.Client = field(default_factory=httpx.Client)
+    http: httpx.Client = field(init=False)
+
+    @contextlib.contextmanager
+    def connected(self) -> "Iterator[House]":
+        """The same, asking this server."""
+        with client_of(self.room) as self.http:
+            yield self
 
     def submit(self, name: str, **document: Any) -> str:
         body = {"document": {**DOCUMENT, "name": name, **document}}
@@ -107,8 +113,11 @@ def house_in(home: Path, port: int = 0) -> Iterator[House]:
     control = Control(Setting(MemoryStore(), FolderArtifacts(home), {"local": engine}, clock, b"k" * 32))
     control.start()
     try:
-        with served(control, home, port) as room, client_of(room) as http:
-            yield House(home, engine, control, room, str(http.base_url), http)
+        with (
+            served(control, home, port) as room,
+            House(home, engine, control, room, control.servers[0]).connected() as house,
+        ):
+            yield house
     finally:
         control.stop()
 

@@ -188,9 +188,12 @@ class Client:
         return self._read(StatusView, {**told, "url": self.connection.line.url})
 
     def stop(self, *, force: bool = False) -> None:
-        """Ends the server. Raises ConflictError with unfinished jobs, unless `force`: they go on without it."""
+        """Ends the server, and returns when it is gone.
+
+        Raises ConflictError with unfinished jobs, unless `force`: they go on without it.
+        """
         self.connection.call("POST", "/stop", json={"force": force})
-        self.close()
+        self.connection.wait_for_end()
 
     # --- reading what it says ---------------------------------------------------------------------------------
     @staticmethod

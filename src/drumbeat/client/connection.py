@@ -19,6 +19,7 @@ TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 PATIENCE_S = 120.0
 """How long a follower looks for a server that went away."""
 LONGEST_PAUSE_S = 2.0
+ENDING_S = 5.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -81,6 +82,18 @@ class Connection:
         time.sleep(pause_s)
         self.close()
         self._line = self._opened(is_starting=False)
+
+    def wait_for_end(self) -> None:
+        """Returns when the server that was told to stop doesn't answer any more, or after a few seconds."""
+        url = self.line.url
+        self.close()
+        end = time.monotonic() + ENDING_S
+        while time.monotonic() < end:
+            try:
+                self._answering(url).http.close()
+            except DrumbeatError:
+                return
+            time.sleep(0.02)
 
     def another(self) -> Connection:
         """One more to the same server, for another thread."""

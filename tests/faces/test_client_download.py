@@ -1,0 +1,134 @@
+"""Files come whole or not at all, go on where they broke off, and stay inside the folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import httpx
+import pytest
+
+from drumbeat.client import Client
+from drumbeat.client.connection import Connection
+from drumbeat.client.downloading import place_in
+from drumbeat.protocol.errors import ForbiddenError, NotFoundError, UnreachableError
+
+from .api_house import TOKEN, House, house_in
+
+CONTENT = bytes(range(256)) * 8_000
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with house_in(tmp_path_factory.mktemp("house")) as there:
+        job = there.submit("filed")
+        there.agent(job).log(CONTENT, 0)
+        there.agent(job).log(b"", 0, rank=1)
+        there.finish(job)
+        yield there
+
+
+@pytest.fixture
+def client(house: House) -> Iterator[Client]:
+    with Client(home=house.home, url=house.url, token=TOKEN) as there:
+        yield there
+
+
+LOG = "logs/1.1/0/0.log"
+
+
+def test_everything_comes_or_what_lies_under_a_path(client: Client, tmp_path: Path) -> None:
+    places = client.download("filed", tmp_path / "all")
+    assert {str(place.relative_to(tmp_path / "all")) for place in places} == {one.path for one in client.files("filed")}
+    assert (tmp_path / "all" / LOG).read_bytes() == CONTENT
+    assert client.download("filed", tmp_path / "some", under="logs/1.1/0/0") == [tmp_path / "some" / LOG]
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_broken_transfer_goes_on_where_it_was(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    streaming = Connection.streaming
+
+    def breaking(self: Connection, path: str, **options: dict[str, str]) -> object:
+        asked.append(options["headers"]["Range"])
+        return _Breaking(streaming(self, path, **options)) if len(asked) < 3 else streaming(self, path, **options)
+
+    monkeypatch.setattr(Connection, "streaming", breaking)
+    seen: list[int] = []
+    client.fetch("filed", LOG, tmp_path / "log", seen.append)
+    assert (tmp_path / "log").read_bytes() == CONTENT
+    assert sum(seen) == len(CONTENT)
+    starts = [int(one.removeprefix("bytes=").split("-")[0]) for one in asked]
+    assert starts == sorted(set(starts))
+    assert starts[0] == 0 < starts[1]
+
+
+class _Breaking:
+    """An answer that breaks off after its first piece."""
+
+    def __init__(self, answer: object) -> None:
+        self.answer = answer
+
+    def __enter__(self) -> Self:
+        self.response = self.answer.__enter__()  # type: ignore[attr-defined]
+        self.status_code = self.response.status_code
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.answer.__exit__(*error)  # type: ignore[attr-defined]
+
+    def iter_bytes(self, size: int) -> Iterator[bytes]:
+        yield next(self.response.iter_bytes(size // 4))
+        raise httpx.ReadError("broke")
+
+
+def test_another_run_goes_on_too(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    streaming = Connection.streaming
+    with monkeypatch.context() as patch:
+        patch.setattr("drumbeat.client.downloading.TRIES", 1)
+        patch.setattr(Connection, "streaming", lambda self, path, **o: _Breaking(streaming(self, path, **o)))
+        with pytest.raises(UnreachableError):
+            client.fetch("filed", LOG, tmp_path / "log")
+    assert not (tmp_path / "log").exists(), "a part is never shown as the whole"
+    (partial,) = tmp_path.iterdir()
+    had = partial.stat().st_size
+    seen: list[int] = []
+    client.fetch("filed", LOG, tmp_path / "log", seen.append)
+    assert seen[0] == had > 0
+    assert (tmp_path / "log").read_bytes() == CONTENT
+
+
+def test_an_empty_file_and_one_that_is_not_there(client: Client, house: House, tmp_path: Path) -> None:
+    (house.home / "jobs/filed/logs/1.1/0/9.log").touch()
+    client.fetch("filed", "logs/1.1/0/9.log", tmp_path / "empty")
+    assert (tmp_path / "empty").read_bytes() == b""
+    with pytest.raises(NotFoundError):
+        client.fetch("filed", "logs/none", tmp_path / "none")
+
+
+def test_a_download_replaces_a_file_not_what_a_link_points_to(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "log").symlink_to(tmp_path / "mine")
+    client.fetch("filed", LOG, tmp_path / "log")
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "log").read_bytes() == CONTENT
+
+
+@pytest.mark.feature("X5")
+@pytest.mark.parametrize("path", ["", "/etc/x", "../x", "a/../../x", "..", "a/..", "a\0b", "out/x", "out/deep/x"])
+def test_no_path_of_a_server_leads_out_of_the_folder(tmp_path: Path, path: str) -> None:
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / "out").symlink_to(tmp_path)
+    with pytest.raises(ForbiddenError):
+        place_in(tmp_path / "to", path)
+
+
+@pytest.mark.feature("X5")
+def test_a_hostile_server_overwrites_nothing(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from drumbeat.client.views import FileView
+
+    monkeypatch.setattr(client, "files", lambda _: [FileView("plan.json", 1), FileView("../outside", 1)])
+    with pytest.raises(ForbiddenError):
+        client.download("filed", tmp_path / "to")
+    assert not (tmp_path / "to").exists()

@@ -1,0 +1,212 @@
+"""`Client` against a real server in this process: what goes out and what comes back."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.client import Client
+from drumbeat.client.views import End, JobView, LogPiece, StoryLine
+from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.errors import (
+    ConflictError,
+    NotFoundError,
+    RefusedError,
+    SpecError,
+    UnauthorizedError,
+    UnknownNameError,
+    UnreachableError,
+)
+
+from .api_house import DOCUMENT, TOKEN, House, eventually, house_in
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with house_in(tmp_path_factory.mktemp("house")) as there:
+        yield there
+
+
+@pytest.fixture
+def client(house: House) -> Iterator[Client]:
+    with Client(home=house.home, url=house.url, token=TOKEN) as there:
+        yield there
+
+
+def write_job(folder: Path, **keys: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = {
+        "command": "echo ${{inputs.epochs}}",
+        "drumbeat": "{environment: current}",
+        "inputs": "{epochs: 1}",
+        **keys,
+    }
+    (folder / "job.yml").write_text("".join(f"{key}: {value}\n" for key, value in lines.items()))
+    return folder / "job.yml"
+
+
+def test_a_file_becomes_a_job_named_after_its_folder(client: Client, tmp_path: Path) -> None:
+    job = client.submit(write_job(tmp_path / "My runs"), sets=["inputs.epochs=7"])
+    assert (job.experiment, job.command, job.state) == ("My-runs", "echo 7", "queued")
+    assert client.submit(tmp_path / "My runs/job.yml", name="by-name").name == "by-name"
+    assert next(line.n for line in client.story("by-name")) == 1
+    with pytest.raises(ConflictError):
+        client.submit(tmp_path / "My runs/job.yml", name="by-name")
+
+
+def test_a_job_made_in_python_counts_its_paths_from_here(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from drumbeat.spec import CommandJob
+
+    (tmp_path / "src").mkdir()
+    monkeypatch.chdir(tmp_path)
+    document = {**DOCUMENT, "code": "src"}
+    for made in (document, CommandJob.model_validate(document)):
+        assert client.plan(made).plan.code == client.plan(document).plan.code
+    with pytest.raises(SpecError, match="job file"):
+        client.plan(document, sets=["a=b"])
+
+
+def test_what_is_wrong_in_the_file_is_told_without_a_server(tmp_path: Path) -> None:
+    path = write_job(tmp_path, comand="x")
+    with pytest.raises(SpecError, match=r"job\.yml:4"), Client(home=tmp_path / "home", autostart=False) as client:
+        client.submit(path)
+    assert not (tmp_path / "home").exists()
+
+
+def test_code_is_sent_once_and_again_when_it_changed(client: Client, house: House, tmp_path: Path) -> None:
+    path = write_job(tmp_path, code="src")
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/a.py").write_text("1")
+    snapshots = lambda: {place.name for place in (house.home / "snapshots").rglob("*.tar")}  # noqa: E731
+    before = snapshots()
+    assert client.plan(path).plan.code
+    assert snapshots() == before, "a plan sends nothing"
+    client.submit(path)
+    once = snapshots()
+    assert len(once - before) == 1
+    client.submit(path)
+    assert snapshots() == once
+    (tmp_path / "src/a.py").write_text("2")
+    client.submit(path)
+    assert len(snapshots() - once) == 1
+
+
+def test_a_local_input_is_used_in_place_on_the_servers_own_machine(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "with space").mkdir()
+    path = write_job(tmp_path, command="ls ${{inputs.d}}", inputs="{d: {path: with space}}")
+    (planned,) = client.plan(path).plan.inputs
+    assert planned.uri == (tmp_path / "with space").as_uri()
+
+
+def test_a_local_input_is_sent_to_a_server_elsewhere(
+    client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    monkeypatch.setattr(type(client.connection), "is_here", property(lambda _: False))
+    path = write_job(tmp_path, command="ls ${{inputs.d}}", inputs="{d: {path: data}}")
+    job = client.submit(path, name=f"sent-{tmp_path.name}")
+    assert job.state == "queued"
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [
+        ({"code": "nowhere"}, "nothing at nowhere"),
+        ({"command": "ls ${{inputs.d}}", "inputs": "{d: {path: ./gone}}"}, r"inputs\.d\.path"),
+    ],
+)
+def test_a_path_that_is_not_there_is_named(client: Client, tmp_path: Path, keys: dict[str, str], said: str) -> None:
+    with pytest.raises(SpecError, match=said):
+        client.submit(write_job(tmp_path, **keys))
+
+
+def test_refusals_come_as_the_errors_that_they_are(client: Client, tmp_path: Path) -> None:
+    with pytest.raises(UnknownNameError, match="alias"):
+        client.submit(write_job(tmp_path, compute="azureml:cloud"))
+    with pytest.raises(NotFoundError):
+        client.get("none")
+    with pytest.raises(NotFoundError):
+        next(iter(client.stream("none")))
+    with pytest.raises(RefusedError):
+        client.set_alias("colour", "a", "b")
+
+
+@pytest.mark.feature("M1")
+def test_a_stream_ends_with_the_job(client: Client, house: House) -> None:
+    job = house.submit("streamed")
+    house.agent(job).log("größer\n".encode(), 0)
+    house.finish(job)
+    events = list(client.stream(job))
+    assert [type(one) for one in events if not isinstance(one, JobView)][-1] is End
+    assert "".join(one.text for one in events if isinstance(one, LogPiece)) == "größer\n"
+    assert [one.sentence for one in events if isinstance(one, StoryLine)] == [one.sentence for one in client.story(job)]
+    assert "".join(piece.text for piece in client.logs(job)) == "größer\n"
+    assert not [one for one in client.stream(job, logs=False) if isinstance(one, LogPiece)]
+
+
+def test_wait_gives_the_job_or_none_when_the_time_is_up(client: Client, house: House) -> None:
+    job = house.submit("awaited")
+    assert client.wait(job, timeout_s=0.3) is None
+    ending = threading.Timer(0.3, house.finish, (job,))
+    ending.start()
+    ended = client.wait(job, timeout_s=20)
+    ending.join()
+    assert ended is not None
+    assert (ended.state, ended.exit_code, ended.has_ended) == ("completed", 0, True)
+    assert client.wait(job) == ended
+
+
+def test_lists_go_over_many_pages(client: Client, house: House) -> None:
+    for n in range(5):
+        client.submit({**DOCUMENT, "name": f"many-{n}", "experiment_name": "many"})
+    assert [job.name for job in client.list(experiment="many")] == [f"many-{n}" for n in (4, 3, 2, 1, 0)]
+    assert [job.name for job in client.list(experiment="many", limit=2)] == ["many-4", "many-3"]
+
+
+def test_archived_jobs_are_listed_when_asked_for(client: Client, house: House) -> None:
+    job = house.submit("put-away", experiment_name="away")
+    with pytest.raises(ConflictError):
+        client.archive(job)
+    house.finish(job)
+    client.archive(job)
+    assert client.list(experiment="away") == []
+    assert [one.name for one in client.list(experiment="away", archived=True)] == [job]
+    client.restore(job)
+    assert [one.name for one in client.list(experiment="away", state="completed")] == [job]
+
+
+def test_an_alias_is_set_and_removed(client: Client) -> None:
+    client.set_alias("environment", "azureml://registries/a/b:1", "current")
+    assert [one.target for one in client.aliases() if one.name == "azureml://registries/a/b:1"] == ["current"]
+    client.set_alias("environment", "azureml://registries/a/b:1", None)
+    with pytest.raises(NotFoundError):
+        client.set_alias("environment", "azureml://registries/a/b:1", None)
+
+
+def test_the_server_says_how_it_is(client: Client, house: House) -> None:
+    status = client.status()
+    assert (status.url, status.home) == (house.url, str(house.home))
+    (local,) = client.computes()
+    assert local.machines[0].cpus == 1000
+
+
+def test_cancel_ends_a_job(client: Client, house: House) -> None:
+    job = house.submit("stopped")
+    house.agent(job).say(Phase.ENROLLED)
+    assert client.cancel(job).name == job
+    eventually(lambda: client.get(job).state == "canceled")
+
+
+def test_a_wrong_token_or_host_is_told(house: House, tmp_path: Path) -> None:
+    with pytest.raises(UnauthorizedError), Client(url=house.url, token="wrong") as client:
+        client.list()
+    with pytest.raises(UnauthorizedError, match="DRUMBEAT_TOKEN"), Client(tmp_path, url=house.url) as client:
+        client.list()
+    with (
+        pytest.raises(UnreachableError, match="no server answers"),
+        Client(url="http://127.0.0.1:9", token="x") as client,
+    ):
+        client.list()

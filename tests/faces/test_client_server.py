@@ -1,0 +1,221 @@
+"""How a client comes to its server: found, started once, found again after it moved, refused when it doesn't fit."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from drumbeat.client import Client, autostart, discovery, following
+from drumbeat.client.discovery import Where, find, here, where_of
+from drumbeat.client.views import End, Event, LogPiece, StoryLine
+from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.errors import UnauthorizedError, UnreachableError, VersionError
+from drumbeat.server import room, serve
+
+from .api_house import TOKEN, House, eventually, house_in, served
+
+START = "import sys; from drumbeat.client import Client; print(Client(home=sys.argv[1]).status().pid)"
+
+
+def announce(home: Path, **said: Any) -> None:
+    machine = here()
+    address = {
+        "url": "http://127.0.0.1:9",
+        "host": machine.host,
+        "boot_id": machine.boot_id,
+        "pid": os.getpid(),
+        **said,
+    }
+    (home / "server.json").write_text(json.dumps(address))
+    (home / "token").write_text(TOKEN)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Path]:
+    """A home whose server, if one was started, ends with the test."""
+    yield tmp_path
+    if address := find(tmp_path):
+        process = psutil.Process(address.pid)
+        if process.pid != os.getpid():
+            process.terminate()
+            process.wait(10)
+
+
+def test_client_and_server_speak_of_the_same_things() -> None:
+    assert discovery.PROTOCOL == room.PROTOCOL
+    assert autostart.EXIT_TAKEN == serve.EXIT_TAKEN
+
+
+def test_programs_that_want_a_server_at_once_start_one(home: Path) -> None:
+    wanting = [
+        subprocess.Popen([sys.executable, "-c", START, home], stdout=subprocess.PIPE, text=True) for _ in range(4)
+    ]
+    pids = {one.communicate(timeout=60)[0] for one in wanting}
+    assert len(pids) == 1
+    (pid,) = pids
+    process = psutil.Process(int(pid))
+    assert process.parent() != psutil.Process(), "it outlives who started it"
+    assert os.getsid(process.pid) == process.pid
+
+
+def test_a_server_that_was_killed_is_replaced_and_one_that_stops_is_waited_for(home: Path) -> None:
+    with Client(home=home) as client:
+        first = client.status()
+        process = psutil.Process(first.pid)
+        process.kill()
+        process.wait(10)
+        second = client.status()
+        assert (second.pid != first.pid, second.url) == (True, first.url)
+        client.stop()
+        third = client.status()
+        assert third.pid != second.pid
+
+
+def test_a_server_that_cannot_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRUMBEAT_DATABASE", "nonsense://x")
+    with pytest.raises(UnreachableError, match=r"(?s)didn't start.*nonsense"), Client(home=tmp_path) as client:
+        client.status()
+
+
+def test_without_autostart_nothing_is_started(tmp_path: Path) -> None:
+    with pytest.raises(UnreachableError, match="no server is running"), Client(tmp_path, autostart=False) as client:
+        client.list()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "said", [{"boot_id": "another"}, {"host": "another"}, {"pid": 2**22 + 1}, {"pid": 0}, {"pid": "x"}, {"pid": -1}]
+)
+def test_the_address_of_a_server_that_is_gone_is_none(tmp_path: Path, said: dict[str, Any]) -> None:
+    announce(tmp_path)
+    assert find(tmp_path) is not None
+    announce(tmp_path, **said)
+    assert find(tmp_path) is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '"x"', "null"])
+def test_an_address_file_that_cannot_be_read_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "server.json").write_text(text)
+    assert find(tmp_path) is None
+
+
+def test_a_number_that_another_process_has_by_now_is_no_server(home: Path) -> None:
+    announce(home, pid=os.getpid())
+    with pytest.raises(UnreachableError, match="no server answers"), Client(home, autostart=False) as client:
+        client.list()
+    with Client(home, token=None) as client:
+        # The token of before is still this home's.
+        assert client.status().pid != os.getpid()
+
+
+def test_where_the_server_is_comes_from_arguments_then_the_environment(tmp_path: Path) -> None:
+    told = {"DRUMBEAT_HOME": str(tmp_path), "DRUMBEAT_SERVER": "http://there:1/", "DRUMBEAT_TOKEN": "t"}
+    assert where_of(None, None, None, told) == Where(tmp_path, "http://there:1", "t")
+    assert where_of("/h", "http://here", "u", told) == Where(Path("/h"), "http://here", "u")
+    assert where_of(None, None, None, {"XDG_STATE_HOME": "/state"}).home == Path("/state/drumbeat")
+    assert where_of(None, None, None, {}).home == Path("~/.local/state/drumbeat").expanduser()
+    with pytest.raises(UnauthorizedError, match="DRUMBEAT_TOKEN"):
+        Where(tmp_path).secret()
+
+
+def test_another_protocol_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with house_in(tmp_path) as house:
+        for theirs, older in ((2, "Update the client"), (0, "Update the server")):
+            monkeypatch.setattr(house.room, "identity", room.Identity(protocol=theirs, version="9.9"))
+            with pytest.raises(VersionError, match=older), Client(tmp_path, house.url, TOKEN) as client:
+                client.list()
+
+
+def test_what_is_no_drumbeat_server_is_told(tmp_path: Path) -> None:
+    code = "import http.server as h; s = h.HTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler); "
+    code += "print(s.server_port, flush=True); s.handle_request()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as other:
+        assert other.stdout is not None
+        port = other.stdout.readline().strip()
+        with (
+            pytest.raises(UnreachableError, match="isn't a drumbeat server"),
+            Client(url=f"http://127.0.0.1:{port}", token="t") as client,
+        ):
+            client.list()
+
+
+@pytest.mark.feature("M1")
+@pytest.mark.feature("F5")
+def test_a_stream_goes_on_over_a_new_start_of_the_server(tmp_path: Path) -> None:
+    with house_in(tmp_path) as house:
+        job = house.submit("streamed")
+        agent = house.agent(job)
+        agent.say(Phase.ENROLLED)
+        agent.log(b"0\n", 0)
+        announce(tmp_path, url=house.url)
+        with Client(tmp_path, autostart=False) as client:
+            events: list[Event] = []
+            stream = client.stream(job)
+            reading = threading.Thread(target=lambda: events.extend(stream))
+            reading.start()
+            eventually(lambda: any(isinstance(one, LogPiece) for one in events) or reading.is_alive())
+            _restart(house, tmp_path, job)
+            reading.join(20)
+    assert "".join(one.text for one in events if isinstance(one, LogPiece)) == "0\n1\n2\n3\n"
+    lines = [one.n for one in events if isinstance(one, StoryLine)]
+    assert lines == list(range(1, len(lines) + 1)), "nothing twice, nothing left out"
+    assert isinstance(events[-1], End)
+
+
+def _restart(house: House, home: Path, job: str) -> None:
+    """Another server on another port takes over, twice; the job goes on and ends."""
+    for n in (1, 2):
+        with served(house.control, home) as moved:
+            announce(home, url=moved.control.servers[0])
+            with House(home, house.engine, house.control, moved, moved.control.servers[0]).connected() as other:
+                other.agent(job).log(f"{n}\n".encode(), 2 * n)
+                if n == 2:
+                    other.agent(job).log(b"3\n", 6)
+                    other.finish(job)
+                    eventually(lambda: not other.room.fanout._bells, within_s=20)
+
+
+def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(following, "PATIENCE_S", 0.3)
+    with house_in(tmp_path) as house:
+        job = house.submit("given-up")
+        announce(tmp_path, url=house.url)
+        client = Client(tmp_path, autostart=False)
+        stream = client.stream(job)
+        next(stream)
+    with pytest.raises(UnreachableError, match="goes on without its server"):
+        list(stream)
+    client.close()
+
+
+def test_a_log_line_is_not_delayed_by_who_follows_slowly(tmp_path: Path) -> None:
+    with house_in(tmp_path) as house, Client(tmp_path, house.url, TOKEN) as client:
+        job = house.submit("slow")
+        agent = house.agent(job)
+        slow = client.stream(job)
+        next(slow)
+        for n in range(40):
+            agent.log(b"z" * 250_000, n * 250_000)
+        quick = client.stream(job)
+        assert sum(len(one.text) for one in _until(quick, 10_000_000)) == 10_000_000
+        house.finish(job)
+        assert sum(len(one.text) for one in slow if isinstance(one, LogPiece)) == 10_000_000
+        quick.close()
+
+
+def _until(events: Iterator[Event], size: int) -> Iterator[LogPiece]:
+    for one in events:
+        if isinstance(one, LogPiece):
+            yield one
+            size -= len(one.text)
+            if size <= 0:
+                return

@@ -1,0 +1,134 @@
+"""The code's snapshot: same content, same bytes; nothing that was to stay out; no way out."""
+
+import os
+import socket
+import tarfile
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from drumbeat.client.snapshot import pack
+from drumbeat.protocol.errors import RefusedError
+
+
+def members_of(folder: Path) -> list[tarfile.TarInfo]:
+    packed = pack(folder, "code")
+    with closing(packed.file):
+        packed.file.seek(0)
+        with tarfile.open(fileobj=packed.file) as tar:
+            return tar.getmembers()
+
+
+def names_of(folder: Path) -> list[str]:
+    return [member.name for member in members_of(folder)]
+
+
+def digest_of(folder: Path) -> str:
+    packed = pack(folder, "code")
+    packed.file.close()
+    return packed.digest
+
+
+def fill(folder: Path, *paths: str) -> None:
+    for path in paths:
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(path)
+
+
+@pytest.mark.feature("D8")
+def test_the_same_content_gives_the_same_bytes(tmp_path: Path) -> None:
+    paths = ["b.py", "a/c.py", "ä.txt", "x" * 150]
+    fill(tmp_path / "one", *paths)
+    fill(tmp_path / "two", *reversed(paths))
+    os.utime(tmp_path / "two" / "b.py", (1, 1))
+    (tmp_path / "two" / "b.py").chmod(0o600)
+    assert digest_of(tmp_path / "one") == digest_of(tmp_path / "two")
+    (tmp_path / "two" / "b.py").chmod(0o755)
+    executable = digest_of(tmp_path / "two")
+    assert executable != digest_of(tmp_path / "one")
+    (tmp_path / "two" / "b.py").write_text("other")
+    assert digest_of(tmp_path / "two") != executable
+
+
+@pytest.mark.feature("D8")
+def test_amlignore_comes_before_gitignore_and_both_nest(tmp_path: Path) -> None:
+    fill(tmp_path, "keep.py", "data/big.bin", "logs/a.log", "sub/keep.log", "sub/drop.tmp", "sub/data/x", ".git/config")
+    fill(tmp_path, "__pycache__/a.pyc", "sub/deeper/drop.tmp")
+    (tmp_path / ".gitignore").write_text("*.log\n/data/\n")
+    (tmp_path / "sub/.gitignore").write_text("!keep.log\n*.tmp\n")
+    assert names_of(tmp_path) == [
+        ".gitignore", "keep.py", "logs", "sub", "sub/.gitignore", "sub/data", "sub/data/x", "sub/deeper",
+        "sub/keep.log",
+    ]  # fmt: skip
+    (tmp_path / ".amlignore").write_text("sub\n# a comment\n")
+    assert "data/big.bin" in names_of(tmp_path)
+    assert not [name for name in names_of(tmp_path) if name.startswith("sub")]
+
+
+def test_a_rule_can_take_a_file_back_in(tmp_path: Path) -> None:
+    fill(tmp_path, "a.csv", "b.csv", "deep/a.csv")
+    (tmp_path / ".amlignore").write_text("*.csv\n!/a.csv\n")
+    assert names_of(tmp_path) == [".amlignore", "a.csv", "deep"]
+
+
+def test_links_inside_stay_links(tmp_path: Path) -> None:
+    fill(tmp_path, "real.txt", "deep/er/x")
+    (tmp_path / "deep" / "up").symlink_to("../real.txt")
+    (tmp_path / "absolute").symlink_to(tmp_path / "deep" / "er")
+    (tmp_path / "dangling").symlink_to("not-yet")
+    links = {member.name: member.linkname for member in members_of(tmp_path) if member.issym()}
+    assert links == {"deep/up": "../real.txt", "absolute": "deep/er", "dangling": "not-yet"}
+
+
+@pytest.mark.feature("X5")
+@pytest.mark.parametrize("target", ["/etc/passwd", "../outside", "deep/../../outside", "chain"])
+def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path, target: str) -> None:
+    folder = tmp_path / "code"
+    fill(folder, "deep/x")
+    fill(tmp_path, "outside")
+    (folder / "deep" / "chain").symlink_to(tmp_path)
+    (folder / ".amlignore").write_text("deep/chain\n")
+    (folder / "link").symlink_to("deep/chain" if target == "chain" else target)
+    with pytest.raises(RefusedError, match="leaves the folder") as refused:
+        pack(folder, "code")
+    assert "link" in refused.value.where
+    (folder / ".amlignore").write_text("deep/chain\nlink\n")
+    pack(folder, "code").file.close()
+
+
+def test_what_is_no_file_is_refused_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with socket.socket(socket.AF_UNIX) as plug:
+        plug.bind("plug")
+        with pytest.raises(RefusedError, match="plug"):
+            pack(tmp_path, "code")
+    (tmp_path / "plug").unlink()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RefusedError, match=r"pipe.*amlignore"):
+        pack(tmp_path, "code")
+
+
+def test_too_much_names_the_biggest(tmp_path: Path) -> None:
+    for n in range(5):
+        (tmp_path / f"f{n}").write_bytes(b"x" * (n << 20))
+    with pytest.raises(RefusedError, match=r"f4 \(4\.0 MiB\), f3 \(3\.0 MiB\), f2"):
+        pack(tmp_path, "code", most=9 << 20)
+    pack(tmp_path, "code", most=10 << 20).file.close()
+
+
+def test_one_file_is_a_snapshot_of_itself(tmp_path: Path) -> None:
+    fill(tmp_path, "data.csv", "other")
+    assert names_of(tmp_path / "data.csv") == ["data.csv"]
+
+
+def test_nothing_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RefusedError, match="no such folder"):
+        pack(tmp_path / "none", "code")
+
+
+def test_names_of_any_bytes_are_packed(tmp_path: Path) -> None:
+    (tmp_path / os.fsdecode(b"odd\xff")).write_text("x")
+    (tmp_path / "new\nline").write_text("x")
+    assert len(names_of(tmp_path)) == 2
