@@ -1,0 +1,100 @@
+import collections
+from pathlib import Path
+
+import httpx
+import pytest
+
+from drumbeat.client.connection import checked, unreachable
+from drumbeat.client.following import Wait, read
+from drumbeat.client.sending import experiment_of, is_remote
+from drumbeat.client.views import End
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
+
+
+@pytest.mark.parametrize(
+    ("path", "is_elsewhere"),
+    [
+        ("azureml:data:1", True),
+        ("azureml://datastores/d/paths/p", True),
+        ("https://x/y", True),
+        ("wasbs://c@a/x", True),
+        ("git+ssh://x", True),
+        ("./data", False),
+        ("data", False),
+        ("/abs", False),
+        ("~/data", False),
+        ("file:///abs", False),
+        ("../up", False),
+    ],
+)
+def test_what_the_server_has_to_look_for_is_known_by_its_scheme(path: str, is_elsewhere: bool) -> None:
+    assert is_remote(path) is is_elsewhere
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"), [("fashion_mnist", "fashion_mnist"), ("My runs!", "My-runs"), ("_x", "x"), ("…", "default")]
+)
+def test_an_experiment_is_named_after_the_folder(folder: str, name: str) -> None:
+    assert experiment_of(Path("/home") / folder) == name
+    assert experiment_of(Path("/")) == "default"
+
+
+def answer(status: int, **options: object) -> httpx.Response:
+    request = httpx.Request("GET", "http://server/api/v1/x")
+    return httpx.Response(status, request=request, **options)  # type: ignore[arg-type]
+
+
+def test_an_answer_is_the_error_that_it_carries() -> None:
+    told = ConflictError("taken", where="j", fix="Another.").as_dict()
+    with pytest.raises(ConflictError, match="taken"):
+        checked(answer(409, json=told))
+    with pytest.raises(NotFoundError):
+        checked(answer(404, headers={"Drumbeat-Error": "not_found"}))
+    with pytest.raises(DrumbeatError, match="of tomorrow"):
+        checked(answer(418, json={**told, "code": "teapot", "what": "an error of tomorrow"}))
+
+
+@pytest.mark.parametrize("options", [{"text": "<html>"}, {"json": []}, {"json": {"detail": "x"}}, {}])
+def test_an_answer_of_somebody_else_is_known(options: dict[str, object]) -> None:
+    with pytest.raises(UnreachableError, match="isn't a drumbeat server"):
+        checked(answer(502, **options))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        httpx.ConnectError, httpx.ConnectTimeout, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout,
+        httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError, httpx.LocalProtocolError, httpx.ProxyError,
+        httpx.UnsupportedProtocol, httpx.DecodingError, httpx.TooManyRedirects,
+    ],
+)  # fmt: skip
+def test_every_way_not_to_reach_a_server_has_a_sentence(kind: type[httpx.RequestError]) -> None:
+    error = kind("")
+    if isinstance(error, httpx.TransportError):
+        said = unreachable(error, "http://server")
+        assert said.what
+        assert "http://server" in str(said)
+
+
+def test_waiting_grows_longer_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, slept = [0.0], list[float]()
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        clock[0] += seconds
+
+    monkeypatch.setattr("drumbeat.client.following.time.sleep", sleep)
+    monkeypatch.setattr("drumbeat.client.following.time.monotonic", lambda: clock[0])
+    wait = Wait()
+    with pytest.raises(UnreachableError, match="nobody"):
+        collections.deque(iter(lambda: wait.pause(UnreachableError("nobody")), "never"), maxlen=0)
+    assert slept == sorted(slept)
+    assert (slept[0], slept[-1]) == (0.05, 2.0)
+    assert 120 < clock[0] < 125
+
+
+def test_an_event_of_a_later_version_is_passed_over() -> None:
+    from httpx_sse import ServerSentEvent
+
+    assert read(ServerSentEvent("fanfare", "{}", "1.1")) is None
+    assert read(ServerSentEvent("end", '{"state":"failed","exit_code":3,"new":1}', "1.1")) == End("failed", 3)

@@ -1,0 +1,55 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumbeat.server.files import Cut, cut_of
+from drumbeat.server.live import seen
+from drumbeat.server.traffic import ELSEWHERE, MIB, most_of
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cut"),
+    [
+        ("bytes=0-0", Cut(0, 1)),
+        ("bytes=2-", Cut(2, 10)),
+        ("bytes=2-4", Cut(2, 5)),
+        ("bytes=2-400", Cut(2, 10)),
+        ("bytes=-3", Cut(7, 10)),
+        ("bytes=-30", Cut(0, 10)),
+        ("bytes=4-2", None),
+        ("bytes=1-2,4-5", None),
+        ("bytes=", None),
+        ("words=1-2", None),
+    ],
+)
+def test_a_range_is_read_as_rfc_9110_says(wanted: str, cut: Cut | None) -> None:
+    assert cut_of(wanted, 10) == cut
+
+
+@given(st.text(max_size=30) | st.from_regex(r"bytes=\d{0,20}-\d{0,20}", fullmatch=True), st.integers(0, 100))
+def test_a_range_lies_in_the_file_or_is_known_to_lie_behind_it(wanted: str, size: int) -> None:
+    cut = cut_of(wanted, size)
+    assert cut is None or cut.is_beyond(size) or 0 <= cut.start <= cut.end <= size
+
+
+@given(st.integers(0, 10**18), st.integers(0, 10**9))
+def test_the_id_of_an_event_is_read_back(position: int, story: int) -> None:
+    assert seen(f"{position}.{story}") == (position, story)
+
+
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [
+        ("/api/v1/snapshots/abc", 1088 * MIB),
+        ("/api/v1/jobs", 4 * MIB),
+        ("/api/v1/plan", 4 * MIB),
+        ("/agent/v1/j/1/0/logs/1.1/0/0.log", 4 * MIB),
+        ("/agent/v1/j/1/0/outputs/a/b", 4 * MIB),
+        ("/agent/v1/j/1/0/sync", 16 * MIB),
+        ("/agent/v1/j/1/0/outputs/commit", 64 * MIB),
+        ("/api/v1/stop", ELSEWHERE),
+        ("/api/v1/jobs/x/cancel", ELSEWHERE),
+    ],
+)
+def test_each_address_takes_so_much(path: str, most: int) -> None:
+    assert most_of(path) == most
