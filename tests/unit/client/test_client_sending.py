@@ -64,8 +64,8 @@ def test_an_answer_of_somebody_else_is_known(options: dict[str, object]) -> None
     "kind",
     [
         httpx.ConnectError, httpx.ConnectTimeout, httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout,
-        httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError, httpx.LocalProtocolError, httpx.ProxyError,
-        httpx.UnsupportedProtocol, httpx.DecodingError, httpx.TooManyRedirects,
+        httpx.ReadError, httpx.WriteError, httpx.CloseError, httpx.RemoteProtocolError, httpx.LocalProtocolError,
+        httpx.ProxyError, httpx.UnsupportedProtocol, httpx.DecodingError, httpx.TooManyRedirects,
     ],
 )  # fmt: skip
 def test_every_way_not_to_reach_a_server_has_a_sentence(kind: type[httpx.RequestError]) -> None:
