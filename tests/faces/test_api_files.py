@@ -1,12 +1,14 @@
 """A job's files: whole, in ranges, and nothing beside them."""
 
 import json
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from .api_house import House, house_in, raw
+from .api_house import TOKEN, House, eventually, house_in, raw
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +116,18 @@ def test_the_list_of_files_names_what_can_be_fetched(house: House) -> None:
     assert {"path": "logs/1.1/0/0.log", "size": 7} in listed
     for file in listed:
         assert len(house.http.get(f"/api/v1/jobs/other/files/{file['path']}").content) == file["size"]
+
+
+def test_a_sender_that_goes_away_leaves_nothing(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    digest = "cd" * 32
+    with socket.create_connection(("127.0.0.1", urlsplit(house.url).port)) as sender:
+        head = f"PUT /api/v1/snapshots/{digest} HTTP/1.1\r\nHost: {urlsplit(house.url).netloc}\r\n"
+        head += f"Authorization: Bearer {TOKEN}\r\nContent-Length: 1000\r\n\r\nonly this"
+        sender.sendall(head.encode())
+        eventually(lambda: house.room.traffic.in_flight == 1)
+    eventually(lambda: house.room.traffic.in_flight == 0)
+    assert house.http.head(f"/api/v1/snapshots/{digest}").status_code == 404
+    assert not caplog.records
 
 
 def test_a_snapshot_of_other_bytes_is_not_kept(house: House, tmp_path: Path) -> None:

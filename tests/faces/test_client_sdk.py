@@ -58,12 +58,14 @@ def test_a_file_becomes_a_job_named_after_its_folder(client: Client, tmp_path: P
 def test_a_job_made_in_python_counts_its_paths_from_here(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from drumbeat.spec import CommandJob
+    from drumbeat.spec import CommandJob, command
 
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)
     document = {**DOCUMENT, "code": "src"}
-    for made in (document, CommandJob.model_validate(document)):
+    draft = command(command="true", code="src")
+    draft.drumbeat = document["drumbeat"]
+    for made in (document, CommandJob.model_validate(document), draft):
         assert client.plan(made).plan.code == client.plan(document).plan.code
     with pytest.raises(SpecError, match="job file"):
         client.plan(document, sets=["a=b"])
@@ -76,6 +78,7 @@ def test_what_is_wrong_in_the_file_is_told_without_a_server(tmp_path: Path) -> N
     assert not (tmp_path / "home").exists()
 
 
+@pytest.mark.feature("D8")
 def test_code_is_sent_once_and_again_when_it_changed(client: Client, house: House, tmp_path: Path) -> None:
     path = write_job(tmp_path, code="src")
     (tmp_path / "src").mkdir()

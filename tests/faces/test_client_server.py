@@ -149,7 +149,6 @@ def test_what_is_no_drumbeat_server_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.feature("M1")
-@pytest.mark.feature("F5")
 def test_a_stream_goes_on_over_a_new_start_of_the_server(tmp_path: Path) -> None:
     with house_in(tmp_path) as house:
         job = house.submit("streamed")

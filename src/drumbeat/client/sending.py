@@ -8,19 +8,29 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from drumbeat.client.connection import Connection, part
-from drumbeat.client.snapshot import Snapshot, pack
 from drumbeat.protocol.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
+    from drumbeat.client.snapshot import Snapshot
     from drumbeat.spec.shape import Model
-
-    GivenJob = str | Path | Mapping[str, Any] | Model
 
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """`azureml:…`, `https://…`, `git+ssh://…`: what the server has to look for, not we."""
+
+
+class Draft(Protocol):
+    """A job made in Python that isn't checked yet: what `command(...)` gives."""
+
+    def to_job(self) -> Model:
+        """The job. Raises SpecError."""
+        ...
+
+
+if TYPE_CHECKING:
+    GivenJob = str | Path | Mapping[str, Any] | Model | Draft
 
 
 @dataclass(frozen=True)
@@ -58,9 +68,10 @@ def _read(job: GivenJob, sets: Sequence[str]) -> Written:
         raise SpecError("values are set in a job file; this job was made in Python", fix="Set them on the object.")
     if isinstance(job, Mapping):
         return Written(dict(job), Path.cwd(), "job")
+    from drumbeat.spec.shape import Model
     from drumbeat.spec.writer import to_dict
 
-    return Written(to_dict(job), Path.cwd(), "job")
+    return Written(to_dict(job if isinstance(job, Model) else job.to_job()), Path.cwd(), "job")
 
 
 def body_of(found: Written, connection: Connection, *, is_sending: bool) -> dict[str, Any]:
@@ -119,6 +130,8 @@ class Parcel:
         return place
 
     def _kept(self, place: Path, key: str) -> str:
+        from drumbeat.client.snapshot import pack
+
         snapshot = pack(place, key)
         with closing(snapshot.file):
             if self.is_sending:

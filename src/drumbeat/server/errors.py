@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from drumbeat.protocol.errors import (
@@ -67,6 +68,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(DrumbeatError, _drumbeat)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _bug)
 
 
@@ -101,6 +103,11 @@ def _named(error: HTTPException, request: Request) -> DrumbeatError:
             return RefusedError("this address doesn't take that method", where=where, fix=f"It takes {allowed}.")
         case _:
             return RefusedError(str(error.detail), where=where)
+
+
+async def _gone(request: Request, _error: Exception) -> JSONResponse:
+    """Nobody reads this: the sender went away in the middle of its body, which is no defect of ours."""
+    return response(RefusedError("the body broke off", where=f"{request.method} {request.url.path[:200]}"), 400)
 
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:
