@@ -34,7 +34,7 @@ def make_control(home: Path) -> Control:
     local = LocalEngine(home / "nodes", home / "jobs")
     return Control(
         Setting(
-            store=make_store(os.environ.get("DRUMBEAT_DATABASE") or f"sqlite:///{home / 'drumbeat.db'}"),
+            store=make_store(os.environ.get("DRUMBEAT_DATABASE") or home / "drumbeat.db"),
             artifacts=FolderArtifacts(home),
             engines={"local": local},
             clock=clock,

@@ -21,7 +21,7 @@ from drumbeat.core.machine import decide
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, place
 from drumbeat.core.states import State
 from drumbeat.ports import Change, Clock, Machine, Record, Store
-from drumbeat.protocol.errors import ConflictError, StaleError, StorageError
+from drumbeat.protocol.errors import ConflictError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
 T = TypeVar("T")
@@ -42,6 +42,7 @@ class Loop:
         self.has_effects = threading.Event()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._has_stopped = False
         self.must_place = True
         """Something has changed that placement depends on."""
 
@@ -58,7 +59,8 @@ class Loop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after the call that it is in."""
+        """Ends the thread after the calls that wait already."""
+        self._has_stopped = True
         self._calls.put(None)
         if self._thread:
             self._thread.join(timeout=5)
@@ -67,6 +69,8 @@ class Loop:
         """Runs `work` on the loop's thread and gives its result, or raises what it raised."""
         if self._thread is None:
             return work()
+        if self._has_stopped:
+            raise UnreachableError("the server is stopping", fix="Ask again when it is back.")
         done: Future[T] = Future()
 
         def run() -> None:

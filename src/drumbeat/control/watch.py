@@ -75,10 +75,10 @@ class Watch:
             log.exception("could not look after job %s; trying again", job.name)
 
     def _events(self, job: Job) -> list[Event]:
-        if job.observed is None:
+        if job.observed is None and not any(job.nodes):
             return []  # Not asked for yet: the outbox is still at it.
         sighting = self.engines[job.plan.compute].observe(self.gang_of(job))
-        events: list[Event] = [] if job.observed.word == sighting.word else [GangSeen(job.attempt, sighting.word)]
+        events: list[Event] = [GangSeen(job.attempt, sighting.word)]
         gone = dict(sighting.gone)
         for node in range(job.plan.nodes):
             silent = self._silent_s(job, node)

@@ -249,7 +249,10 @@ def _results_lost(job: Job, node: int, why: str, now: datetime) -> Decision:
 
 
 def _finalized(job: Job, now: datetime) -> Decision:
-    return _end(job, now) if job.are_all(Phase.UPLOADED) else Decision(job)
+    """Whatever round a node had come to: one that has uploaded has nothing more to do in this attempt."""
+    there = [status for node, status in enumerate(job.nodes) if node not in job.lost]
+    is_done = all(status is not None and status.phase is Phase.UPLOADED for status in there)
+    return _end(job, now) if is_done else Decision(job)
 
 
 def _end(job: Job, now: datetime) -> Decision:

@@ -36,7 +36,8 @@ MOVES: dict[State, frozenset[State]] = {
     State.STAGING: frozenset({State.RUNNING, State.QUEUED, State.FINALIZING, State.FAILED, State.CANCELED}),
     State.RUNNING: frozenset({State.STOPPING, State.FINALIZING}),
     # Back to STAGING: a new round on the same nodes. Back to QUEUED: a new attempt on other nodes.
-    State.STOPPING: frozenset({State.STAGING, State.QUEUED, State.FINALIZING}),
+    # At once to the end: no node is left that could keep results.
+    State.STOPPING: frozenset({State.STAGING, State.QUEUED, State.FINALIZING, State.FAILED, State.CANCELED}),
     State.FINALIZING: frozenset({State.COMPLETED, State.FAILED, State.CANCELED}),
     State.COMPLETED: frozenset(),
     State.FAILED: frozenset(),

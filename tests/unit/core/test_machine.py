@@ -173,6 +173,12 @@ def test_results_that_were_lost_fail_a_job_whose_ranks_ended_well():
     assert (job.state, job.reason) == (State.FAILED, Reason.RESULTS_LOST)
 
 
+def test_a_node_that_never_heard_of_the_last_round_can_still_finish():
+    job = after(running(), done(0, 1, 0), done(1, 0, 0), CancelRequested("ada"))
+    assert job.state is State.FINALIZING
+    assert after(job, said(0, Phase.UPLOADED, 1), said(1, Phase.UPLOADED, 2)).state is State.CANCELED
+
+
 # --- fences -----------------------------------------------------------------------------------------------------
 def test_words_of_an_old_attempt_change_nothing():
     job = running()

@@ -1,0 +1,192 @@
+"""What can happen, and schedules of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TypeVar
+
+from drumbeat.testing.simulation.world import World
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Action:
+    """One thing that happens. a, b: which one, and how; every number means something."""
+
+    what: str
+    a: int = 0
+    b: int = 0
+
+
+def pick(among: list[T], which: int) -> T | None:
+    """One of them, whatever the number is."""
+    return among[which % len(among)] if among else None
+
+
+def submit(world: World, action: Action) -> None:
+    """A job of some size. The same key now and then: a client that never got its answer."""
+    shape = [(1, 1), (2, 1), (1, 2), (2, 2), (1, 4), (3, 2)][action.a % 6]
+    key = f"k{action.b % 12}"
+    document: dict[str, object] = {
+        "name": f"j{action.b % 12}",
+        "command": "true",
+        "distribution": {"type": "pytorch", "process_count_per_instance": shape[1]},
+        "resources": {"instance_count": shape[0]},
+        "queue_settings": {"priority": ["low", "medium", "high"][action.a % 3]},
+        "drumbeat": {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3},
+    }
+    if action.a % 4 == 0:
+        document["limits"] = {"timeout": 30 + action.a}
+    world.ask("submit", key, document)
+
+
+def cancel(world: World, action: Action) -> None:
+    """A person changes their mind."""
+    name = pick(world.jobs(), action.a)
+    if name:
+        world.ask("cancel", name)
+
+
+def sync(world: World, action: Action) -> None:
+    """An agent says how far it is, and hears what to do."""
+    node = pick([n for n in world.nodes() if not n.is_cut_off], action.a)
+    if node:
+        world.ask("sync", node, node.status())
+
+
+def repeat(world: World, action: Action) -> None:
+    """Something that an agent said before comes again, or comes late: of any gang that ever was."""
+    node = pick(world.nodes(), action.a)
+    old = pick(node.said, action.b) if node else None
+    if node and old:
+        world.ask("sync", node, old)
+
+
+def rank_ends(world: World, action: Action) -> None:
+    """A rank ends, mostly well."""
+    node = pick([n for n in world.nodes() if n.running], action.a)
+    if node:
+        node.end_rank(action.b, [0, 0, 0, 0, 0, 1, 137, 2][action.b % 8], world.clock.monotonic())
+
+
+def grace_ends(world: World, action: Action) -> None:
+    """Ranks that were told to stop have ended."""
+    node = pick([n for n in world.nodes() if n.is_stopping], action.a)
+    if node:
+        node.end_stopped(world.clock.monotonic())
+
+
+def keeper_dies(world: World, action: Action) -> None:
+    """Kill -9 of a keeper."""
+    node = pick(world.nodes(), action.a)
+    if node:
+        node.lose_keeper()
+
+
+def agent_dies(world: World, action: Action) -> None:
+    """Kill -9 of an agent; another one takes over."""
+    node = pick(world.nodes(), action.a)
+    if node:
+        node.forget_little()
+
+
+def staging_fails(world: World, action: Action) -> None:
+    """A node can't be prepared."""
+    node = pick(world.nodes(), action.a)
+    if node:
+        node.fail_staging()
+
+
+def node_dies(world: World, action: Action) -> None:
+    """A node is gone, and the engine knows."""
+    node = pick(world.nodes(), action.a)
+    if node:
+        node.leave()
+        world.engine.dead.setdefault(node.gang.name, {})[node.number] = "no power"
+
+
+def link(world: World, action: Action) -> None:
+    """A node's link is cut, or mended."""
+    node = pick(world.nodes(), action.a)
+    if node:
+        node.is_cut_off = not node.is_cut_off
+
+
+def effect(world: World, action: Action) -> None:
+    """The outbox gets to one of its rows."""
+    pending = pick(world.outbox(), action.a)
+    if pending:
+        world.ask("effect", pending)
+
+
+def place(world: World, _action: Action) -> None:
+    """The loop gets to placement."""
+    world.ask("place")
+
+
+def tick(world: World, action: Action) -> None:
+    """Time passes, and the loop notices."""
+    world.clock.advance([1, 5, 20, 90][action.a % 4])
+    world.ask("tick")
+
+
+def watch(world: World, action: Action) -> None:
+    """The engine is asked about a gang."""
+    name = pick(world.jobs(), action.a)
+    if name:
+        world.ask("watch", name)
+
+
+def engine_refuses(world: World, action: Action) -> None:
+    """The next gang is refused, or the engine is away."""
+    if action.a % 3 == 0:
+        world.engine.refusals = 1
+    else:
+        world.engine.failures = 1 + action.a % 2
+
+
+def server_dies(world: World, _action: Action) -> None:
+    """Kill -9, between two things."""
+    world.kill_server()
+
+
+def server_will_die(world: World, action: Action) -> None:
+    """Kill -9 at one of the next fault points."""
+    world.fuse = 1 + action.a % 6
+
+
+def server_starts(world: World, _action: Action) -> None:
+    """Somebody runs a command again."""
+    world.start_server()
+
+
+ACTIONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
+    "submit": (submit, 8), "cancel": (cancel, 2), "sync": (sync, 30), "repeat": (repeat, 4),
+    "rank_ends": (rank_ends, 14), "grace_ends": (grace_ends, 6), "keeper_dies": (keeper_dies, 1),
+    "agent_dies": (agent_dies, 1),
+    "staging_fails": (staging_fails, 1), "node_dies": (node_dies, 2), "link": (link, 2), "effect": (effect, 14),
+    "place": (place, 8), "tick": (tick, 4), "watch": (watch, 4), "engine_refuses": (engine_refuses, 1),
+    "server_dies": (server_dies, 1), "server_will_die": (server_will_die, 2),
+    "server_starts": (server_starts, 6),
+}  # fmt: skip
+"""Name to what happens, and how often it does beside the others."""
+
+
+def schedule(seed: int, length: int = 80) -> list[Action]:
+    """The actions of a seed: always the same ones, as long as ACTIONS is.
+
+    Each seed has its own mixture, so that rare things happen often in some (swarm testing: Groce et al., ISSTA 2012).
+    """
+    random = Random(seed)  # noqa: S311 (faults, not secrets)
+    names = list(ACTIONS)
+    weights = [ACTIONS[name][1] * random.choice((0.2, 1, 1, 5)) for name in names]
+    drawn = random.choices(names, weights, k=length)
+    return [Action(name, random.randrange(1000), random.randrange(1000)) for name in drawn]
+
+
+def happen(world: World, action: Action) -> None:
+    """Lets it happen."""
+    ACTIONS[action.what][0](world, action)

@@ -1,0 +1,109 @@
+"""A node of a gang, played: an agent and its ranks, which outlive the server and hear of it late or never."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from drumbeat.ports import Gang
+from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase, RankExit
+from drumbeat.protocol.roster import Member
+
+
+@dataclass
+class Node:
+    """What one node does. running: ranks at work. started: rounds whose ranks were ever started here."""
+
+    gang: Gang
+    number: int
+    phase: Phase = Phase.ENROLLED
+    round: int = 0
+    exits: tuple[RankExit, ...] = ()
+    running: list[int] = field(default_factory=list[int])
+    started: list[int] = field(default_factory=list[int])
+    error: str = ""
+    lost: bool = False
+    serial: int = 0
+    is_cut_off: bool = False
+    has_left: bool = False
+    is_stopping: bool = False
+    said: list[AgentStatus] = field(default_factory=list[AgentStatus])
+    """Everything it ever said, for messages that come late or twice."""
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks that belong here."""
+        return [r.rank for r in self.gang.plan.ranks if r.node == self.number]
+
+    def status(self) -> AgentStatus:
+        """How far it is, as it would say it now."""
+        self.serial += 1
+        member = Member(self.number, f"h{self.number}", f"10.0.0.{self.number}", f"/{self.gang.name}", "/c")
+        now = AgentStatus(
+            self.phase, self.round, member, 2000 + self.number, self.exits, error=self.error, lost=self.lost,
+            serial=self.serial,
+        )  # fmt: skip
+        self.said.append(now)
+        return now
+
+    def obey(self, told: Directive) -> None:
+        """What an agent does about a directive; hearing it twice changes nothing."""
+        match told.order:
+            case Order.PREPARE if told.round > self.round:
+                self.round, self.phase, self.exits, self.lost, self.is_stopping = (
+                    told.round,
+                    Phase.READY,
+                    (),
+                    False,
+                    False,
+                )
+            case Order.RUN if told.round == self.round and self.phase is Phase.READY:
+                self.phase, self.running = Phase.RUNNING, self.ranks
+                self.started.append(told.round)
+            case Order.STOP:
+                self._stop(told)
+            case Order.UPLOAD if self.phase not in (Phase.RUNNING, Phase.UPLOADED):
+                self.phase = Phase.UPLOADED
+            case Order.LEAVE:
+                self.leave()
+            case _:
+                pass
+
+    def _stop(self, told: Directive) -> None:
+        if self.phase is Phase.RUNNING:
+            self.is_stopping = True
+        elif self.phase in (Phase.ENROLLED, Phase.STAGING, Phase.READY):
+            self.round, self.phase = told.round, Phase.ENDED
+
+    def leave(self) -> None:
+        """Ends its ranks and itself."""
+        self.running, self.has_left = [], True
+
+    def end_rank(self, which: int, code: int, at: float) -> None:
+        """One of its ranks ends."""
+        if not self.running:
+            return
+        rank = self.running.pop(which % len(self.running))
+        ended = RankExit(rank, code, None, at, len(self.exits), told=self.is_stopping)
+        self.exits = (*self.exits, ended)
+        if not self.running:
+            self.phase = Phase.ENDED
+
+    def end_stopped(self, at: float) -> None:
+        """SIGTERM, or SIGKILL after the grace time, has done its work."""
+        while self.is_stopping and self.running:
+            self.end_rank(0, 143, at)
+
+    def lose_keeper(self) -> None:
+        """The keeper is killed, and its ranks with it; the agent finds out."""
+        if self.phase is Phase.RUNNING:
+            self.running, self.phase, self.lost = [], Phase.ENDED, True
+
+    def fail_staging(self) -> None:
+        """The disk is full, or an input has vanished."""
+        if self.phase is Phase.ENROLLED:
+            self.phase, self.error = Phase.STAGING, "no space left on the node"
+
+    def forget_little(self) -> None:
+        """The agent is killed and started again: its keeper and its files tell it where it was."""
+        self.said = self.said[-3:]
+        self.serial = replace(self.said[-1]).serial if self.said else 0

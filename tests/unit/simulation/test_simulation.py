@@ -1,0 +1,99 @@
+"""A thousand schedules of faults hold, and a defect that is planted is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from drumbeat.control.effects import Effects
+from drumbeat.control.loop import Loop
+from drumbeat.control.service import Control
+from drumbeat.core import machine, placement
+from drumbeat.core.job import Job
+from drumbeat.ports import Change, Record
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.testing.simulation.actions import schedule
+from drumbeat.testing.simulation.shrink import failure, shrink
+
+SEEDS = 1000
+LANES = 4
+
+
+@pytest.mark.feature("F5", "C3", "F6")
+@pytest.mark.parametrize("lane", range(LANES))
+def test_schedules_of_faults_hold(lane: int):
+    for seed in range(lane, SEEDS, LANES):
+        said = failure(schedule(seed))
+        assert not said, f"{said}; see `python -m drumbeat.testing.simulation --seed {seed}`"
+
+
+def test_a_seed_is_a_schedule():
+    assert schedule(7) == schedule(7) != schedule(8)
+
+
+# --- planted defects --------------------------------------------------------------------------------------------
+def slots_are_never_given_back(patch: pytest.MonkeyPatch) -> None:
+    done = MemoryStore.done
+
+    def keeps_them(self: MemoryStore, effect: int, *, release: object = None) -> None:
+        del release
+        done(self, effect)
+
+    patch.setattr(MemoryStore, "done", keeps_them)
+
+
+def effects_are_done_before_they_are_carried_out(patch: pytest.MonkeyPatch) -> None:
+    carry_out = Effects.carry_out
+
+    def done_first(self: Effects, pending: object) -> None:
+        self.loop.store.done(pending.id)
+        carry_out(self, pending)
+
+    patch.setattr(Effects, "carry_out", done_first)
+
+
+def nothing_is_written_down(patch: pytest.MonkeyPatch) -> None:
+    def commit(self: Loop, name: str, record: Record, change: Change) -> None:
+        self.jobs[name] = replace(record, job=change.job)
+
+    patch.setattr(Loop, "_commit", commit)
+
+
+def old_attempts_are_believed(patch: pytest.MonkeyPatch) -> None:
+    decide = machine.decide
+
+    def believing(job: Job, event: object, now: object) -> object:
+        if hasattr(event, "attempt"):
+            event = replace(event, attempt=job.attempt)
+        return decide(job, event, now)
+
+    patch.setattr("drumbeat.control.loop.decide", believing)
+    patch.setattr(Control, "_current", lambda self, name, _attempt: self.store.load(name).job)
+
+
+def slots_are_booked_twice(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(placement, "_free", lambda rooms, _held: {room.name: room for room in rooms})
+
+
+def nobody_looks_at_the_queue_again(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Loop, "freed", lambda _self: None)
+
+
+PLANTED = [
+    slots_are_never_given_back, effects_are_done_before_they_are_carried_out, nothing_is_written_down,
+    old_attempts_are_believed, slots_are_booked_twice, nobody_looks_at_the_queue_again,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_defect_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch):
+    plant(monkeypatch)
+    assert any(failure(schedule(seed)) for seed in range(1000))
+
+
+def test_a_failing_schedule_is_shrunk_to_what_matters(monkeypatch: pytest.MonkeyPatch):
+    slots_are_never_given_back(monkeypatch)
+    actions = next(schedule(seed) for seed in range(50) if failure(schedule(seed)))
+    assert len(shrink(actions)) <= 4
