@@ -123,7 +123,9 @@ def test_a_rank_inherits_nothing_of_ours(kept):
         "echo $(ps -o sid= -p $$) $$; readlink /proc/$$/fd/0; env | grep ^DRUMBEAT_",
     )
     kept.over()
-    assert [line.split()[1] for line in kept.log(0).splitlines()] == ["0" * 16] * 2
+    # Signals 32 and 33 are the C library's own: nothing can reset them, and some parents leave them ignored.
+    of_the_c_library = 0b11 << 31
+    assert [int(line.split()[1], 16) & ~of_the_c_library for line in kept.log(0).splitlines()] == [0, 0]
     assert kept.log(1).split() == ["0", "1", "2", "3"]  # the last one is ls's own
     session, stdin, *variables = kept.log(2).splitlines()
     assert len(set(session.split())) == 1
