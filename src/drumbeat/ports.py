@@ -298,7 +298,7 @@ class Gang:
     attempt: int
     plan: Plan
     slots: tuple[Slot, ...]
-    secret: str
+    secret: str = field(repr=False)
     servers: tuple[str, ...]
 
     @property

@@ -34,9 +34,6 @@ OUTPUT = "DRUMBEAT_OUTPUT_DIR"
 RESTARTS = 5
 """How often an agent is started again before its node is given up."""
 
-LEAVE_S = 2.0
-"""How long agents that were told to leave are waited for."""
-
 
 @dataclass
 class LocalEngine:
@@ -45,6 +42,8 @@ class LocalEngine:
     folder: Path
     kept: Path
     name: str = "local"
+    leave_s: float = 2.0
+    """How long agents that were told to leave are waited for."""
     _agents: dict[Path, subprocess.Popen[bytes]] = field(default_factory=dict[Path, "subprocess.Popen[bytes]"])
     _ended: set[str] = field(default_factory=set[str])
     """Gangs that were stopped: a look at one that was under way must not start its agents again."""
@@ -140,7 +139,7 @@ class LocalEngine:
             self._ended.add(name)
         folder = self.folder / name
         agents = [pid for node in _nodes(folder) if (pid := _living_agent(node))]
-        _wait_for(agents, LEAVE_S)
+        _wait_for(agents, self.leave_s)
         for _ in range(50):
             left = list(processes_of(folder))
             if not left:
@@ -148,10 +147,8 @@ class LocalEngine:
             for process in left:
                 _kill(process)
             time.sleep(0.02)
-        for node in _nodes(folder):
-            agent = self._agents.pop(node, None)
-            if agent is not None:
-                agent.wait(timeout=5)
+        for node in [node for node in self._agents if node.parent == folder]:
+            self._agents.pop(node).wait(timeout=5)
         shutil.rmtree(folder, ignore_errors=True)
 
     def _node_folder(self, name: str, node: int) -> Path:

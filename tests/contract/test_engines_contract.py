@@ -1,0 +1,75 @@
+"""Every engine there is keeps the engine's promises."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from drumbeat.engines.local import LocalEngine, processes_of
+from drumbeat.ports import Gang
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.engine_contract import EngineContract, a_gang
+
+pytestmark = pytest.mark.feature("C4")
+
+
+class TestFake(EngineContract):
+    @pytest.fixture
+    def engine(self) -> FakeEngine:
+        return FakeEngine()
+
+    @pytest.fixture
+    def lose(self, engine: FakeEngine) -> Callable[[Gang, int], None]:
+        def lose(gang: Gang, node: int) -> None:
+            engine.gone[gang.name] = {node: "no power"}
+
+        return lose
+
+
+class TestLocal(EngineContract):
+    @pytest.fixture
+    def engine(self, tmp_path: Path) -> Iterator[LocalEngine]:
+        engine = LocalEngine(tmp_path / "nodes", tmp_path / "jobs", leave_s=0.1)
+        yield engine
+        for name in ("contract.1", "contract.2"):
+            engine.stop(name)
+        assert list(processes_of(tmp_path / "nodes" / "contract.1")) == []
+        assert not list((tmp_path / "nodes").glob("*"))
+
+    @pytest.fixture
+    def lose(self, engine: LocalEngine) -> Callable[[Gang, int], None]:
+        def lose(gang: Gang, node: int) -> None:
+            folder = engine.folder / gang.name / str(node)
+            shutil.rmtree(folder)
+            for process in processes_of(folder.parent):
+                if str(folder) in " ".join(process.cmdline()):
+                    process.kill()
+
+        return lose
+
+    @pytest.mark.feature("F5")
+    def test_an_agent_that_was_killed_is_started_again(self, engine: LocalEngine):
+        gang = a_gang(nodes=1)
+        engine.start(gang)
+        (before,) = agents(engine, gang)
+        before.kill()
+        before.wait(10)
+        assert engine.observe(gang).gone == {}
+        (now,) = agents(engine, gang)
+        assert now.pid != before.pid
+
+    def test_an_enrolment_is_for_its_owner_only(self, engine: LocalEngine):
+        gang = a_gang(nodes=1)
+        engine.start(gang)
+        assert (engine.folder / gang.name / "0" / "enrolment.json").stat().st_mode & 0o077 == 0
+        for process in processes_of(engine.folder / gang.name):
+            assert gang.secret not in " ".join(process.cmdline())
+
+
+def agents(engine: LocalEngine, gang: Gang) -> list[psutil.Process]:
+    found = processes_of(engine.folder / gang.name)
+    return [process for process in found if "drumbeat.agent" in process.cmdline()]
