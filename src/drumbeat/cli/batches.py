@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Generic, TypeVar
@@ -12,6 +12,9 @@ T = TypeVar("T")
 
 AHEAD = 200
 """Items that are read before the printing side has taken them."""
+
+AHEAD_SIZE = 1 << 20
+"""What they may weigh together. An item that weighs more goes alone."""
 
 
 @dataclass(frozen=True)
@@ -26,15 +29,46 @@ class _Ended:
     error: BaseException | None
 
 
-class Batches(Generic[T]):
-    """Gives lists of items and signals as they arrive, and an empty list when nothing has come for `every_s`."""
+class _Room:
+    """What the reading side may still read ahead."""
 
-    def __init__(self, source: Iterable[T], every_s: float = 0.1) -> None:
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = self._size = 0
+
+    def take(self, size: int) -> None:
+        """Waits until there is room for an item of that size."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._count or self._has_room(size))
+            self._count, self._size = self._count + 1, self._size + size
+
+    def give_back(self, size: int) -> None:
+        """The printing side has taken it."""
+        with self._changed:
+            self._count, self._size = self._count - 1, self._size - size
+            self._changed.notify()
+
+    def _has_room(self, size: int) -> bool:
+        return self._count < AHEAD and self._size + size <= AHEAD_SIZE
+
+
+def _weightless(_item: object) -> int:
+    return 0
+
+
+class Batches(Generic[T]):
+    """Gives lists of items and signals as they arrive, and an empty list when nothing has come for `every_s`.
+
+    weigh: what an item takes of `AHEAD_SIZE`, of which a batch holds about that much too.
+    """
+
+    def __init__(self, source: Iterable[T], every_s: float = 0.1, weigh: Callable[[T], int] = _weightless) -> None:
         self._source = source
         self._every_s = every_s
+        self._weigh = weigh
         # A signal handler may run while this same thread is inside get(): only SimpleQueue's put is safe then.
         self._queue: SimpleQueue[T | Signalled | _Ended] = SimpleQueue()
-        self._room = threading.BoundedSemaphore(AHEAD)
+        self._room = _Room()
 
     def signal(self, number: int) -> None:
         """Puts a signal in line. May be called from a signal handler."""
@@ -54,7 +88,7 @@ class Batches(Generic[T]):
     def _read(self) -> None:
         try:
             for item in self._source:
-                self._room.acquire()
+                self._room.take(self._weigh(item))
                 self._queue.put(item)
             self._queue.put(_Ended(None))
         except BaseException as error:  # noqa: BLE001 - it is raised again where the batches are read
@@ -63,7 +97,8 @@ class Batches(Generic[T]):
     def _gather(self) -> tuple[list[T | Signalled], _Ended | None]:
         batch: list[T | Signalled] = []
         timeout = self._every_s
-        while len(batch) < AHEAD:
+        weight = 0
+        while len(batch) < AHEAD and weight < AHEAD_SIZE:
             try:
                 item = self._queue.get(timeout=timeout) if timeout else self._queue.get_nowait()
             except Empty:
@@ -71,7 +106,8 @@ class Batches(Generic[T]):
             if isinstance(item, _Ended):
                 return batch, item
             if not isinstance(item, Signalled):
-                self._room.release()
+                weight += (size := self._weigh(item))
+                self._room.give_back(size)
             batch.append(item)
             timeout = 0.0
         return batch, None

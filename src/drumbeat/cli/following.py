@@ -11,7 +11,7 @@ from drumbeat.cli.closing import exit_code_of, say_closing
 from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.ink import has_terminal, ink_for
 from drumbeat.cli.interrupts import Choice, choose, signals_to
-from drumbeat.cli.logview import LogLook, LogView, prefix_width
+from drumbeat.cli.logview import LogLook, LogView, prefix_width, weight_of
 from drumbeat.cli.statusline import StatusLine
 from drumbeat.cli.watch import Now, Watch
 from drumbeat.client.views import Event, JobView
@@ -27,7 +27,7 @@ def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
     line = StatusLine(sys.stdout, is_live=has_terminal(sys.stdout))
     logs = LogView(LogLook(ink, width=prefix_width(job.node_count, job.world_size)))
     watch = Watch(job, line, logs, ink, is_quiet=is_quiet)
-    batches = Batches[Event](server.stream(job.name))
+    batches = Batches[Event](server.stream(job.name), weigh=weight_of)
     try:
         with signals_to(batches.signal):
             signal_number = _watch(watch, batches)

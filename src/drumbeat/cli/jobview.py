@@ -68,6 +68,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("experiment", job.experiment),
         ("state", state_cell(job.state)),
         ("why", job.sentence),
+        ("notice", job.notice),
         ("engine says", f"{job.observed.word}, seen {say_moment(job.observed.at)}" if job.observed else ""),
         ("shape", f"{job.launcher}, {ranks}"),
         ("compute", job.compute),

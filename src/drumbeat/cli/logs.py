@@ -52,7 +52,7 @@ def logs(
     All rounds are shown in the order in which their lines arrived; a line marks where a new round begins.
     """
     from drumbeat.cli.ink import ink_for
-    from drumbeat.cli.logview import LogLook, LogView, prefix_width
+    from drumbeat.cli.logview import LogLook, LogView, prefix_width, weight_of
     from drumbeat.cli.naming import find_job
 
     chosen = Chosen(rank, node, parse_round(round_))
@@ -64,9 +64,10 @@ def logs(
     if follow:
         from drumbeat.cli.batches import Batches
 
-        _follow(Batches(server.stream(found.name)), chosen, view)
+        _follow(Batches(server.stream(found.name), weigh=weight_of), chosen, view)
     else:
         _print(server.logs(found.name), chosen, view)
+        Told().see(server.get(found.name))
 
 
 def parse_round(written: str | None) -> tuple[int, int] | None:
@@ -95,9 +96,26 @@ def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: LogView) -> None:
     _write(view.end())
 
 
-def _follow(batches: Batches[Event], chosen: Chosen, view: LogView) -> None:
-    from drumbeat.client.views import LogPiece
+class Told:
+    """Tells on standard error, once, what keeps the logs from being stored, and when nothing does any more."""
 
+    def __init__(self) -> None:
+        self._notice = ""
+
+    def see(self, job: JobView) -> None:
+        """The job as it is now."""
+        from drumbeat.cli.ink import ink_for
+        from drumbeat.cli.watch import notice_lines
+
+        for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr)):
+            print(line, file=sys.stderr, flush=True)
+        self._notice = job.notice
+
+
+def _follow(batches: Batches[Event], chosen: Chosen, view: LogView) -> None:
+    from drumbeat.client.views import JobView, LogPiece
+
+    told = Told()
     try:
         for batch in batches:
             now = time.monotonic()
@@ -105,6 +123,8 @@ def _follow(batches: Batches[Event], chosen: Chosen, view: LogView) -> None:
             for piece in batch:
                 if isinstance(piece, LogPiece) and chosen.has(piece):
                     lines += view.take(piece, now)
+                elif isinstance(piece, JobView):
+                    told.see(piece)
             _write(lines + view.due(now))
     finally:
         _write(view.end())

@@ -9,7 +9,7 @@ from drumbeat.cli.collapse import Fold, Folding, prefix_of
 from drumbeat.cli.ink import Ink
 from drumbeat.cli.lines import Line, Lines, Origin
 from drumbeat.cli.safe import make_safe
-from drumbeat.client.views import LogPiece
+from drumbeat.client.views import Event, LogPiece
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,11 @@ class LogView:
     def _prefixed(self, prefix: str, rank: int, text: str) -> str:
         ink = self._look.ink
         return f"{ink.of_rank(prefix + ' │', rank)} {make_safe(text, colour=ink.is_on)}"
+
+
+def weight_of(event: Event) -> int:
+    """What an event weighs where it waits to be printed: the length of a log's text."""
+    return len(event.text) if isinstance(event, LogPiece) else 0
 
 
 def prefix_width(nodes: int, world_size: int) -> int:

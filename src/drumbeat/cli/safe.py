@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
 RESET = "\x1b[0m"
 
@@ -12,22 +13,27 @@ _CHARACTERS = (
     r"\ud800-\udfff"  # half a character: can't be written at all
 )
 _SUSPECT = re.compile(f"[{_CHARACTERS}]")
-_SPECIAL = re.compile(rf"\x1b\[[0-9;:]*m|[{_CHARACTERS}]")  # SGR is the only sequence that stays
+_COLOURS = re.compile(r"(\x1b\[[0-9;:]*m)")  # SGR is the only sequence that stays
+
+
+@cache
+def _spelled() -> dict[int, str]:
+    """What is shown for each of them, for `str.translate`: ten times as fast on binary logs as a regular expression."""
+    codes = [code for code in range(0x10000) if _SUSPECT.match(chr(code))]
+    return {code: f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" for code in codes}
 
 
 def make_safe(text: str, *, colour: bool = False) -> str:
     """One line with its control characters spelled out; its own colours stay, and end with it, if `colour`."""
     if not _SUSPECT.search(text):
         return text
-    shown = _SPECIAL.sub(lambda found: _spell(found[0], colour=colour), text)
+    if "\x1b" not in text:
+        return text.translate(_spelled())
+    # The colours stand at the odd places.
+    parts = _COLOURS.split(text)
+    parts[::2] = [part.translate(_spelled()) for part in parts[::2]]
+    shown = "".join(parts if colour else parts[::2])
     return shown + RESET if "\x1b" in shown else shown
-
-
-def _spell(special: str, *, colour: bool) -> str:
-    if len(special) > 1:
-        return special if colour else ""
-    code = ord(special)
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def safe_lines(text: str, *, last: int = 0) -> list[str]:

@@ -28,6 +28,13 @@ class Now:
     monotonic: float
 
 
+def notice_lines(before: str, now: str, ink: Ink) -> list[str]:
+    """What to print when something begins to keep a job's logs, and when nothing does any more."""
+    if bool(before) == bool(now):
+        return []
+    return [ink.paint(f"── {make_safe(now or 'its logs go on')} ──", "yellow" if now else "dim")]
+
+
 class Watch:
     """Prints what happens to one job. is_quiet: nothing at all before it has ended."""
 
@@ -60,7 +67,9 @@ class Watch:
         if isinstance(event, End):
             self.has_ended = True
         else:
+            lines = notice_lines(self.job.notice, event.notice, self._ink)
             self.job = event
+            return lines
         return []
 
     def _stage(self, entry: StoryLine) -> list[str]:

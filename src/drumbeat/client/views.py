@@ -82,7 +82,10 @@ class FailureView:
 
 @dataclass(frozen=True)
 class JobView:
-    """A job. story: only in what `Client.get` gives. exit_code: None until it has ended."""
+    """A job. story: only in what `Client.get` gives. exit_code: None until it has ended.
+
+    notice: what keeps its logs from being stored just now; they aren't lost.
+    """
 
     name: str
     state: str
@@ -113,6 +116,7 @@ class JobView:
     tags: dict[str, str] = field(default_factory=dict[str, str])
     archived: bool = False
     priority: int = 0
+    notice: str = ""
     story: tuple[StoryLine, ...] = ()
 
     @property

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from drumbeat.ports import iter_pieces
 from drumbeat.protocol.agent import AgentStatus, Directive
-from drumbeat.protocol.errors import ForbiddenError, RefusedError
+from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError
 from drumbeat.protocol.layout import log_file
 from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.auth import bearer
@@ -147,9 +147,27 @@ async def put_log(path: str, offset: Offset, caller: Admitted, request: Request)
     """Adds to a rank's log, `{attempt}.{round}/{node}/{rank}.log`; answers the log's size."""
     file, control = own_log(path, caller), caller.room.control
     data = await request.body()
-    size = await away(lambda: control.artifacts.append_log(caller.job, file, offset, data))
-    control.log_arrived(caller.job)
+    try:
+        size = await away(lambda: control.artifacts.append_log(caller.job, file, offset, data))
+    except StorageError as error:
+        notice(caller, f"its logs wait on their nodes: {error}")
+        raise
+    if data:
+        notice(caller, "")
+        control.log_arrived(caller.job)
     return {"size": size}
+
+
+def notice(caller: Caller, sentence: str) -> None:
+    """Shows what keeps the job's logs from being stored to all who look at it; "" = nothing any more."""
+    notices = caller.room.notices
+    if sentence == notices.get(caller.job, ""):
+        return
+    if sentence:
+        notices[caller.job] = sentence
+    else:
+        del notices[caller.job]
+    caller.room.control.log_arrived(caller.job)
 
 
 def own_log(path: str, caller: Caller) -> str:

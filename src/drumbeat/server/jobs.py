@@ -12,7 +12,7 @@ from drumbeat.control.service import Request
 from drumbeat.core.states import State
 from drumbeat.ports import JobFilter
 from drumbeat.server.logs import LogReader
-from drumbeat.server.room import ControlOf
+from drumbeat.server.room import ControlOf, RoomOf
 from drumbeat.server.showing import job_view, job_with_story, story_views
 from drumbeat.server.views import JobPage, JobView, JobWithStory, LogPage, PreviewView, StoryView
 
@@ -77,9 +77,10 @@ def list_jobs(
 
 
 @router.get("/jobs/{name}")
-def show(name: str, control: ControlOf) -> JobWithStory:
+def show(name: str, room: RoomOf) -> JobWithStory:
     """One job and its story."""
-    return job_with_story(control.store.load(name), control.store.story(name))
+    store = room.control.store
+    return job_with_story(store.load(name), store.story(name), room.notices.get(name, ""))
 
 
 @router.get("/jobs/{name}/story")

@@ -15,13 +15,12 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
-from drumbeat.control.service import Control
 from drumbeat.core.outcome import exit_code
 from drumbeat.ports import Record
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.logs import LogReader
-from drumbeat.server.room import RoomOf, away
+from drumbeat.server.room import Room, RoomOf, away
 from drumbeat.server.showing import job_view, story_views
 from drumbeat.server.views import EndView, JobView
 
@@ -53,7 +52,7 @@ async def follow(
     """Events `story`, `state`, `log`, and `end` when the job has ended and everything was sent."""
     position, told = seen(last_event_id) if last_event_id else (after, story)
     await away(lambda: room.control.store.load(name))
-    follower = Follower(room.control, name, position, told, has_logs=logs)
+    follower = Follower(room, name, position, told, has_logs=logs)
     return EventStream(events(follower, room.fanout), headers={"Cache-Control": "no-store"})
 
 
@@ -84,12 +83,12 @@ async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
 class Follower:
     """One reader's place in a job. `pull` blocks and is called by one thread at a time."""
 
-    def __init__(self, control: Control, job: str, position: int, story: int, *, has_logs: bool) -> None:
-        self.control, self.job, self.story = control, job, story
-        self.reader = LogReader(control.artifacts, job, position)
+    def __init__(self, room: Room, job: str, position: int, story: int, *, has_logs: bool) -> None:
+        self.control, self.notices, self.job, self.story = room.control, room.notices, job, story
+        self.reader = LogReader(room.control.artifacts, job, position)
         self.has_logs = has_logs
         self.has_more = self.is_done = False
-        self._version = -1
+        self._seen = (-1, "")
         self._state: JobView | None = None
 
     def pull(self) -> bytes:
@@ -112,14 +111,15 @@ class Follower:
         return [self._event("log", view, position=view.position) for view in views]
 
     def _news(self, record: Record) -> list[bytes]:
-        if record.version == self._version:
+        notice = self.notices.get(self.job, "")
+        if (record.version, notice) == self._seen:
             return []
-        self._version = record.version
+        self._seen = (record.version, notice)
         found: list[bytes] = []
         for line in story_views(self.control.store.story(self.job), self.story):
             self.story = line.n
             found.append(self._event("story", line))
-        view = job_view(record)
+        view = job_view(record, notice)
         if view != self._state:
             self._state = view
             found.append(self._event("state", view))

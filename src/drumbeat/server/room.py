@@ -43,6 +43,8 @@ class Room:
     traffic: Traffic = field(default_factory=Traffic)
     idle_stop_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
+    notices: dict[str, str] = field(default_factory=dict[str, str])
+    """Job to what keeps its logs from being stored; they wait on their nodes meanwhile."""
     stop: Callable[[], None] = lambda: None
 
 

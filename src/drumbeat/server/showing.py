@@ -13,14 +13,14 @@ if TYPE_CHECKING:
     from drumbeat.ports import Record
 
 
-def job_view(record: Record) -> JobView:
+def job_view(record: Record, notice: str = "") -> JobView:
     """A stored job as the API shows it."""
-    return JobView.model_validate(_facts(record))
+    return JobView.model_validate({**_facts(record), "notice": notice})
 
 
-def job_with_story(record: Record, story: list[StoryEntry]) -> JobWithStory:
+def job_with_story(record: Record, story: list[StoryEntry], notice: str) -> JobWithStory:
     """A stored job and its story."""
-    return JobWithStory.model_validate({**_facts(record), "story": story_views(story)})
+    return JobWithStory.model_validate({**_facts(record), "notice": notice, "story": story_views(story)})
 
 
 def story_views(story: list[StoryEntry], after: int = 0) -> list[StoryView]:

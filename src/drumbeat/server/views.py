@@ -96,7 +96,10 @@ class StoryView(View):
 
 
 class JobView(View):
-    """A job as the API shows it. exit_code: null until it has ended."""
+    """A job as the API shows it.
+
+    exit_code: null until it has ended. notice: what keeps its logs from being stored here just now; they aren't lost.
+    """
 
     name: str
     display_name: str
@@ -127,6 +130,7 @@ class JobView(View):
     tags: dict[str, str]
     archived: bool
     priority: int
+    notice: str = ""
 
 
 class JobWithStory(JobView):

@@ -17,7 +17,7 @@ from drumbeat.ports import LogChunk, StoredFile
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError
 from drumbeat.protocol.layout import log_file
 from drumbeat.stores.folder.alive import OnePerName
-from drumbeat.stores.folder.disk import put_whole, refusals
+from drumbeat.stores.folder.disk import put_whole, refusals, require_room
 from drumbeat.stores.folder.logs import JobLogs, append_beyond, read_chunks
 from drumbeat.stores.folder.outputs import SHOWN, Kept, Outputs, find_unfit, part_place
 from drumbeat.stores.folder.paths import inside, log_place, one_name, parts_of
@@ -66,8 +66,12 @@ class FolderArtifacts:
     # --- logs ---
     def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:
         log = log_place(file)
-        with refusals(self._root), self._logs.use(job) as logs:
-            return logs.append(log, offset, data)
+        with refusals(self._root):
+            # Nothing is added where an agent asks how much there is.
+            if data:
+                require_room(self._jobs)
+            with self._logs.use(job) as logs:
+                return logs.append(log, offset, data)
 
     def log_chunks(self, job: str, *, after: int = 0, limit: int = 1 << 20) -> list[LogChunk]:
         with refusals(self._root):
@@ -80,6 +84,7 @@ class FolderArtifacts:
             with self._outputs.use(job) as outputs:
                 outputs.admit(attempt)
             place = part_place(folder, attempt, node, path)
+            require_room(self._jobs)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
             return append_beyond(place, offset, data)
 

@@ -46,6 +46,21 @@ def as_our_error(error: OSError, where: Path) -> DrumbeatError:
     return kind(what, where=place, fix=fix)
 
 
+RESERVE = 64 << 20
+"""Bytes of a disk that logs, outputs and snapshots leave free: the database must still take what becomes of a job."""
+_PART = 20
+"""Of a small disk they leave one of so many parts."""
+
+
+def require_room(folder: Path) -> None:
+    """Raises StorageError when the disk of a folder has nothing left but what is kept back."""
+    disk = os.statvfs(folder)
+    free, reserve = disk.f_bavail * disk.f_frsize, min(RESERVE, disk.f_blocks * disk.f_frsize // _PART)
+    if free < reserve:
+        what = f"the disk has {free >> 20:,} MiB left, and the last {reserve >> 20:,} MiB are kept for the database"
+        raise StorageError(what, where=str(folder), fix="Make room on it; the rest is sent again.")
+
+
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
     """All of it, at the end of a file opened for appending."""
     rest = memoryview(data)

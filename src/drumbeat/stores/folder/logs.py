@@ -18,7 +18,7 @@ from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces
 from drumbeat.stores.folder.paths import inside
 
 JOURNAL = ".journal"
-LONGEST_PIECE = 1 << 20
+LONGEST_PIECE = 256 << 10
 """Bytes of a log under one record, so that a follower's page stays small whatever was sent at once."""
 
 Log = tuple[int, int, int, int]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
-from drumbeat.stores.folder.disk import put_whole
+from drumbeat.stores.folder.disk import put_whole, require_room
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _DAY_S = 86_400.0
@@ -37,7 +37,12 @@ class Snapshots:
         """Keeps it, or raises ConflictError. Adding what is there already checks it all the same."""
         place = self.place(digest)
         place.parent.mkdir(0o700, exist_ok=True)
-        put_whole(place, _checked(digest, pieces), self._new / uuid.uuid4().hex)
+        put_whole(place, self._fitting(_checked(digest, pieces)), self._new / uuid.uuid4().hex)
+
+    def _fitting(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
+        for piece in pieces:
+            require_room(self._folder)
+            yield piece
 
     def open(self, digest: str) -> BinaryIO:
         """Raises NotFoundError."""
