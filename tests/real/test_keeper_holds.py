@@ -113,7 +113,7 @@ def test_exits_are_told_in_order_with_code_signal_and_time(kept):
     ]
     assert before <= exits[0]["at"] <= exits[1]["at"] <= exits[2]["at"] <= time.time()
     assert Records(str(kept.folder)).read_exits(1) == exits
-    assert Records(str(kept.folder)).read_round() == {"round": 1, "over": True, "lost": False}
+    assert Records(str(kept.folder)).read_round() == {"round": 1, "over": True, "lost": False, "ranks": 0}
 
 
 def test_a_rank_inherits_nothing_of_ours(kept):

@@ -25,6 +25,7 @@ from drumbeat.launch import render
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit
 from drumbeat.protocol.errors import DrumbeatError, StaleError
+from drumbeat.protocol.faults import faultpoint
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TOLD = 0, 1, 3, 143
 """Left as the server said; a defect of ours (start it again); the attempt was over; SIGTERM."""
@@ -147,6 +148,7 @@ class Agent:
     def _hold_port(self) -> None:
         self._port = HeldPort()
         self._facts.round.port = self._port.number
+        faultpoint("agent.ready")
 
     def _start(self) -> None:
         roster = self._wanted.roster if self._wanted else None
@@ -158,7 +160,9 @@ class Agent:
             return
         self._facts.round.asked = True
         self._facts.detail = ""
+        faultpoint("agent.before_start")
         self._keeping.start(self._facts.round.number, [rank_message(each, self._root) for each in processes])
+        faultpoint("agent.after_start")
         self._follow_logs()
 
     def _stop(self) -> None:
@@ -179,7 +183,9 @@ class Agent:
         self._beside("outputs", outputs.send, self._on_uploaded)
 
     def _leave(self) -> None:
+        faultpoint("agent.leaving")
         self._keeping.leave(self._grace_s())
+        faultpoint("agent.left")
         self._exit = EXIT_TOLD if self._going else EXIT_LEFT
 
     def _release_port(self) -> None:
@@ -218,6 +224,8 @@ class Agent:
             self._follow_logs()
         here.started, here.stopping = True, here.stopping or state["stopping"]
         here.lost = state["lost"]
+        if not here.over and not here.stopping:
+            self._facts.detail = f"ranks held by: {state['held_by']}"
         if state["trouble"]:
             self._facts.detail = f"keeper: {state['trouble']}"
             self._journal.note(self._facts.detail)

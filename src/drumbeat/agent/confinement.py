@@ -1,24 +1,42 @@
 """How a keeper holds on to everything that it starts, so that nothing can outlive a round.
 
-The one seam for it: a PID namespace or a cgroup would come beside `Subreaper`, with the same methods.
+Three ways, the first that this machine allows: a PID namespace, a control group, or being the subreaper. Each writes
+down beside the keeper what a later process needs to end what is left, should the keeper die (`hold.json`).
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import signal
+from typing import Any
 
-from drumbeat.agent import processes
+from drumbeat.agent import cgroups, door, processes
+from drumbeat.agent.cgroups import Group
+from drumbeat.agent.namespaces import Namespace
+
+VARIABLE = "DRUMBEAT_CONFINEMENT"
+"""Names one of `WAYS` to be used, in the environment of whoever starts the agent."""
+
+_HOLD = "hold.json"
 
 
 class Subreaper:
     """Every descendant, also one in a session of its own, stays below the keeper; a marker finds them without it."""
 
-    def __init__(self, marker: str) -> None:
-        self._marker = marker
+    way = "subreaper"
+
+    def __init__(self, folder: str, marker: str) -> None:
+        self._marker, self._hold = marker, f"{folder}/{_HOLD}"
         self._keeper = os.getpid()
         self._adopts = processes.adopt_orphans()
         self._asked: set[int] = set()
+
+    def open(self) -> None:
+        """A new round begins. Raises OSError when it can't be held."""
+        self._asked.clear()
+        self._note({})
 
     def variables(self) -> dict[str, str]:
         """What is added to a rank's environment."""
@@ -51,6 +69,110 @@ class Subreaper:
         """SIGKILL to all that is alive."""
         processes.signal_all(self.members(), signal.SIGKILL)
 
-    def forget(self) -> None:
-        """A new round begins: a pid that was asked may be another process now."""
-        self._asked.clear()
+    def close(self, *, is_empty: bool = True) -> None:
+        """The round is over. is_empty: no member is left."""
+        del is_empty
+        with contextlib.suppress(OSError):
+            os.unlink(self._hold)
+
+    def _note(self, trace: dict[str, Any]) -> None:
+        """What `end_rest` goes by. Not synced: what it names doesn't outlive the machine either."""
+        with open(self._hold, "w", encoding="utf-8") as file:
+            json.dump({"way": self.way, **trace}, file)
+
+
+class InNamespace(Subreaper):
+    """The round has a PID namespace: nothing leaves it, and all of it ends with the keeper."""
+
+    way = "PID namespace"
+    _namespace: Namespace
+
+    def open(self) -> None:
+        super().open()
+        self._namespace = Namespace()
+        first = self._namespace.first
+        self._note({"first": first, "birth": processes.birth(first)})
+
+    def enter(self) -> None:
+        self._namespace.enter()
+
+    def members(self) -> list[int]:
+        return [pid for pid in processes.descendants(self._keeper) if pid != self._namespace.first]
+
+    def kill(self) -> None:
+        self._namespace.end()
+
+    def close(self, *, is_empty: bool = True) -> None:
+        self._namespace.close(is_waiting=is_empty)
+        super().close()
+
+
+class InGroup(Subreaper):
+    """The round has a control group: nothing leaves it, and whoever comes after a keeper that died ends it by name."""
+
+    way = "control group"
+    _group: Group
+
+    def open(self) -> None:
+        super().open()
+        self._group = Group(f"drumbeat-{self._marker.rpartition('#')[2]}")
+        self._note({"group": self._group.path})
+
+    def enter(self) -> None:
+        self._group.enter()
+        super().enter()
+
+    def members(self) -> list[int]:
+        return sorted({*super().members(), *filter(processes.is_alive, self._group.members())})
+
+    def kill(self) -> None:
+        cgroups.kill(self._group.path)
+        super().kill()
+
+    def close(self, *, is_empty: bool = True) -> None:
+        self._group.close(is_waiting=is_empty)
+        super().close()
+
+
+WAYS: dict[str, type[Subreaper]] = {"namespace": InNamespace, "cgroup": InGroup, "subreaper": Subreaper}
+"""Best first."""
+
+
+def choose(folder: str, marker: str) -> Subreaper:
+    """The best way that works here, tried out; or the one that `DRUMBEAT_CONFINEMENT` names, else OSError."""
+    named = os.environ.get(VARIABLE)
+    for name, way in WAYS.items():
+        if named not in (None, "", name):
+            continue
+        try:
+            return _tried(way(folder, marker))
+        except OSError:
+            if named:
+                raise
+    raise OSError(22, f"{VARIABLE}={named}: there are only {', '.join(WAYS)}")
+
+
+def _tried(way: Subreaper) -> Subreaper:
+    way.open()
+    way.close()
+    return way
+
+
+def end_rest(folder: str) -> list[int]:
+    """Ends what a keeper of this folder left that died; gives the processes that can't be killed."""
+    marker = door.read_marker(folder)
+    with contextlib.suppress(OSError, ValueError), open(f"{folder}/{_HOLD}", encoding="utf-8") as file:
+        _end_held(json.load(file))
+    left = processes.end_marked(marker)
+    if not left:
+        with contextlib.suppress(OSError):
+            os.unlink(f"{folder}/{_HOLD}")
+    return left
+
+
+def _end_held(trace: dict[str, Any]) -> None:
+    if "group" in trace:
+        cgroups.end(trace["group"], within_s=2.0)
+    if "first" in trace:
+        # Nothing of a namespace is left when its first process is gone.
+        processes.end_one(trace["first"], trace["birth"])

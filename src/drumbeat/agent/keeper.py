@@ -15,9 +15,11 @@ import time
 from typing import Any
 
 from drumbeat.agent import processes, ranks
-from drumbeat.agent.confinement import Subreaper
+from drumbeat.agent.bell import Bell
+from drumbeat.agent.confinement import choose, end_rest
 from drumbeat.agent.door import Door, hold_folder, read_marker
 from drumbeat.agent.records import Exit, Records
+from drumbeat.protocol.faults import faultpoint
 
 LINGER_S = 1.0
 """How long what a round leaves behind has between SIGTERM and SIGKILL."""
@@ -32,9 +34,8 @@ FIRST_PATIENCE_S = 60.0
 class Keeper:
     """One round at a time: running → (stopping) → what is left is ended → over."""
 
-    def __init__(self, folder: str, marker: str) -> None:
+    def __init__(self, folder: str) -> None:
         self.records = Records(folder)
-        self.confinement = Subreaper(marker)
         self.number = -1
         self.running: dict[int, int] = {}
         self.sessions: set[int] = set()
@@ -45,10 +46,11 @@ class Keeper:
         self.leaving = False
         self.patience_s, self.grace_s = FIRST_PATIENCE_S, 30.0
         self.trouble = ""
-        self._recall(marker)
+        self._recall(folder)
+        self.confinement = choose(folder, read_marker(folder))
         self.selector = selectors.DefaultSelector()
         self.door = Door(folder, self.selector, self.obey, self.state)
-        self.bell = _ring_on_signals(self.selector)
+        self.bell = Bell(self.selector)
 
     def run(self) -> None:
         """Until it has been told to leave, or its agent has been gone for too long, and nothing is left."""
@@ -58,6 +60,7 @@ class Keeper:
             self._reap()
             self._look_after_agent()
             self._end_what_must_end()
+        faultpoint("keeper.leaving")
 
     def state(self) -> dict[str, Any]:
         """All that an agent needs to know."""
@@ -70,6 +73,7 @@ class Keeper:
             "stopping": self.kill_at is not None,
             "lost": self.lost,
             "trouble": self.trouble,
+            "held_by": self.confinement.way,
         }
 
     def obey(self, message: dict[str, Any]) -> None:
@@ -84,18 +88,33 @@ class Keeper:
                 self._stop(float(grace_s))
             case {"do": "patience", "lost_after_s": lost_after_s, "grace_s": grace_s}:
                 self.patience_s, self.grace_s = float(lost_after_s), float(grace_s)
+            case {"do": "ping"}:
+                self.door.tell()
             case _:
                 pass
 
     def _start(self, number: int, todo: list[dict[str, Any]]) -> None:
         self.number, self.exits, self.over, self.lost = number, [], False, False
         self.kill_at = self.sweep_at = None
-        self.sessions = set()
-        self.confinement.forget()
-        # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
-        self._record(over=False)
+        self.sessions, self.trouble = set(), ""
+        try:
+            # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
+            self.records.write_round(number, over=False, ranks=len(todo))
+            faultpoint("keeper.round_written")
+            self.confinement.open()
+        except OSError as error:
+            self._refuse(todo, error)
+            return
         for rank in todo:
             self._start_rank(rank)
+        self.door.tell()
+
+    def _refuse(self, todo: list[dict[str, Any]], error: OSError) -> None:
+        """A round that can't be written down or held on to isn't begun: nobody could say later what became of it."""
+        for rank in todo:
+            self._add_exit(rank["rank"], 127, f"the keeper can't begin a round: {error.strerror}")
+        self.over = True
+        self._record()
         self.door.tell()
 
     def _start_rank(self, rank: dict[str, Any]) -> None:
@@ -106,6 +125,7 @@ class Keeper:
         else:
             self.running[pid] = rank["rank"]
             self.sessions.add(pid)
+            faultpoint("keeper.rank_forked")
 
     def _stop(self, grace_s: float) -> None:
         """SIGTERM once; a later word can only bring SIGKILL nearer."""
@@ -146,6 +166,7 @@ class Keeper:
         self.exits.append(ended)
         try:
             self.records.add_exit(self.number, ended)
+            faultpoint("keeper.exit_written")
         except OSError as failure:
             self.trouble = f"the exits can't be written down: {failure}"
 
@@ -175,7 +196,7 @@ class Keeper:
             self.confinement.ask(helpers=True)
         stayed = self.kill_at is not None and any(processes.session(pid) in self.sessions for pid in left)
         if now >= (self.kill_at if stayed and self.kill_at is not None else self.sweep_at):
-            processes.signal_all(left, signal.SIGKILL)
+            self.confinement.kill()
 
     def _is_hopeless(self, now: float) -> bool:
         last = max(self.kill_at or 0.0, self.sweep_at or now)
@@ -185,26 +206,29 @@ class Keeper:
         self.over = True
         if left:
             self.trouble = f"processes {left} can't be killed"
-        self._record(over=True)
+        self._record()
+        faultpoint("keeper.over_written")
+        self.confinement.close(is_empty=not left)
         self.door.tell()
 
-    def _record(self, *, over: bool) -> None:
+    def _record(self) -> None:
+        """The round is over."""
         try:
-            self.records.write_round(self.number, over=over, lost=self.lost)
+            self.records.write_round(self.number, over=True, lost=self.lost)
         except OSError as failure:
             self.trouble = f"the round can't be written down: {failure}"
 
-    def _recall(self, marker: str) -> None:
-        """Takes up where a keeper died: what it left is killed; a round that wasn't over is lost."""
+    def _recall(self, folder: str) -> None:
+        """Takes up where a keeper died: what it left is killed; a round with ranks that nobody saw end is lost."""
+        end_rest(folder)
         known = self.records.read_round()
         if known is None:
             return
         self.number, self.lost = known["round"], known["lost"]
         self.exits = self.records.read_exits(self.number)
         if not known["over"]:
-            processes.end_marked(marker)
-            self.lost = True
-            self._record(over=True)
+            self.lost = len(self.exits) < known["ranks"]
+            self._record()
 
     def _pause_s(self) -> float | None:
         """Seconds to sleep when nothing happens."""
@@ -221,34 +245,6 @@ class Keeper:
                 self._stop(self.grace_s)
 
 
-class _Bell:
-    """Signals as something that a selector can wait for."""
-
-    def __init__(self, hear: int) -> None:
-        self.hear = hear
-
-    def heard(self) -> bytes:
-        try:
-            return os.read(self.hear, 4096)
-        except BlockingIOError:
-            return b""
-
-
-def _hear(*_: object) -> None:
-    """Python writes the number to the bell's pipe by itself, but only for signals that have a handler."""
-
-
-def _ring_on_signals(selector: selectors.BaseSelector) -> _Bell:
-    hear, tell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    for number in (signal.SIGCHLD, signal.SIGTERM):
-        signal.signal(number, _hear)
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
-    selector.register(hear, selectors.EVENT_READ)
-    return _Bell(hear)
-
-
 def main() -> int:
     """Holds the folder given as the only argument, unless another keeper does."""
     folder = os.path.abspath(sys.argv[1])
@@ -256,7 +252,7 @@ def main() -> int:
     if hold_folder(folder, tries=30) is None:
         print(f"keeper: another one holds {folder}", file=sys.stderr)  # noqa: T201
         return 75
-    Keeper(folder, read_marker(folder)).run()
+    Keeper(folder).run()
     return 0
 
 

@@ -15,12 +15,18 @@ from typing import Any
 
 from drumbeat.agent import door, processes
 from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.confinement import end_rest
 from drumbeat.agent.journal import Journal
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.process import ProcessSpec
 
+_READ = 1 << 18
 _MEET_S = 10.0
 _LEAVE_S = 15.0
+_PING_S = 1.0
+_SILENT_S = 30.0
+_STOPPED_S = 3.0
+"""How long a keeper may leave pings unanswered: one that is at work but slow, and one that was stopped (SIGSTOP)."""
 
 Message = dict[str, Any]
 
@@ -83,8 +89,7 @@ class Keeping:
             time.sleep(0.01)
         if self._lives() and self._pid:
             self._journal.note(f"the keeper (pid {self._pid}) doesn't leave: it is killed")
-            processes.signal_all([self._pid], signal.SIGKILL)
-            processes.end_marked(door.read_marker(self._folder))
+            self._end_keeper()
 
     def _tell(self, message: Message) -> None:
         with self._lock:
@@ -120,13 +125,46 @@ class Keeping:
             self._line = line
             for message in self._wants.values():
                 line.sendall(door.encode(message))
-        with line, contextlib.suppress(OSError), line.makefile("rb") as lines:
-            for text in lines:
+        line.settimeout(_PING_S)
+        with line, contextlib.suppress(OSError):
+            self._hear_all(line)
+        with self._lock:
+            self._line = None
+
+    def _hear_all(self, line: socket.socket) -> None:
+        """Until the line is down, or nothing has been heard for too long in spite of pings."""
+        read, heard_at = b"", time.monotonic()
+        while True:
+            try:
+                piece = line.recv(_READ)
+            except TimeoutError:
+                self._ask_whether_it_lives(time.monotonic() - heard_at)
+                continue
+            if not piece:
+                return
+            heard_at = time.monotonic()
+            *texts, read = (read + piece).split(b"\n")
+            for text in texts:
                 state = json.loads(text)
                 self._pid = state["pid"]
                 self._hear(state)
-        with self._lock:
-            self._line = None
+
+    def _ask_whether_it_lives(self, silent_s: float) -> None:
+        """A keeper that was stopped is woken; one that stays silent is ended, and the round is lost."""
+        is_stopped = processes.is_stopped(self._pid)
+        if silent_s > (_STOPPED_S if is_stopped else _SILENT_S):
+            self._journal.note(f"the keeper (pid {self._pid}) has said nothing for {silent_s:.0f} s: it is killed")
+            self._end_keeper()
+        elif is_stopped:
+            self._journal.note(f"the keeper (pid {self._pid}) was stopped: it is woken")
+            processes.signal_all([self._pid], signal.SIGCONT)
+        with self._lock, contextlib.suppress(OSError):
+            if self._line is not None:
+                self._line.sendall(door.encode({"do": "ping"}))
+
+    def _end_keeper(self) -> None:
+        processes.signal_all([self._pid], signal.SIGKILL)
+        end_rest(self._folder)
 
     def _meet(self) -> socket.socket:
         """A line to the keeper; one is started when there is none. Raises EngineError when it doesn't come up."""
@@ -150,6 +188,7 @@ class Keeping:
     def _start_keeper(self) -> None:
         # What a keeper that died had started has fallen to this process: it must be gone before the next one counts.
         processes.signal_all(processes.descendants(os.getpid()), signal.SIGKILL)
+        end_rest(self._folder)
         log = f"{self._folder}/keeper.log"
         self._child = os.posix_spawn(
             sys.executable,

@@ -15,6 +15,7 @@ from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.link import Link
 from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
 
 PIECE = 1 << 20
 TAIL_BYTES, TAIL_LINES = 4096, 20
@@ -70,6 +71,7 @@ class GrowingLog:
         if self._sent == had:
             raise UnreachableError(f"the server takes nothing more of {self._name}")
         self._remember(data, offset)
+        faultpoint("agent.log_sent")
         return len(data)
 
     def close(self) -> None:

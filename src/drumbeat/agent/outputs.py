@@ -20,6 +20,7 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )
+from drumbeat.protocol.faults import faultpoint
 
 PIECE = 1 << 20
 _TRIES = 5
@@ -58,7 +59,9 @@ class Outputs:
             for number, path in enumerate(missing, 1):
                 self._progress(f"sending outputs: file {number} of {len(missing)}, {path}")
                 files[path] = self._send_file(path)
+            faultpoint("agent.before_commit")
             missing = self._until_reached(lambda: self._link.commit(files))
+            faultpoint("agent.after_commit")
             if not missing:
                 return
             self._journal.note(f"the server misses {len(missing)} outputs, {missing[0]} first: sent again")
@@ -90,6 +93,7 @@ class Outputs:
         there = self._link.put(f"outputs/{path}", offset, data)
         if data and there == offset:
             raise UnreachableError(f"the server takes nothing more of {path}")
+        faultpoint("agent.output_sent")
         return there
 
     def _until_reached(self, ask: Callable[[], Any]) -> Any:

@@ -20,9 +20,14 @@ def adopt_orphans() -> bool:
     return _prctl(_SUBREAPER, 1)
 
 
+def ask_to_die_with_parent() -> None:
+    """Has this process killed when the thread that forked it ends; a parent that is gone already isn't noticed."""
+    _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+
+
 def die_with_parent(parent: int) -> None:
     """Has this process killed when the thread that forked it ends; at once when `parent` is gone already."""
-    _prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    ask_to_die_with_parent()
     if os.getppid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
 
@@ -55,6 +60,18 @@ def is_alive(pid: int) -> bool:
     """Whether it runs still; a process that only waits to be reaped doesn't."""
     fields = _stat(pid)
     return bool(fields) and fields[0] not in _ENDED
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether it was stopped (SIGSTOP)."""
+    return _stat(pid)[:1] == ["T"]
+
+
+def birth(pid: int) -> str:
+    """Which process of this number it is, whatever the clocks are set to: the boot, and the tick in it."""
+    fields = _stat(pid)
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return f"{file.read().strip()} {fields[19]}" if fields else ""
 
 
 def session(pid: int) -> int:
@@ -93,6 +110,14 @@ def end_marked(value: str, within_s: float = 2.0) -> list[int]:
         signal_all(left, signal.SIGKILL)
         time.sleep(0.01)
     return left
+
+
+def end_one(pid: int, born: str, within_s: float = 2.0) -> None:
+    """Kills a process, unless it is another one by now, and waits until it is gone."""
+    deadline = time.monotonic() + within_s
+    while is_alive(pid) and birth(pid) == born and time.monotonic() < deadline:
+        signal_all([pid], signal.SIGKILL)
+        time.sleep(0.005)
 
 
 def _children() -> dict[int, list[int]]:

@@ -17,10 +17,10 @@ class Records:
         self._round = os.path.join(folder, "round.json")
         self._exits = os.path.join(folder, "exits.jsonl")
 
-    def write_round(self, number: int, *, over: bool, lost: bool = False) -> None:
-        """The round that was started, and whether all of it has ended."""
+    def write_round(self, number: int, *, over: bool, lost: bool = False, ranks: int = 0) -> None:
+        """The round that was started with so many ranks, and whether all of it has ended."""
         part = self._round + ".part"
-        _write(part, json.dumps({"round": number, "over": over, "lost": lost}), os.O_TRUNC)
+        _write(part, json.dumps({"round": number, "over": over, "lost": lost, "ranks": ranks}), os.O_TRUNC)
         os.replace(part, self._round)
 
     def add_exit(self, number: int, ended: Exit) -> None:
@@ -54,7 +54,9 @@ def _without_round(line: dict[str, Any]) -> Exit:
 def _write(path: str, text: str, how: int) -> None:
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | how, 0o600)
     try:
-        os.write(file, text.encode())
+        rest = text.encode()
+        while rest:  # A disk that is filling up takes a part, and refuses only the next.
+            rest = rest[os.write(file, rest) :]
         os.fsync(file)
     finally:
         os.close(file)

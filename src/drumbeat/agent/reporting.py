@@ -17,6 +17,7 @@ from drumbeat.agent.link import Link
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment
 from drumbeat.protocol.errors import DrumbeatError, StaleError
+from drumbeat.protocol.faults import faultpoint
 
 WAIT_S = 20.0
 _MARGIN_S = 10.0
@@ -67,6 +68,7 @@ class Reporting:
                 self._journal.note(f"no directive: {error}")
                 backoff.wait()
                 continue
+            faultpoint("agent.enrolled")
             if directive.key != holds:
                 holds = directive.key
                 self._hear(directive)
@@ -95,6 +97,8 @@ class Reporting:
                 self._journal.note(f"the status waits: {error}")
                 backoff.wait()
                 continue
+            if status is not None and status.exits:
+                faultpoint("agent.exit_told")
             backoff.reset()
             sent = status.serial if status is not None else sent
 

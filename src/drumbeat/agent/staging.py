@@ -17,6 +17,7 @@ from drumbeat.agent.link import Link
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import InputPlan
 
 _MARK = "staged"
@@ -44,6 +45,7 @@ class Staging:
             self._join_outputs()
             with open(mark, "w", encoding="utf-8"):
                 pass
+            faultpoint("agent.staged")
         except OSError as error:
             raise _refusal(error, self._root) from error
 
@@ -114,7 +116,9 @@ class Staging:
                 self._progress(f"staging waits: {error.what}")
                 backoff.wait()
             else:
+                faultpoint("agent.unpacked")
                 os.rename(part, place)
+                faultpoint("agent.renamed")
                 return
 
     def _copy(self, planned: InputPlan, source: str, place: str) -> None:

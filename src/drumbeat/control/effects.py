@@ -113,4 +113,5 @@ class Effects:
         self.artifacts.write_text(job.name, "plan.json", wire.dumps(job.plan))
         faultpoint("effect.keeping_story")
         self.artifacts.write_text(job.name, "story.jsonl", "\n".join(lines) + "\n")
+        faultpoint("effect.story_kept")
         self.loop.store.done(pending.id)

@@ -24,6 +24,7 @@ from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.faults import faultpoint
 
 GANG = "DRUMBEAT_GANG"
 """In the environment of agents and keepers: the folder of their gang."""
@@ -71,6 +72,7 @@ class LocalEngine:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not _has_agent(folder):
             _write_private(folder / "enrolment.json", wire.dumps(self._enrolment(gang, node, folder)))
+            faultpoint("engine.folder_made")
             self._start_agent(folder, starts=1)
 
     def _enrolment(self, gang: Gang, node: int, folder: Path) -> Enrolment:
@@ -99,6 +101,7 @@ class LocalEngine:
                 env={**os.environ, GANG: str(folder.parent)},
             )
         self._agents[folder] = agent
+        faultpoint("engine.agent_started")
         said = {"pid": agent.pid, "born": _born(agent.pid), "starts": starts}
         _write_private(folder / "agent.json", json.dumps(said))
 

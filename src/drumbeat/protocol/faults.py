@@ -1,8 +1,9 @@
 """Named points at which a test may kill the process, to prove that nothing is lost there.
 
 `faultpoint("loop.after_commit")` does nothing unless `DRUMBEAT_FAULT` names it: `loop.after_commit` kills this process
-with SIGKILL when it comes by, `loop.after_commit:3` when it comes by for the third time. Points are named
-`<who>.<when>`; a test counts them (tests/chaos) and kills at each one. The simulator sets `hook` instead.
+with SIGKILL when it comes by, `loop.after_commit:3` when it comes by for the third time. `@FILE` has the name in a file
+that may be there or not: the one process that dies of it takes it away, so that whoever comes after lives. Points are
+named `<who>.<when>`; a test kills at each of them (tests/chaos). The simulator sets `hook` instead.
 """
 
 from __future__ import annotations
@@ -12,10 +13,22 @@ from collections.abc import Callable
 
 VARIABLE = "DRUMBEAT_FAULT"
 
+POINTS = (
+    "submit.before_commit", "submit.after_commit", "loop.before_commit", "loop.after_commit",
+    "effect.before", "effect.started", "effect.stopped", "effect.keeping_story", "effect.story_kept",
+    "store.snapshot_kept", "store.log_grown", "store.log_recorded", "store.outputs_shown", "store.outputs_moved",
+    "engine.folder_made", "engine.agent_started", "engine.agents_gone",
+    "agent.enrolled", "agent.unpacked", "agent.renamed", "agent.staged", "agent.ready",
+    "agent.before_start", "agent.after_start", "agent.log_sent", "agent.exit_told", "agent.output_sent",
+    "agent.before_commit", "agent.after_commit", "agent.leaving", "agent.left",
+    "keeper.round_written", "keeper.rank_forked", "keeper.exit_written", "keeper.over_written", "keeper.leaving",
+)  # fmt: skip
+"""Every point that there is, along the life of a job."""
+
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""
 
-_passed = 0
+_passed: dict[str, int] = {}
 
 
 def faultpoint(name: str) -> None:
@@ -28,9 +41,27 @@ def faultpoint(name: str) -> None:
 
 
 def _maybe_die(name: str, wanted: str) -> None:
-    global _passed  # noqa: PLW0603 (a process dies once)
-    point, _, nth = wanted.partition(":")
-    if point == name:
-        _passed += 1
-        if _passed >= int(nth or 1):
-            os.kill(os.getpid(), 9)
+    file = wanted[1:] if wanted.startswith("@") else ""
+    point, _, nth = (_read(file) if file else wanted).partition(":")
+    if point != name:
+        return
+    _passed[name] = _passed.get(name, 0) + 1
+    if _passed[name] >= int(nth or 1) and (not file or _take(file)):
+        os.kill(os.getpid(), 9)
+
+
+def _read(file: str) -> str:
+    try:
+        with open(file, encoding="utf-8") as opened:  # noqa: PTH123 (the keeper does without pathlib)
+            return opened.read()
+    except FileNotFoundError:
+        return ""
+
+
+def _take(file: str) -> bool:
+    """Only one process can."""
+    try:
+        os.rename(file, f"{file}.burnt")  # noqa: PTH104 (as above)
+    except FileNotFoundError:
+        return False
+    return True

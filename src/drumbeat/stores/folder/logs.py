@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from drumbeat.ports import LogChunk
+from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.layout import log_file
 from drumbeat.stores.folder.disk import write_all
 from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces
@@ -41,7 +42,9 @@ class JobLogs:
     def append(self, log: Log, offset: int, data: bytes) -> int:
         """See `Artifacts.append_log`. When it raises, this object must not be used again."""
         size = append_beyond(self._place(log), offset, data)
+        faultpoint("store.log_grown")
         self._record(log, size)
+        faultpoint("store.log_recorded")
         return size
 
     def _place(self, log: Log) -> Path:

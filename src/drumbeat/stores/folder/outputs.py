@@ -15,6 +15,7 @@ from pathlib import Path
 
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import StaleError
+from drumbeat.protocol.faults import faultpoint
 from drumbeat.stores.folder.disk import put_whole, sync_folder
 from drumbeat.stores.folder.paths import inside
 
@@ -146,6 +147,7 @@ class Outputs:
         """Shows a node's files, which lie in its `part_folder` or are shown already."""
         self.admit(attempt)
         self._write(self.manifest().with_node(attempt, node, files))
+        faultpoint("store.outputs_shown")
         self._settle()
 
     def _settle(self) -> None:
@@ -156,6 +158,7 @@ class Outputs:
         _prune(target, set(self._shown))
         parts = self._folder / part_folder(manifest.attempt, manifest.moving)
         _move([path for path, winner in self._shown.items() if winner.node == manifest.moving], parts, target)
+        faultpoint("store.outputs_moved")
         shutil.rmtree(parts, ignore_errors=True)
         for older in _numbers(attempts):
             if older < manifest.attempt:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
+from drumbeat.protocol.faults import faultpoint
 from drumbeat.stores.folder.disk import put_whole, require_room
 
 _DIGEST = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -38,6 +39,7 @@ class Snapshots:
         place = self.place(digest)
         place.parent.mkdir(0o700, exist_ok=True)
         put_whole(place, self._fitting(_checked(digest, pieces)), self._new / uuid.uuid4().hex)
+        faultpoint("store.snapshot_kept")
 
     def _fitting(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
         for piece in pieces:

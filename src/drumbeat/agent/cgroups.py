@@ -1,0 +1,76 @@
+"""A control group (version 2) for the ranks of one round: the kernel ends it as one by `cgroup.kill` (Linux 5.14)."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+
+
+class Group:
+    """A new group beside this process. Raises OSError where we may not make one or the kernel can't end one."""
+
+    def __init__(self, name: str) -> None:
+        self.path = f"{_own()}/{name}"
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(self.path)
+        if not os.path.exists(f"{self.path}/cgroup.kill"):
+            os.rmdir(self.path)
+            raise OSError(95, "this kernel can't end a control group")
+
+    def enter(self) -> None:
+        """Puts the calling process into it."""
+        _write(f"{self.path}/cgroup.procs", "0")
+
+    def members(self) -> list[int]:
+        """The processes in it, and in groups that they made below it."""
+        return members(self.path)
+
+    def close(self, *, is_waiting: bool) -> None:
+        """Ends it."""
+        end(self.path, within_s=2.0 if is_waiting else 0.0)
+
+
+def members(path: str) -> list[int]:
+    """The processes in a group and below it."""
+    found: list[int] = []
+    for folder, _, _ in os.walk(path):
+        with contextlib.suppress(OSError), open(f"{folder}/cgroup.procs", encoding="ascii") as file:
+            found += [int(line) for line in file]
+    return sorted(found)
+
+
+def kill(path: str) -> None:
+    """SIGKILL to all in it."""
+    with contextlib.suppress(OSError):
+        _write(f"{path}/cgroup.kill", "1")
+
+
+def end(path: str, within_s: float) -> None:
+    """Kills all in it and takes it away."""
+    kill(path)
+    deadline = time.monotonic() + within_s
+    while members(path) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    for folder, _, _ in os.walk(path, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)
+
+
+def _own() -> str:
+    """The folder of this process's group."""
+    with open("/proc/self/cgroup", encoding="utf-8") as file:
+        paths = [line.rstrip("\n")[3:] for line in file if line.startswith("0::")]
+    with open("/proc/self/mounts", encoding="utf-8") as file:
+        mounts = [words[1] for line in file if (words := line.split())[2] == "cgroup2"]
+    if not paths or not mounts or ".." in paths[0]:
+        raise OSError(2, "there are no control groups of version 2")
+    return mounts[0] + paths[0].rstrip("/")
+
+
+def _write(path: str, text: str) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(file, text.encode())
+    finally:
+        os.close(file)

@@ -1,0 +1,133 @@
+"""A PID namespace for the ranks of one round: when its first process ends, the kernel ends all the others.
+
+The first process is a fork of the keeper that does nothing but take in orphans, and that ends with the keeper. The
+ranks are the keeper's own children, born into the namespace beside it, so that their exit codes and their pids are the
+machine's own. A mount namespace gives them a /proc of their own; for everything else that is mounted it follows the
+machine (docs/decisions/0008-confinement.md).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import NoReturn
+
+from drumbeat.agent import processes
+
+_NEW_PIDS, _NEW_MOUNTS = 0x20000000, 0x00020000
+_NOSUID_NODEV_NOEXEC, _RECURSIVE, _SLAVE = 0xE, 0x4000, 0x80000
+
+
+class Namespace:
+    """Begun by making it. Raises OSError where the kernel, or a container around us, doesn't allow it.
+
+    Until another one is made, every process that this one forks is born into it.
+    """
+
+    def __init__(self) -> None:
+        self._own = os.stat("/")
+        _be_in("/proc/self/ns/pid", _NEW_PIDS)
+        _call("unshare", _NEW_PIDS)
+        try:
+            self.first, self._rope = _start_first()
+        except OSError:
+            _be_in("/proc/self/ns/pid", _NEW_PIDS)
+            raise
+        self._handle = os.pidfd_open(self.first)
+        self._mounts = os.open(f"/proc/{self.first}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+
+    def enter(self) -> None:
+        """In a process that was born into it: sees its /proc from now on."""
+        _call("setns", self._mounts, _NEW_MOUNTS)
+        if not os.path.samestat(self._own, os.stat("/")):
+            raise OSError(1, "its root folder is another one")
+
+    def end(self) -> None:
+        """Ends every process in it."""
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+    def close(self, *, is_waiting: bool) -> None:
+        """Ends it. is_waiting: until nothing is left of it; a process that hangs in the kernel can take for ever."""
+        self.end()
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.first, 0 if is_waiting else os.WNOHANG)
+        for file in (self._handle, self._mounts, self._rope):
+            os.close(file)
+        _be_in("/proc/self/ns/pid", _NEW_PIDS)
+
+
+def _start_first() -> tuple[int, int]:
+    """Its pid, and a pipe that breaks when this process ends."""
+    rope, held = os.pipe2(os.O_CLOEXEC)
+    hear, tell = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        _be_first(rope, tell, held)
+    os.close(rope)
+    os.close(tell)
+    trouble = os.read(hear, 4096).decode()
+    os.close(hear)
+    if trouble != "ready":
+        os.close(held)
+        os.waitpid(pid, 0)
+        raise OSError(1, f"no PID namespace: {trouble or 'its first process died'}")
+    return pid, held
+
+
+def _be_first(rope: int, tell: int, held: int) -> NoReturn:
+    try:
+        signal.set_wakeup_fd(-1)
+        os.close(held)
+        processes.ask_to_die_with_parent()
+        # What it ignores is reaped by the kernel, and no signal but SIGKILL from outside reaches a first process.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        _mount_proc()
+        _close_all_but(rope, tell)
+        os.write(tell, b"ready")
+        os.close(tell)
+        os.read(rope, 1)
+    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
+        with contextlib.suppress(OSError):
+            os.write(tell, str(error).encode()[:4096])
+    finally:
+        os._exit(0)
+
+
+def _mount_proc() -> None:
+    _call("unshare", _NEW_MOUNTS)
+    _call("mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
+    _call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
+
+
+def _close_all_but(*kept: int) -> None:
+    last = -1
+    for file in sorted(kept):
+        os.closerange(last + 1, file)
+        last = file
+    os.closerange(last + 1, os.sysconf("SC_OPEN_MAX"))
+    # A library that writes to stderr must not find a pipe there.
+    null = os.open("/dev/null", os.O_RDWR)
+    for standard in {0, 1, 2} - {null, *kept}:
+        os.dup2(null, standard)
+
+
+def _be_in(path: str, kind: int) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _call("setns", file, kind)
+    finally:
+        os.close(file)
+
+
+def _call(name: str, *arguments: bytes | int | None) -> None:
+    """A function of the C library. Raises OSError."""
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    values = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in arguments]
+    if getattr(library, name)(*values) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
