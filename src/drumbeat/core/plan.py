@@ -250,8 +250,9 @@ def staged(plan: Plan) -> tuple[str, ...]:
     if plan.code:
         lines.append(f"code: snapshot {plan.code[:12]}, unpacked on every node")
     for one in plan.inputs:
-        how = "used in place, no mount needed" if one.uri.startswith("file:") and one.mode != "download" else "copied to every node"
-        where = layout.file_path(one.uri) if one.uri.startswith("file:") else f"snapshot {one.uri[9:21]}"
+        is_file = one.uri.startswith("file:")
+        how = "used in place, no mount needed" if is_file and one.mode != "download" else "copied to every node"
+        where = layout.file_path(one.uri) if is_file else f"snapshot {one.uri[9:21]}"
         lines.append(f"input {one.name}: {where}, {how}")
     return tuple(lines)
 
