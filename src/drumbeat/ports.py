@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from drumbeat.core.events import Effect, StoryEntry
+from drumbeat.core.events import AgentSaid, CancelRequested, Effect, StoryEntry
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.states import State
 from drumbeat.protocol.plan import Plan
@@ -61,7 +61,8 @@ class Change:
 
     version: the job's version that the change was made from. effects: appended to the outbox under the keys
     (job, attempt, n), n counted on from what the job has. done: outbox rows that are finished. reserve: slots taken
-    by (job, attempt). release: attempts whose slots are given back.
+    by (job, attempt). release: attempts whose slots are given back. booked: what `Store.booked` said before the slots
+    were chosen; if anybody has booked in between, nothing is written.
     """
 
     job: Job
@@ -71,6 +72,7 @@ class Change:
     done: tuple[int, ...] = ()
     reserve: tuple[Slot, ...] = ()
     release: tuple[int, ...] = ()
+    booked: int | None = None
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,29 @@ class Reservation:
     slot: Slot
 
 
+Message = AgentSaid | CancelRequested
+"""What can come to a server that doesn't hold the job."""
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A message about a job that came to a server which doesn't hold it: kept until the one that does has heard it."""
+
+    id: int
+    job: str
+    message: Message
+
+
+@dataclass(frozen=True)
+class Head:
+    """As much of an unfinished job as tells whether anything about it has changed, and whose it is."""
+
+    name: str
+    version: int
+    lease: int
+    state: State
+
+
 @dataclass(frozen=True)
 class JobFilter:
     """Which jobs to list, newest first. after: name of the last job of the page before."""
@@ -107,16 +132,25 @@ class JobFilter:
 
 
 class Store(Protocol):
-    """Jobs, their stories, the outbox, reservations, aliases. What a call has returned from is durable.
+    """Jobs, their stories, the outbox, the inbox, reservations, aliases. What a call has returned from is durable.
 
-    A server opens the store with `lease()`; every write carries that token, and a write to a job that another live
-    server holds raises StaleError and changes nothing. The wall clock decides nothing about leases.
+    A server opens the store with `lease()`; every write to a job carries that token, and a write to a job that another
+    live server holds raises StaleError and changes nothing. The wall clock decides nothing about leases.
     """
 
-    def lease(self, *, is_alone: bool) -> int:
+    def lease(self, *, is_alone: bool, address: str = "") -> int:
         """A token for this server, larger than any before. is_alone: no other server can be alive (a file lock
         says so), so what the others held is this one's at once; else a silent holder is watched before it is replaced.
+        address: where agents find the server.
         """
+        ...
+
+    def leave(self, token: int) -> None:
+        """The server ends in good order: whoever claims next needn't wait for its silence. Twice is as once."""
+        ...
+
+    def addresses(self) -> list[str]:
+        """Where the servers are that haven't been replaced and haven't left; the newest first."""
         ...
 
     def beat(self, token: int) -> None:
@@ -124,8 +158,8 @@ class Store(Protocol):
         ...
 
     def claim(self, token: int) -> list[str]:
-        """Takes over what servers held that haven't beaten for a while by this process's monotonic clock, and gives the
-        names of the jobs that are this server's since then. Raises StaleError as `beat` does.
+        """Takes over what servers held that have left, or haven't beaten for a while by this process's monotonic clock,
+        and gives the names of the jobs that are this server's since then. Raises StaleError as `beat` does.
         """
         ...
 
@@ -139,7 +173,8 @@ class Store(Protocol):
 
     def commit(self, token: int, changes: Sequence[Change]) -> None:
         """Writes all of the changes in one transaction. Raises StaleError, and writes nothing, when any job's version
-        has moved on or its lease is another's; NotFoundError when there is no such job.
+        has moved on or its lease is another's; NotFoundError when there is no such job; ConflictError when slots of
+        the compute were booked after the change's `booked`.
         """
         ...
 
@@ -151,6 +186,10 @@ class Store(Protocol):
         """Every job that isn't in a terminal state, oldest first."""
         ...
 
+    def heads(self) -> list[Head]:
+        """The same jobs, in the same order, in short."""
+        ...
+
     def jobs(self, chosen: JobFilter) -> list[Record]:
         """A page of jobs, newest first. Raises NotFoundError when `after` names no job."""
         ...
@@ -159,8 +198,8 @@ class Store(Protocol):
         """All lines of a job's story, oldest first. Raises NotFoundError."""
         ...
 
-    def outbox(self) -> list[PendingEffect]:
-        """Every effect that isn't done, oldest first."""
+    def outbox(self, token: int | None = None) -> list[PendingEffect]:
+        """Every effect that isn't done, oldest first. token: only of jobs that this server holds."""
         ...
 
     def tried(self, effect: int) -> None:
@@ -173,6 +212,26 @@ class Store(Protocol):
 
     def reservations(self, compute: str) -> list[Reservation]:
         """The slots that are held."""
+        ...
+
+    def booked(self, compute: str) -> int:
+        """Grows whenever slots of the compute are taken or given back. Read before `reservations`, and given with a
+        `Change`, it makes sure that two servers never give the same slots to two jobs.
+        """
+        ...
+
+    def post(self, job: str, message: Message) -> None:
+        """Keeps a message for the server that holds the job. For a job that has ended it is nothing; raises
+        NotFoundError when there is no such job.
+        """
+        ...
+
+    def inbox(self, token: int) -> list[Letter]:
+        """The messages that wait for this server, in the order in which they came."""
+        ...
+
+    def heard(self, letters: Iterable[int]) -> None:
+        """Those letters have been acted on. Hearing one twice must do no harm: the server may die before this."""
         ...
 
     def archive(self, name: str, *, is_archived: bool) -> None:

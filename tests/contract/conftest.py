@@ -2,6 +2,17 @@
 
 import pytest
 
+from .postgres import a_cluster
+
 pytest.register_assert_rewrite(
-    "drumbeat.testing.store_contract", "drumbeat.testing.lease_contract", "drumbeat.testing.artifacts_contract"
+    "drumbeat.testing.store_contract",
+    "drumbeat.testing.sharing_contract",
+    "drumbeat.testing.lease_contract",
+    "drumbeat.testing.artifacts_contract",
 )
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    with a_cluster() as cluster:
+        yield cluster

@@ -11,9 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from drumbeat.control.loop import Loop
 from drumbeat.core.events import GangRefused, GangSeen, KeepStory, StartGang, StopGang
 from drumbeat.core.job import Job
-from drumbeat.ports import Artifacts, Engine, Gang, PendingEffect
+from drumbeat.core.states import State
+from drumbeat.ports import Artifacts, Engine, Gang, PendingEffect, Record
 from drumbeat.protocol import wire
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import EngineError, StaleError
 from drumbeat.protocol.faults import faultpoint
 
 log = logging.getLogger(__name__)
@@ -59,7 +60,7 @@ class Effects:
 
     def _hand_out(self) -> None:
         seen: set[str] = set()
-        for pending in self.loop.store.outbox():
+        for pending in self.loop.store.outbox(self.loop.token):
             with self._lock:
                 if pending.job in self._busy or pending.job in seen:
                     continue
@@ -70,6 +71,8 @@ class Effects:
     def _one(self, pending: PendingEffect) -> None:
         try:
             self.carry_out(pending)
+        except StaleError as error:
+            log.info("effect %s of job %s is another server's: %s", pending.effect.kind, pending.job, error)
         except Exception:
             log.exception("effect %s of job %s failed; it is tried again", pending.effect.kind, pending.job)
             self.loop.store.tried(pending.id)
@@ -80,9 +83,14 @@ class Effects:
             self.loop.has_effects.set()
 
     def carry_out(self, pending: PendingEffect) -> None:
-        """Does what the effect says and takes it off the outbox. Raises whatever went wrong: it is tried again."""
+        """Does what the effect says and takes it off the outbox. Raises whatever went wrong: it is tried again.
+
+        Raises StaleError when the job is another server's. A server that is stopped right after that look does the
+        effect late; so each of them must do no harm then, or be undone.
+        """
         faultpoint("effect.before")
-        job = self.loop.store.load(pending.job).job
+        job = self._own(pending).job
+        faultpoint("effect.looked")
         match pending.effect:
             case StartGang():
                 self._start(job, pending)
@@ -94,19 +102,34 @@ class Effects:
             case KeepStory():
                 self._keep_story(job, pending)
 
+    def _own(self, pending: PendingEffect) -> Record:
+        record = self.loop.store.load(pending.job)
+        if record.lease != self.loop.token:
+            raise StaleError(f"job {pending.job} is held by server {record.lease} now")
+        return record
+
     def _start(self, job: Job, pending: PendingEffect) -> None:
         """A gang that nobody waits for any more isn't started."""
-        event: GangSeen | GangRefused | None = None
-        if job.attempt == pending.attempt and not job.state.is_terminal:
-            try:
-                event = GangSeen(pending.attempt, self.engines[job.plan.compute].start(self.gang_of(job)))
-                faultpoint("effect.started")
-            except EngineError as error:
-                event = GangRefused(pending.attempt, str(error))
-        if event is not None:
-            said = event
-            self.loop.call(lambda: self.loop.apply(pending.job, said))
+        if _is_wanted(job, pending.attempt):
+            event = self._started(job, pending)
+            self.loop.call(lambda: self.loop.apply(pending.job, event))
         self.loop.store.done(pending.id)
+
+    def _started(self, job: Job, pending: PendingEffect) -> GangSeen | GangRefused:
+        engine, gang = self.engines[job.plan.compute], self.gang_of(job)
+        try:
+            word = engine.start(gang)
+            faultpoint("effect.started")
+        except EngineError as error:
+            return GangRefused(pending.attempt, str(error))
+        try:
+            self._own(pending)
+        except StaleError:
+            # The new holder may have stopped this gang before we started it.
+            if not _is_wanted(self.loop.store.load(pending.job).job, pending.attempt):
+                engine.stop(gang.name)
+            raise
+        return GangSeen(pending.attempt, word)
 
     def _keep_story(self, job: Job, pending: PendingEffect) -> None:
         lines = [json.dumps(wire.to_wire(entry)) for entry in self.loop.store.story(job.name)]
@@ -115,3 +138,8 @@ class Effects:
         self.artifacts.write_text(job.name, "story.jsonl", "\n".join(lines) + "\n")
         faultpoint("effect.story_kept")
         self.loop.store.done(pending.id)
+
+
+def _is_wanted(job: Job, attempt: int) -> bool:
+    """Whether the gang of that attempt should be there."""
+    return job.attempt == attempt and job.state is not State.QUEUED and not job.state.is_terminal

@@ -6,16 +6,17 @@ then does anybody hear of it. Whatever can block (engines, files) runs elsewhere
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from typing import TypeVar
 
-from drumbeat.core.events import CancelRequested, Event, Granted, NeverFits, Tick, Waits
+from drumbeat.core.events import Event, Granted, NeverFits, Tick, Waits
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.machine import decide
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, place
@@ -30,14 +31,32 @@ log = logging.getLogger(__name__)
 TICK_S = 0.5
 """How often deadlines are looked at."""
 
+SURE_S = 5.0
+"""How long after a beat nobody can have replaced this server; stores wait three times as long before they do."""
+
+
+@dataclass(frozen=True)
+class Booking:
+    """Slots for a job, and the compute's count of bookings at which they were free."""
+
+    slots: tuple[Slot, ...]
+    booked: int
+
 
 class Loop:
-    """Owns every unfinished job that this server holds the lease of."""
+    """Owns every unfinished job that this server holds the lease of.
 
-    def __init__(self, store: Store, clock: Clock, announce: Callable[[str], None]) -> None:
-        self.store, self.clock, self.announce = store, clock, announce
+    is_alone: nobody else is over this store. Else what is kept in memory is only to be believed while `is_sure`.
+    """
+
+    def __init__(self, store: Store, clock: Clock, announce: Callable[[str], None], *, is_alone: bool = True) -> None:
+        self.store, self.clock, self.announce, self.is_alone = store, clock, announce, is_alone
         self.token = 0
+        self.address = ""
+        self.look_around: Callable[[], None] = _nothing
+        """What servers that share a store do at each tick: see `sharing`."""
         self.jobs: dict[str, Record] = {}
+        self._beat_at = 0.0
         self.machines: dict[str, list[Machine]] = {}
         self.has_effects = threading.Event()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -48,10 +67,21 @@ class Loop:
 
     # --- the thread -------------------------------------------------------------------------------------------
     def open(self) -> None:
-        """Takes the lease and reads what is unfinished."""
-        self.token = self.store.lease(is_alone=True)
-        self.jobs = {record.job.name: record for record in self.store.unfinished()}
+        """Takes the lease and reads what is unfinished; a server that isn't alone begins with nothing."""
+        self._beat_at = self.clock.monotonic()
+        self.token = self.store.lease(is_alone=self.is_alone, address=self.address)
+        records = self.store.unfinished() if self.is_alone else []
+        self.jobs = {record.job.name: record for record in records}
         self.has_effects.set()
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether nobody can have taken this server's jobs: not after it was stopped, or cut off from the store."""
+        return self.is_alone or self.clock.monotonic() - self._beat_at < SURE_S
+
+    def holds(self, name: str) -> bool:
+        """Whether a job is this server's for certain, and what it knows of it the latest."""
+        return self.is_alone or (name in self.jobs and self.is_sure)
 
     def start(self) -> None:
         """Begins. Without a thread, `call`, `tick` and `place` do the same for whoever calls them: a simulation."""
@@ -59,11 +89,13 @@ class Loop:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after the calls that wait already."""
+        """Ends the thread after the calls that wait already, and hands over what this server holds."""
         self._has_stopped = True
         self._calls.put(None)
         if self._thread:
             self._thread.join(timeout=5)
+        with contextlib.suppress(StorageError):
+            self.store.leave(self.token)
 
     def call(self, work: Callable[[], T]) -> T:
         """Runs `work` on the loop's thread and gives its result, or raises what it raised."""
@@ -108,22 +140,37 @@ class Loop:
             log.exception("the loop goes on after an error that it should not have met")
 
     def tick(self) -> None:
-        """Tells the store that this server lives, and looks at deadlines."""
-        self.store.beat(self.token)
+        """Tells the store that this server lives, looks around for others, and at deadlines."""
+        self.beat()
+        self.look_around()
         now = self.clock.now()
         for name, record in list(self.jobs.items()):
             deadline = record.job.deadline
             if record.job.state is State.RUNNING and deadline and now >= deadline:
                 self.apply(name, Tick())
 
+    def beat(self) -> None:
+        """Keeps the lease. A server that was silent for so long that it was replaced comes back with nothing."""
+        at = self.clock.monotonic()
+        try:
+            self.store.beat(self.token)
+        except StaleError:
+            log.warning("server %d was silent and has been replaced; it goes on as a new one", self.token)
+            self.is_alone = False
+            self.open()
+        else:
+            self._beat_at = at
+
     # --- one job ----------------------------------------------------------------------------------------------
-    def apply(self, name: str, event: Event, *, reserve: tuple[Slot, ...] = ()) -> Job:
+    def apply(self, name: str, event: Event, booking: Booking | None = None) -> Job:
         """What becomes of a job by an event, written down before it is told. Only on the loop's thread."""
         record = self.jobs.get(name) or self.store.load(name)
         decision = decide(record.job, event, self.clock.now())
         if decision.job == record.job:
             return record.job
-        change = Change(decision.job, record.version, decision.story, decision.effects, reserve=reserve)
+        change = Change(decision.job, record.version, decision.story, decision.effects)
+        if booking:
+            change = replace(change, reserve=booking.slots, booked=booking.booked)
         self._commit(name, record, change)
         if decision.effects:
             self.has_effects.set()
@@ -151,15 +198,6 @@ class Loop:
         self.must_place = True
         self.announce(record.job.name)
 
-    def cancel(self, name: str, by: str) -> Job:
-        """Raises NotFoundError; ConflictError for a job that is past stopping."""
-        job = (self.jobs.get(name) or self.store.load(name)).job
-        if job.state is State.FINALIZING:
-            raise ConflictError(f"job {name} is done and keeps its results", fix="It ends by itself in a moment.")
-        if job.state.is_terminal and job.state is not State.CANCELED:
-            raise ConflictError(f"job {name} has ended already: {job.state}")
-        return self.apply(name, CancelRequested(by))
-
     def freed(self) -> None:
         """Slots were given back."""
         self.must_place = True
@@ -168,32 +206,47 @@ class Loop:
     def place(self) -> None:
         """Grants slots to whoever is next, and tells the others why they wait."""
         self.must_place = False
-        queued = [r.job for r in self.jobs.values() if r.job.state is State.QUEUED]
-        for compute in sorted({job.plan.compute for job in queued}):
-            mine = [job for job in queued if job.plan.compute == compute]
-            for placed in self._placed(compute, mine):
-                self._tell(placed)
+        everybody = self.everybody()
+        for compute in sorted({job.plan.compute for job in self.jobs_queued(self.jobs)}):
+            queue = [waiting(job) for job in self.jobs_queued(everybody) if job.plan.compute == compute]
+            self._place(compute, queue, everybody)
 
-    def _placed(self, compute: str, jobs: list[Job]) -> list[Placed]:
+    def everybody(self) -> dict[str, Record]:
+        """Every unfinished job, whoever holds it: all servers see one queue, and each grants to its own jobs."""
+        return self.jobs if self.is_alone else {record.job.name: record for record in self.store.unfinished()}
+
+    @staticmethod
+    def jobs_queued(records: dict[str, Record]) -> list[Job]:
+        """Those that wait for slots."""
+        return [record.job for record in list(records.values()) if record.job.state is State.QUEUED]
+
+    def _place(self, compute: str, queue: list[Waiting], everybody: dict[str, Record]) -> None:
+        booked = self.store.booked(compute)
         rooms = [Room(m.name, m.cpus, m.gpus) for m in self.machines.get(compute, [])]
-        return place([waiting(job) for job in jobs], rooms, self.holdings(compute), self.clock.now(), compute=compute)
+        held = self.holdings(compute, everybody)
+        for placed in place(queue, rooms, held, self.clock.now(), compute=compute):
+            if placed.job not in self.jobs:
+                continue
+            try:
+                self._tell(placed, booked)
+            except ConflictError:  # Another server was quicker; what follows was chosen by what was there before.
+                self.must_place = True
+                return
+            booked += bool(placed.slots)
 
-    def holdings(self, compute: str) -> list[Holding]:
+    def holdings(self, compute: str, everybody: dict[str, Record]) -> list[Holding]:
         """Who holds the slots of a compute, and until when at the latest."""
         held: dict[tuple[str, int], list[Slot]] = {}
         for one in self.store.reservations(compute):
             held.setdefault((one.job, one.attempt), []).append(one.slot)
-        return [Holding(job, tuple(slots), self._ends(job)) for (job, _), slots in held.items()]
+        ends = {name: record.job.deadline for name, record in everybody.items()}
+        return [Holding(job, tuple(slots), ends.get(job)) for (job, _), slots in held.items()]
 
-    def _ends(self, name: str) -> datetime | None:
-        record = self.jobs.get(name)
-        return record.job.deadline if record else None
-
-    def _tell(self, placed: Placed) -> None:
+    def _tell(self, placed: Placed, booked: int) -> None:
         if placed.never:
             self.apply(placed.job, NeverFits(placed.sentence))
         elif placed.slots:
-            self.apply(placed.job, Granted(placed.slots), reserve=placed.slots)
+            self.apply(placed.job, Granted(placed.slots), Booking(placed.slots, booked))
         elif placed.reason is not None:
             self.apply(placed.job, Waits(placed.reason, placed.sentence))
 

@@ -13,17 +13,18 @@ from drumbeat import launch
 from drumbeat.control import submitting
 from drumbeat.control.effects import Effects
 from drumbeat.control.loop import Loop, waiting
+from drumbeat.control.sharing import Sharing
 from drumbeat.control.watch import Watch
 from drumbeat.core import plan as planning
 from drumbeat.core.directive import directive
-from drumbeat.core.events import AgentSaid
+from drumbeat.core.events import AgentSaid, CancelRequested
 from drumbeat.core.job import Job
 from drumbeat.core.placement import Room, place
 from drumbeat.core.plan import Facts
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Clock, Engine, Gang, Machine, Record, Reservation, Store, Submission
 from drumbeat.protocol.agent import AgentStatus, Directive
-from drumbeat.protocol.errors import NotFoundError, SpecError, StaleError, UnauthorizedError
+from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError, StaleError, UnauthorizedError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -73,7 +74,8 @@ class ComputeView:
 class Setting:
     """What the control room works with. key: secret of this server, from which every attempt's secret is made.
 
-    programs: the folder that goes first on the ranks' PATH in the environment `current`.
+    programs: the folder that goes first on the ranks' PATH in the environment `current`. is_alone: no other server is
+    over this store. Servers that share one share `key`, too: an agent speaks to any of them.
     """
 
     store: Store
@@ -82,6 +84,7 @@ class Setting:
     clock: Clock
     key: bytes
     programs: str = ""
+    is_alone: bool = True
 
 
 class Control:
@@ -94,13 +97,17 @@ class Control:
         """Where agents find this server; set before `start`."""
         self._hearers: dict[int, Callable[[str], None]] = {}
         self._hearers_lock = threading.Lock()
-        self.loop = Loop(setting.store, setting.clock, self._announce)
+        self.loop = Loop(setting.store, setting.clock, self._announce, is_alone=setting.is_alone)
         self.effects = Effects(self.loop, setting.engines, setting.artifacts, self._gang)
         self.watch = Watch(self.loop, setting.engines, self._gang)
+        self.sharing = Sharing(self.loop, self.watch.heard)
+        if not setting.is_alone:
+            self.loop.look_around = self.sharing.look
 
     # --- the life of the server -------------------------------------------------------------------------------
     def open(self) -> None:
         """Takes the lease and reads what is unfinished."""
+        self.loop.address = self.servers[0] if self.servers else ""
         self.loop.machines = {name: engine.machines() for name, engine in self.engines.items()}
         self.loop.open()
 
@@ -120,7 +127,9 @@ class Control:
 
     def has_unfinished_work(self) -> bool:
         """Whether any job or effect is unfinished: the server mustn't stop itself then."""
-        return bool(self.loop.jobs) or bool(self.store.outbox())
+        if not self.setting.is_alone and self.store.heads():
+            return True  # Whoever holds it may fail, and be followed by us.
+        return bool(self.loop.jobs) or bool(self.store.outbox(self.loop.token))
 
     # --- jobs -------------------------------------------------------------------------------------------------
     def submit(self, request: Request) -> tuple[Record, bool]:
@@ -133,9 +142,13 @@ class Control:
 
     def _write(self, submission: Submission) -> tuple[Record, bool]:
         faultpoint("submit.before_commit")
-        record, is_new = self.store.submit(self.loop.token, submission)
+        try:
+            record, is_new = self.store.submit(self.loop.token, submission)
+        except StaleError:
+            self.loop.beat()  # We had been replaced; now we are a new server.
+            record, is_new = self.store.submit(self.loop.token, submission)
         faultpoint("submit.after_commit")
-        if is_new:
+        if is_new and record.lease == self.loop.token:
             self.loop.add(record)
         return record, is_new
 
@@ -157,8 +170,9 @@ class Control:
     def _queue(self, job: Job) -> str:
         compute = job.plan.compute
         rooms = [Room(m.name, m.cpus, m.gpus) for m in self.engines[compute].machines()]
-        queue = [waiting(r.job) for r in list(self.loop.jobs.values()) if r.job.state is State.QUEUED]
-        held = self.loop.holdings(compute)
+        everybody = self.loop.everybody()
+        queue = [waiting(one) for one in self.loop.jobs_queued(everybody) if one.plan.compute == compute]
+        held = self.loop.holdings(compute, everybody)
         said = place([*queue, waiting(job)], rooms, held, self.setting.clock.now(), compute=compute)
         mine = next(one for one in said if one.job == job.name)
         if mine.slots:
@@ -166,9 +180,20 @@ class Control:
         return f"compute {compute}: would {'never start' if mine.never else 'wait'}: {mine.sentence}"
 
     def cancel(self, name: str, by: str) -> Record:
-        """Asks a job to stop. Twice is the same as once; one that has ended otherwise is a ConflictError."""
-        self.loop.call(lambda: self.loop.cancel(name, by))
+        """Asks a job to stop. Twice is the same as once; one that has ended otherwise is a ConflictError.
+
+        A job that another server holds is stopped at that server's next look; the wish is durable already.
+        """
+        self.loop.call(lambda: self._cancel(name, CancelRequested(by)))
         return self.store.load(name)
+
+    def _cancel(self, name: str, message: CancelRequested) -> None:
+        job = self._known(name).job
+        if job.state is State.FINALIZING:
+            raise ConflictError(f"job {name} is done and keeps its results", fix="It ends by itself in a moment.")
+        if job.state.is_terminal and job.state is not State.CANCELED:
+            raise ConflictError(f"job {name} has ended already: {job.state}")
+        self.sharing.deliver(name, message)
 
     def _facts(self) -> Facts:
         capacity = {
@@ -185,9 +210,9 @@ class Control:
         known = self._current(job, attempt)
         if not 0 <= node < known.plan.nodes or status.member.node != node:
             raise SpecError(f"job {job} has no node {node}")
-        if known.nodes and known.nodes[node] != status:
+        if known.nodes and (known.nodes[node] != status or not self.loop.holds(job)):
             event = AgentSaid(attempt, node, status)
-            known = self.loop.call(lambda: self.loop.apply(job, event))
+            known = _of_attempt(attempt, self.loop.call(lambda: self.sharing.deliver(job, event)))
         return directive(known)
 
     def directive(self, job: str, attempt: int, node: int) -> Directive:
@@ -200,11 +225,12 @@ class Control:
         self._check_secret(job, attempt, secret)
         self._current(job, attempt)
 
+    def _known(self, name: str) -> Record:
+        """What is in memory is only to be believed while nobody can have taken the job."""
+        return (self.loop.jobs.get(name) if self.loop.is_sure else None) or self.store.load(name)
+
     def _current(self, name: str, attempt: int) -> Job:
-        record = self.loop.jobs.get(name) or self.store.load(name)
-        if record.job.attempt != attempt:
-            raise StaleError(f"attempt {attempt} of job {name} has been replaced by attempt {record.job.attempt}")
-        return record.job
+        return _of_attempt(attempt, self._known(name).job)
 
     def _check_secret(self, job: str, attempt: int, secret: str) -> None:
         if not hmac.compare_digest(secret.encode(), self._secret(job, attempt).encode()):
@@ -215,7 +241,8 @@ class Control:
         return hmac.new(self.setting.key, f"{job}\0{attempt}".encode(), hashlib.sha256).hexdigest()
 
     def _gang(self, job: Job) -> Gang:
-        return Gang(job.name, job.attempt, job.plan, job.slots, self._secret(job.name, job.attempt), self.servers)
+        servers = (*self.servers, *self.sharing.neighbours)
+        return Gang(job.name, job.attempt, job.plan, job.slots, self._secret(job.name, job.attempt), servers)
 
     # --- hearing of changes -----------------------------------------------------------------------------------
     def subscribe(self, heard: Callable[[str], None]) -> Callable[[], None]:
@@ -236,13 +263,19 @@ class Control:
     # --- computes ---------------------------------------------------------------------------------------------
     def computes(self) -> list[ComputeView]:
         """The computes, who holds their slots, and how many jobs wait."""
-        queued = [r.job.plan.compute for r in list(self.loop.jobs.values()) if r.job.state is State.QUEUED]
+        queued = [job.plan.compute for job in self.loop.jobs_queued(self.loop.everybody())]
         return [
             ComputeView(
                 name, engine.name, tuple(engine.machines()), tuple(self.store.reservations(name)), queued.count(name)
             )
             for name, engine in self.engines.items()
         ]
+
+
+def _of_attempt(attempt: int, job: Job) -> Job:
+    if job.attempt != attempt:
+        raise StaleError(f"attempt {attempt} of job {job.name} has been replaced by attempt {job.attempt}")
+    return job
 
 
 def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:

@@ -65,6 +65,8 @@ class Watch:
 
     def look_after(self, job: Job) -> None:
         """Asks the engine about one gang, and tells the job what it said."""
+        if not self.loop.holds(job.name):
+            return
         for event in self._events(job):
             self.loop.call(lambda event=event: self.loop.apply(job.name, event))
 

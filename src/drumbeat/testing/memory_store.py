@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import copy
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from threading import RLock
 
 from drumbeat.core.events import StoryEntry
-from drumbeat.ports import Change, JobFilter, PendingEffect, Record, Reservation, Submission
+from drumbeat.ports import (
+    Change,
+    Head,
+    JobFilter,
+    Letter,
+    Message,
+    PendingEffect,
+    Record,
+    Reservation,
+    Submission,
+)  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+
+LEFT = -1
+"""The beats of a server that has left."""
 
 Held = tuple[str, str, int, int]
 """Compute, job, attempt, node: what a reservation is kept under."""
@@ -19,7 +33,10 @@ Held = tuple[str, str, int, int]
 
 @dataclass
 class Shelf:
-    """What several stores see as one database. records: by name, oldest first. servers: token to beats."""
+    """What several stores see as one database. records: by name, oldest first. servers: token to beats, or LEFT.
+
+    places: token to address. bookings: compute to how often its slots changed hands. last: see `next`.
+    """
 
     records: dict[str, Record] = field(default_factory=dict[str, Record])
     keys: dict[str, str] = field(default_factory=dict[str, str])
@@ -28,9 +45,16 @@ class Shelf:
     held: dict[Held, Reservation] = field(default_factory=dict[Held, Reservation])
     names: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     servers: dict[int, int] = field(default_factory=dict[int, int])
-    last_token: int = 0
-    last_effect: int = 0
+    places: dict[int, str] = field(default_factory=dict[int, str])
+    bookings: Counter[str] = field(default_factory=Counter[str])
+    letters: dict[int, Letter] = field(default_factory=dict[int, Letter])
+    last: Counter[str] = field(default_factory=Counter[str])
     lock: RLock = field(default_factory=RLock)
+
+    def next(self, what: str) -> int:
+        """A number that was never given before."""
+        self.last[what] += 1
+        return self.last[what]
 
 
 class MemoryStore:
@@ -52,15 +76,24 @@ class MemoryStore:
         self._heard: dict[int, tuple[int, float]] = {}
 
     # --- leases ---
-    def lease(self, *, is_alone: bool) -> int:
+    def lease(self, *, is_alone: bool, address: str = "") -> int:
         shelf = self.shelf
         with shelf.lock:
-            shelf.last_token += 1
-            token = shelf.last_token
+            token = shelf.next("token")
             replaced = set(shelf.servers) if is_alone else set[int]()
-            shelf.servers[token] = 0
+            shelf.servers[token], shelf.places[token] = 0, address
             self._replace(token, replaced)
             return token
+
+    def leave(self, token: int) -> None:
+        with self.shelf.lock:
+            if token in self.shelf.servers:
+                self.shelf.servers[token] = LEFT
+
+    def addresses(self) -> list[str]:
+        with self.shelf.lock:
+            live = [token for token, beats in self.shelf.servers.items() if beats != LEFT]
+            return [self.shelf.places[token] for token in sorted(live, reverse=True) if self.shelf.places[token]]
 
     def beat(self, token: int) -> None:
         with self.shelf.lock:
@@ -76,7 +109,8 @@ class MemoryStore:
                     self._heard[other] = (beats, now)
             since = {other: now - at for other, (_, at) in self._heard.items() if other in self.shelf.servers}
             silent = {other for other, for_s in since.items() if other != token and for_s >= self._silent_s}
-            return self._replace(token, silent)
+            left = {other for other, beats in self.shelf.servers.items() if beats == LEFT}
+            return self._replace(token, silent | left)
 
     def _replace(self, token: int, replaced: set[int]) -> list[str]:
         """Hands what those servers held, and isn't done with, to this one."""
@@ -94,7 +128,7 @@ class MemoryStore:
         return taken
 
     def _require_live(self, token: int) -> None:
-        if token not in self.shelf.servers:
+        if self.shelf.servers.get(token, LEFT) == LEFT:
             raise StaleError(f"server {token} has been replaced")
 
     # --- writing jobs ---
@@ -131,6 +165,8 @@ class MemoryStore:
         for key in _reserved(change):
             if key in self.shelf.held and key[2] not in change.release:
                 raise ConflictError(f"job {name} holds slots for node {key[3]} of attempt {key[2]} already")
+        if change.booked not in (None, self.shelf.bookings[change.job.plan.compute]):
+            raise ConflictError(f"slots of {change.job.plan.compute} were booked by somebody else in between")
 
     def _apply(self, token: int, change: Change) -> None:
         shelf, job = self.shelf, change.job
@@ -140,14 +176,19 @@ class MemoryStore:
         for one in change.done:
             shelf.effects.pop(one, None)
         for n, effect in enumerate(change.effects, start=job.effects - len(change.effects)):
-            shelf.last_effect += 1
-            shelf.effects[shelf.last_effect] = PendingEffect(shelf.last_effect, job.name, effect.attempt, n, effect)
+            row = shelf.next("effect")
+            shelf.effects[row] = PendingEffect(row, job.name, effect.attempt, n, effect)
         self._release(job.name, change.release)
         shelf.held.update(_reserved(change))
+        shelf.bookings.update({one.compute for one in _reserved(change).values()})
+        if job.state.is_terminal:
+            self.heard([letter.id for letter in shelf.letters.values() if letter.job == job.name])
 
     def _release(self, job: str, attempts: Iterable[int]) -> None:
         gone = set(attempts)
-        for key in [key for key in self.shelf.held if key[1] == job and key[2] in gone]:
+        keys = [key for key in self.shelf.held if key[1] == job and key[2] in gone]
+        self.shelf.bookings.update({compute for compute, _, _, _ in keys})
+        for key in keys:
             del self.shelf.held[key]
 
     def archive(self, name: str, *, is_archived: bool) -> None:
@@ -169,6 +210,9 @@ class MemoryStore:
         with self.shelf.lock:
             return [record for record in self.shelf.records.values() if not record.job.state.is_terminal]
 
+    def heads(self) -> list[Head]:
+        return [Head(one.job.name, one.version, one.lease, one.job.state) for one in self.unfinished()]
+
     def jobs(self, chosen: JobFilter) -> list[Record]:
         with self.shelf.lock:
             newest_first = list(reversed(self.shelf.records))
@@ -183,10 +227,26 @@ class MemoryStore:
             self.load(name)
             return list(self.shelf.stories[name])
 
-    # --- outbox, slots, aliases ---
-    def outbox(self) -> list[PendingEffect]:
+    # --- outbox, inbox, slots, aliases ---
+    def outbox(self, token: int | None = None) -> list[PendingEffect]:
         with self.shelf.lock:
-            return list(self.shelf.effects.values())
+            effects = self.shelf.effects.values()
+            return [one for one in effects if token in (None, self.shelf.records[one.job].lease)]
+
+    def post(self, job: str, message: Message) -> None:
+        with self.shelf.lock:
+            if not self.load(job).job.state.is_terminal:
+                row = self.shelf.next("letter")
+                self.shelf.letters[row] = Letter(row, job, message)
+
+    def inbox(self, token: int) -> list[Letter]:
+        with self.shelf.lock:
+            return [one for one in self.shelf.letters.values() if self.shelf.records[one.job].lease == token]
+
+    def heard(self, letters: Iterable[int]) -> None:
+        with self.shelf.lock:
+            for one in letters:
+                self.shelf.letters.pop(one, None)
 
     def tried(self, effect: int) -> None:
         with self.shelf.lock:
@@ -202,6 +262,9 @@ class MemoryStore:
     def reservations(self, compute: str) -> list[Reservation]:
         with self.shelf.lock:
             return [one for one in self.shelf.held.values() if one.compute == compute]
+
+    def booked(self, compute: str) -> int:
+        return self.shelf.bookings[compute]
 
     def aliases(self) -> dict[tuple[str, str], str]:
         with self.shelf.lock:

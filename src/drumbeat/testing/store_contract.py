@@ -14,13 +14,14 @@ import pytest
 from drumbeat.core.states import State
 from drumbeat.ports import JobFilter, PendingEffect, Reservation, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
-from drumbeat.testing.lease_contract import LeaseContract, Open
+from drumbeat.testing.lease_contract import Open
 from drumbeat.testing.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission
+from drumbeat.testing.sharing_contract import SharingContract
 from drumbeat.testing.store_witness import at_once, everything, listed
 
 
-class StoreContract(LeaseContract):
-    """Jobs, stories, outbox, reservations, aliases; leases are in the class above."""
+class StoreContract(SharingContract):
+    """Jobs, stories, outbox, reservations, aliases; leases and sharing are in the classes above."""
 
     # --- submit ---
     def test_a_submitted_job_is_there_with_its_story_and_what_was_sent(self, store: Store, token: int) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, sel
 
 from drumbeat.core.states import State
 from drumbeat.protocol.errors import StaleError
-from drumbeat.stores.sql.schema import jobs, outbox, reservations, servers
+from drumbeat.stores.sql.schema import LEFT, jobs, outbox, reservations, servers
 
 UNFINISHED = tuple(state.value for state in State if not state.is_terminal)
 
@@ -32,12 +32,14 @@ class Watch:
                 if self._heard.get(token, (None, 0.0))[0] != count:
                     self._heard[token] = (count, now)
             self._heard = {token: heard for token, heard in self._heard.items() if token in beats}
-            return {token: n for token, n in beats.items() if now - self._heard[token][1] >= self._silent_s}
+            return {
+                token: n for token, n in beats.items() if n == LEFT or now - self._heard[token][1] >= self._silent_s
+            }
 
 
-def new_lease(connection: Connection, *, is_alone: bool) -> int:
+def new_lease(connection: Connection, *, is_alone: bool, address: str) -> int:
     """A token; with `is_alone` every other server is replaced."""
-    row = insert(servers).values(beats=0, started_at=datetime.now(UTC)).returning(servers.c.token)
+    row = insert(servers).values(beats=0, started_at=datetime.now(UTC), address=address).returning(servers.c.token)
     token = connection.execute(row).scalar_one()
     if is_alone:
         connection.execute(delete(servers).where(servers.c.token != token))
@@ -47,14 +49,25 @@ def new_lease(connection: Connection, *, is_alone: bool) -> int:
 
 def beat(connection: Connection, token: int) -> None:
     """Counts a beat."""
-    counted = connection.execute(update(servers).where(servers.c.token == token).values(beats=servers.c.beats + 1))
-    if counted.rowcount != 1:
+    this = update(servers).where(servers.c.token == token, servers.c.beats != LEFT)
+    if connection.execute(this.values(beats=servers.c.beats + 1)).rowcount != 1:
         raise _replaced(token)
+
+
+def leave(connection: Connection, token: int) -> None:
+    """Marks the server as one that need not be waited for."""
+    connection.execute(update(servers).where(servers.c.token == token).values(beats=LEFT))
+
+
+def addresses(connection: Connection) -> list[str]:
+    """Where the servers are, the newest first."""
+    here = select(servers.c.address).where(servers.c.beats != LEFT, servers.c.address != "")
+    return list(connection.scalars(here.order_by(servers.c.token.desc())))
 
 
 def require_live(connection: Connection, token: int) -> None:
     """Keeps the server from being replaced until the transaction ends. Raises StaleError when it has been."""
-    row = select(servers.c.token).where(servers.c.token == token).with_for_update(read=True)
+    row = select(servers.c.token).where(servers.c.token == token, servers.c.beats != LEFT).with_for_update(read=True)
     if connection.scalar(row) is None:
         raise _replaced(token)
 

@@ -1,25 +1,26 @@
-"""Effects that are to be done, and the slots that attempts hold."""
+"""Effects that are to be done."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from drumbeat.core.events import Effect
-from drumbeat.core.job import Slot
-from drumbeat.ports import Change, PendingEffect, Reservation
+from drumbeat.ports import Change, PendingEffect
 from drumbeat.protocol import wire
-from drumbeat.stores.sql.schema import outbox, reservations
+from drumbeat.stores.sql.schema import jobs, outbox
 
 
-def pending(connection: Connection) -> list[PendingEffect]:
-    """Every effect that isn't done, oldest first."""
+def pending(connection: Connection, token: int | None) -> list[PendingEffect]:
+    """Every effect that isn't done, oldest first; with a token, only of jobs that this server holds."""
+    rows = select(outbox).order_by(outbox.c.id)
+    if token is not None:
+        rows = rows.join(jobs, jobs.c.name == outbox.c.job).where(jobs.c.lease == token)
     return [
         PendingEffect(row.id, row.job, row.attempt, row.n, wire.from_wire(Effect, json.loads(row.effect)), row.tries)
-        for row in connection.execute(select(outbox).order_by(outbox.c.id))
+        for row in connection.execute(rows)
     ]
 
 
@@ -42,40 +43,3 @@ def remove(connection: Connection, effects: Iterable[int]) -> None:
     """Takes out what is done; what isn't there was done before."""
     if ids := list(effects):
         connection.execute(delete(outbox).where(outbox.c.id.in_(ids)))
-
-
-def reserved(connection: Connection, compute: str) -> list[Reservation]:
-    """Who holds which slots of a compute."""
-    held = reservations.c
-    ordered = select(reservations).where(held.compute == compute).order_by(held.job, held.attempt, held.node)
-    return [Reservation(row.compute, row.job, row.attempt, _slot(row)) for row in connection.execute(ordered)]
-
-
-def reserve(connection: Connection, change: Change) -> None:
-    """The change's slots, for the job's attempt. A slot that it has already raises IntegrityError."""
-    job = change.job
-    rows = [
-        {
-            "compute": job.plan.compute,
-            "job": job.name,
-            "attempt": job.attempt,
-            "node": slot.node,
-            "machine": slot.machine,
-            "cpus": slot.cpus,
-            "gpus": json.dumps(slot.gpus),
-        }
-        for slot in change.reserve
-    ]
-    if rows:
-        connection.execute(insert(reservations), rows)
-
-
-def release(connection: Connection, job: str, attempts: Iterable[int]) -> None:
-    """Gives back what those attempts hold; twice is the same as once."""
-    if gone := list(attempts):
-        held = reservations.c
-        connection.execute(delete(reservations).where(held.job == job, held.attempt.in_(gone)))
-
-
-def _slot(row: Row[*tuple[Any, ...]]) -> Slot:
-    return Slot(row.node, row.machine, row.cpus, tuple(json.loads(row.gpus)))

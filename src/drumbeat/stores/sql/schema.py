@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0001"
+HEAD = "0002"
 """The revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -79,9 +79,13 @@ servers = Table(
     Column("token", Serial, primary_key=True),
     Column("beats", BigInteger, nullable=False),
     Column("started_at", UtcTime, nullable=False),
+    Column("address", Text, nullable=False, server_default=""),
     sqlite_autoincrement=True,
 )
-"""Server processes that live, or that nobody has replaced yet. A token is never given twice."""
+"""Server processes that live, or that nobody has replaced yet. A token is never given twice. beats: `LEFT` of one that
+ended in good order."""
+
+LEFT = -1
 
 jobs = Table(
     "jobs",
@@ -144,6 +148,26 @@ outbox = Table(
     sqlite_autoincrement=True,
 )
 """Effects that aren't done."""
+
+inbox = Table(
+    "inbox",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("job", Text, ForeignKey("jobs.name"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("message", Text, nullable=False),
+    Index(None, "job"),
+    sqlite_autoincrement=True,
+)
+"""Messages that came to servers which don't hold the job."""
+
+bookings = Table(
+    "bookings",
+    metadata,
+    Column("compute", Text, primary_key=True),
+    Column("count", BigInteger, nullable=False),
+)
+"""How often slots of a compute were taken or given back. Whoever books locks the row: one waits for the other."""
 
 reservations = Table(
     "reservations",

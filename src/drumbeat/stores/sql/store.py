@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -11,9 +11,19 @@ from pathlib import Path
 from sqlalchemy import delete, insert, select, update
 
 from drumbeat.core.events import StoryEntry
-from drumbeat.ports import Change, JobFilter, PendingEffect, Record, Reservation, Submission
+from drumbeat.ports import (
+    Change,
+    Head,
+    JobFilter,
+    Letter,
+    Message,
+    PendingEffect,
+    Record,
+    Reservation,
+    Submission,
+)  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.sql import jobs, leases, outbox
+from drumbeat.stores.sql import inbox, jobs, leases, outbox, slots
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases
 from drumbeat.stores.sql.upgrade import upgrade
@@ -47,9 +57,17 @@ class SqlStore:
         self._remembered = jobs.Remembered()
 
     # --- leases ---
-    def lease(self, *, is_alone: bool) -> int:
+    def lease(self, *, is_alone: bool, address: str = "") -> int:
         with self._database.write() as connection:
-            return leases.new_lease(connection, is_alone=is_alone)
+            return leases.new_lease(connection, is_alone=is_alone, address=address)
+
+    def leave(self, token: int) -> None:
+        with self._database.write() as connection:
+            leases.leave(connection, token)
+
+    def addresses(self) -> list[str]:
+        with self._database.read() as connection:
+            return leases.addresses(connection)
 
     def beat(self, token: int) -> None:
         with self._database.write() as connection:
@@ -89,10 +107,10 @@ class SqlStore:
                 jobs.rewrite(connection, token, change)
             jobs.add_story(connection, [(change.job.name, entry) for change in changes for entry in change.story])
             outbox.remove(connection, [one for change in changes for one in change.done])
+            inbox.clear(connection, [change.job.name for change in changes if change.job.state.is_terminal])
             for change in changes:
                 outbox.add(connection, change)
-                outbox.release(connection, change.job.name, change.release)
-                outbox.reserve(connection, change)
+            slots.rebook(connection, changes)
         self._remember(token, changes)
 
     def _remember(self, token: int, changes: Sequence[Change]) -> None:
@@ -116,6 +134,10 @@ class SqlStore:
         with self._database.read() as connection:
             return jobs.unfinished(connection, self._remembered)
 
+    def heads(self) -> list[Head]:
+        with self._database.read() as connection:
+            return jobs.heads(connection)
+
     def jobs(self, chosen: JobFilter) -> list[Record]:
         with self._database.read() as connection:
             return jobs.page(connection, chosen, self._remembered)
@@ -124,10 +146,10 @@ class SqlStore:
         with self._database.read() as connection:
             return jobs.read_story(connection, name)
 
-    # --- outbox and slots ---
-    def outbox(self) -> list[PendingEffect]:
+    # --- outbox, inbox, slots ---
+    def outbox(self, token: int | None = None) -> list[PendingEffect]:
         with self._database.read() as connection:
-            return outbox.pending(connection)
+            return outbox.pending(connection, token)
 
     def tried(self, effect: int) -> None:
         with self._database.write() as connection:
@@ -137,12 +159,27 @@ class SqlStore:
         with self._database.write() as connection:
             outbox.remove(connection, [effect])
             if release:
-                job, attempt = release
-                outbox.release(connection, job, [attempt])
+                slots.give_back(connection, *release)
+
+    def post(self, job: str, message: Message) -> None:
+        with self._database.write() as connection:
+            inbox.post(connection, job, message)
+
+    def inbox(self, token: int) -> list[Letter]:
+        with self._database.read() as connection:
+            return inbox.letters(connection, token)
+
+    def heard(self, letters: Iterable[int]) -> None:
+        with self._database.write() as connection:
+            inbox.remove(connection, letters)
 
     def reservations(self, compute: str) -> list[Reservation]:
         with self._database.read() as connection:
-            return outbox.reserved(connection, compute)
+            return slots.reserved(connection, compute)
+
+    def booked(self, compute: str) -> int:
+        with self._database.read() as connection:
+            return slots.booked(connection, compute)
 
     # --- aliases ---
     def aliases(self) -> dict[tuple[str, str], str]:
