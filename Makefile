@@ -8,10 +8,10 @@ FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(wildcard tools/make_*_docs.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test coverage demo bench docs clean
+.PHONY: help setup lint check test coverage demo bench bench-logs bench-api fuzz docs clean
 
 help: ## Shows this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: ## Makes .venv with everything in it; quick when nothing changed
 	@tools/setup.sh
@@ -46,6 +46,15 @@ demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for
 
 bench: setup ## Start-up times beside bare torchrun; writes docs/bench/start.md
 	$(PYTHON) bench/start.py --write docs/bench/start.md
+
+bench-logs: setup ## Logs: cost, speed, latency, memory; writes docs/bench/logs.md
+	$(PYTHON) bench/logs.py --gigabyte --write docs/bench/logs.md
+
+bench-api: setup ## The API under load (SECONDS=600 for memory over ten minutes); writes docs/bench/api.md
+	$(PYTHON) bench/api.py --seconds $(or $(SECONDS),60) --write docs/bench/api.md
+
+fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60)
+	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) $(PYTEST) -q tests/fuzz
 
 docs: setup ## Writes the generated pages anew
 	@for generator in $(GENERATORS); do echo "$(PYTHON) $$generator"; $(PYTHON) $$generator || exit; done

@@ -12,7 +12,7 @@ from drumbeat.control.service import Request
 from drumbeat.core.states import State
 from drumbeat.ports import JobFilter
 from drumbeat.server.logs import LogReader
-from drumbeat.server.room import ControlOf, RoomOf
+from drumbeat.server.room import ControlOf, RoomOf, current
 from drumbeat.server.showing import job_view, job_with_story, story_views
 from drumbeat.server.views import JobPage, JobView, JobWithStory, LogPage, PreviewView, StoryView
 
@@ -79,8 +79,8 @@ def list_jobs(
 @router.get("/jobs/{name}")
 def show(name: str, room: RoomOf) -> JobWithStory:
     """One job and its story."""
-    store = room.control.store
-    return job_with_story(store.load(name), store.story(name), room.notices.get(name, ""))
+    control = room.control
+    return job_with_story(current(control, name), control.store.story(name), room.notices.get(name, ""))
 
 
 @router.get("/jobs/{name}/story")

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Annotated
 
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
@@ -20,7 +21,7 @@ from drumbeat.ports import Record
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.logs import LogReader
-from drumbeat.server.room import Room, RoomOf, away
+from drumbeat.server.room import Room, RoomOf, away, current
 from drumbeat.server.showing import job_view, story_views
 from drumbeat.server.views import EndView, JobView
 
@@ -29,6 +30,8 @@ BATCH = 256 << 10
 PAUSE_S = 0.02
 """Between two pulls of one follower: what arrives within it is pulled at once."""
 HEARTBEAT_S = 15.0
+PULLS = CapacityLimiter(2)
+"""Threads that pull. A crowd in as many threads would only wait for Python's lock, and keep everybody else from it."""
 
 router = APIRouter(prefix="/api/v1/jobs/{name}", tags=["jobs"])
 
@@ -51,7 +54,7 @@ async def follow(
 ) -> EventStream:
     """Events `story`, `state`, `log`, and `end` when the job has ended and everything was sent."""
     position, told = seen(last_event_id) if last_event_id else (after, story)
-    await away(lambda: room.control.store.load(name))
+    await away(lambda: current(room.control, name))
     follower = Follower(room, name, position, told, has_logs=logs)
     return EventStream(events(follower, room.fanout), headers={"Cache-Control": "no-store"})
 
@@ -69,7 +72,7 @@ async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
     with fanout.bell(follower.job) as bell:
         while not fanout.is_closing:
             pulled = time.monotonic()
-            if batch := await away(follower.pull):
+            if batch := await to_thread.run_sync(follower.pull, limiter=PULLS):
                 yield batch
             if follower.is_done:
                 return
@@ -93,7 +96,7 @@ class Follower:
 
     def pull(self) -> bytes:
         """The events since the last pull; b"" = none. What a job wrote comes before the word that it has ended."""
-        record = self.control.store.load(self.job)
+        record = current(self.control, self.job)
         is_over = record.job.state.is_terminal
         before = self.reader.position
         logs = self._logs()

@@ -12,6 +12,7 @@ from fastapi import Depends, Request
 
 from drumbeat._version import __version__
 from drumbeat.control.service import Control
+from drumbeat.ports import Record
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.traffic import Traffic
 
@@ -46,6 +47,12 @@ class Room:
     notices: dict[str, str] = field(default_factory=dict[str, str])
     """Job to what keeps its logs from being stored; they wait on their nodes meanwhile."""
     stop: Callable[[], None] = lambda: None
+
+
+def current(control: Control, name: str) -> Record:
+    """A job as it is now; of those that are this server's for certain without a query. Raises NotFoundError."""
+    loop = control.loop
+    return (loop.jobs.get(name) if loop.is_sure else None) or control.store.load(name)
 
 
 async def away(call: Callable[[], T]) -> T:

@@ -1,0 +1,168 @@
+"""The API under load: 10,000 jobs in the store, 50 followers, 20 people who submit, look, list and cancel.
+
+    python bench/api.py --seconds 60 --write docs/bench/api.md
+
+Beside it, on the same machine at the same time, a bare uvicorn and FastAPI that says hello: what this machine's load
+and the framework alone make of a request.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from runs import HERE
+from serving import MIB, at_percent, memory_mib, sampled, serving
+from start import describe_machine
+
+from drumbeat.client import Client
+from drumbeat.stores.sql import make_store
+from drumbeat.testing.sample_jobs import ended, submission
+
+BARE = """
+import sys, fastapi, uvicorn
+app = fastapi.FastAPI()
+@app.get("/hello")
+def hello() -> dict[str, str]: return {"hello": "you"}
+uvicorn.run(app, port=int(sys.argv[1]), access_log=False, log_level="error")
+"""
+
+HEAD = """\
+# The API under load
+
+<!-- Written by `make bench-api`. -->
+
+{jobs:,} jobs in the store, {followers} followers of a job that prints 10 lines a second, {submitters} people who each
+submit a job, look at it, list 20, cancel it, and then think for {pause} s; {seconds:.0f} s long. *Bare* is a uvicorn
+with a FastAPI that says hello, asked in turns by the same people at the same time. The goal is a p99 of 50 ms, and flat
+memory.
+
+Machine: {machine}.
+
+| asked | times | p50 ms | p99 ms | longest ms | p99, ratio to bare |
+|---|---|---|---|---|---|
+{rows}
+
+The followers read {followed:.0f} MiB in all.
+
+## Memory of the server
+
+| after s | MiB (PSS) |
+|---|---|
+{memory}
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """took: milliseconds by what was asked. memory: MiB of the server, evenly over time. followed: bytes."""
+
+    took: dict[str, list[float]]
+    followed: int
+    memory: list[float]
+
+
+def fill(home: Path, count: int) -> None:
+    """Puts ended jobs into the store of a server that isn't there yet."""
+    store = make_store(home / "drumbeat.db")
+    token = store.lease(is_alone=True)
+    for number in range(count):
+        record, _ = store.submit(token, submission(f"old-{number:05}"))
+        store.commit(token, [ended(record)])
+    store.close()
+
+
+@contextlib.contextmanager
+def bare_server() -> Iterator[str]:
+    """The other server's address."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+    process = subprocess.Popen([sys.executable, "-c", BARE, str(port)])
+    try:
+        for _ in itertools.count():
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+                break
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def hold_all(client: Client, cpus: int) -> str:
+    """A job that prints 10 lines a second; one more takes what is left, so that what is submitted has to wait."""
+    document = {"command": "while :; do date; sleep 0.1; done", "drumbeat": {"environment": "current"}}
+    name = client.submit({**document, "name": "talks"}).name
+    for number in range(cpus - 1):
+        client.submit({**document, "name": f"holds-{number}", "command": "sleep 100000"})
+    for job in [name, *(f"holds-{number}" for number in range(cpus - 1))]:
+        while client.get(job).state != "running":
+            time.sleep(0.05)
+    return name
+
+
+def measure(options: argparse.Namespace) -> Found:
+    """One run."""
+    with tempfile.TemporaryDirectory() as folder:
+        fill(Path(folder), options.jobs)
+        with serving(Path(folder)) as home, Client(home) as client, bare_server() as bare:
+            cpus = sum(machine.cpus for machine in client.computes()[0].machines)
+            job = hold_all(client, cpus)
+            numbers = [options.seconds, options.submitters, options.followers, options.pause]
+            load = [sys.executable, HERE / "api_load.py", home, bare, job, *map(str, numbers)]
+            with sampled(lambda: memory_mib(home), every_s=options.seconds / 20) as seen:
+                said = subprocess.run(load, check=True, stdout=subprocess.PIPE).stdout
+
+            for unfinished in client.status().unfinished:
+                client.cancel(unfinished)
+            told = json.loads(said)
+    return Found(told["took"], sum(told["followed"]), [one["server"] for one in seen if "server" in one])
+
+
+def render(found: Found, options: argparse.Namespace, machine: str) -> str:
+    """The page."""
+    bare = at_percent(found.took["bare"], 99)
+    rows = [
+        f"| {name} | {len(took)} | "
+        + " | ".join(f"{at_percent(took, percent):.1f}" for percent in (50, 99, 100))
+        + f" | {at_percent(took, 99) / bare:.1f} |"
+        for name, took in found.took.items()
+    ]
+    every_s = options.seconds / 20
+    memory = [f"| {every_s * (n + 1):.0f} | {mib:.1f} |" for n, mib in enumerate(found.memory) if n % 2]
+    return HEAD.format(
+        jobs=options.jobs, followers=options.followers, submitters=options.submitters, pause=options.pause,
+        seconds=options.seconds, machine=machine, rows="\n".join(rows), followed=found.followed / MIB,
+        memory="\n".join(memory),
+    )  # fmt: skip
+
+
+def main() -> None:
+    """Measures, prints the report, writes it if asked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=60.0, help="600 for memory over ten minutes")
+    parser.add_argument("--jobs", type=int, default=10_000)
+    parser.add_argument("--submitters", type=int, default=20)
+    parser.add_argument("--followers", type=int, default=50)
+    parser.add_argument("--pause", type=float, default=2.0, metavar="S", help="that each person thinks")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the report to FILE")
+    options = parser.parse_args()
+    machine = describe_machine()
+    text = render(measure(options), options, machine)
+    print(f"\n{text}")
+    if options.write:
+        options.write.parent.mkdir(parents=True, exist_ok=True)
+        options.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
