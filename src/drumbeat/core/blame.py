@@ -1,8 +1,10 @@
 """Who failed first: one verdict from how the ranks of a round ended.
 
 Ranks rarely fail alone: the first one takes the others down through the collective they wait in. The cause is the
-earliest failure that isn't itself such a symptom; where every failure is a symptom, it is the rank that left before
-them with exit code 0, and only then the earliest symptom.
+earliest failure that isn't itself such a symptom; where every failure is a symptom, it is a rank that was stopped while
+it was still dying of an error of its own, or the rank that left before them with exit code 0, and only then the
+earliest symptom. Ranks that failed in the same way are named together, under the lowest of them. What logs say is read
+in tracebacks.py, what a person can do about it stands in advice.py.
 """
 
 from __future__ import annotations
@@ -10,90 +12,126 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 
+from drumbeat.core import tracebacks
+from drumbeat.core.advice import advice_on
 from drumbeat.core.job import Verdict
-from drumbeat.core.states import REASONS, Reason
+from drumbeat.core.states import Reason
 from drumbeat.protocol.agent import RankExit
 
 Exit = tuple[int, RankExit]
 
-_SYMPTOM = re.compile(
-    r"connection (closed|reset|refused) by (remote )?peer|connection reset|connection refused|broken pipe"
-    r"|remote process exited|peer .*(gone|disconnected)|gloo.*(timed out|timeout)|DistNetworkError|DistStoreError"
-    r"|ncclRemoteError|ncclSystemError|socket (closed|timeout)|Watchdog caught collective operation timeout",
+_PEER_GONE = re.compile(
+    r"gloo.*(?:connection|(?:read|write) error|timed out|timeout|closed)|connection (?:closed|reset) by (remote )?peer"
+    r"|remote process exited|ncclRemoteError|ncclSystemError|NCCL communicator (?:was|is) aborted"
+    r"|Watchdog caught collective operation timeout|Dist(?:Network|Store|Backend)Error|failed to recv, got 0 bytes"
+    r"|socket (?:closed|timeout)|client socket has timed out|broken ?pipe|ConnectionResetError|ConnectionAbortedError",
     re.IGNORECASE,
 )
-_ERROR_LINE = re.compile(
-    r"^(?:[\w.]+\.)?([A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound))\b:?.*$", re.MULTILINE
+_WORKERS = re.compile(
+    r"(?:multiprocessing/(?:resource_sharer|queues|pool|managers|reductions)|concurrent/futures/process|torch/utils/data/.*)"
+    r"\.py$"
 )
-_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+)', re.MULTILINE)
-_TORCH_PREFIX = re.compile(r"^\[rank\d+\]: ?", re.MULTILINE)
-"""What torch.distributed puts before each line of a traceback."""
+"""Files that speak with a rank's own worker processes."""
+_NOBODY_THERE = re.compile(r"connection refused", re.IGNORECASE)
+"""Said of a peer that is gone, but of any other service too: no proof that a rank has left."""
+_OWN_AFTER_ALL = re.compile(r"EADDRINUSE|address already in use|HTTP|op\.preamble\.length", re.IGNORECASE)
+"""Words beside which the above are no symptom: the rank's own port, a download, shapes that differ."""
+_OF_BEING_STOPPED = re.compile(
+    r"^(?:KeyboardInterrupt|SystemExit)|Signal(?:Exception)?\b.*15|SIGTERM|signal: Terminated"
+)
 _NEVER_RAN = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError")
 _BAD_COMMAND = re.compile(
-    r"can't open file|command not found|^usage:|: error: |No such file or directory", re.MULTILINE
+    r"can't open file|: command not found|^usage:|: error: |^Error: No such (?:option|command)|: [Ss]yntax error"
+    r"|python[\d.]*: (?:No module named|Error while finding module)|error while loading shared libraries"
+    r"|line \d+: .*: (?:No such file or directory|Permission denied|Is a directory|cannot execute)",
+    re.MULTILINE | re.IGNORECASE,
 )
+AT_ONCE_S = 1.0
+"""Exits this near to each other have no order: a busy keeper sees several at once, and the clocks of nodes differ."""
+_OF_THE_SHELL = (126, 127)
+_PASSING = re.compile(r"EADDRINUSE|address already in use|timed? ?out|temporarily unavailable", re.IGNORECASE)
+"""Errors of the moment: the same words at the same place don't mean that a third time ends the same way."""
 
 
-def verdict(exits: Sequence[Exit]) -> Verdict:
-    """The cause among the (node, exit) pairs of a round, which hold at least one failure."""
-    node, cause = culprit(exits)
-    reason = reason_of(cause)
+@dataclass(frozen=True)
+class _Ended:
+    """One exit, with what its log says."""
+
+    node: int
+    exit: RankExit
+
+    @cached_property
+    def told(self) -> tracebacks.Told:
+        return tracebacks.read(self.exit.tail)
+
+    @cached_property
+    def root(self) -> str:
+        """The first error of all that the log tells of the failure."""
+        return self.told.errors[0].say() if self.told.errors else self.told.line
+
+    @property
+    def is_missing_a_peer(self) -> bool:
+        """Whether the rank failed because another one was gone."""
+        is_said = _PEER_GONE.search(self._first) and not _OWN_AFTER_ALL.search(self._first)
+        return bool(is_said) and not self.is_missing_a_worker
+
+    @property
+    def is_missing_a_worker(self) -> bool:
+        """Whether the peer that is gone is a process that the rank itself had started."""
+        files = [file for error in self.told.errors for file, _ in error.frames]
+        return bool(_PEER_GONE.search(self._first)) and any(_WORKERS.search(file) for file in files)
+
+    @property
+    def is_symptom(self) -> bool:
+        refused = _NOBODY_THERE.search(self._first) and not _OWN_AFTER_ALL.search(self._first)
+        return self.is_missing_a_peer or bool(refused)
+
+    @property
+    def has_own_error(self) -> bool:
+        """A traceback that neither a missing peer nor being stopped explains."""
+        return bool(self.told.errors) and not self.is_symptom and not _OF_BEING_STOPPED.search(self.root)
+
+    @property
+    def way(self) -> tuple[object, ...]:
+        """The same for ranks that failed in the same way, whatever numbers their messages hold."""
+        if self.root:
+            return (re.sub(r"0x[0-9a-f]+|\d+", "#", self.root),)
+        return (self.exit.code, self.exit.signal, self.exit.error)
+
+    @property
+    def _first(self) -> str:
+        errors = self.told.errors
+        is_eof_of_pipe = errors and errors[0].line == "EOFError" and "connection.py" in errors[0].frames[-1][0]
+        return "broken pipe" if is_eof_of_pipe else self.root
+
+
+def verdict(exits: Sequence[Exit], world: int = 0) -> Verdict:
+    """The cause among the (node, exit) pairs of a round, which hold at least one failure.
+
+    world: how many ranks there are, so that "all" can be said; 0 = not known.
+    """
+    alike = _culprits(exits)
+    cause = alike[0]
+    reason = _reason(cause)
+    sentence = f"{_who(alike, world)} {_how(cause, reason)}"
     return Verdict(
         reason=reason,
-        sentence=f"rank {cause.rank} on node {node} {_how(cause, reason)}",
-        rank=cause.rank,
-        node=node,
-        code=shell_code(cause),
-        tail=cause.tail,
-        advice=advice(cause, reason),
-        place=place(cause),
+        sentence=sentence,
+        rank=cause.exit.rank,
+        node=cause.node,
+        code=shell_code(cause.exit),
+        tail=cause.exit.tail,
+        advice=advice_on(cause.told, cause.exit, reason, sentence),
+        place=_place(cause),
     )
 
 
-def culprit(exits: Sequence[Exit]) -> Exit:
-    """The rank that was the cause."""
-    ordered = sorted(exits, key=lambda pair: (pair[1].at, pair[1].order))
-    failures = [pair for pair in ordered if pair[1].is_failure]
-    own = [pair for pair in failures if not pair[1].told] or failures
-    causes = [pair for pair in own if not is_symptom(pair[1])]
-    if causes:
-        return causes[0]
-    left = [pair for pair in ordered if not pair[1].is_failure and pair[1].at <= own[0][1].at]
-    return left[0] if left else own[0]
-
-
-def is_symptom(ended: RankExit) -> bool:
-    """Whether the rank failed because another one was gone."""
-    return bool(_SYMPTOM.search(error_line(ended.tail)))
-
-
-def reason_of(cause: RankExit) -> Reason:
-    """The reason that the cause's own end stands for."""
-    if cause.error:
-        return Reason.RANK_COULD_NOT_START
-    if not cause.is_failure:
-        return Reason.RANK_LEFT_EARLY
-    if cause.signal is not None or (cause.code or 0) > 128:
-        return Reason.RANK_KILLED
-    if cause.code in (126, 127) or error_line(cause.tail).startswith(_NEVER_RAN):
-        return Reason.BAD_COMMAND
-    if cause.code == 2 and _BAD_COMMAND.search(cause.tail):
-        return Reason.BAD_COMMAND
-    return Reason.RANK_FAILED
-
-
 def error_line(tail: str) -> str:
-    """The last line of a log that names an error, "" if none does."""
-    found = [match[0].strip() for match in _ERROR_LINE.finditer(_TORCH_PREFIX.sub("", tail))]
-    return found[-1] if found else ""
-
-
-def place(cause: RankExit) -> str:
-    """File, line and kind of the error, the same for the same error at the same place; "" when it isn't known."""
-    frames = _FRAME.findall(_TORCH_PREFIX.sub("", cause.tail))
-    kind = error_line(cause.tail).split(":")[0]
-    return f"{frames[-1][0]}:{frames[-1][1]} {kind}" if frames and kind else ""
+    """The line of a log that names its error, "" if none does."""
+    return tracebacks.read(tail).line
 
 
 def shell_code(cause: RankExit) -> int:
@@ -103,33 +141,105 @@ def shell_code(cause: RankExit) -> int:
     return cause.code or 1
 
 
-def advice(cause: RankExit, reason: Reason) -> str:
-    """What a person can do about it."""
-    line = error_line(cause.tail)
-    if line.startswith("ModuleNotFoundError"):
-        return "Install the missing package in the environment that the job runs in (`drumbeat plan` shows which)."
-    if "out of memory" in cause.tail.lower():
-        return "Use a smaller batch or model, or ask for more nodes."
-    return REASONS[reason].advice
+# --- who --------------------------------------------------------------------------------------------------------
+def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
+    """The ranks that were the cause, all in the same way, lowest rank first."""
+    ordered = [_Ended(*pair) for pair in sorted(exits, key=lambda pair: (pair[1].at, pair[1].order))]
+    failures = [one for one in ordered if one.exit.is_failure]
+    own = [one for one in failures if not one.exit.told] or failures
+    first = next((one for one in own if not one.is_symptom), None)
+    first = first or next((one for one in failures if one.exit.told and one.has_own_error), None)
+    if first is None:
+        return [_left_early(ordered, own) or own[0]]
+    alike = [one for one in failures if one.way == first.way and (one in own or one.has_own_error)]
+    return sorted(alike, key=lambda one: one.exit.rank)
 
 
-def _how(cause: RankExit, reason: Reason) -> str:
-    if cause.error:
-        return f"could not be started: {cause.error}"
+def _left_early(ordered: Sequence[_Ended], own: Sequence[_Ended]) -> _Ended | None:
+    """The first rank that ended well before others missed a peer."""
+    missing = [one for one in own if one.is_missing_a_peer]
+    left = [one for one in ordered if not one.exit.is_failure and not one.exit.told]
+    return next((one for one in left if missing and one.exit.at <= missing[0].exit.at + AT_ONCE_S), None)
+
+
+def _who(alike: Sequence[_Ended], world: int) -> str:
+    if len(alike) == 1:
+        return f"rank {alike[0].exit.rank} on node {alike[0].node}"
+    if len(alike) == world:
+        return f"all {world} ranks"
+    ranks = [str(one.exit.rank) for one in alike]
+    if len(ranks) > 8:
+        return f"{len(ranks)} ranks, from {ranks[0]} to {ranks[-1]},"
+    return f"ranks {', '.join(ranks[:-1])} and {ranks[-1]}"
+
+
+# --- why --------------------------------------------------------------------------------------------------------
+def _reason(cause: _Ended) -> Reason:
+    """The reason that the cause's own end stands for."""
+    ended, told = cause.exit, cause.told
+    if ended.error:
+        return Reason.RANK_COULD_NOT_START
+    if not ended.is_failure:
+        return Reason.RANK_LEFT_EARLY
+    if told.errors and told.errors[-1].line.startswith(_NEVER_RAN):
+        return Reason.BAD_COMMAND
+    if _signal(ended) is not None and not (told.is_shut_down and told.errors) and not _is_stopped_late(cause):
+        return Reason.RANK_KILLED
+    is_said = bool(_BAD_COMMAND.search("\n".join(tracebacks.clean(ended.tail)[-6:])))
+    if told.errors or not is_said or ended.code not in (1, 2, *_OF_THE_SHELL):
+        return Reason.BAD_COMMAND if told.line.startswith(_NEVER_RAN) else Reason.RANK_FAILED
+    return Reason.BAD_COMMAND
+
+
+def _is_stopped_late(cause: _Ended) -> bool:
+    """Its own error had been told when it was stopped with the others."""
+    return cause.exit.told and cause.has_own_error
+
+
+def _signal(ended: RankExit) -> int | None:
+    """The signal that ended it, also as a shell tells it (128 + n); None = none."""
+    number = ended.signal if ended.signal is not None else (ended.code or 0) - 128
+    return number if ended.signal is not None or number in set(signal.Signals) else None
+
+
+def _place(cause: _Ended) -> str:
+    """File, line and kind of the error, the same for the same error at the same place on every node.
+
+    "" when it isn't known, or when the error is one of the moment.
+    """
+    errors = cause.told.errors
+    if not errors or cause.is_symptom or _PASSING.search(cause.root):
+        return ""
+    file, line = errors[0].frames[-1]
+    return f"{file.rpartition('/root/code/')[2]}:{line} {errors[0].kind}"
+
+
+# --- how --------------------------------------------------------------------------------------------------------
+def _how(cause: _Ended, reason: Reason) -> str:
+    ended, said = cause.exit, _said(cause)
+    number = _signal(ended)
+    by = tracebacks.signal_name(number or 0)
+    if ended.error:
+        return f"could not be started: {ended.error}"
     if reason is Reason.RANK_LEFT_EARLY:
         return "left with exit code 0 while the other ranks still needed it"
-    line = error_line(cause.tail)
-    if cause.signal is not None or reason is Reason.RANK_KILLED:
-        return f"was ended by {_signal_name(cause)}" + (f" ({line})" if line else "")
-    return f"stopped with exit code {cause.code}" + (f": {_short(line)}" if line else "")
+    if cause.told.is_shut_down and not cause.told.errors:
+        return f"was ended by {by} while its program was shutting down: a C++ thread was still running"
+    if reason is Reason.RANK_KILLED:
+        return f"was ended by {by}" + (f" ({said})" if said else "")
+    how = "stopped" if number else f"stopped with exit code {ended.code}"
+    said = said or (f"the last that it said is “{_short(cause.told.last)}”" if cause.told.last else "")
+    return how + (f": {said}" if said else "")
 
 
-def _signal_name(cause: RankExit) -> str:
-    number = cause.signal if cause.signal is not None else (cause.code or 128) - 128
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+def _said(cause: _Ended) -> str:
+    """The error in the order of its happening: what was raised first, then what that led to."""
+    errors = cause.told.errors
+    if cause.is_missing_a_worker:
+        return f"{_short(cause.root)} (a worker process of its own is gone)"
+    if len(errors) > 1 and cause.root != cause.told.line:
+        return f"{_short(cause.root)}; then {_short(cause.told.line)}"
+    return _short(cause.told.line)
 
 
 def _short(line: str, length: int = 200) -> str:

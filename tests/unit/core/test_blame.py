@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.blame import error_line, verdict
+from drumbeat.core.blame import AT_ONCE_S, error_line, verdict
 from drumbeat.core.states import Reason
 from drumbeat.protocol.agent import RankExit
 
@@ -77,7 +77,15 @@ def test_exit_code_0_is_no_cause_where_another_rank_raised():
     ("code", "tail", "reason"),
     [
         (127, "bash: line 1: pyton: command not found", Reason.BAD_COMMAND),
-        (126, "", Reason.BAD_COMMAND),
+        (126, "bash: line 1: ./t.py: Permission denied", Reason.BAD_COMMAND),
+        (126, "", Reason.RANK_FAILED),
+        (127, "epoch 3", Reason.RANK_FAILED),
+        (1, "/usr/bin/python: No module named trainer", Reason.BAD_COMMAND),
+        (2, "bash: -c: line 2: syntax error: unexpected end of file", Reason.BAD_COMMAND),
+        (2, "cat: data.csv: No such file or directory", Reason.RANK_FAILED),
+        (255, "", Reason.RANK_FAILED),
+        (200, "", Reason.RANK_FAILED),
+        (137, "bash: line 1:    12 Killed                  python t.py", Reason.RANK_KILLED),
         (2, "python: can't open file 'x.py': [Errno 2] No such file or directory", Reason.BAD_COMMAND),
         (2, "usage: train.py [-h]\ntrain.py: error: unrecognized arguments: --epoch", Reason.BAD_COMMAND),
         (1, "ModuleNotFoundError: No module named 'tensorboard'", Reason.BAD_COMMAND),
@@ -112,3 +120,141 @@ def test_a_missing_package_is_told_where_to_install():
 )
 def test_the_error_line(tail: str, line: str):
     assert error_line(tail) == line
+
+
+# --- several ranks ----------------------------------------------------------------------------------------------
+TERMINATED = RAISED.replace("ValueError: loss is nan", "SystemExit: SIGTERM")
+SHUT_DOWN = "accuracy 0.91\nterminate called without an active exception\n"
+
+
+def test_ranks_that_failed_in_the_same_way_are_named_together_under_the_lowest():
+    exits = [(0, ended(rank, 1, at=2.0 - rank / 10, tail=RAISED.replace("nan", str(rank)))) for rank in range(4)]
+    assert verdict(exits).rank == 0
+    assert verdict(exits, world=4).sentence.startswith("all 4 ranks stopped with exit code 1: ValueError")
+    assert verdict(exits[1:], world=4).sentence.startswith("ranks 1, 2 and 3 stopped")
+    assert verdict(exits[2:]).sentence.startswith("ranks 2 and 3 stopped")
+    many = [(0, ended(rank, 3)) for rank in range(1, 33)]
+    assert verdict(many, world=64).sentence.startswith("32 ranks, from 1 to 32, stopped")
+
+
+def test_different_errors_at_once_are_told_by_the_first():
+    exits = [(0, ended(0, 1, at=2.0, tail=RAISED)), (0, ended(1, 1, at=1.9, tail=RAISED.replace("nan", "inf")))]
+    found = verdict(exits)
+    assert (found.rank, found.sentence.startswith("rank 1 ")) == (1, True)
+
+
+def test_a_rank_that_was_stopped_while_it_died_of_its_own_error_is_the_cause_of_missing_peers():
+    exits = [(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (0, ended(1, None, at=1.2, signal=15, told=True, tail=RAISED))]
+    found = verdict(exits)
+    assert (found.rank, found.reason) == (1, Reason.RANK_FAILED)
+    assert found.sentence == "rank 1 on node 0 stopped: ValueError: loss is nan"
+
+
+def test_what_a_rank_says_because_it_is_stopped_is_no_cause():
+    exits = [(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (0, ended(1, 1, at=1.2, told=True, tail=TERMINATED))]
+    assert verdict(exits).rank == 0
+
+
+def test_an_own_error_before_a_missing_peer_is_the_cause():
+    cleanup = RAISED + "\nDuring handling of the above exception, another exception occurred:\n\n" + PEER_GONE
+    found = verdict([(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (0, ended(1, 1, at=2.0, tail=cleanup))])
+    assert found.rank == 1
+    assert "ValueError: loss is nan; then RuntimeError: [gloo" in found.sentence
+    assert found.place == "train.py:30 ValueError"
+
+
+def test_a_missing_peer_in_words_of_the_jobs_own_is_a_symptom():
+    wrapped = (
+        PEER_GONE + "\nThe above exception was the direct cause of the following exception:\n\n"
+        'Traceback (most recent call last):\n  File "t.py", line 3, in f\nStepFailed: step 0\n'
+    )
+    exits = [(0, ended(0, 1, at=1.0, tail=wrapped)), (0, ended(1, 1, at=2.0, tail=RAISED))]
+    assert verdict(exits).rank == 1
+
+
+def test_exits_at_nearly_the_same_time_have_no_order():
+    exits = [(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (1, ended(1, 0, at=1.0 + AT_ONCE_S / 2))]
+    assert verdict(exits).rank == 1
+    exits = [(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (1, ended(1, 0, at=1.0 + AT_ONCE_S * 2))]
+    assert verdict(exits).rank == 0
+
+
+def test_a_refused_connection_is_no_proof_that_a_rank_has_left():
+    refused = RAISED.replace("ValueError: loss is nan", "ConnectionRefusedError: [Errno 111] Connection refused")
+    exits = [(0, ended(1, 0, at=1.0)), (0, ended(0, 1, at=2.0, tail=refused))]
+    assert verdict(exits).rank == 0
+
+
+# --- what is said -----------------------------------------------------------------------------------------------
+def test_without_an_error_the_last_words_are_told():
+    found = verdict([(0, ended(0, 1, tail="epoch 3\nno data for this rank\n\n"))])
+    assert found.sentence.endswith("stopped with exit code 1: the last that it said is “no data for this rank”")
+
+
+def test_an_abort_while_shutting_down_is_told_as_such_and_how_to_avoid_it():
+    found = verdict([(0, RankExit(1, None, 6, 1.0, 1, tail=SHUT_DOWN))])
+    assert found.reason is Reason.RANK_KILLED
+    assert "while its program was shutting down" in found.sentence
+    assert "os._exit(0)" in found.advice
+
+
+def test_an_error_before_such_an_abort_is_what_counts():
+    found = verdict([(0, RankExit(1, None, 6, 1.0, 1, tail=RAISED + SHUT_DOWN))])
+    assert (found.reason, found.sentence) == (Reason.RANK_FAILED, "rank 1 on node 0 stopped: ValueError: loss is nan")
+
+
+def test_a_place_is_the_same_on_every_node_and_in_every_attempt():
+    def tail(folder: str) -> str:
+        return RAISED.replace("train.py", f"/h/nodes/{folder}/root/code/train.py")
+
+    places = {verdict([(0, ended(0, 1, tail=tail(folder)))]).place for folder in ("job.1/0", "job.2/1")}
+    assert places == {"train.py:30 ValueError"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.distributed.DistNetworkError: The server socket has failed to listen: EADDRINUSE",
+        "TimeoutError: [Errno 110] Connection timed out",
+        "RuntimeError: [pair.cc:547] Connection closed by peer [127.0.0.1]:38124",
+    ],
+)
+def test_an_error_of_the_moment_has_no_place(line: str):
+    assert verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", line)))]).place == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "advice"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "smaller batch"),
+        ("RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed.", "num_workers"),
+        ("RuntimeError: [enforce fail at alloc_cpu.cpp:127] DefaultCPUAllocator: can't allocate memory", "memory"),
+        ("OSError: [Errno 98] Address already in use", "MASTER_PORT"),
+        ("OSError: [Errno 28] No space left on device: 'c.pt'", "Free space"),
+        ("_pickle.UnpicklingError: pickle data was truncated", "broken"),
+        ("RuntimeError: CUDA error: device-side assert triggered", "CUDA_LAUNCH_BLOCKING"),
+        ("torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error", "NCCL_DEBUG"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data'", "code folder"),
+    ],
+)
+def test_advice_is_by_the_error(line: str, advice: str):
+    assert advice in verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", line)))]).advice
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(7, "/dev/shm"), (11, "faulthandler"), (9, "memory"), (2, "Ctrl-C"), (15, "Nobody at drumbeat")],
+)
+def test_advice_is_by_the_signal(number: int, advice: str):
+    assert advice in verdict([(0, killed(0, number))]).advice
+
+
+def test_a_worker_process_of_the_ranks_own_is_no_peer():
+    gone = (
+        '  File "/usr/lib/python3.11/multiprocessing/resource_sharer.py", line 86, in get_connection\n'
+        "    c = Client(address)\nConnectionResetError: [Errno 104] Connection reset by peer\n"
+    )
+    found = verdict([(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (0, ended(1, 1, at=2.0, tail=gone))])
+    assert found.rank == 1
+    assert found.sentence.endswith("(a worker process of its own is gone)")
+    assert "num_workers" in found.advice

@@ -1,0 +1,84 @@
+"""What a person can do about a failure: the first row whose words are in the log's end."""
+
+from __future__ import annotations
+
+import re
+import signal
+
+from drumbeat.core.states import REASONS, Reason
+from drumbeat.core.tracebacks import Told
+from drumbeat.protocol.agent import RankExit
+
+ADVICE: tuple[tuple[str, str], ...] = (
+    (
+        r"ModuleNotFoundError",
+        "Install the missing package in the environment that the job runs in (`drumbeat plan` shows which).",
+    ),
+    (
+        r"DataLoader worker .*(killed by signal|exited unexpectedly)|insufficient shared memory|worker process",
+        "Look at the memory and at /dev/shm: fewer workers (num_workers) or a smaller batch may do; see the log above.",
+    ),
+    (r"CUDA out of memory|(?:^|\.)OutOfMemoryError", "Use a smaller batch or model, or ask for more nodes."),
+    (
+        r"MemoryError|can't allocate memory|Cannot allocate memory|bad_alloc",
+        "The machine's memory or a limit on it was reached: use a smaller batch or fewer data-loader workers.",
+    ),
+    (
+        r"Address already in use|EADDRINUSE",
+        "Another process has that port: take MASTER_PORT, which drumbeat keeps free for the job, or 0, which is any.",
+    ),
+    (r"No space left on device|Disk quota exceeded", "Free space on the disk that was written to, or write elsewhere."),
+    (
+        r"UnpicklingError|PytorchStreamReader|EOFError: Ran out of input|invalid header or archive is corrupted",
+        "The file that was being read is broken or was cut short, often a checkpoint: go back to an earlier one.",
+    ),
+    (
+        r"data size doesn't match|op\.preamble\.length|mismatch between collectives",
+        "The ranks must call the same collectives in the same order, with tensors of the same shape and type.",
+    ),
+    (
+        r"device-side assert",
+        "Set CUDA_LAUNCH_BLOCKING=1 in environment_variables to see where; often a label is beyond the classes.",
+    ),
+    (r"NCCL error|nccl\w*Error", "Set NCCL_DEBUG=INFO in environment_variables: its log names the network or device."),
+    (
+        r"torchrun's rank \d+ ",
+        "Its error stands further up in the log; without torchrun in the command, drumbeat names rank and error.",
+    ),
+    (
+        r"FileNotFoundError",
+        "Paths count from the job's code folder; data comes by inputs, as ${{inputs.name}} in the command.",
+    ),
+    (r"PermissionError", "The job runs as the user of the server: give that user the right, or use another path."),
+)
+"""(words, advice): searched in the error's own lines."""
+
+SHUT_DOWN = (
+    "End the script with `torch.distributed.destroy_process_group()` and, after the last write, `os._exit(0)`: torch's "
+    "gloo threads can outlive Python's shutdown (seen with torch 2.13). Whatever was saved before is kept."
+)
+
+SIGNALS: dict[signal.Signals, str] = {
+    signal.SIGTERM: "Nobody at drumbeat sent it: look for another program, or a person, that ends processes here.",
+    signal.SIGINT: "Somebody interrupted it (Ctrl-C, or a program that sends SIGINT).",
+    signal.SIGBUS: "Often /dev/shm is full: use fewer data-loader workers, or make it larger.",
+    signal.SIGSEGV: "Compiled code went wrong: `python -X faulthandler` in the command shows where.",
+    signal.SIGILL: "The program uses instructions that this processor doesn't have: install a build for it.",
+    signal.SIGXCPU: "A limit on processor time was reached: see `ulimit -t`.",
+}
+"""What a signal most often means, where that isn't memory."""
+
+
+def advice_on(told: Told, cause: RankExit, reason: Reason, sentence: str) -> str:
+    """What a person can do about it. sentence: of the verdict."""
+    if told.is_shut_down and not told.errors:
+        return SHUT_DOWN
+    text = "\n".join([*(error.line for error in told.errors), told.line, cause.error, sentence])
+    for words, advice in ADVICE:
+        if re.search(words, text, re.MULTILINE):
+            return advice
+    if reason is Reason.RANK_KILLED and cause.signal is not None:
+        number = cause.signal
+        if number in set(signal.Signals) and signal.Signals(number) in SIGNALS:
+            return SIGNALS[signal.Signals(number)]
+    return REASONS[reason].advice

@@ -1,0 +1,183 @@
+"""What the end of a rank's log says of its error: Python's tracebacks, C++ aborts, torchrun's table.
+
+A log's end is cut anywhere, and other output may stand between: whatever isn't understood is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+_ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
+_RANK_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]: ?")
+"""What torch.distributed and torchrun put before each line."""
+_GROUP_PREFIX = re.compile(r"^ *[|+] ?")
+"""What a group of exceptions puts before each line (docs.python.org, ExceptionGroup)."""
+
+_HEADER = re.compile(r"(Original |Exception Group )?Traceback \(most recent call last\):$")
+_FRAME = re.compile(r'^\s+File "([^"]+)", line (\d+)')
+_RAISED = re.compile(r"^([A-Za-z_][\w.]*)(?:: ?(.*))?$")
+_FOLLOWS = re.compile(r"^(?:The above exception was the direct cause|During handling of the above exception)")
+_INSIDE = re.compile(r"^-- Process \d+ terminated with the following error")
+_IGNORED = re.compile(r"^Exception ignored in")
+_ASIDE = re.compile(r"^(?:Exception in thread|Process \S+:)")
+
+_WHAT = re.compile(r"^\s*what\(\):\s*(.+)$")
+_THROWN = re.compile(r"^(?:libc\+\+abi: )?terminat(?:e called|ing).*(?:instance of|of type) '?([\w:]+)'?")
+_FATAL = re.compile(r"^Fatal Python error: .+$")
+_CHILD = re.compile(r"^\s+rank\s+: (\d+) \(local_rank: \d+\)$")
+_CHILD_CODE = re.compile(r"^\s+exitcode\s+: (-?\d+) \(pid: \d+\)")
+_ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound)\b:?.*$")
+SHUT_DOWN = "terminate called without an active exception"
+"""What C++ says when a thread outlives the program that should have waited for it."""
+
+
+@dataclass
+class Raised:
+    """One exception of a traceback. line: `ValueError: loss is nan`; source: the statement that raised it."""
+
+    line: str = ""
+    frames: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    source: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The class, as the traceback names it."""
+        return self.line.split(":")[0]
+
+    def say(self) -> str:
+        """The line, with the statement where it has no message of its own."""
+        bare = self.line.rstrip(": ")
+        return f"{bare} at `{self.source}`" if self.source and bare == self.kind else self.line
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a log's end tells. errors: of one failure, the first that was raised first; () = no traceback.
+
+    line: the one line that says most of the error, "" = none. last: the last line that says anything.
+    """
+
+    errors: tuple[Raised, ...] = ()
+    line: str = ""
+    last: str = ""
+    is_shut_down: bool = False
+
+
+def read(tail: str) -> Told:
+    """What the end of a log tells."""
+    lines = clean(tail)
+    errors = _chain(lines)
+    last = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "")
+    is_shut_down = any(line.startswith(SHUT_DOWN) for line in lines)
+    child = _torchrun(lines)
+    if child and all(_is_of_torchrun(error) for error in errors):
+        return Told(line=child, last=last)
+    return Told(errors, errors[-1].say() if errors else _native(lines), last, is_shut_down)
+
+
+def clean(tail: str) -> list[str]:
+    """The lines without colours, without what a progress bar has written over, without prefixes of ranks."""
+    lines = (line.rstrip().rpartition("\r")[2] for line in _ANSI.sub("", tail).split("\n"))
+    return [_RANK_PREFIX.sub("", line) for line in lines]
+
+
+# --- tracebacks -------------------------------------------------------------------------------------------------
+@dataclass
+class _Block(Raised):
+    """One traceback in the text. follows, is_inside: the one before was raised earlier; is its wrapping."""
+
+    follows: bool = False
+    is_inside: bool = False
+    is_ignored: bool = False
+    is_aside: bool = False
+
+
+def _chain(lines: Sequence[str]) -> tuple[Raised, ...]:
+    """The errors of the last failure as they were raised, first to last; a thread's only if nothing else is told."""
+    chains: list[list[_Block]] = []
+    for block in _blocks(lines):
+        if chains and (block.follows or block.is_inside):
+            chains[-1].insert(-1 if block.is_inside else len(chains[-1]), block)
+        elif not block.is_ignored:
+            chains.append([block])
+    for wanted in (False, True):
+        found = [chain for chain in chains if any(b.is_aside for b in chain) == wanted]
+        if found:
+            return tuple(found[-1])
+    return ()
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
+    """Every traceback that comes to its error; one whose beginning was cut off counts from its first frame."""
+    block, before = None, ""
+    for number, whole in enumerate(lines):
+        line = _GROUP_PREFIX.sub("", whole)
+        header, frame = _HEADER.search(line), _FRAME.match(line)
+        if header or (frame and block is None):
+            block = _begin(before, is_nested=bool(header and header[1] == "Original "))
+        if block is None:
+            before = line or before
+            continue
+        if frame:
+            block.frames.append((frame[1], int(frame[2])))
+            block.source = ""
+        elif line.startswith(" "):
+            block.source = block.source or line.strip()
+        elif block.frames and _RAISED.match(line):
+            block.line = _with_message(line, lines[number + 1 : number + 2])
+            yield block
+            block, before = None, line
+
+
+def _begin(before: str, *, is_nested: bool) -> _Block:
+    return _Block(
+        follows=bool(_FOLLOWS.match(before)),
+        is_inside=is_nested or bool(_INSIDE.match(before)),
+        is_ignored=bool(_IGNORED.match(before)),
+        is_aside=bool(_ASIDE.match(before)),
+    )
+
+
+def _with_message(line: str, following: Sequence[str]) -> str:
+    """An error whose first line only announces the next one, with that one."""
+    more = following[0].strip() if following else ""
+    return f"{line} {more}" if line.endswith(":") and more and not _INSIDE.match(more) else line.strip()
+
+
+# --- others -----------------------------------------------------------------------------------------------------
+def _native(lines: Sequence[str]) -> str:
+    """What C++ or the interpreter said before it gave up; else the last line that looks like an error."""
+    thrown = next((match[1] for line in lines if (match := _THROWN.match(line))), "")
+    what = next((match[1] for line in lines if (match := _WHAT.match(line))), "")
+    if thrown or what:
+        return ": ".join(part for part in (thrown, what) if part)
+    for pattern in (_FATAL, _ERROR_LINE):
+        if found := [line for line in lines if pattern.match(line)]:
+            return found[-1].strip()
+    return ""
+
+
+def _is_of_torchrun(error: Raised) -> bool:
+    return error.kind.endswith("ChildFailedError")
+
+
+def _torchrun(lines: Sequence[str]) -> str:
+    """What torchrun's closing table says of the rank that failed first; "" when there is none."""
+    begin = next((n for n, line in enumerate(lines) if line.startswith("Root Cause (first observed failure)")), None)
+    if begin is None:
+        return ""
+    rank = next((match[1] for line in lines[begin:] if (match := _CHILD.match(line))), "?")
+    code = next((int(match[1]) for line in lines[begin:] if (match := _CHILD_CODE.match(line))), 0)
+    how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
+    return f"torchrun's rank {rank} {how}"
+
+
+def signal_name(number: int) -> str:
+    """`SIGKILL`; a number that has no name as `signal 77`."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -1,0 +1,50 @@
+"""Labelled incidents through the real thing: every kind that needs no torch, and the few that only torch can show.
+
+The whole of both sets, with its accuracy, is run by `make faults`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from drumbeat.testing.incidents import JUDGE, RULES, Incident
+from tools.faults.incidents import find_missing, run_incident
+
+from .house import House
+
+WITH_TORCH = frozenset(
+    {"leaves early with exit code 0", "a data-loader worker can't read", "shapes differ in a collective"}
+)
+CHOSEN = [each for each in (*RULES, *JUDGE) if "torch" not in each.needs or each.name in WITH_TORCH]
+
+
+def by_name(name: str) -> Incident:
+    return next(each for each in (*RULES, *JUDGE) if each.name == name)
+
+
+@pytest.mark.feature("F1", "F2")
+@pytest.mark.parametrize("incident", CHOSEN, ids=lambda each: each.name.replace(" ", "-"))
+def test_the_verdict_names_rank_reason_and_what_to_do(house: House, incident: Incident):
+    if missing := find_missing(incident):
+        pytest.skip(missing)
+    found = run_incident(house, incident)
+    assert found.wrong == (), (found.said, found.tail)
+
+
+@pytest.mark.feature("F2")
+@pytest.mark.parametrize(
+    ("name", "rounds", "why"),
+    [
+        ("raise in the training loop", 2, "the same error at the same place twice"),
+        ("ends itself with SIGSEGV", 3, "all 2 retries are used up"),
+        ("a missing package", 1, "trying again can't help"),
+    ],
+)
+def test_how_often_it_is_tried_again_is_a_matter_of_the_failure(house: House, name: str, rounds: int, why: str):
+    found = run_incident(house, by_name(name), max_retries=2)
+    assert (found.rounds, found.said.sentence.rpartition("; ")[2]) == (rounds, why)
+
+
+def test_every_incident_has_a_name_of_its_own():
+    names = [each.name for each in (*RULES, *JUDGE)]
+    assert len(names) == len(set(names))

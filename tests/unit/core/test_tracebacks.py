@@ -1,0 +1,160 @@
+"""What the end of a log tells: tails as they were recorded, cut and mixed as they come."""
+
+from __future__ import annotations
+
+import pytest
+
+from drumbeat.core.tracebacks import clean, read
+
+pytestmark = pytest.mark.feature("F1")
+
+CHAINED = """  File "t.py", line 5, in load
+    {}["weights"]
+    ~~^^^^^^^^^^^
+KeyError: 'weights'
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "t.py", line 10, in <module>
+    load()
+  File "t.py", line 7, in load
+    raise RuntimeError("the model can't be loaded") from error
+RuntimeError: the model can't be loaded
+"""
+HANDLING = CHAINED.replace(
+    "The above exception was the direct cause of the following exception",
+    "During handling of the above exception, another exception occurred",
+)
+WORKER = """[rank0]:   File "torch/_utils.py", line 794, in reraise
+[rank0]:     raise exception
+[rank0]: AssertionError: Caught AssertionError in DataLoader worker process 0.
+[rank0]: Original Traceback (most recent call last):
+[rank0]:   File "torch/utils/data/_utils/worker.py", line 374, in _worker_loop
+[rank0]:     data = fetcher.fetch(index)
+[rank0]:   File "t.py", line 7, in __getitem__
+[rank0]:     assert index < 5, f"image {index} is empty"
+[rank0]:            ^^^^^^^^^
+[rank0]: AssertionError: image 5 is empty
+"""
+SPAWNED = """Traceback (most recent call last):
+  File "t.py", line 9, in <module>
+    mp.spawn(work, nprocs=2)
+  File "torch/multiprocessing/spawn.py", line 196, in join
+    raise ProcessRaisedException(msg, error_index, failed_process.pid)
+torch.multiprocessing.spawn.ProcessRaisedException:
+
+-- Process 1 terminated with the following error:
+Traceback (most recent call last):
+  File "torch/multiprocessing/spawn.py", line 90, in _wrap
+    fn(i, *args)
+  File "t.py", line 5, in work
+    raise ZeroDivisionError("scale is 0")
+ZeroDivisionError: scale is 0
+"""
+TABLE = """train.py FAILED
+------------------------------------------------------------
+Failures:
+[1]:
+  time      : 2026-01-01_04:04:10
+  host      : localhost
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 7)  (SIGTERM)
+------------------------------------------------------------
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-01-01_04:04:10
+  host      : localhost
+  rank      : 3 (local_rank: 1)
+  exitcode  : {code} (pid: 8) {name}
+  error_file: <N/A>
+============================================================
+"""
+IGNORED = """Traceback (most recent call last):
+  File "t.py", line 8, in <module>
+    raise KeyError("label")
+KeyError: 'label'
+Exception ignored in: <function Held.__del__ at 0x7f>
+Traceback (most recent call last):
+  File "t.py", line 4, in __del__
+OSError: handle is closed
+"""
+THREAD = """Exception in thread Thread-1 (read):
+Traceback (most recent call last):
+  File "threading.py", line 1045, in _bootstrap_inner
+    self.run()
+  File "t.py", line 4, in read
+LookupError: shard 12
+"""
+GROUP = """  + Exception Group Traceback (most recent call last):
+  |   File "t.py", line 6, in <module>
+  |     raise ExceptionGroup('two shards', [ValueError('shard 3')])
+  | ExceptionGroup: two shards (1 sub-exception)
+  +-+---------------- 1 ----------------
+    | ValueError: shard 3
+    +------------------------------------
+"""
+ABORT = """terminate called after throwing an instance of 'gloo::EnforceNotMet'
+  what():  [enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4.
+"""
+
+
+@pytest.mark.parametrize(
+    ("tail", "kinds", "line"),
+    [
+        (CHAINED, ["KeyError", "RuntimeError"], "RuntimeError: the model can't be loaded"),
+        (HANDLING, ["KeyError", "RuntimeError"], "RuntimeError: the model can't be loaded"),
+        (IGNORED, ["KeyError"], "KeyError: 'label'"),
+        (THREAD, ["LookupError"], "LookupError: shard 12"),
+        (THREAD + IGNORED, ["KeyError"], "KeyError: 'label'"),
+        (GROUP, ["ExceptionGroup"], "ExceptionGroup: two shards (1 sub-exception)"),
+        (ABORT, [], "gloo::EnforceNotMet: [enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4."),
+        ("Fatal Python error: Segmentation fault\n\nCurrent thread 0x7 (most recent call first):", [],
+         "Fatal Python error: Segmentation fault"),
+        (TABLE.format(code=1, name=""), [], "torchrun's rank 3 ended with exit code 1"),
+        (TABLE.format(code=-9, name="(SIGKILL)"), [], "torchrun's rank 3 was ended by SIGKILL"),
+        ("", [], ""),
+    ],
+)  # fmt: skip
+def test_errors_in_the_order_in_which_they_were_raised(tail: str, kinds: list[str], line: str):
+    told = read(tail)
+    assert [error.kind for error in told.errors] == kinds
+    assert told.line == line
+
+
+@pytest.mark.parametrize(
+    ("tail", "root"),
+    [(WORKER, "AssertionError: image 5 is empty"), (SPAWNED, "ZeroDivisionError: scale is 0")],
+)
+def test_an_error_of_another_process_that_is_quoted_comes_first(tail: str, root: str):
+    errors = read(tail).errors
+    assert errors[0].line == root
+    assert len(errors) == 2
+    assert errors[0].frames[-1][0] == "t.py"
+
+
+def test_an_error_without_a_message_is_told_by_its_statement():
+    told = read('Traceback (most recent call last):\n  File "t.py", line 4, in f\n    assert x < 3\nAssertionError\n')
+    assert told.line == "AssertionError at `assert x < 3`"
+
+
+def test_an_error_whose_first_line_only_announces_has_the_next_one_too():
+    frame = 'Traceback (most recent call last):\n  File "t.py", line 4, in f\n'
+    told = read(frame + "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s): fc.bias.\n")
+    assert told.line == "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s): fc.bias."
+
+
+def test_progress_bars_and_colours_are_taken_away():
+    tail = (
+        "\r\x1b[32m 98%\x1b[0m\r\x1b[32m 99%\x1b[0mTraceback (most recent call last):\n"
+        '  File "t.py", line 4\nOSError: x'
+    )
+    assert clean(tail)[0] == " 99%Traceback (most recent call last):"
+    assert read(tail).line == "OSError: x"
+
+
+def test_a_cut_in_the_middle_of_anything_is_no_error():
+    for whole in (CHAINED, WORKER, SPAWNED, TABLE, IGNORED, GROUP, ABORT):
+        for n in range(0, len(whole), 31):
+            read(whole[n:])
+            read(whole[:n])
