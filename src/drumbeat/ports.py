@@ -399,6 +399,13 @@ class Engine(Protocol):
         """
         ...
 
+    def sweep(self, wanted: set[str]) -> list[str]:
+        """Ends every gang under this server's hand but the wanted ones, by name, and gives the names of those ended.
+
+        Called once, before anything is started: what an earlier server left, or a machine that went down.
+        """
+        ...
+
 
 def iter_pieces(file: BinaryIO, size: int = 1 << 20) -> Iterator[bytes]:
     """The file in pieces of `size` bytes."""

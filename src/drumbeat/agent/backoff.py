@@ -7,7 +7,10 @@ import time
 
 
 class Backoff:
-    """Twice as long each time, a little scattered so that many agents don't come back in step."""
+    """Half as long again each time, a little scattered so that many agents don't come back in step.
+
+    Whoever was away is met again after at most half as long again as that lasted.
+    """
 
     def __init__(self, first_s: float = 0.1, most_s: float = 5.0) -> None:
         self._first_s, self._most_s = first_s, most_s
@@ -16,7 +19,7 @@ class Backoff:
     def next_s(self) -> float:
         """Seconds to wait now."""
         wait_s = self._next_s * random.uniform(0.75, 1.0)  # noqa: S311 (scatter, not a secret)
-        self._next_s = min(self._next_s * 2, self._most_s)
+        self._next_s = min(self._next_s * 1.5, self._most_s)
         return wait_s
 
     def reset(self) -> None:

@@ -114,9 +114,15 @@ class Control:
     def start(self) -> None:
         """Opens, starts the threads, and goes on with whatever is unfinished."""
         self.open()
+        self._sweep()
         self.loop.start()
         self.effects.start()
         self.watch.start()
+
+    def _sweep(self) -> None:
+        """What an earlier server or a crash of the machine left is ended: a gang that holds no slots is nobody's."""
+        for name, engine in self.engines.items():
+            engine.sweep({f"{held.job}.{held.attempt}" for held in self.store.reservations(name)})
 
     def stop(self) -> None:
         """Ends the threads and lets go of the store; jobs that run go on without this server."""

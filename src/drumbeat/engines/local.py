@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -138,11 +139,21 @@ class LocalEngine:
     # --- stop -------------------------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
         """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder."""
+        agents = [pid for node in _nodes(self.folder / name) if (pid := _living_agent(node))]
+        self._end(name, agents, self.leave_s)
+
+    def sweep(self, wanted: set[str]) -> list[str]:
+        """Ends what is here of other gangs than the wanted ones: an earlier server, or the machine, went down."""
+        found = {path.name for path in self.folder.glob("*")} | set(_at_work(self.folder))
+        for name in found - wanted:
+            self._end(name, [], 0.0)
+        return sorted(found - wanted)
+
+    def _end(self, name: str, agents: list[int], leave_s: float) -> None:
         with self._lock:
             self._ended.add(name)
         folder = self.folder / name
-        agents = [pid for node in _nodes(folder) if (pid := _living_agent(node))]
-        _wait_for(agents, self.leave_s)
+        _wait_for(agents, leave_s)
         for _ in range(50):
             left = list(processes_of(folder))
             if not left:
@@ -152,6 +163,9 @@ class LocalEngine:
             time.sleep(0.02)
         for node in [node for node in self._agents if node.parent == folder]:
             self._agents.pop(node).wait(timeout=5)
+        for node in _nodes(folder):
+            _end_held(node / "root" / "keeper")
+        faultpoint("engine.agents_gone")
         shutil.rmtree(folder, ignore_errors=True)
 
     def _node_folder(self, name: str, node: int) -> Path:
@@ -160,16 +174,36 @@ class LocalEngine:
 
 def processes_of(folder: Path) -> Iterator[psutil.Process]:
     """Living processes of this user that belong to the gang in `folder`, by their first environment."""
-    for process in psutil.process_iter():
-        try:
-            if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
-                continue
-            environment = process.environ()
-        except (psutil.Error, OSError):
-            continue
+    for process, environment in _environments():
         inside = environment.get(OUTPUT, "").startswith(f"{folder}/")
         if environment.get(GANG) == str(folder) or inside:
             yield process
+
+
+def _at_work(folder: Path) -> Iterator[str]:
+    """Names of the gangs below `folder` that have living processes."""
+    for _, environment in _environments():
+        for said in (environment.get(GANG, ""), environment.get(OUTPUT, "")):
+            if said.startswith(f"{folder}/"):
+                yield Path(said).relative_to(folder).parts[0]
+
+
+def _environments() -> Iterator[tuple[psutil.Process, dict[str, str]]]:
+    """Every living process but this one whose first environment we may read, and that."""
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
+                yield process, process.environ()
+        except (psutil.Error, OSError):
+            continue
+
+
+def _end_held(keeper: Path) -> None:
+    """Ends what a keeper that was killed held on to: only the agent's own program knows how."""
+    if (keeper / "hold.json").exists():
+        ending = [sys.executable, "-I", "-m", "drumbeat.agent.ending", str(keeper)]
+        with contextlib.suppress(subprocess.SubprocessError, OSError):
+            subprocess.run(ending, cwd="/", timeout=10, check=False)
 
 
 def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -186,7 +220,7 @@ def _nodes(folder: Path) -> list[Path]:
     return [path for path in folder.glob("*") if path.is_dir()] if folder.is_dir() else []
 
 
-def _told(folder: Path) -> dict[str, float]:
+def _told(folder: Path) -> dict[str, Any]:
     try:
         return json.loads((folder / "agent.json").read_text())
     except (OSError, ValueError):
@@ -201,20 +235,34 @@ def _living_agent(folder: Path) -> int | None:
     """The agent's process, if it is still the one that was started here: ids are used again."""
     said = _told(folder)
     pid = int(said.get("pid", 0))
-    return pid if pid and _born(pid) == said.get("born") else None
+    if pid and _born(pid) == said.get("born"):
+        return pid
+    # A server that died right after it had started it couldn't write it down.
+    return next((process.pid for process in psutil.process_iter() if _is_agent(process, folder)), None)
 
 
-def _born(pid: int) -> float | None:
+def _is_agent(process: psutil.Process, folder: Path) -> bool:
     try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else process.create_time()
+        return process.cmdline()[-2:] == ["drumbeat.agent", str(folder / "enrolment.json")]
     except psutil.Error:
+        return False
+
+
+def _born(pid: int) -> str | None:
+    """Which process of this number it is, whatever the clock is set to: the boot, and the tick of its start."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
         return None
+    return None if fields[0] in "ZX" else f"{boot} {fields[19]}"
 
 
 def _wait_for(pids: list[int], seconds: float) -> None:
-    found = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
-    psutil.wait_procs(found, timeout=seconds)
+    """Until they have ended; an ended one whose parent doesn't take its exit code counts."""
+    deadline = time.monotonic() + seconds
+    while any(_born(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def _kill(process: psutil.Process) -> None:

@@ -2,8 +2,9 @@
 
 `faultpoint("loop.after_commit")` does nothing unless `DRUMBEAT_FAULT` names it: `loop.after_commit` kills this process
 with SIGKILL when it comes by, `loop.after_commit:3` when it comes by for the third time. `@FILE` has the name in a file
-that may be there or not: the one process that dies of it takes it away, so that whoever comes after lives. Points are
-named `<who>.<when>`; a test kills at each of them (tests/chaos). The simulator sets `hook` instead.
+that may be there or not: the one process that dies of it takes it away, so that whoever comes after lives (and
+`loop.after_commit:3:anything` begins to count anew). Points are named `<who>.<when>`; a test kills at each of them
+(tests/chaos). The simulator sets `hook` instead.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ VARIABLE = "DRUMBEAT_FAULT"
 
 POINTS = (
     "submit.before_commit", "submit.after_commit", "loop.before_commit", "loop.after_commit",
-    "effect.before", "effect.started", "effect.stopped", "effect.keeping_story", "effect.story_kept",
+    "effect.before", "effect.looked", "effect.started", "effect.stopped", "effect.keeping_story", "effect.story_kept",
     "store.snapshot_kept", "store.log_grown", "store.log_recorded", "store.outputs_shown", "store.outputs_moved",
     "engine.folder_made", "engine.agent_started", "engine.agents_gone",
     "agent.enrolled", "agent.unpacked", "agent.renamed", "agent.staged", "agent.ready",
@@ -23,7 +24,10 @@ POINTS = (
     "agent.before_commit", "agent.after_commit", "agent.leaving", "agent.left",
     "keeper.round_written", "keeper.rank_forked", "keeper.exit_written", "keeper.over_written", "keeper.leaving",
 )  # fmt: skip
-"""Every point that there is, along the life of a job."""
+"""Every point on the way of a job, in its order."""
+
+ELSEWHERE = ("sharing.heard",)
+"""Points that only several servers over one database come by."""
 
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""
@@ -40,13 +44,14 @@ def faultpoint(name: str) -> None:
         _maybe_die(name, wanted)
 
 
-def _maybe_die(name: str, wanted: str) -> None:
-    file = wanted[1:] if wanted.startswith("@") else ""
-    point, _, nth = (_read(file) if file else wanted).partition(":")
+def _maybe_die(name: str, told: str) -> None:
+    file = told[1:] if told.startswith("@") else ""
+    wanted = _read(file) if file else told
+    point, nth, *_ = (*wanted.split(":"), "1")
     if point != name:
         return
-    _passed[name] = _passed.get(name, 0) + 1
-    if _passed[name] >= int(nth or 1) and (not file or _take(file)):
+    _passed[wanted] = _passed.get(wanted, 0) + 1
+    if _passed[wanted] >= int(nth) and (not file or _take(file)):
         os.kill(os.getpid(), 9)
 
 

@@ -42,6 +42,13 @@ class FakeEngine:
         """What the test set in `gone`."""
         return Sighting("running", dict(self.gone.get(gang.name, {})))
 
+    def sweep(self, wanted: set[str]) -> list[str]:
+        """Ends all the others."""
+        surplus = sorted(self.gangs.keys() - wanted)
+        for name in surplus:
+            self.stop(name)
+        return surplus
+
     def stop(self, name: str) -> None:
         """A gang that isn't there is no error."""
         with self.changed:

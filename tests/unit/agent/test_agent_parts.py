@@ -26,8 +26,9 @@ LINK = Link(Enrolment("j", 1, 0, ("http://127.0.0.1:1",), "s", "/r", "/c", PLAN)
 def test_waits_double_up_to_the_most_and_start_small_again():
     backoff = Backoff(0.1, 5.0)
     waits = [backoff.next_s() for _ in range(8)]
-    for wait, most in zip(waits, (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0), strict=True):
+    for wait, most in zip(waits, (0.1, 0.15, 0.225, 0.3375, 0.50625, 0.759375, 1.13906, 1.7086), strict=True):
         assert most * 0.75 <= wait <= most
+    assert max(backoff.next_s() for _ in range(9)) <= 5.0
     backoff.reset()
     assert backoff.next_s() <= 0.1
 

@@ -1,0 +1,181 @@
+"""A house whose processes die at a named point; jobs whose every line is known; and what must hold whoever died."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from drumbeat.client.views import JobView
+from drumbeat.core.states import MOVES, State
+from drumbeat.protocol.errors import DrumbeatError
+from tests.real.house import House, until
+
+LINES = 12
+WORLD = 4
+OUTPUT = b"0123456789" * 5_000
+
+_PRINT = (
+    f"i=0; while [ $i -lt {LINES} ]; do i=$((i+1)); echo $RANK line $i; sleep 0.005; done; "
+    "for n in {1..5000}; do printf 0123456789; done > outputs/$RANK; "
+)
+COMMANDS = {
+    "completed": _PRINT,
+    "failed once": _PRINT
+    + "F=$DRUMBEAT_CHECKPOINT_DIR/failed; [ $RANK != 3 ] || [ -e $F ] || { touch $F; exit 5; }; [ -e $F ] || sleep 60",
+    "canceled": _PRINT + "trap 'exit 0' TERM; touch $DRUMBEAT_CHECKPOINT_DIR/$RANK; sleep 60 & wait",
+}
+"""By how it goes. The job that fails does so once, whatever becomes of its rounds."""
+
+
+@dataclass
+class Mortal:
+    """The house, and the one process in it that is to die."""
+
+    house: House
+    count: int = 0
+
+    @property
+    def fuse(self) -> Path:
+        return self.house.folder / "fuse"
+
+    def light(self, point: str) -> None:
+        """The first process that comes to the point dies: `name`, or `name:nth`."""
+        self.count += 1
+        point, nth, *_ = (*point.split(":"), "1")
+        fresh = self.fuse.with_name("fuse.new")
+        fresh.write_text(f"{point}:{nth}:{self.count}")
+        self.fuse.with_name("fuse.burnt").unlink(missing_ok=True)
+        fresh.rename(self.fuse)
+
+    @property
+    def has_burnt(self) -> bool:
+        return self.fuse.with_name("fuse.burnt").exists()
+
+    def put_out(self) -> None:
+        self.fuse.unlink(missing_ok=True)
+
+    def ask(self, what: Callable[[], object], seconds: float = 60) -> object:
+        """Asks until somebody answers: a server that died is started again by who asks next."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return what()
+            except (DrumbeatError, httpx.HTTPError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def go(self, kind: str) -> str:
+        """Runs a job of the kind to its end, whoever dies; its name."""
+        path = self.house.job_file(
+            f"job{self.count}", code=".", command=json.dumps(COMMANDS[kind]), drumbeat="{grace_s: 3}",
+            distribution="{type: pytorch, process_count_per_instance: 2}", resources="{instance_count: 2}",
+            display_name=f"{kind.replace(' ', '-')}-{self.count}",
+        )  # fmt: skip
+        name = f"job-{self.count}"
+        self.house.script(f"# {self.count}\n", job=f"job{self.count}")
+        self.ask(lambda: self._submit(path, name))
+        if kind == "canceled":
+            self._cancel(name)
+        until(lambda: self.job(name).has_ended, 60, f"the end of {name}")
+        return name
+
+    def _submit(self, path: Path, name: str) -> None:
+        """Sent again by somebody who can't know whether it came: its name says so."""
+        with contextlib.suppress(DrumbeatError):
+            self.house.client.get(name)
+            return
+        self.house.client.submit(path, name=name)
+
+    def _cancel(self, name: str) -> None:
+        marks = self.house.home / "jobs" / name / "checkpoints"
+        until(
+            lambda: self.job(name).has_ended or {str(n) for n in range(WORLD)} <= _names(marks),
+            60, f"ranks of {name} at work",
+        )  # fmt: skip
+        self.ask(lambda: self.house.client.cancel(name))
+
+    def job(self, name: str) -> JobView:
+        found = self.ask(lambda: self.house.client.get(name))
+        assert isinstance(found, JobView)
+        return found
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob("*")}
+
+
+# --- what must hold ---------------------------------------------------------------------------------------------
+def check(mortal: Mortal, name: str, kind: str) -> None:
+    """Everything that must hold after the end of a job, on disk and in the API."""
+    job = mortal.job(name)
+    wanted = {"completed": "completed", "failed once": "completed", "canceled": "canceled"}[kind]
+    assert job.state == wanted, job.sentence
+    nothing_is_left(mortal, name)
+    logs_are_whole(mortal, job)
+    outputs_are_whole(mortal, job)
+    story_is_along_the_table(mortal, job)
+
+
+def nothing_is_left(mortal: Mortal, name: str) -> None:
+    house = mortal.house
+    nodes = house.home / "nodes"
+    # Asked for, so that a server that died is there again: nobody else would start it.
+    until(lambda: mortal.ask(house.client.status) and outbox(house) == 0, 20, "an empty outbox")
+    until(lambda: not list(nodes.glob("*")), 20, f"an empty folder of nodes: {list(nodes.glob('*'))}")
+    server = house.server().pid
+    until(lambda: {p.pid for p in house.processes()} <= {server}, 5, "the end of every process")
+    (local,) = mortal.house.client.computes()
+    assert not local.held, f"{name} holds slots"
+
+
+def outbox(house: House) -> int:
+    with contextlib.closing(sqlite3.connect(f"file:{house.home}/drumbeat.db?mode=ro", uri=True)) as base:
+        (rows,) = base.execute("select count(*) from outbox").fetchone()
+        (slots,) = base.execute("select count(*) from reservations").fetchone()
+        return rows + slots
+
+
+def logs_are_whole(mortal: Mortal, job: JobView) -> None:
+    """Lines in order, none twice, none missing before the last; of the last round all. API and disk say the same."""
+    said: dict[tuple[int, int, int, int], str] = {}
+    for piece in mortal.house.client.logs(job.name):
+        key = (piece.attempt, piece.round, piece.node, piece.rank)
+        said[key] = said.get(key, "") + piece.text
+    for (attempt, number, node, rank), text in said.items():
+        file = mortal.house.home / "jobs" / job.name / "logs" / f"{attempt}.{number}" / str(node) / f"{rank}.log"
+        assert file.read_text() == text
+        whole = "".join(f"{rank} line {n}\n" for n in range(1, LINES + 1))
+        assert whole.startswith(text), f"rank {rank} of round {attempt}.{number}: {text!r}"
+        if (attempt, number) == (job.attempt, job.round):
+            assert text == whole
+    assert sum(key[:2] == (job.attempt, job.round) for key in said) == WORLD
+
+
+def outputs_are_whole(mortal: Mortal, job: JobView) -> None:
+    folder = mortal.house.home / "jobs" / job.name
+    found = {file.path: file.size for file in mortal.house.client.files(job.name) if file.path.startswith("outputs/")}
+    # What came with the code as `outputs/` aside, which is nothing here.
+    assert found == {f"outputs/default/{rank}": len(OUTPUT) for rank in range(WORLD)}
+    assert all((folder / path).read_bytes() == OUTPUT for path in found)
+    assert json.loads((folder / ".outputs.json").read_text())["moving"] is None
+    assert not list((folder / ".parts").glob("*/*/**/*.*"))
+
+
+def story_is_along_the_table(mortal: Mortal, job: JobView) -> None:
+    states = [State(line.state) for line in mortal.house.client.story(job.name)]
+    assert states[0] is State.QUEUED
+    for before, after in itertools.pairwise(states):
+        assert after is before or after in MOVES[before], states
+    folder = mortal.house.home / "jobs" / job.name
+    kept = [json.loads(line)["state"] for line in (folder / "story.jsonl").read_text().splitlines()]
+    assert kept == [str(state) for state in states]
+    assert json.loads((folder / "plan.json").read_text())["job"] == job.name

@@ -1,0 +1,64 @@
+"""kill -9 at every fault point, in every kind of job: it ends as it should, whole, and nothing is left."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from drumbeat.protocol.faults import ELSEWHERE, POINTS
+
+from .mortal import COMMANDS, Mortal, check
+
+SOURCES = Path(__file__).parents[2] / "src" / "drumbeat"
+
+LATER = [
+    *(f"loop.before_commit:{n}" for n in range(2, 12)),
+    *(f"loop.after_commit:{n}" for n in range(2, 12)),
+    "effect.before:2", "effect.before:3", "engine.folder_made:2", "engine.agent_started:2",
+    "store.log_grown:2", "store.log_recorded:4", "store.outputs_shown:2", "store.outputs_moved:2",
+    "agent.log_sent:3", "agent.output_sent:2",
+    "keeper.rank_forked:2", "keeper.exit_written:2",
+]  # fmt: skip
+"""Points that are passed more than once: the later times."""
+
+
+def test_every_point_in_the_sources_is_listed_once_and_named_by_who_and_when():
+    found = [
+        name for path in SOURCES.rglob("*.py") for name in re.findall(r'faultpoint\("([^"]+)"\)', path.read_text())
+    ]
+    found.remove("loop.after_commit")  # named in the docstring of faults.py
+    assert sorted(found) == sorted((*POINTS, *ELSEWHERE))
+    assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", name) for name in found)
+
+
+@pytest.mark.feature("F5", "M1")
+@pytest.mark.parametrize("kind", COMMANDS)
+@pytest.mark.parametrize("point", POINTS)
+def test_a_process_that_dies_at_a_point_loses_and_leaves_nothing(mortal: Mortal, point: str, kind: str):
+    die_there(mortal, point, kind)
+
+
+@pytest.mark.feature("F5", "M1")
+@pytest.mark.parametrize(
+    "point", ["agent.ready:2", "agent.before_start:2", "agent.after_start:2", "keeper.round_written:2"]
+)
+def test_a_process_that_dies_in_a_later_round_loses_and_leaves_nothing(mortal: Mortal, point: str):
+    die_there(mortal, point, "failed once")
+
+
+@pytest.mark.feature("F5", "M1")
+@pytest.mark.parametrize("point", LATER)
+def test_a_process_that_dies_later_at_a_point_loses_and_leaves_nothing(mortal: Mortal, point: str):
+    die_there(mortal, point, "completed")
+
+
+def die_there(mortal: Mortal, point: str, kind: str) -> None:
+    mortal.light(point)
+    try:
+        name = mortal.go(kind)
+        check(mortal, name, kind)
+        assert mortal.has_burnt, f"nobody came to {point}"
+    finally:
+        mortal.put_out()
