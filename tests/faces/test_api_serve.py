@@ -82,6 +82,21 @@ def test_a_second_server_says_who_has_the_home(tmp_path: Path) -> None:
         assert len(said.splitlines()) == 1
 
 
+def test_of_servers_that_are_started_at_once_one_serves(tmp_path: Path) -> None:
+    started = [Process(tmp_path) for _ in range(4)]
+    try:
+        eventually(lambda: sum(one.process.poll() is not None for one in started) == 3, within_s=60)
+        (serving_one,) = (one for one in started if one.process.poll() is None)
+        assert serving_one.address()["pid"] == serving_one.process.pid
+        with serving_one.client() as http:
+            assert http.get("/api/v1/version").json()["pid"] == serving_one.process.pid
+        assert [one.end()[0] for one in started if one is not serving_one] == [EXIT_TAKEN] * 3
+    finally:
+        for one in started:
+            one.process.kill()
+            one.process.communicate()
+
+
 def test_it_ends_within_two_seconds_whatever_is_open(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.client() as http:
         body = {"document": {"name": "j", "command": "sleep 60", "drumbeat": {"environment": "current"}}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import quote, urlsplit
@@ -106,12 +106,8 @@ class Connection:
             self._line = None
 
     def _twice(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
-        was_open = self._line is not None
-        try:
+        with suppress(httpx.TransportError):
             return send(self.line.http)
-        except httpx.TransportError as error:
-            if not was_open:
-                raise unreachable(error, self.line.url) from error
         self.close()
         try:
             return send(self.line.http)

@@ -10,7 +10,7 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import Annotated
 
-from anyio import CapacityLimiter, from_thread, to_thread
+from anyio import CapacityLimiter, current_time, fail_after, from_thread, to_thread
 from fastapi import APIRouter, Header, Request, Response
 from fastapi import Path as InPath
 from starlette.responses import StreamingResponse
@@ -26,6 +26,8 @@ router = APIRouter(prefix="/api/v1", tags=["files"])
 Digest = Annotated[str, InPath(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the tar file, in hex.")]
 PIECE = 1 << 20
 BINARY = {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+LONGEST_SILENCE_S = 60.0
+"""After which an upload that brings nothing is given up; its sender begins anew."""
 UPLOADS = CapacityLimiter(8)
 """Uploads hold a thread each for as long as the sender takes; they get their own few."""
 
@@ -65,10 +67,13 @@ class Arriving:
 
     async def _next(self) -> bytes:
         gathered = bytearray()
-        async for piece in self.stream:
-            gathered += piece
-            if len(gathered) >= PIECE:
-                break
+        # A sender that vanished without a word mustn't hold one of the few places for ever.
+        with fail_after(LONGEST_SILENCE_S) as silence:
+            async for piece in self.stream:
+                silence.deadline = current_time() + LONGEST_SILENCE_S
+                gathered += piece
+                if len(gathered) >= PIECE:
+                    break
         return bytes(gathered)
 
 
