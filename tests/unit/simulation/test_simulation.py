@@ -17,14 +17,13 @@ from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.testing.simulation.actions import schedule
 from drumbeat.testing.simulation.shrink import failure, shrink
 
-SEEDS = 1000
-LANES = 4
+from .seeds import LANES, how_many
 
 
 @pytest.mark.feature("F5", "C3", "F6")
 @pytest.mark.parametrize("lane", range(LANES))
-def test_schedules_of_faults_hold(lane: int):
-    for seed in range(lane, SEEDS, LANES):
+def test_schedules_of_faults_hold(lane: int, pytestconfig: pytest.Config):
+    for seed in range(lane, how_many(pytestconfig), LANES):
         said = failure(schedule(seed))
         assert not said, f"{said}; see `python -m drumbeat.testing.simulation --seed {seed}`"
 

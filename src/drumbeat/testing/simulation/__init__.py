@@ -5,11 +5,20 @@ any part of a schedule is a schedule too, and a failing one can be shrunk. After
 checked, and at the end the faults cease and everything has to come to rest.
 
     python -m drumbeat.testing.simulation --seeds 10000
-    python -m drumbeat.testing.simulation --seed 4711          one schedule again, its steps printed
+    python -m drumbeat.testing.simulation --seeds 10000 --servers 2     two servers that share the store
+    python -m drumbeat.testing.simulation --seeds 100 --store sqlite    the real store, or the URL of an empty database
+    python -m drumbeat.testing.simulation --seed 4711                   one schedule again, its steps printed
 
-- world: the server that can be killed, the machine, the clock
+The tests run 1,000 schedules, and 10,000 in `make test`; DRUMBEAT_SIMULATIONS=1000000 runs a million.
+
+A server that is stopped in the middle of something (SIGSTOP, a long collection) is played by letting the next actions
+happen inside the fault point that it has come to: it goes on with what it knew, and the others have moved on.
+
+- world: the servers that can be killed and stopped, the clock; what is asked of them
+- machine: the engine
 - nodes: an agent with its ranks, as a state machine
+- backing: the store that the servers share, and what can be seen in it
 - actions: what can happen
 - invariants: what must hold
-- shrink: the shortest schedule that still fails
+- shrink: running a schedule, and the shortest one that still fails
 """

@@ -3,43 +3,97 @@
 from __future__ import annotations
 
 import argparse
+import atexit
 import logging
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from pathlib import Path
 
+from drumbeat.ports import JobFilter
+from drumbeat.protocol.errors import RefusedError
 from drumbeat.testing.simulation.actions import schedule
-from drumbeat.testing.simulation.shrink import failure, shrink
+from drumbeat.testing.simulation.backing import Backing, InMemory, InStore
+from drumbeat.testing.simulation.shrink import Setup, failure, shrink
 
 BATCH = 250
 
 
-def failing(seeds: range) -> tuple[int, str] | None:
+@dataclass(frozen=True)
+class Kind:
+    """What to simulate, as it can be sent to another process. store: `memory`, `sqlite`, or a database's URL."""
+
+    servers: int
+    store: str
+
+    @property
+    def setup(self) -> Setup:
+        """How each run is set up."""
+        return Setup(self.servers, backing_of(self.store))
+
+
+def backing_of(store: str) -> Callable[[], Backing]:
+    """What makes an empty store of that kind."""
+    if store == "memory":
+        return InMemory
+    if store == "sqlite":
+        folder = tempfile.TemporaryDirectory(prefix="drumbeat-simulation-")
+        atexit.register(folder.cleanup)
+        return in_database(Path(folder.name) / "drumbeat.db")
+    return in_database(store)
+
+
+def in_database(place: str | Path) -> Callable[[], Backing]:
+    """What empties a database and gives it, over and over. Raises RefusedError when there are jobs in it at first."""
+    # By its name: adapters stand above this room, and only an entry point reaches up to them.
+    sql = import_module("drumbeat.stores.sql")
+    with closing(sql.make_store(place)) as store:
+        if store.jobs(JobFilter(is_archived=None, limit=1)):
+            fix = "Name an empty one: a simulation throws away what it finds."
+            raise RefusedError("there are jobs in this database", where=str(place), fix=fix)
+
+    def emptied() -> Backing:
+        sql.clear(place)
+        return InStore(lambda monotonic: sql.make_store(place, monotonic=monotonic))
+
+    return emptied
+
+
+def failing(kind: Kind, seeds: range) -> tuple[int, str] | None:
     """The first of the seeds that fails, with what it says."""
     logging.disable()  # The loop's own log would be all that one sees.
+    setup = kind.setup
     for seed in seeds:
-        said = failure(schedule(seed))
+        said = failure(schedule(seed, kind.servers), setup)
         if said:
             return seed, said
     return None
 
 
-def run_all(first: int, count: int, processes: int) -> tuple[int, str] | None:
+def run_all(kind: Kind, first: int, count: int, processes: int) -> tuple[int, str] | None:
     """The first failure among `count` seeds from `first` on."""
-    batches = [range(n, min(n + BATCH, first + count)) for n in range(first, first + count, BATCH)]
+    size = BATCH if kind.store == "memory" else max(1, count // processes)
+    batches = [range(n, min(n + size, first + count)) for n in range(first, first + count, size)]
     with ProcessPoolExecutor(processes) as pool:
-        for found in pool.map(failing, batches):
+        for found in pool.map(partial(failing, kind), batches):
             if found:
                 pool.shutdown(cancel_futures=True)
                 return found
     return None
 
 
-def show(seed: int) -> int:
+def show(kind: Kind, seed: int) -> int:
     """Prints a seed's schedule, shortened if it fails; the exit code says whether it does."""
-    actions = schedule(seed)
-    said = failure(actions)
-    for action in shrink(actions) if said else actions:
+    logging.disable()
+    actions, setup = schedule(seed, kind.servers), kind.setup
+    said = failure(actions, setup)
+    for action in shrink(actions, setup) if said else actions:
         print(f"  {action.what} {action.a} {action.b}")  # noqa: T201 (a program's output)
     print(f"seed {seed}: {said or 'holds'}")  # noqa: T201
     return 1 if said else 0
@@ -52,14 +106,19 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--seed", type=int, help="one schedule, printed")
+    parser.add_argument("--servers", type=int, default=1, help="how many share the store")
+    parser.add_argument("--store", default="memory", help="memory, sqlite, or the URL of a database that is empty")
     given = parser.parse_args()
+    kind = Kind(given.servers, given.store)
     if given.seed is not None:
-        return show(given.seed)
+        return show(kind, given.seed)
     begin = time.monotonic()
-    found = run_all(given.first, given.seeds, given.processes)
+    # A database is one: its schedules are run one after the other.
+    processes = given.processes if given.store in ("memory", "sqlite") else 1
+    found = run_all(kind, given.first, given.seeds, processes)
     if found:
         print(f"seed {found[0]}: {found[1]}; its shortest form:")  # noqa: T201
-        return show(found[0])
+        return show(kind, found[0])
     print(f"{given.seeds} schedules from seed {given.first} held in {time.monotonic() - begin:.0f} s")  # noqa: T201
     return 0
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from drumbeat.testing.simulation.world import World
+from drumbeat.testing.simulation.world import Nap, Server, World
 
 T = TypeVar("T")
 
@@ -40,21 +40,21 @@ def submit(world: World, action: Action) -> None:
     }
     if action.a % 4 == 0:
         document["limits"] = {"timeout": 30 + action.a}
-    world.ask("submit", key, document)
+    world.ask("submit", key, document, at=action.b // 12)
 
 
 def cancel(world: World, action: Action) -> None:
     """A person changes their mind."""
     name = pick(world.jobs(), action.a)
     if name:
-        world.ask("cancel", name)
+        world.ask("cancel", name, at=action.b)
 
 
 def sync(world: World, action: Action) -> None:
     """An agent says how far it is, and hears what to do."""
     node = pick([n for n in world.nodes() if not n.is_cut_off], action.a)
     if node:
-        world.ask("sync", node, node.status())
+        world.ask("sync", node, node.status(), at=node.server)
 
 
 def repeat(world: World, action: Action) -> None:
@@ -62,7 +62,7 @@ def repeat(world: World, action: Action) -> None:
     node = pick(world.nodes(), action.a)
     old = pick(node.said, action.b) if node else None
     if node and old:
-        world.ask("sync", node, old)
+        world.ask("sync", node, old, at=action.b // 7)
 
 
 def rank_ends(world: World, action: Action) -> None:
@@ -117,27 +117,28 @@ def link(world: World, action: Action) -> None:
 
 def effect(world: World, action: Action) -> None:
     """The outbox gets to one of its rows."""
-    pending = pick(world.outbox(), action.a)
-    if pending:
-        world.ask("effect", pending)
+    server = world.servers[action.b % len(world.servers)]
+    is_old = len(world.servers) > 1 and action.b % 50 >= 40
+    pending = pick(server.handed if is_old else world.outbox(server), action.a)
+    if pending and server.is_awake:
+        world.ask("effect", pending, at=server.number)
 
 
-def place(world: World, _action: Action) -> None:
+def place(world: World, action: Action) -> None:
     """The loop gets to placement."""
-    world.ask("place")
+    world.ask("place", at=action.b)
 
 
 def tick(world: World, action: Action) -> None:
     """Time passes, and the loop notices."""
-    world.clock.advance([1, 5, 20, 90][action.a % 4])
-    world.ask("tick")
+    world.tick([1, 5, 20, 90][action.a % 4])
 
 
 def watch(world: World, action: Action) -> None:
     """The engine is asked about a gang."""
     name = pick(world.jobs(), action.a)
     if name:
-        world.ask("watch", name)
+        world.ask("watch", name, at=action.b)
 
 
 def engine_refuses(world: World, action: Action) -> None:
@@ -148,19 +149,50 @@ def engine_refuses(world: World, action: Action) -> None:
         world.engine.failures = 1 + action.a % 2
 
 
-def server_dies(world: World, _action: Action) -> None:
+def which(world: World, action: Action) -> Server:
+    """The server that something happens to."""
+    return world.servers[action.b % len(world.servers)]
+
+
+def server_dies(world: World, action: Action) -> None:
     """Kill -9, between two things."""
-    world.kill_server()
+    world.kill_server(which(world, action))
 
 
 def server_will_die(world: World, action: Action) -> None:
     """Kill -9 at one of the next fault points."""
-    world.fuse = 1 + action.a % 6
+    which(world, action).fuse = 1 + action.a % 6
 
 
-def server_starts(world: World, _action: Action) -> None:
-    """Somebody runs a command again."""
-    world.start_server()
+def server_starts(world: World, action: Action) -> None:
+    """Somebody runs a command again, or sends SIGCONT."""
+    world.start_server(which(world, action))
+
+
+def server_ends(world: World, action: Action) -> None:
+    """SIGTERM: a server is taken down in good order."""
+    world.end_server(which(world, action))
+
+
+def server_stops(world: World, action: Action) -> None:
+    """SIGSTOP between two things, or a machine that hangs; often for longer than others wait."""
+    server = which(world, action)
+    server.is_asleep = server.control is not None
+    if action.a % 3:
+        world.tick(10 * (action.a % 5))
+
+
+def server_will_stop(world: World, action: Action) -> None:
+    """SIGSTOP at one of the next fault points, for as long as some actions take."""
+    where, points = [("", 1 + action.a % 5), ("effect.", 1 + action.a % 3), ("loop.", 1)][action.a % 3]
+    which(world, action).nap = Nap(where, points, 2 + action.a % 23)
+
+
+def reroute(world: World, action: Action) -> None:
+    """An agent comes to another server."""
+    node = pick(world.nodes(), action.a)
+    if node:
+        node.server += 1
 
 
 ACTIONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
@@ -174,19 +206,26 @@ ACTIONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
 }  # fmt: skip
 """Name to what happens, and how often it does beside the others."""
 
+SHARED = ACTIONS | {
+    "server_ends": (server_ends, 1), "server_stops": (server_stops, 2), "server_will_stop": (server_will_stop, 8),
+    "reroute": (reroute, 2), "tick": (tick, 8),
+}  # fmt: skip
+"""The same where several servers share a store."""
 
-def schedule(seed: int, length: int = 80) -> list[Action]:
-    """The actions of a seed: always the same ones, as long as ACTIONS is.
+
+def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
+    """The actions of a seed: always the same ones, as long as the tables above are.
 
     Each seed has its own mixture, so that rare things happen often in some (swarm testing: Groce et al., ISSTA 2012).
     """
     random = Random(seed)  # noqa: S311 (faults, not secrets)
-    names = list(ACTIONS)
-    weights = [ACTIONS[name][1] * random.choice((0.2, 1, 1, 5)) for name in names]
+    table = ACTIONS if servers == 1 else SHARED
+    names = list(table)
+    weights = [table[name][1] * random.choice((0.2, 1, 1, 5)) for name in names]
     drawn = random.choices(names, weights, k=length)
     return [Action(name, random.randrange(1000), random.randrange(1000)) for name in drawn]
 
 
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    ACTIONS[action.what][0](world, action)
+    SHARED[action.what][0](world, action)

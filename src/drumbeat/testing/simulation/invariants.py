@@ -6,11 +6,16 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 
+from drumbeat.core.events import CancelRequested
 from drumbeat.core.job import Job
 from drumbeat.core.outcome import exit_code
 from drumbeat.core.states import MOVES, State
 from drumbeat.testing.simulation.actions import Action, happen
-from drumbeat.testing.simulation.world import CPUS, World
+from drumbeat.testing.simulation.backing import Sight
+from drumbeat.testing.simulation.machine import CPUS
+from drumbeat.testing.simulation.world import World
+
+_PAST_CANCEL = (State.STOPPING, State.FINALIZING, *(state for state in State if state.is_terminal))
 
 REST = 400
 """Rounds of fair play after which everything must have come to rest."""
@@ -33,23 +38,32 @@ class Checker:
     world: World
     seen: dict[str, Job] = field(default_factory=dict[str, Job])
     told: dict[str, int] = field(default_factory=dict[str, int])
+    keys: dict[str, str] = field(default_factory=dict[str, str])
+    letters: set[str] = field(default_factory=set[str])
+    """Jobs whose cancel waits in the inbox."""
 
     def check(self) -> None:
         """All of it."""
-        self._acknowledged_is_kept()
-        self._states_move_along_the_table()
-        self._slots()
-        self._gangs()
+        sight = self.world.look()
+        self._acknowledged_is_kept(sight)
+        self._states_move_along_the_table(sight)
+        self._slots(sight)
+        self._gangs(sight)
         self._ranks()
+        self._letters(sight)
 
-    def _acknowledged_is_kept(self) -> None:
+    def _acknowledged_is_kept(self, sight: Sight) -> None:
         for key, name in self.world.acknowledged.items():
-            require(name in self.world.shelf.records, f"job {name}, acknowledged for {key}, is lost")
-            require(self.world.shelf.keys.get(key) == name, f"key {key} has changed its job")
+            require(name in sight.records, f"job {name}, acknowledged for {key}, is lost")
+            require(self.keys.setdefault(key, name) == name, f"key {key} has changed its job")
 
-    def _states_move_along_the_table(self) -> None:
-        for name, record in self.world.shelf.records.items():
-            job, story = record.job, self.world.shelf.stories[name]
+    def _states_move_along_the_table(self, sight: Sight) -> None:
+        pending = Counter(one.job for one in sight.effects)
+        for name, record in sight.records.items():
+            job, story = record.job, sight.stories[name]
+            require(job.effects >= pending[name], f"job {name} has more effects than it counted")
+            if job is self.seen.get(name):
+                continue
             require(bool(job.sentence), f"job {name} is {job.state} and doesn't say why")
             before = self.seen.get(name)
             if before is not None and before.state.is_terminal:
@@ -60,31 +74,37 @@ class Checker:
             require(
                 story[-1].state is job.state, f"the story of {name} ends in {story[-1].state}, the job is {job.state}"
             )
-            require(job.effects >= len(self._effects_of(name)), f"job {name} has more effects than it counted")
             strangers = [n.member.root for n in job.nodes if n and n.member.root != f"/{name}.{job.attempt}"]
             require(not strangers, f"attempt {job.attempt} of {name} believes nodes of {strangers}")
             self.seen[name], self.told[name] = job, len(story)
 
-    def _effects_of(self, name: str) -> list[int]:
-        return [one.n for one in self.world.shelf.effects.values() if one.job == name]
-
-    def _slots(self) -> None:
-        held = self.world.shelf.held.values()
+    def _slots(self, sight: Sight) -> None:
+        held = sight.held
         require(sum(r.slot.cpus for r in held) <= CPUS, f"{sum(r.slot.cpus for r in held)} of {CPUS} slots are held")
         for (job, attempt), count in Counter((r.job, r.attempt) for r in held).items():
-            known = self.world.shelf.records[job].job
+            known = sight.records[job].job
             require(count == known.plan.nodes, f"attempt {attempt} of {job} holds slots for {count} nodes")
-            to_stop = any(e.job == job and e.attempt == attempt for e in self.world.shelf.effects.values())
+            to_stop = any(e.job == job and e.attempt == attempt for e in sight.effects)
             is_current = known.attempt == attempt and not known.state.is_terminal and known.state is not State.QUEUED
             require(is_current or to_stop, f"attempt {attempt} of {job} holds slots, and nobody will give them back")
 
-    def _gangs(self) -> None:
+    def _gangs(self, sight: Sight) -> None:
+        """A gang that a server started which had lost the job meanwhile may be there for a while: see decision 0009."""
+        require(not self.world.wrongs, "; ".join(self.world.wrongs))
         starts = Counter(self.world.engine.starts)
         require(all(n == 1 for n in starts.values()), f"started twice: {[g for g, n in starts.items() if n > 1]}")
-        for name in self.world.engine.nodes:
+        for name in self.world.engine.nodes.keys() - self.world.engine.late:
             job, _, attempt = name.rpartition(".")
-            holds = any(r.job == job and r.attempt == int(attempt) for r in self.world.shelf.held.values())
+            holds = any(r.job == job and r.attempt == int(attempt) for r in sight.held)
             require(holds, f"gang {name} is there without slots")
+
+    def _letters(self, sight: Sight) -> None:
+        """A wish to cancel goes away only once the job is being stopped, or is over."""
+        gone = self.letters - {letter.job for letter in sight.letters if isinstance(letter.message, CancelRequested)}
+        for name in gone:
+            state = sight.records[name].job.state
+            require(state in _PAST_CANCEL, f"the cancel of {name} was lost: it is {state}")
+        self.letters = {letter.job for letter in sight.letters if isinstance(letter.message, CancelRequested)}
 
     def _ranks(self) -> None:
         for node in self.world.nodes():
@@ -103,41 +123,55 @@ def _leads(one: State, other: State) -> bool:
 
 def come_to_rest(world: World, checker: Checker) -> None:
     """No more faults, everybody gets their turn: then every job ends, and nothing is left."""
-    world.fuse, world.engine.refusals, world.engine.failures = None, 0, 0
-    world.start_server()
-    for node in world.nodes():
-        node.is_cut_off = False
+    mend(world)
     for turn in range(REST):
         if is_at_rest(world):
             break
-        for what, count in (
-            ("place", 1), ("effect", 3), ("watch", len(world.jobs())), ("sync", 8), ("grace_ends", 4), ("tick", 1)
-        ):  # fmt: skip
-            for a in range(count):
-                happen(world, Action(what, a if what != "tick" else 1))
-                checker.check()
+        for action in fair_turn(world):
+            happen(world, action)
+            checker.check()
         for node in world.nodes():
             node.end_rank(0, 0, world.clock.monotonic())
         require(turn < REST - 1, "it doesn't come to rest: " + ", ".join(unfinished(world)))
     at_the_end(world)
 
 
+def mend(world: World) -> None:
+    """Everything that is away comes back."""
+    world.engine.refusals, world.engine.failures = 0, 0
+    for server in world.servers:
+        server.fuse, server.nap = None, None
+        world.start_server(server)
+    for node in world.nodes():
+        node.is_cut_off = False
+
+
+def fair_turn(world: World) -> list[Action]:
+    """Something of everything, at every server."""
+    counts = {"place": 1, "effect": 3, "watch": len(world.jobs()), "sync": 8, "grace_ends": 4}
+    servers = range(len(world.servers))
+    turns = [Action(what, a, b) for what, n in counts.items() for b in servers for a in range(n)]
+    return [*turns, Action("tick", 1)]
+
+
 def is_at_rest(world: World) -> bool:
     """Nothing is left to do, and nobody is left who doesn't know."""
-    return not unfinished(world) and not world.shelf.effects and not world.nodes()
+    return not world.nodes() and not world.look().effects and not unfinished(world)
 
 
 def unfinished(world: World) -> list[str]:
     """Jobs that haven't ended, each with its state."""
-    jobs = [record.job for record in world.shelf.records.values() if not record.job.state.is_terminal]
+    jobs = [record.job for record in world.look().records.values() if not record.job.state.is_terminal]
     return [f"{job.name} is {job.state} ({job.sentence})" for job in jobs]
 
 
 def at_the_end(world: World) -> None:
     """When nothing is left to do, nothing is left."""
-    require(not world.shelf.held, f"slots are still held: {list(world.shelf.held)}")
+    sight = world.look()
+    require(not sight.held, f"slots are still held: {sight.held}")
+    require(not sight.letters, f"messages were never heard: {sight.letters}")
     require(not world.nodes(), f"nodes are still there: {[n.gang.name for n in world.nodes()]}")
-    for name, record in world.shelf.records.items():
+    for name, record in sight.records.items():
         require(exit_code(record.job) is not None, f"job {name} has ended without an exit code")
         require((name, "story.jsonl") in world.texts.kept, f"the story of {name} was not kept")
         if name in world.cancels:

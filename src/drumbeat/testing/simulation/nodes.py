@@ -24,6 +24,8 @@ class Node:
     lost: bool = False
     serial: int = 0
     is_cut_off: bool = False
+    server: int = 0
+    """Which of the servers it tries first."""
     has_left: bool = False
     is_stopping: bool = False
     said: list[AgentStatus] = field(default_factory=list[AgentStatus])
@@ -59,9 +61,9 @@ class Node:
             case Order.RUN if told.round == self.round and self.phase is Phase.READY:
                 self.phase, self.running = Phase.RUNNING, self.ranks
                 self.started.append(told.round)
-            case Order.STOP:
+            case Order.STOP if told.round >= self.round:
                 self._stop(told)
-            case Order.UPLOAD if self.phase not in (Phase.RUNNING, Phase.UPLOADED):
+            case Order.UPLOAD if told.round >= self.round and self.phase not in (Phase.RUNNING, Phase.UPLOADED):
                 self.phase = Phase.UPLOADED
             case Order.LEAVE:
                 self.leave()

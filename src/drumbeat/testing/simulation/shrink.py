@@ -2,42 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 
 from drumbeat.testing.simulation.actions import Action, happen
+from drumbeat.testing.simulation.backing import Backing, InMemory
 from drumbeat.testing.simulation.invariants import Checker, come_to_rest
 from drumbeat.testing.simulation.world import World
 
 
-def run(actions: Sequence[Action]) -> World:
+@dataclass(frozen=True)
+class Setup:
+    """What schedules are run on. backing: makes the empty store of one run."""
+
+    servers: int = 1
+    backing: Callable[[], Backing] = InMemory
+
+
+def run(actions: Sequence[Action], setup: Setup) -> None:
     """Lets everything happen in a new world. Raises Violation, or whatever else goes wrong."""
-    world = World()
-    checker = Checker(world)
-    for action in actions:
-        happen(world, action)
-        checker.check()
-    come_to_rest(world, checker)
-    return world
+    with closing(setup.backing()) as backing:
+        world = World(setup.servers, backing)
+        checker, coming = Checker(world), iter(actions)
+
+        def go_on(count: int) -> None:
+            for _ in range(count):
+                action = next(coming, None)
+                if action is None:
+                    return
+                happen(world, action)
+                checker.check()
+
+        world.meanwhile = go_on
+        go_on(len(actions))
+        come_to_rest(world, checker)
 
 
-def failure(actions: Sequence[Action]) -> str:
+def failure(actions: Sequence[Action], setup: Setup | None = None) -> str:
     """What goes wrong, "" if nothing does."""
     try:
-        run(actions)
+        run(actions, setup or Setup())
     except Exception as error:  # noqa: BLE001 (any error at all is a finding)
         return f"{type(error).__name__}: {error}"
     return ""
 
 
-def shrink(actions: Sequence[Action]) -> list[Action]:
+def shrink(actions: Sequence[Action], setup: Setup | None = None) -> list[Action]:
     """The same kind of failure with as few actions as can be found by leaving some out."""
-    kind = failure(actions).split(":")[0]
+    kind = failure(actions, setup).split(":")[0]
     left, size = list(actions), max(1, len(actions) // 2)
     while size:
         begin = 0
         while begin < len(left):
             fewer = left[:begin] + left[begin + size :]
-            if failure(fewer).split(":")[0] == kind:
+            if failure(fewer, setup).split(":")[0] == kind:
                 left = fewer
             else:
                 begin += size

@@ -1,20 +1,23 @@
-"""The world of a simulation: a server that can be killed at any fault point, one machine, one clock."""
+"""The world of a simulation: servers that can be killed or stopped at any fault point, one machine, one clock."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.states import State
-from drumbeat.ports import Gang, Machine, PendingEffect, Sighting, StoredFile
+from drumbeat.ports import Artifacts, PendingEffect, StoredFile
 from drumbeat.protocol import faults
 from drumbeat.protocol.agent import AgentStatus
-from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError
+from drumbeat.protocol.errors import DrumbeatError, StaleError
 from drumbeat.testing.clock import FakeClock
-from drumbeat.testing.memory_store import MemoryStore, Shelf
+from drumbeat.testing.simulation.backing import Backing, InMemory, Sight
+from drumbeat.testing.simulation.machine import Engine
 from drumbeat.testing.simulation.nodes import Node
 
-CPUS = 6
+BEAT_S = 10.0
+"""How often servers that share a store beat: more seldom than real ones, and often enough not to be replaced."""
 
 
 class Killed(BaseException):
@@ -40,100 +43,153 @@ class Texts:
         return [StoredFile(path, len(text)) for (of, path), text in sorted(self.kept.items()) if of == job]
 
 
+@dataclass(frozen=True)
+class Nap:
+    """SIGSTOP, or a long collection, at so many fault points (whose names begin so) from now, for so many actions."""
+
+    where: str
+    points: int
+    actions: int
+
+
 @dataclass
-class Engine:
-    """`ports.Engine` over played nodes. refusals: how many starts to come are refused, or fail without an answer."""
+class Server:
+    """A place where a server runs, or doesn't. fuse: it dies at this many fault points from now.
 
-    name: str = "simulated"
-    nodes: dict[str, list[Node]] = field(default_factory=dict[str, list[Node]])
-    dead: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
-    starts: list[str] = field(default_factory=list[str])
-    stops: list[str] = field(default_factory=list[str])
-    ghosts: list[Node] = field(default_factory=list[Node])
-    """Nodes that were cut off when their gang was stopped: they go on until they hear of it."""
-    refusals: int = 0
-    failures: int = 0
+    nap: where it will be stopped. has_napped: in the middle of what it is asked now. calls: what it is at: a thread may
+    still be stopped while others go on. handed: the effects that its threads may hold in their hands, however old.
+    """
 
-    def machines(self) -> list[Machine]:
-        """One."""
-        return [Machine("m", CPUS)]
+    number: int
+    control: Control | None = None
+    is_asleep: bool = False
+    fuse: int | None = None
+    nap: Nap | None = None
+    has_napped: bool = False
+    calls: int = 0
+    handed: list[PendingEffect] = field(default_factory=list[PendingEffect])
+    busy: set[str] = field(default_factory=set[str])
 
-    def start(self, gang: Gang) -> str:
-        """Deterministic name: twice is once."""
-        if self.failures:
-            self.failures -= 1
-            raise OSError("the engine doesn't answer")
-        if gang.name in self.nodes:
-            return "started"
-        if self.refusals:
-            self.refusals -= 1
-            raise EngineError("no")
-        self.starts.append(gang.name)
-        self.nodes[gang.name] = [Node(gang, number) for number in range(gang.plan.nodes)]
-        return "started"
-
-    def observe(self, gang: Gang) -> Sighting:
-        """What died is known."""
-        return Sighting("running", dict(self.dead.get(gang.name, {})))
-
-    def stop(self, name: str) -> None:
-        """Everything of the gang ends that can be reached."""
-        self.stops.append(name)
-        for node in self.nodes.pop(name, []):
-            if node.is_cut_off:
-                self.ghosts.append(node)
-            else:
-                node.leave()
+    @property
+    def is_awake(self) -> bool:
+        """Whether it answers."""
+        return self.control is not None and not self.is_asleep
 
 
 class World:
-    """Everything that survives the server, and the server while it lives."""
+    """Everything that survives the servers, and the servers while they live."""
 
-    def __init__(self) -> None:
-        self.clock, self.shelf, self.engine, self.texts = FakeClock(), Shelf(), Engine(), Texts()
+    def __init__(self, servers: int = 1, backing: Backing | None = None) -> None:
+        self.clock, self.backing, self.engine, self.texts = FakeClock(), backing or InMemory(), Engine(), Texts()
+        self.engine.late_by, self.engine.on_stop = self._late_by, self._stops
         self.acknowledged: dict[str, str] = {}
         """Key of a submission to the job that was acknowledged for it."""
         self.cancels: set[str] = set()
-        self.fuse: int | None = None
-        """The server dies at this many fault points from now."""
-        self.control: Control | None = None
-        self.start_server()
+        self.wrongs: list[str] = []
+        """What servers did that they mustn't, in words."""
+        self.meanwhile: Callable[[int], None] = lambda _actions: None
+        """Lets that many of the next actions happen, while a server is stopped in the middle of something."""
+        self.servers = [Server(number) for number in range(servers)]
+        self._acting: Server | None = None
+        for server in self.servers:
+            self.start_server(server)
 
-    # --- the server -------------------------------------------------------------------------------------------
-    def start_server(self) -> None:
-        """A new process over the same database."""
-        if self.control is None:
-            store = MemoryStore(self.shelf, monotonic=self.clock.monotonic)
-            self.control = Control(Setting(store, self.texts, {"local": self.engine}, self.clock, b"key"))  # pyright: ignore[reportArgumentType]
-            self.control.open()
+    def look(self) -> Sight:
+        """What is stored now."""
+        return self.backing.look()
 
-    def kill_server(self) -> None:
+    # --- the servers ------------------------------------------------------------------------------------------
+    def start_server(self, server: Server) -> None:
+        """A new process over the same database, or one that was stopped goes on."""
+        server.is_asleep = False
+        if server.control is None:
+            store, is_alone = self.backing.open(self.clock.monotonic), len(self.servers) == 1
+            artifacts: Artifacts = self.texts  # pyright: ignore[reportAssignmentType] (as much of it as is used)
+            control = Control(Setting(store, artifacts, {"local": self.engine}, self.clock, b"key", is_alone=is_alone))
+            control.servers = (f"http://s{server.number}",)
+            control.open()
+            server.control = control
+
+    def kill_server(self, server: Server) -> None:
         """Whatever it had in memory is gone."""
-        self.control, self.fuse = None, None
+        server.control, server.fuse, server.nap, server.is_asleep = None, None, None, False
+        server.handed, server.busy = [], set()
+        self._forget_late(server)
 
-    def passed(self, _point: str) -> None:
-        """The hook of every fault point."""
-        if self.fuse is not None:
-            self.fuse -= 1
-            if self.fuse <= 0:
-                raise Killed
+    def end_server(self, server: Server) -> None:
+        """SIGTERM: it hands over what it holds."""
+        if server.is_awake and server.control:
+            server.control.loop.stop()
+            self.kill_server(server)
 
-    def ask(self, what: str, *arguments: object) -> object:
-        """Calls a method of this world that talks to the server, which may be away, may refuse, or may die of it."""
-        if self.control is None:
-            return None
-        faults.hook = self.passed
+    def awake(self) -> list[Server]:
+        """Those that answer."""
+        return [server for server in self.servers if server.is_awake]
+
+    def tick(self, seconds: float) -> None:
+        """Time passes, and the servers notice, those with a lower number first."""
+        if len(self.servers) == 1:
+            self.clock.advance(seconds)
+            self.ask("tick")
+            return
+        while seconds > 0:
+            self.clock.advance(min(BEAT_S, seconds))
+            seconds -= BEAT_S
+            for server in self.awake():
+                self.ask("tick", at=server.number)
+
+    def ask(self, what: str, *arguments: object, at: int = 0) -> None:
+        """Calls a method of this world that talks to a server, which may be away, may refuse, or may die of it.
+
+        at: which server is tried first; one that doesn't answer is passed over.
+        """
+        tried = [self.servers[(at + n) % len(self.servers)] for n in range(len(self.servers))]
+        server = next((one for one in tried if one.is_awake), None)
+        if server is None or server.control is None:
+            return
+        has_napped, server.has_napped = server.has_napped, False
+        server.calls += 1
+        hook, acting = faults.hook, self._acting
+        faults.hook, self._acting = self._hook(server, server.control), server
         try:
-            return getattr(self, f"_{what}")(self.control, *arguments)
-        except Killed:
-            self.kill_server()
-        except (DrumbeatError, OSError):
-            return None
+            getattr(self, f"_{what}")(server.control, *arguments)
+        except (Killed, DrumbeatError, OSError):
+            pass
         finally:
-            faults.hook = None
-        return None
+            faults.hook, self._acting = hook, acting
+            server.calls -= 1
+            server.has_napped = has_napped
+        if not server.calls:
+            self._answer_for(server)
 
-    # --- what the server is asked -----------------------------------------------------------------------------
+    def _hook(self, server: Server, control: Control) -> Callable[[str], None]:
+        """Called at every fault point that this server passes."""
+
+        def passed(point: str) -> None:
+            nap = server.nap
+            if nap is not None and point.startswith(nap.where):
+                server.nap = replace(nap, points=nap.points - 1) if nap.points > 1 else None
+                if nap.points <= 1:
+                    self._stopped_here(server, nap.actions)
+            if server.control is not control:
+                raise Killed  # While it was stopped.
+            if server.fuse is not None:
+                server.fuse -= 1
+                if server.fuse <= 0:
+                    self.kill_server(server)
+                    raise Killed
+
+        return passed
+
+    def _stopped_here(self, server: Server, actions: int) -> None:
+        control, server.is_asleep, server.has_napped = server.control, True, True
+        if actions % 3:
+            self.tick(3 * BEAT_S)  # Long enough to be replaced.
+        self.meanwhile(actions)
+        if server.control is control:
+            server.is_asleep = False
+
+    # --- what a server is asked -------------------------------------------------------------------------------
     def _submit(self, control: Control, key: str, document: dict[str, object]) -> None:
         record, _ = control.submit(Request(document, key=key))
         self.acknowledged[key] = record.job.name
@@ -154,7 +210,14 @@ class World:
             node.obey(told)
 
     def _effect(self, control: Control, pending: PendingEffect) -> None:
-        control.effects.carry_out(pending)
+        """Effects of one job are run one after the other, also where one hangs."""
+        server = self._acting
+        if server and pending.job not in server.busy:
+            server.busy.add(pending.job)
+            try:
+                control.effects.carry_out(pending)
+            finally:
+                server.busy.discard(pending.job)
 
     def _place(self, control: Control) -> None:
         if control.loop.must_place:
@@ -174,13 +237,44 @@ class World:
         nodes = [*self.engine.ghosts, *(node for nodes in self.engine.nodes.values() for node in nodes)]
         return [node for node in nodes if not node.has_left]
 
-    def outbox(self) -> list[PendingEffect]:
-        """What the server would hand out: of each job the first."""
+    def outbox(self, server: Server) -> list[PendingEffect]:
+        """What a server would hand out: of each job the first."""
         first: dict[str, PendingEffect] = {}
-        for pending in self.shelf.effects.values():
-            first.setdefault(pending.job, pending)
-        return list(first.values())
+        if server.is_awake and server.control:
+            for pending in server.control.store.outbox(server.control.loop.token):
+                first.setdefault(pending.job, pending)
+        server.handed = list(first.values())
+        return server.handed
 
     def jobs(self) -> list[str]:
         """Names of all jobs, oldest first."""
-        return list(self.shelf.records)
+        return list(self.look().records)
+
+    # --- what the engine is asked -----------------------------------------------------------------------------
+    def _late_by(self, job: str) -> int | None:
+        """The server that acts, if it has lost this job. It may do so only if it has been stopped just now."""
+        server = self._acting
+        if server is None or server.control is None or self.look().records[job].lease == server.control.loop.token:
+            return None
+        if not server.has_napped:
+            self.wrongs.append(f"server {server.number} acts for {job}, which it knows not to hold")
+        return server.number
+
+    def _stops(self, gang: str) -> None:
+        self._late_by(gang.rpartition(".")[0])
+        if self._is_wanted(gang):
+            self.wrongs.append(f"gang {gang} is stopped, and it is wanted")
+
+    def _answer_for(self, server: Server) -> None:
+        """What it started too late it has stopped again, unless the gang is wanted all the same."""
+        left = [gang for gang, by in self.engine.late.items() if by == server.number and not self._is_wanted(gang)]
+        self.wrongs += [f"gang {gang} was started too late and left behind" for gang in left]
+        self._forget_late(server)
+
+    def _forget_late(self, server: Server) -> None:
+        self.engine.late = {gang: -1 if by == server.number else by for gang, by in self.engine.late.items()}
+
+    def _is_wanted(self, gang: str) -> bool:
+        name, _, attempt = gang.rpartition(".")
+        job = self.look().records[name].job
+        return job.attempt == int(attempt) and job.state is not State.QUEUED and not job.state.is_terminal
