@@ -85,7 +85,7 @@ class Mortal:
         self.ask(lambda: self._submit(path, name))
         if kind == "canceled":
             self._cancel(name)
-        until(lambda: self.job(name).has_ended, 60, f"the end of {name}")
+        until(lambda: self.job(name).has_ended, 20, f"the end of {name}")
         return name
 
     def _submit(self, path: Path, name: str) -> None:

@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 from drumbeat.agent import cgroups, door, processes
@@ -158,11 +159,14 @@ def _tried(way: Subreaper) -> Subreaper:
     return way
 
 
-def end_rest(folder: str) -> list[int]:
-    """Ends what a keeper of this folder left that died; gives the processes that can't be killed."""
+def end_rest(folder: str, reap: Callable[[], None] = lambda: None) -> list[int]:
+    """Ends what a keeper of this folder left that died; gives the processes that can't be killed.
+
+    reap: takes the exit codes of what has fallen to this process, while it waits: a namespace isn't gone before.
+    """
     marker = door.read_marker(folder)
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/{_HOLD}", encoding="utf-8") as file:
-        _end_held(json.load(file))
+        _end_held(json.load(file), reap)
     left = processes.end_marked(marker)
     if not left:
         with contextlib.suppress(OSError):
@@ -170,9 +174,9 @@ def end_rest(folder: str) -> list[int]:
     return left
 
 
-def _end_held(trace: dict[str, Any]) -> None:
+def _end_held(trace: dict[str, Any], reap: Callable[[], None]) -> None:
     if "group" in trace:
         cgroups.end(trace["group"], within_s=2.0)
     if "first" in trace:
         # Nothing of a namespace is left when its first process is gone.
-        processes.end_one(trace["first"], trace["birth"])
+        processes.end_one(trace["first"], trace["birth"], reap)

@@ -164,7 +164,7 @@ class Keeping:
 
     def _end_keeper(self) -> None:
         processes.signal_all([self._pid], signal.SIGKILL)
-        end_rest(self._folder)
+        end_rest(self._folder, self._reap)
 
     def _meet(self) -> socket.socket:
         """A line to the keeper; one is started when there is none. Raises EngineError when it doesn't come up."""
@@ -188,7 +188,7 @@ class Keeping:
     def _start_keeper(self) -> None:
         # What a keeper that died had started has fallen to this process: it must be gone before the next one counts.
         processes.signal_all(processes.descendants(os.getpid()), signal.SIGKILL)
-        end_rest(self._folder)
+        end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"
         self._child = os.posix_spawn(
             sys.executable,

@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Callable
 
 MARKER = "DRUMBEAT_KEEPER"
 """The variable in every rank's environment that says which keeper it belongs to."""
@@ -112,11 +113,12 @@ def end_marked(value: str, within_s: float = 2.0) -> list[int]:
     return left
 
 
-def end_one(pid: int, born: str, within_s: float = 2.0) -> None:
+def end_one(pid: int, born: str, meanwhile: Callable[[], None], within_s: float = 2.0) -> None:
     """Kills a process, unless it is another one by now, and waits until it is gone."""
     deadline = time.monotonic() + within_s
     while is_alive(pid) and birth(pid) == born and time.monotonic() < deadline:
         signal_all([pid], signal.SIGKILL)
+        meanwhile()
         time.sleep(0.005)
 
 

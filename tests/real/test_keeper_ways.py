@@ -1,0 +1,221 @@
+"""The three ways in which a keeper holds on to a round, each for itself; and that nobody inside notices."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.agent import confinement, door, processes
+from drumbeat.agent.confinement import WAYS
+from drumbeat.agent.journal import Journal
+from drumbeat.agent.keeping import Keeping
+from drumbeat.protocol.agent import Order
+from drumbeat.testing.agent_gang import AgentGang, mentioning
+
+from .house import until
+from .test_keeper_holds import Kept, finish
+
+DAEMONS = (
+    '(setsid bash -c \'(env -i setsid bash -c "trap \\"\\" TERM HUP; sleep 7013; sleep 7013" &)\' &); '
+    "(setsid env -i sleep 7013 &); sleep 7013 & "
+)
+"""What a job can leave: own sessions, nothing in the environment, deaf to SIGTERM."""
+
+
+def works(way: str) -> bool:
+    here = Path("/tmp") / f"drumbeat-probe-{os.getpid()}"
+    here.mkdir(exist_ok=True)
+    child = os.fork()
+    if child == 0:
+        os.environ[confinement.VARIABLE] = way
+        try:
+            confinement.choose(str(here), f"{here}#probe")
+        except OSError:
+            os._exit(1)
+        os._exit(0)
+    fits = os.waitpid(child, 0)[1] == 0
+    here.rmdir()
+    return fits
+
+
+@pytest.fixture(params=WAYS)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if not works(request.param):
+        pytest.skip(f"{request.param}: this kernel or this user can't; run the tests as root on Linux 5.14 or later")
+    monkeypatch.setenv(confinement.VARIABLE, request.param)
+    return request.param
+
+
+@pytest.fixture
+def kept(tmp_path: Path, way: str) -> Iterator[Kept]:
+    keeper = Kept(tmp_path / "keeper")
+    yield keeper
+    finish(keeper, tmp_path)
+
+
+def sleepers() -> set[int]:
+    """By their arguments: some of them have no environment."""
+    return set(mentioning("7013"))
+
+
+@pytest.mark.feature("F6")
+def test_daemons_are_gone_with_their_round(kept: Kept, way: str):
+    before = sleepers()
+    kept.start(DAEMONS + "echo up")
+    assert kept.over()[0]["code"] == 0
+    assert kept.state["held_by"] == WAYS[way].way
+    assert sleepers() <= before
+    assert not (kept.folder / "hold.json").exists()
+
+
+@pytest.mark.feature("F6")
+def test_daemons_are_gone_after_their_killed_keeper(tmp_path: Path, way: str):
+    """By the kernel alone, or by whoever comes after; without any namespace or group, those that bear the marker."""
+    before = sleepers()
+    keeper = Kept(tmp_path / "keeper")
+    try:
+        command = DAEMONS if way != "subreaper" else "(setsid sleep 7013 &); sleep 7013 & "
+        keeper.start(command + "touch up; wait")
+        until((keeper.folder / "up").exists)
+        keeper.process.kill()
+        keeper.process.wait(10)
+        if way != "namespace":
+            confinement.end_rest(str(keeper.folder))
+        until(lambda: sleepers() <= before, 2)
+    finally:
+        finish(keeper, tmp_path)
+
+
+def test_exit_codes_signals_and_pids_are_those_of_the_machine(kept: Kept):
+    kept.start("exit 7", "kill -9 $$", "echo up; sleep 7013; true")
+    kept.wait_for_log("up", 2)
+    kept.until(lambda state: len(state["exits"]) == 2)
+    assert [(e["code"], e["signal"]) for e in sorted(kept.state["exits"], key=lambda e: e["rank"])] == [
+        (7, None),
+        (None, 9),
+    ]
+    kept.stop(1)
+    kept.over()
+    kept.start("exec sleep 7013", number=2)
+    until(lambda: b"7013" in b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(kept)))
+    kept.stop(1, number=2)
+    assert kept.over()[0]["signal"] == 15
+
+
+def children(kept: Kept) -> list[str]:
+    """Pids as this process, which is outside, sees them."""
+    return Path(f"/proc/{kept.process.pid}/task/{kept.process.pid}/children").read_text().split()
+
+
+def test_the_ranks_see_a_proc_that_fits_them_and_each_other(kept: Kept):
+    look = "import os; print(open('/proc/self/stat').read().split()[0] == str(os.getpid()), os.getppid())"
+    kept.start(f'{sys.executable} -S -c "{look}"; touch r0; sleep 7013 & wait', "exec pgrep -f 'sleep 7013'")
+    kept.wait_for_log("True", 0)
+    kept.stop(0.2)
+    kept.over()
+    assert kept.log().startswith("True ")
+
+
+@pytest.mark.feature("L1")
+def test_worker_processes_of_python_work(kept: Kept):
+    program = """
+import multiprocessing as m, os
+def double(x): return 2 * x
+if __name__ == "__main__":
+    for way in ("fork", "spawn", "forkserver"):
+        with m.get_context(way).Pool(2) as pool:
+            print(way, sum(pool.map(double, range(10))), flush=True)
+"""
+    (kept.folder / "program.py").write_text(program)
+    kept.start(f"exec {sys.executable} program.py")
+    kept.over()
+    assert kept.log() == "fork 90\nspawn 90\nforkserver 90\n"
+
+
+def test_a_stopped_rank_is_ended(kept: Kept):
+    kept.start("echo up; kill -STOP $$; sleep 7013")
+    kept.wait_for_log("up")
+    kept.stop(0.3)
+    assert kept.over()[0]["signal"] in (9, 15)
+
+
+@pytest.mark.feature("F6")
+@pytest.mark.parametrize("first", ["agent", "keeper", "both"])
+def test_whoever_is_killed_first_nothing_survives_the_end(tmp_path: Path, way: str, first: str):
+    before = sleepers()
+    command = "echo up; trap '' TERM; " + (DAEMONS if way != "subreaper" else "(setsid sleep 7013 &); ") + "sleep 7013"
+    with AgentGang(tmp_path, command) as gang:
+        gang.run()
+        gang.server.wait_for(lambda: gang.server.log(0))
+        keeper = gang.keeper()
+        if first in ("keeper", "both"):
+            os.kill(keeper, signal.SIGKILL)
+        if first in ("agent", "both"):
+            gang.kill_agent()
+            gang.start()
+        if first == "agent":
+            gang.order(Order.STOP, grace_s=0.2)
+        gang.server.wait_for(lambda: sleepers() <= before, within_s=4)
+
+
+@pytest.mark.feature("F6")
+def test_a_keeper_that_was_stopped_is_woken_and_its_round_goes_on(tmp_path: Path):
+    with AgentGang(tmp_path, "echo up; while [ ! -e go ]; do sleep 0.02; done; exit 4") as gang:
+        gang.run()
+        gang.server.wait_for(lambda: gang.server.log(0))
+        os.kill(gang.keeper(), signal.SIGSTOP)
+        (gang.root() / "code" / "go").touch()
+        gang.server.wait_for(lambda: gang.status().exits, within_s=10)
+        assert [e.code for e in gang.status().exits] == [4]
+
+
+@pytest.mark.feature("F6")
+@pytest.mark.parametrize(("silent_s", "signal_of_its_end"), [(1.5, None), (3.5, -9)])
+def test_a_keeper_that_stays_silent_is_ended(tmp_path: Path, silent_s: float, signal_of_its_end: int | None):
+    keeping = Keeping(str(tmp_path), Journal(str(tmp_path / "log")), lambda _: None, lambda _: None)
+    with subprocess.Popen(["sleep", "7013"]) as keeper:
+        keeper.send_signal(signal.SIGSTOP)
+        until(lambda: processes.is_stopped(keeper.pid))
+        keeping._pid = keeper.pid
+        keeping._ask_whether_it_lives(silent_s)
+        if signal_of_its_end is None:
+            until(lambda: not processes.is_stopped(keeper.pid))
+            keeper.kill()
+        else:
+            until(lambda: not processes.is_alive(keeper.pid))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small disk")
+@pytest.mark.feature("F6")
+def test_a_round_that_fills_its_disk_ends_and_so_does_the_next(tmp_path: Path):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=True)
+    try:
+        keeper = Kept(small / "keeper")
+        keeper.start("head -c 10000000 /dev/zero > big; (setsid sleep 7013 &); exit 3")
+        assert [e["code"] for e in keeper.over()] == [3]
+        assert "can't be written" in keeper.state["trouble"]
+        keeper.start("echo never", number=2)
+        (refused,) = keeper.over()
+        # The round can't be written down, or there was room for just that and not for what the rank says.
+        assert refused["code"] in (127, 1)
+        finish(keeper, tmp_path)
+    finally:
+        subprocess.run(["umount", "-l", str(small)], check=True)
+
+
+def test_what_another_process_has_as_its_number_by_now_is_left_alone(tmp_path: Path):
+    """The machine went down: what the hold names is somebody else today."""
+    door.read_marker(str(tmp_path))
+    hold = {"way": "PID namespace", "first": os.getpid(), "birth": "another-boot 1"}
+    (tmp_path / "hold.json").write_text(json.dumps(hold))
+    assert confinement.end_rest(str(tmp_path)) == []
+    assert not (tmp_path / "hold.json").exists()
