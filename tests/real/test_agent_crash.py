@@ -1,0 +1,58 @@
+"""What a crash leaves is found and ended at the next start of the server, and the jobs go on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from drumbeat.engines.local import GANG
+
+from .house import House, until
+
+WAITS = '"echo up; (setsid env -i sleep 7019 &); while [ ! -e $DRUMBEAT_CHECKPOINT_DIR/go ]; do sleep 0.02; done"'
+
+
+def sleepers() -> set[str]:
+    listed = subprocess.run(["pgrep", "-f", "sleep 7019"], capture_output=True, text=True, check=False)
+    return set(listed.stdout.split())
+
+
+@pytest.mark.feature("F5", "F6")
+def test_server_agents_and_keepers_killed_at_once_leave_nothing_and_the_job_goes_on(own_house: House):
+    house, before = own_house, sleepers()
+    job = house.client.submit(house.job_file(command=WAITS, resources="{instance_count: 2}")).name
+    until(lambda: sum(text.count("up") for text in house.logs(job).values()) == 2)
+    ours = [p for p in house.processes() if any("drumbeat." in word for word in p.cmdline())]
+    for process in ours:
+        os.kill(process.pid, signal.SIGKILL)
+    if os.geteuid() == 0:
+        until(lambda: sleepers() <= before, 2, "the end of every daemon")
+    (house.home / "jobs" / job / "checkpoints" / "go").touch()
+    house.client.status()
+    ended = house.client.wait(job, 60)
+    assert ended is not None
+    assert (ended.state, ended.attempt, ended.round) == ("completed", 1, 2), ended.sentence
+    until(lambda: not list((house.home / "nodes").glob("*")))
+    assert sleepers() <= before
+
+
+@pytest.mark.feature("F6")
+def test_nodes_that_no_job_owns_are_ended_and_removed_when_the_server_starts(own_house: House):
+    house = own_house
+    node = house.home / "nodes" / "ghost.1" / "0"
+    node.mkdir(parents=True)
+    # Of another boot: the number is this test's own process today.
+    (node / "agent.json").write_text(json.dumps({"pid": os.getpid(), "born": "another-boot 1", "starts": 1}))
+    elsewhere = {GANG: str(house.home / "nodes" / "gone.2")}
+    left = [subprocess.Popen(["sleep", "7019"], env={**os.environ, GANG: str(node.parent)}),
+            subprocess.Popen(["sleep", "7019"], env={**os.environ, **elsewhere})]  # fmt: skip
+    began = time.monotonic()
+    house.client.status()
+    assert [process.wait(10) for process in left] == [-9, -9]
+    assert not node.parent.exists()
+    assert time.monotonic() - began < 15
