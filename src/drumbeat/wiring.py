@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import sys
 import time
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from drumbeat.control.service import Control, Setting
 from drumbeat.engines.local import LocalEngine
+from drumbeat.protocol.errors import RefusedError
 
 
 class SystemClock:
@@ -26,29 +28,60 @@ class SystemClock:
 
 
 def make_control(home: Path) -> Control:
-    """A control room whose state lies in `home`, with the engine of this machine."""
+    """A control room whose state lies in `home`, with the engine of this machine.
+
+    DRUMBEAT_DATABASE: the URL of a database that several servers may share, as they do the folder DRUMBEAT_SHARED.
+    Without it the database is a file in `home`, which is locked: nobody else can be over it.
+    """
     from drumbeat.stores.folder import FolderArtifacts
     from drumbeat.stores.sql import make_store
 
     clock = SystemClock()
-    local = LocalEngine(home / "nodes", home / "jobs")
+    url = os.environ.get("DRUMBEAT_DATABASE")
+    shared = Path(os.environ.get("DRUMBEAT_SHARED") or home).absolute()
+    shared.mkdir(0o700, parents=True, exist_ok=True)
+    if url:
+        _require_one_machine(shared / "machine")
+    local = LocalEngine(shared / "nodes", shared / "jobs")
     return Control(
         Setting(
-            store=make_store(os.environ.get("DRUMBEAT_DATABASE") or home / "drumbeat.db"),
-            artifacts=FolderArtifacts(home),
+            store=make_store(url or home / "drumbeat.db"),
+            artifacts=FolderArtifacts(shared),
             engines={"local": local},
             clock=clock,
-            key=_key(home / "key"),
+            key=_key(shared / "key"),
             programs=str(Path(sys.executable).parent),
+            is_alone=not url,
         )
     )
 
 
 def _key(path: Path) -> bytes:
-    """The server's own secret, made at the first start."""
+    """The servers' own secret, made at the first start."""
+    return _first_written(path, secrets.token_bytes(32))
+
+
+def _require_one_machine(path: Path) -> None:
+    """The compute `local` is the machine of its server: one on another machine can't see its nodes. RefusedError."""
+    here = socket.gethostname().encode()
+    there = _first_written(path, here)
+    if there != here:
+        what = f"the servers that share this folder run on {there.decode(errors='replace')}"
+        fix = f"Start this one there too; if that machine is gone for good, remove {path}."
+        raise RefusedError(what, where=str(path.parent), fix=fix)
+
+
+def _first_written(path: Path, content: bytes) -> bytes:
+    """What the first to come has put there, whole: servers that start at the same moment agree."""
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_bytes(32))
+        os.link(fresh, path)
     except FileExistsError:
         pass
+    finally:
+        fresh.unlink()
     return path.read_bytes()

@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from drumbeat import launch
 from drumbeat.control import submitting
 from drumbeat.control.effects import Effects
 from drumbeat.control.loop import Loop, waiting
@@ -28,7 +27,6 @@ from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError, St
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
-from drumbeat.protocol.roster import Member, Roster
 
 
 @dataclass(frozen=True)
@@ -120,7 +118,12 @@ class Control:
         self.watch.start()
 
     def _sweep(self) -> None:
-        """What an earlier server or a crash of the machine left is ended: a gang that holds no slots is nobody's."""
+        """What an earlier server or a crash of the machine left is ended: a gang that holds no slots is nobody's.
+
+        Not beside other servers: one may be starting a gang right now. There, agents that nobody wants hear it and go.
+        """
+        if not self.setting.is_alone:
+            return
         for name, engine in self.engines.items():
             engine.sweep({f"{held.job}.{held.attempt}" for held in self.store.reservations(name)})
 
@@ -170,7 +173,7 @@ class Control:
         written, made = submitting.planned(request, self._facts())
         job, _ = submitting.new_job(written, made, self.setting.clock.now())
         return Preview(
-            made.plan, preview_processes(made.plan), planning.staged(made.plan), self._queue(job), made.notes
+            made.plan, submitting.preview_processes(made.plan), planning.staged(made.plan), self._queue(job), made.notes
         )
 
     def _queue(self, job: Job) -> str:
@@ -282,24 +285,3 @@ def _of_attempt(attempt: int, job: Job) -> Job:
     if job.attempt != attempt:
         raise StaleError(f"attempt {attempt} of job {job.name} has been replaced by attempt {job.attempt}")
     return job
-
-
-def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
-    """The processes with stand-ins for what only the nodes know: `@node0` for addresses and folders."""
-    members = tuple(
-        Member(
-            node=node,
-            host=f"@node{node}",
-            address=f"@node{node}",
-            root=f"@node{node}",
-            checkpoints="@checkpoints",
-            gpus=tuple(f"@gpu{n}" for n in range(plan.gpus_per_node)),
-        )
-        for node in range(plan.nodes)
-    )
-    roster = Roster(1, 1, members, port=0)
-    processes = [process for node in range(plan.nodes) for process in launch.render(plan, roster, node)]
-    for process in processes:
-        if "MASTER_PORT" in process.set:
-            process.set["MASTER_PORT"] = "@free-port"
-    return tuple(processes)

@@ -9,13 +9,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from drumbeat import spec
+from drumbeat import launch, spec
 from drumbeat.core import plan as planning
 from drumbeat.core.events import StoryEntry
 from drumbeat.core.job import Job
 from drumbeat.core.plan import Facts, Planned, Sources
 from drumbeat.core.states import Reason, State
 from drumbeat.protocol.errors import NotYetError
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.roster import Member, Roster
 from drumbeat.spec.job import CommandJob
 
 if TYPE_CHECKING:
@@ -62,3 +65,24 @@ def invent_name(subject: str) -> str:
 def facts_of(capacity: Mapping[str, tuple[int, int]], aliases: Mapping[tuple[str, str], str], path: str) -> Facts:
     """What plans depend on here. path: the folder of the current environment's programs."""
     return Facts(capacity, aliases, (path,) if path else ())
+
+
+def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
+    """The processes with stand-ins for what only the nodes know: `@node0` for addresses and folders."""
+    members = tuple(
+        Member(
+            node=node,
+            host=f"@node{node}",
+            address=f"@node{node}",
+            root=f"@node{node}",
+            checkpoints="@checkpoints",
+            gpus=tuple(f"@gpu{n}" for n in range(plan.gpus_per_node)),
+        )
+        for node in range(plan.nodes)
+    )
+    roster = Roster(1, 1, members, port=0)
+    processes = [process for node in range(plan.nodes) for process in launch.render(plan, roster, node)]
+    for process in processes:
+        if "MASTER_PORT" in process.set:
+            process.set["MASTER_PORT"] = "@free-port"
+    return tuple(processes)

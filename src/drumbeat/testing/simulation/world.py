@@ -57,7 +57,8 @@ class Server:
     """A place where a server runs, or doesn't. fuse: it dies at this many fault points from now.
 
     nap: where it will be stopped. has_napped: in the middle of what it is asked now. calls: what it is at: a thread may
-    still be stopped while others go on. handed: the effects that its threads may hold in their hands, however old.
+    still be stopped while others go on. is_held: that thread is its loop. handed: the effects that its threads may hold
+    in their hands, however old. busy: jobs that one of its threads is at.
     """
 
     number: int
@@ -67,6 +68,7 @@ class Server:
     nap: Nap | None = None
     has_napped: bool = False
     calls: int = 0
+    is_held: bool = False
     handed: list[PendingEffect] = field(default_factory=list[PendingEffect])
     busy: set[str] = field(default_factory=set[str])
 
@@ -100,7 +102,12 @@ class World:
 
     # --- the servers ------------------------------------------------------------------------------------------
     def start_server(self, server: Server) -> None:
-        """A new process over the same database, or one that was stopped goes on."""
+        """A new process over the same database, or one that was stopped goes on.
+
+        One that is stopped in the middle of an effect may go on without that thread; but it has only one loop.
+        """
+        if server.is_held:
+            return
         server.is_asleep = False
         if server.control is None:
             store, is_alone = self.backing.open(self.clock.monotonic), len(self.servers) == 1
@@ -113,6 +120,7 @@ class World:
     def kill_server(self, server: Server) -> None:
         """Whatever it had in memory is gone."""
         server.control, server.fuse, server.nap, server.is_asleep = None, None, None, False
+        server.is_held = False
         server.handed, server.busy = [], set()
         self._forget_late(server)
 
@@ -170,6 +178,7 @@ class World:
             if nap is not None and point.startswith(nap.where):
                 server.nap = replace(nap, points=nap.points - 1) if nap.points > 1 else None
                 if nap.points <= 1:
+                    server.is_held = not point.startswith("effect.")
                     self._stopped_here(server, nap.actions)
             if server.control is not control:
                 raise Killed  # While it was stopped.
@@ -187,7 +196,7 @@ class World:
             self.tick(3 * BEAT_S)  # Long enough to be replaced.
         self.meanwhile(actions)
         if server.control is control:
-            server.is_asleep = False
+            server.is_asleep = server.is_held = False
 
     # --- what a server is asked -------------------------------------------------------------------------------
     def _submit(self, control: Control, key: str, document: dict[str, object]) -> None:
