@@ -133,7 +133,8 @@ def test_on_a_full_disk_the_rank_goes_on_and_its_log_waits_for_room(own_house: H
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=24m", "tmpfs", jobs], check=True)
     try:
         written = house.folder / "written"
-        command = f"seq -f %099.0f 400000; touch {written}; while [ ! -e {house.folder}/end ]; do sleep 0.01; done; echo end"
+        wait = f"while [ ! -e {house.folder}/end ]; do sleep 0.01; done"
+        command = f"seq -f %099.0f 400000; touch {written}; {wait}; echo end"
         job = submitted(house, "full", command)
         until(written.exists)
         until(lambda: house.client.get(job).notice)
