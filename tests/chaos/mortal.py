@@ -30,7 +30,7 @@ COMMANDS = {
     "completed": _PRINT,
     "failed once": _PRINT
     + "F=$DRUMBEAT_CHECKPOINT_DIR/failed; [ $RANK != 3 ] || [ -e $F ] || { touch $F; exit 5; }; [ -e $F ] || sleep 60",
-    "canceled": _PRINT + "trap 'exit 0' TERM; touch $DRUMBEAT_CHECKPOINT_DIR/$RANK; sleep 60 & wait",
+    "canceled": _PRINT + "trap 'exit 0' TERM; touch $DRUMBEAT_CHECKPOINT_DIR/$DRUMBEAT_ROUND.$RANK; sleep 60 & wait",
 }
 """By how it goes. The job that fails does so once, whatever becomes of its rounds."""
 
@@ -85,7 +85,7 @@ class Mortal:
         self.ask(lambda: self._submit(path, name))
         if kind == "canceled":
             self._cancel(name)
-        until(lambda: self.job(name).has_ended, 20, f"the end of {name}")
+        until(lambda: self.job(name).has_ended, 60, f"the end of {name}")
         return name
 
     def _submit(self, path: Path, name: str) -> None:
@@ -96,21 +96,18 @@ class Mortal:
         self.house.client.submit(path, name=name)
 
     def _cancel(self, name: str) -> None:
-        marks = self.house.home / "jobs" / name / "checkpoints"
-        until(
-            lambda: self.job(name).has_ended or {str(n) for n in range(WORLD)} <= _names(marks),
-            60, f"ranks of {name} at work",
-        )  # fmt: skip
+        until(lambda: self._are_all_at_work(name), 60, f"ranks of {name} at work")
         self.ask(lambda: self.house.client.cancel(name))
+
+    def _are_all_at_work(self, name: str) -> bool:
+        """In the present round; or it is too late."""
+        job, marks = self.job(name), self.house.home / "jobs" / name / "checkpoints"
+        return job.has_ended or all((marks / f"{job.round}.{rank}").exists() for rank in range(WORLD))
 
     def job(self, name: str) -> JobView:
         found = self.ask(lambda: self.house.client.get(name))
         assert isinstance(found, JobView)
         return found
-
-
-def _names(folder: Path) -> set[str]:
-    return {path.name for path in folder.glob("*")}
 
 
 # --- what must hold ---------------------------------------------------------------------------------------------
