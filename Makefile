@@ -8,7 +8,7 @@ FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(wildcard tools/make_*_docs.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test coverage demo bench bench-logs bench-api fuzz docs clean
+.PHONY: help setup lint check test coverage demo bench bench-logs bench-api fuzz faults docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ bench-api: setup ## The API under load (SECONDS=600 for memory over ten minutes)
 
 fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60)
 	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) $(PYTEST) -q tests/fuzz
+
+faults: setup ## Every one-machine fault to drumbeat and to torchrun, and all labelled incidents; writes docs/faults.md
+	$(PYTHON) -m tools.faults --write docs/faults.md
 
 docs: setup ## Writes the generated pages anew
 	@for generator in $(GENERATORS); do echo "$(PYTHON) $$generator"; $(PYTHON) $$generator || exit; done

@@ -1,0 +1,46 @@
+"""Every one-machine fault of the project's list, in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tools.faults import outside, ranks, servers
+from tools.faults.scene import Scene, Seen
+
+
+@dataclass(frozen=True)
+class Row:
+    """One fault: how it is played to drumbeat, and to torchrun where that has words for it."""
+
+    name: str
+    ours: Callable[[Scene], Seen]
+    theirs: Callable[[Scene], Seen] | None = None
+    runs: int = 1
+
+
+_SAVING = Row(f"SIGTERM when a rank needs {ranks.SAVE_S} s to save", ranks.save_long, ranks.save_long_torchrun)
+ROWS = (
+    Row("a rank leaves early with exit code 0", ranks.leave_early, ranks.leave_early_torchrun, 3),
+    Row("a rank raises", ranks.raise_error, ranks.raise_error_torchrun, 3),
+    Row("`kill -9` of a rank", ranks.kill_rank, ranks.kill_rank_torchrun, 3),
+    Row("`kill -9` of the agent", ranks.kill_agent, ranks.kill_agent_torchrun),
+    Row("`kill -9` of the keeper", ranks.kill_keeper, None, 3),
+    Row("SIGSTOP of a rank", ranks.stop_rank, ranks.stop_rank_torchrun),
+    _SAVING,
+    Row("two jobs on one machine", ranks.run_two, ranks.run_two_torchrun),
+    Row("ranks that ignore SIGTERM and fork daemons", outside.fork_daemons, outside.fork_daemons_torchrun),
+    Row("`kill -9` of the server, job queued", servers.while_queued),
+    Row("`kill -9` of the server, job staging", servers.while_staging),
+    Row("`kill -9` of the server, job running", servers.while_running),
+    Row("`kill -9` of the server, job stopping", servers.while_stopping),
+    Row("the disk is full", servers.fill_disk),
+    Row("the clock jumps an hour forward", servers.jump_forward),
+    Row("the clock jumps an hour back", servers.jump_back),
+    Row("an agent wakes after its attempt was replaced", servers.wake_old_agent),
+    Row("floods of output, binary, one endless line", outside.flood),
+    Row("a client vanishes in its submit; the same submit again", outside.send_twice),
+    Row("bad input", outside.bad_input),
+)
+BESIDE = (_SAVING,)
+"""Rows that mostly wait: played beside the others."""
