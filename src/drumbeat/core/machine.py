@@ -165,9 +165,8 @@ def _stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
     stopping = replace(judged, stop_at=now + grace)
     sentence = f"{verdict.sentence}; SIGTERM to every rank, SIGKILL after {job.plan.grace_s:g} s"
     moved = _move(stopping, now, State.STOPPING, verdict.reason, sentence)
-    if all(node in job.lost for node in range(job.plan.nodes)):
-        return _then(moved, _after_stop(moved.job, now))
-    return moved
+    # Those that are left may all have ended already: then nobody will say anything new.
+    return _then(moved, _stopped(moved.job, now))
 
 
 def _cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision:

@@ -138,6 +138,12 @@ def test_an_own_failure_starts_a_new_round_on_the_same_nodes():
 
 
 @pytest.mark.feature("F2")
+def test_a_failure_that_is_first_heard_of_when_all_has_ended_is_followed_up_at_once():
+    job = after(running(nodes=1), done(0, 1, 0))
+    assert (job.state, job.round) == (State.STAGING, 2)
+
+
+@pytest.mark.feature("F2")
 def test_the_same_error_at_the_same_place_twice_ends_the_job():
     job = running()
     for nth in (1, 2):

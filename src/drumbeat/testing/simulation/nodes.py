@@ -37,14 +37,16 @@ class Node:
         return [r.rank for r in self.gang.plan.ranks if r.node == self.number]
 
     def status(self) -> AgentStatus:
-        """How far it is, as it would say it now."""
-        self.serial += 1
+        """How far it is, as it would say it now: with a new serial only if there is anything new in it."""
         member = Member(self.number, f"h{self.number}", f"10.0.0.{self.number}", f"/{self.gang.name}", "/c")
         now = AgentStatus(
             self.phase, self.round, member, 2000 + self.number, self.exits, error=self.error, lost=self.lost,
             serial=self.serial,
         )  # fmt: skip
-        self.said.append(now)
+        if not self.said or now != self.said[-1]:
+            self.serial += 1
+            now = replace(now, serial=self.serial)
+            self.said.append(now)
         return now
 
     def obey(self, told: Directive) -> None:
