@@ -16,7 +16,7 @@ SHARE = 100
 @pytest.mark.parametrize("servers", [1, 2])
 def test_schedules_hold_over_sqlite(tmp_path, servers, pytestconfig):
     setup = Setup(servers, in_database(tmp_path / "drumbeat.db"))
-    for seed in range(how_many(pytestconfig) // SHARE // servers):
+    for seed in range(how_many(pytestconfig) // SHARE // servers**2):
         assert not failure(schedule(seed, servers), setup), seed
 
 
@@ -25,5 +25,5 @@ def test_schedules_hold_over_sqlite(tmp_path, servers, pytestconfig):
 def test_schedules_hold_over_postgresql(postgres, servers, pytestconfig):
     with postgres.database() as name:
         setup = Setup(servers, in_database(postgres.url(name)))
-        for seed in range(how_many(pytestconfig) // SHARE // 2):
+        for seed in range(how_many(pytestconfig) // SHARE // 2 // servers):
             assert not failure(schedule(seed, servers), setup), seed
