@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import atexit
 import logging
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
@@ -32,21 +31,12 @@ class Kind:
     servers: int
     store: str
 
-    @property
-    def setup(self) -> Setup:
-        """How each run is set up."""
-        return Setup(self.servers, backing_of(self.store))
-
-
-def backing_of(store: str) -> Callable[[], Backing]:
-    """What makes an empty store of that kind."""
-    if store == "memory":
-        return InMemory
-    if store == "sqlite":
-        folder = tempfile.TemporaryDirectory(prefix="drumbeat-simulation-")
-        atexit.register(folder.cleanup)
-        return in_database(Path(folder.name) / "drumbeat.db")
-    return in_database(store)
+    @contextmanager
+    def setup(self) -> Generator[Setup]:
+        """How each run is set up; a file of SQLite's is gone afterwards."""
+        with tempfile.TemporaryDirectory(prefix="drumbeat-simulation-") as folder:
+            place = Path(folder) / "drumbeat.db" if self.store == "sqlite" else self.store
+            yield Setup(self.servers, InMemory if place == "memory" else in_database(place))
 
 
 def in_database(place: str | Path) -> Callable[[], Backing]:
@@ -68,11 +58,11 @@ def in_database(place: str | Path) -> Callable[[], Backing]:
 def failing(kind: Kind, seeds: range) -> tuple[int, str] | None:
     """The first of the seeds that fails, with what it says."""
     logging.disable()  # The loop's own log would be all that one sees.
-    setup = kind.setup
-    for seed in seeds:
-        said = failure(schedule(seed, kind.servers), setup)
-        if said:
-            return seed, said
+    with kind.setup() as setup:
+        for seed in seeds:
+            said = failure(schedule(seed, kind.servers), setup)
+            if said:
+                return seed, said
     return None
 
 
@@ -91,9 +81,11 @@ def run_all(kind: Kind, first: int, count: int, processes: int) -> tuple[int, st
 def show(kind: Kind, seed: int) -> int:
     """Prints a seed's schedule, shortened if it fails; the exit code says whether it does."""
     logging.disable()
-    actions, setup = schedule(seed, kind.servers), kind.setup
-    said = failure(actions, setup)
-    for action in shrink(actions, setup) if said else actions:
+    actions = schedule(seed, kind.servers)
+    with kind.setup() as setup:
+        said = failure(actions, setup)
+        shown = shrink(actions, setup) if said else actions
+    for action in shown:
         print(f"  {action.what} {action.a} {action.b}")  # noqa: T201 (a program's output)
     print(f"seed {seed}: {said or 'holds'}")  # noqa: T201
     return 1 if said else 0
