@@ -11,22 +11,24 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 from drumbeat.testing.incidents import JUDGE, RULES, Incident
+from tests.real.house import a_house
 from tools.faults.incidents import Finding, find_missing, run_incident
 from tools.faults.report import Played, render
 from tools.faults.rows import BESIDE, ROWS, Row
-from tools.faults.scene import Scene, Seen, make_scene
+from tools.faults.scene import Scene, Seen, make_folder
 
 
-def play(row: Row, scene: Scene) -> Played:
-    """One row, as often as it says; drumbeat and torchrun in turns."""
+def play(row: Row, folder: Path) -> Played:
+    """One row in a drumbeat of its own, as often as it says; drumbeat and torchrun in turns."""
     played = Played(row)
-    for _ in range(row.runs):
-        played.ours.append(run(row.ours, scene))
+    for number in range(row.runs):
+        played.ours.append(run(row.ours, folder / f"ours{number}"))
         if row.theirs:
-            played.theirs.append(run(row.theirs, scene))
+            played.theirs.append(run(row.theirs, folder / f"theirs{number}"))
     last = played.ours[-1]
     print(
         f"{played.verdict:6} {row.name}: {last.sentence}", *(f"| {s.sentence}" for s in played.theirs[-1:]), flush=True
@@ -34,34 +36,32 @@ def play(row: Row, scene: Scene) -> Played:
     return played
 
 
-def run(part: Callable[[Scene], Seen], scene: Scene) -> Seen:
+def run(part: Callable[[Scene], Seen], folder: Path) -> Seen:
     """One play; what goes wrong in it is what was seen."""
-    try:
-        return part(scene)
-    except Exception as error:  # noqa: BLE001 (a row that can't be played is red, and the others go on)
-        return Seen(f"could not be played to its end: {error}{end_jobs(scene)}", is_right=False)
+    folder.mkdir(parents=True)
+    with a_house(folder / "main") as house:
+        try:
+            return part(Scene(folder, house))
+        except Exception as error:  # noqa: BLE001 (a row that can't be played is red, and the others go on)
+            left = [job for job in house.client.list() if not job.has_ended]
+            said = "".join(f"; a job was {job.state}: “{job.sentence}”" for job in left)
+            return Seen(f"could not be played to its end: {error}{said}", is_right=False)
 
 
-def end_jobs(scene: Scene) -> str:
-    """Cancels what a row has left unfinished, so that the next one finds free slots; how that stood."""
-    left = [job for job in scene.house.client.list() if not job.has_ended]
-    for job in left:
-        scene.house.client.cancel(job.name)
-        scene.house.client.wait(job.name, 30)
-    return "".join(f"; a job was {job.state}: “{job.sentence}”" for job in left)
-
-
-def run_incidents(scene: Scene, name: str, incidents: Sequence[Incident]) -> list[Finding]:
-    """One set."""
-    found = []
-    for incident in incidents:
-        if missing := find_missing(incident):
-            print(f"left out {incident.name}: {missing}", flush=True)
-            continue
-        finding = run_incident(scene.house, incident)
-        found.append(finding)
-        if finding.wrong:
-            print(f"{name}: {incident.name}: wrong {finding.wrong}: {finding.said}", flush=True)
+def run_incidents(folder: Path, name: str, incidents: Sequence[Incident]) -> list[Finding]:
+    """One set; a job that doesn't end is left behind with its drumbeat."""
+    found: list[Finding] = []
+    with ExitStack() as stack:
+        house = stack.enter_context(a_house(folder / name))
+        for number, incident in enumerate(incidents):
+            if missing := find_missing(incident):
+                print(f"left out {incident.name}: {missing}", flush=True)
+                continue
+            found.append(run_incident(house, incident))
+            if found[-1].wrong:
+                print(f"{name}: {incident.name}: wrong {found[-1].wrong}: {found[-1].said}", flush=True)
+            if not found[-1].rounds:
+                house = stack.enter_context(a_house(folder / f"{name}{number}"))
     return found
 
 
@@ -72,14 +72,14 @@ def main() -> int:
     parser.add_argument("--only", default="", help="rows whose name has these words; no incidents")
     options = parser.parse_args()
     begun = time.monotonic()
-    with make_scene() as scene, ThreadPoolExecutor(1) as pool:
+    with make_folder() as folder, ThreadPoolExecutor(1) as pool:
         chosen = [row for row in ROWS if options.only in row.name]
         slow: dict[str, Future[Played]] = {
-            row.name: pool.submit(play, row, Scene(scene.new_folder(), scene.house)) for row in chosen if row in BESIDE
+            row.name: pool.submit(play, row, folder / f"row{n}") for n, row in enumerate(chosen) if row in BESIDE
         }
-        done = {row.name: play(row, scene) for row in chosen if row not in BESIDE}
+        done = {row.name: play(row, folder / f"row{n}") for n, row in enumerate(chosen) if row not in BESIDE}
         sets = {"rules": RULES, "judge": JUDGE} if not options.only else {}
-        incidents = {name: run_incidents(scene, name, each) for name, each in sets.items()}
+        incidents = {name: run_incidents(folder, name, each) for name, each in sets.items()}
         done |= {name: future.result() for name, future in slow.items()}
     page = render([done[row.name] for row in chosen], incidents, time.monotonic() - begun)
     print(f"\n{page}")

@@ -40,6 +40,10 @@ Labelled incidents, each a small script that goes wrong on 1 to 4 ranks, run as 
 with the first set; the second one judges them, with other kinds, ranks and words. A verdict is right when rank, reason,
 class of retry and the words that a person needs are all right.
 
+The second set's first run had 43 of 46 right: one miss of the rules (that incident moved to the first set, another took
+its place), one script that hung instead of failing and one label with a wrong word, both corrected since. Later runs
+are therefore of a set that has been seen. The rules before these had 20 of 38 and 25 of 46.
+
 | set | n | all right | rank | reason | retry | sentence | advice |
 |---|---|---|---|---|---|---|---|
 """
