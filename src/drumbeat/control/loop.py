@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TypeVar
 
-from drumbeat.core.events import Event, Granted, NeverFits, Tick, Waits
+from drumbeat.core.events import Event, Granted, NeverFits, TimeUp, Waits
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.machine import decide
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, place
@@ -57,6 +57,8 @@ class Loop:
         """What servers that share a store do at each tick: see `sharing`."""
         self.jobs: dict[str, Record] = {}
         self._beat_at = 0.0
+        self._time_up_at: dict[str, float] = {}
+        """When each job's time limit is reached, on the monotonic clock."""
         self.machines: dict[str, list[Machine]] = {}
         self.has_effects = threading.Event()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -143,11 +145,17 @@ class Loop:
         """Tells the store that this server lives, looks around for others, and at deadlines."""
         self.beat()
         self.look_around()
-        now = self.clock.now()
         for name, record in list(self.jobs.items()):
-            deadline = record.job.deadline
-            if record.job.state is State.RUNNING and deadline and now >= deadline:
-                self.apply(name, Tick())
+            if record.job.state is State.RUNNING and self._is_time_up(record.job):
+                self.apply(name, TimeUp())
+
+    def _is_time_up(self, job: Job) -> bool:
+        """By the monotonic clock since this server first saw the job run: the wall clock may jump."""
+        if job.deadline is None:
+            return False
+        now = self.clock.monotonic()
+        left = (job.deadline - self.clock.now()).total_seconds()
+        return now >= self._time_up_at.setdefault(job.name, now + left)
 
     def beat(self) -> None:
         """Keeps the lease. A server that was silent for so long that it was replaced comes back with nothing."""
@@ -189,6 +197,7 @@ class Loop:
             raise
         if change.job.state.is_terminal:
             self.jobs.pop(name, None)
+            self._time_up_at.pop(name, None)
         else:
             self.jobs[name] = replace(record, job=change.job, version=record.version + 1)
 

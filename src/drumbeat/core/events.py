@@ -75,11 +75,11 @@ class CancelRequested:
 
 
 @dataclass(frozen=True)
-class Tick:
-    """Time has passed."""
+class TimeUp:
+    """The job's time limit is reached, by a clock that doesn't jump."""
 
 
-Event = Granted | Waits | NeverFits | GangSeen | GangRefused | AgentSaid | NodeLost | CancelRequested | Tick
+Event = Granted | Waits | NeverFits | GangSeen | GangRefused | AgentSaid | NodeLost | CancelRequested | TimeUp
 
 
 # --- effects ----------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from drumbeat.core.events import (
     StartGang,
     StopGang,
     StoryEntry,
-    Tick,
+    TimeUp,
     Waits,
 )
 from drumbeat.core.job import Failure, Job, Observed, Verdict
@@ -56,8 +56,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return _agent_preparing(job, event, now)
         case State.RUNNING, AgentSaid():
             return _agent_running(job, event, now)
-        case State.RUNNING, Tick():
-            return _tick_running(job, now)
+        case State.RUNNING, TimeUp():
+            return _time_up(job, now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), NodeLost()):
             return _node_lost(job, event, now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), CancelRequested()):
@@ -143,8 +143,8 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     return Decision(told)
 
 
-def _tick_running(job: Job, now: datetime) -> Decision:
-    if job.deadline is None or now < job.deadline:
+def _time_up(job: Job, now: datetime) -> Decision:
+    if job.policy.timeout_s is None:
         return Decision(job)
     sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
     return _stop(job, _verdict(Reason.TIMED_OUT, sentence, code=124), now)

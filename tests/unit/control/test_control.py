@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -250,6 +251,28 @@ def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: Hous
     assert house.store.unfinished() == []
     house.gang(house.submit("j", nodes=4))
     assert "would wait: needs 2 × 1 CPU slots" in house.control.preview(request).queue
+
+
+class JumpingClock(SystemClock):
+    jump = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.jump
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_jumps_ends_no_job_and_holds_up_no_limit(house: House, hours: int):
+    name = house.submit("j", limits={"timeout": 3})
+    house.say(name, 0, Phase.READY)
+    clock = JumpingClock()
+    house.control.loop.clock = clock
+    started = time.monotonic()
+    until(lambda: name in house.control.loop._time_up_at)
+    clock.jump = timedelta(hours=hours)
+    until(lambda: house.state(name) is State.STOPPING)
+    assert time.monotonic() - started > 1
+    assert house.store.load(name).job.reason is Reason.TIMED_OUT
 
 
 def test_everybody_who_listens_hears_of_changes(house: House):

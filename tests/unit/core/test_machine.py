@@ -18,7 +18,7 @@ from drumbeat.core.events import (
     NodeLost,
     StartGang,
     StopGang,
-    Tick,
+    TimeUp,
     Waits,
 )  # fmt: skip
 from drumbeat.core.job import Job
@@ -112,8 +112,9 @@ def test_cancel_outranks_a_failure_that_would_be_tried_again():
 
 def test_a_time_limit_counts_from_the_first_start_of_the_ranks():
     job = running(timeout_s=60.0)
-    assert told(job, Tick(), now=at(59)).story == ()
-    late = after(job, Tick(), now=at(60))
+    assert job.deadline == at(60)
+    assert told(running(), TimeUp()).story == ()
+    late = after(job, TimeUp(), now=at(60))
     assert (late.state, late.reason) == (State.STOPPING, Reason.TIMED_OUT)
     over = after(late, done(0, 0, 0), done(1, 0, 0), said(0, Phase.UPLOADED), said(1, Phase.UPLOADED))
     assert (over.state, exit_code(over)) == (State.FAILED, 124)
@@ -238,7 +239,7 @@ other_events = st.one_of(
     st.builds(GangRefused, st.integers(0, 2), st.just("refused")),
     st.builds(NodeLost, st.integers(0, 2), st.integers(0, NODES - 1), st.just("gone")),
     st.just(CancelRequested("ada")),
-    st.just(Tick()),
+    st.just(TimeUp()),
 )
 
 
