@@ -28,6 +28,10 @@ def pause_s(world_size: int) -> float:
     return min(max(_QUICKEST_S, world_size / 1000), _SLOWEST_S)
 
 
+FULL_BYTES = 64 << 10
+"""A disk with less room than this is full."""
+
+
 def tail(path: str) -> str:
     """The end of a log for a person to read: at most 20 lines and 4 KiB, "" when there is none."""
     try:
@@ -37,7 +41,18 @@ def tail(path: str) -> str:
             end = file.read(TAIL_BYTES)
     except OSError:
         return ""
-    return last_lines(end)
+    return "\n".join(part for part in (last_lines(end), _disk_is_full(path)) if part)
+
+
+def _disk_is_full(path: str) -> str:
+    """On a full disk a rank can't even write down why it ended: then this is its last line."""
+    try:
+        disk = os.statvfs(os.path.dirname(path))
+    except OSError:
+        return ""
+    if disk.f_bavail * disk.f_frsize >= FULL_BYTES:
+        return ""
+    return "OSError: [Errno 28] No space left on device (said by drumbeat: the node's disk is full)"
 
 
 def last_lines(end: bytes) -> str:
