@@ -22,9 +22,11 @@ from drumbeat.testing.agent_gang import AgentGang, mentioning
 from .house import until
 from .test_keeper_holds import Kept, finish
 
+NAP = str(7_000_000 + os.getpid())
+"""How long the sleepers of this process sleep: nobody else's are taken for them."""
 DAEMONS = (
-    '(setsid bash -c \'(env -i setsid bash -c "trap \\"\\" TERM HUP; sleep 7013; sleep 7013" &)\' &); '
-    "(setsid env -i sleep 7013 &); sleep 7013 & "
+    f'(setsid bash -c \'(env -i setsid bash -c "trap \\"\\" TERM HUP; sleep {NAP}; sleep {NAP}" &)\' &); '
+    f"(setsid env -i sleep {NAP} &); sleep {NAP} & "
 )
 """What a job can leave: own sessions, nothing in the environment, deaf to SIGTERM."""
 
@@ -62,7 +64,7 @@ def kept(tmp_path: Path, way: str) -> Iterator[Kept]:
 
 def sleepers() -> set[int]:
     """By their arguments: some of them have no environment."""
-    return set(mentioning("7013"))
+    return set(mentioning(NAP))
 
 
 @pytest.mark.feature("F6")
@@ -81,7 +83,7 @@ def test_daemons_are_gone_after_their_killed_keeper(tmp_path: Path, way: str):
     before = sleepers()
     keeper = Kept(tmp_path / "keeper")
     try:
-        command = DAEMONS if way != "subreaper" else "(setsid sleep 7013 &); sleep 7013 & "
+        command = DAEMONS if way != "subreaper" else f"(setsid sleep {NAP} &); sleep {NAP} & "
         keeper.start(command + "touch up; wait")
         until((keeper.folder / "up").exists)
         keeper.process.kill()
@@ -94,7 +96,7 @@ def test_daemons_are_gone_after_their_killed_keeper(tmp_path: Path, way: str):
 
 
 def test_exit_codes_signals_and_pids_are_those_of_the_machine(kept: Kept):
-    kept.start("exit 7", "kill -9 $$", "echo up; sleep 7013; true")
+    kept.start("exit 7", "kill -9 $$", f"echo up; sleep {NAP}; true")
     kept.wait_for_log("up", 2)
     kept.until(lambda state: len(state["exits"]) == 2)
     assert [(e["code"], e["signal"]) for e in sorted(kept.state["exits"], key=lambda e: e["rank"])] == [
@@ -103,8 +105,8 @@ def test_exit_codes_signals_and_pids_are_those_of_the_machine(kept: Kept):
     ]
     kept.stop(1)
     kept.over()
-    kept.start("exec sleep 7013", number=2)
-    until(lambda: b"7013" in b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(kept)))
+    kept.start(f"exec sleep {NAP}", number=2)
+    until(lambda: NAP.encode() in b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(kept)))
     kept.stop(1, number=2)
     assert kept.over()[0]["signal"] == 15
 
@@ -116,7 +118,7 @@ def children(kept: Kept) -> list[str]:
 
 def test_the_ranks_see_a_proc_that_fits_them_and_each_other(kept: Kept):
     look = "import os; print(open('/proc/self/stat').read().split()[0] == str(os.getpid()), os.getppid())"
-    kept.start(f'{sys.executable} -S -c "{look}"; touch r0; sleep 7013 & wait', "exec pgrep -f 'sleep 7013'")
+    kept.start(f'{sys.executable} -S -c "{look}"; touch r0; sleep {NAP} & wait', f"exec pgrep -f 'sleep {NAP}'")
     kept.wait_for_log("True", 0)
     kept.stop(0.2)
     kept.over()
@@ -140,7 +142,7 @@ if __name__ == "__main__":
 
 
 def test_a_stopped_rank_is_ended(kept: Kept):
-    kept.start("echo up; kill -STOP $$; sleep 7013")
+    kept.start(f"echo up; kill -STOP $$; sleep {NAP}")
     kept.wait_for_log("up")
     kept.stop(0.3)
     assert kept.over()[0]["signal"] in (9, 15)
@@ -150,7 +152,9 @@ def test_a_stopped_rank_is_ended(kept: Kept):
 @pytest.mark.parametrize("first", ["agent", "keeper", "both"])
 def test_whoever_is_killed_first_nothing_survives_the_end(tmp_path: Path, way: str, first: str):
     before = sleepers()
-    command = "echo up; trap '' TERM; " + (DAEMONS if way != "subreaper" else "(setsid sleep 7013 &); ") + "sleep 7013"
+    command = (
+        "echo up; trap '' TERM; " + (DAEMONS if way != "subreaper" else f"(setsid sleep {NAP} &); ") + f"sleep {NAP}"
+    )
     with AgentGang(tmp_path, command) as gang:
         gang.run()
         gang.server.wait_for(lambda: gang.server.log(0))
@@ -180,7 +184,7 @@ def test_a_keeper_that_was_stopped_is_woken_and_its_round_goes_on(tmp_path: Path
 @pytest.mark.parametrize(("silent_s", "signal_of_its_end"), [(1.5, None), (3.5, -9)])
 def test_a_keeper_that_stays_silent_is_ended(tmp_path: Path, silent_s: float, signal_of_its_end: int | None):
     keeping = Keeping(str(tmp_path), Journal(str(tmp_path / "log")), lambda _: None, lambda _: None)
-    with subprocess.Popen(["sleep", "7013"]) as keeper:
+    with subprocess.Popen(["sleep", NAP]) as keeper:
         keeper.send_signal(signal.SIGSTOP)
         until(lambda: processes.is_stopped(keeper.pid))
         keeping._pid = keeper.pid
@@ -200,7 +204,7 @@ def test_a_round_that_fills_its_disk_ends_and_so_does_the_next(tmp_path: Path):
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=True)
     try:
         keeper = Kept(small / "keeper")
-        keeper.start("head -c 10000000 /dev/zero > big; (setsid sleep 7013 &); exit 3")
+        keeper.start(f"head -c 10000000 /dev/zero > big; (setsid sleep {NAP} &); exit 3")
         assert [e["code"] for e in keeper.over()] == [3]
         assert "can't be written" in keeper.state["trouble"]
         keeper.start("echo never", number=2)

@@ -9,7 +9,8 @@ from typing import Any, NoReturn
 
 from drumbeat.agent.confinement import Subreaper
 
-_OURS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD)
+_SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
+"""Whoever started the server may have had some of them ignored (a shell does with a command in the background)."""
 """Signals that this process (or whoever started it) treats in a way that a rank must not inherit."""
 
 
@@ -62,7 +63,7 @@ def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int) -
 
 
 def _reset_signals() -> None:
-    for number in _OURS:
+    for number in _SETTABLE:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 

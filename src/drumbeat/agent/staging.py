@@ -21,7 +21,7 @@ from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import InputPlan
 
 _MARK = "staged"
-_TRIES = 5
+_TRIES = 8
 
 
 class Staging:
