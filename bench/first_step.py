@@ -1,6 +1,6 @@
 """The measured script: a smallest DDP training that writes down when each stage of its start was done.
 
-first_step.py FOLDER        one line per stage into FOLDER/RANK.PID; then it goes on training until FOLDER/stop is there
+first_step.py FOLDER    one line per stage into FOLDER/RANK.NANOSECONDS; then it trains on until FOLDER/stop is there
 """
 
 import os
@@ -19,7 +19,7 @@ def process_started() -> float:
 
 
 folder = Path(sys.argv[1])
-with (folder / f"{os.environ['RANK']}.{os.getpid()}").open("a", encoding="utf-8", buffering=1) as marks:
+with (folder / f"{os.environ['RANK']}.{time.time_ns()}").open("a", encoding="utf-8", buffering=1) as marks:
 
     def mark(stage: str, at: float | None = None) -> None:
         """Notes that a stage is done."""

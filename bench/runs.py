@@ -13,6 +13,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
+
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
 RANKS = ("0", "1")
@@ -72,9 +74,9 @@ def split_phases(
 def kill_and_wait(folder: Path, run: Run) -> None:
     """Kills rank 1 outright, and measures until every rank has done a step in a new process."""
     old = frozenset(read_marks(folder))
-    victim = next(int(name.split(".")[1]) for name in old if name.startswith("1."))
+    victim = next(process for process in ranks(folder) if process.environ().get("RANK") == "1")
     killed = time.time()
-    os.kill(victim, signal.SIGKILL)
+    victim.kill()
     if marks := wait_for_step(folder, old):
         run.again_s = max(each["step"] for each in marks.values()) - killed
         run.again_phases = split_phases(killed, "noticed, started again", marks["0"], [])
@@ -98,15 +100,21 @@ def end(process: subprocess.Popen[bytes], folder: Path) -> None:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         # torchrun's ranks have sessions of their own and go on without it.
-        for name in read_marks(folder):
-            end_rank(int(name.split(".")[1]), folder)
+        for rank in ranks(folder):
+            with suppress(psutil.Error):
+                rank.kill()
 
 
-def end_rank(pid: int, folder: Path) -> None:
-    """Ends a process if it is still the rank that wrote into the folder."""
-    with suppress(FileNotFoundError, ProcessLookupError):
-        if os.fsencode(folder) in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
+def ranks(folder: Path) -> list[psutil.Process]:
+    """The ranks that write into the folder, by their command: their own idea of their id may be another one."""
+    found: list[psutil.Process] = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            is_rank = words[-2:-1] and words[-2].endswith("first_step.py") and words[-1] == str(folder)
+            if is_rank and "--standalone" not in words:  # torchrun itself has them at its end too
+                found.append(process)
+    return found
 
 
 def start(
