@@ -194,7 +194,7 @@ def test_nobody_else_may_read_the_files(files, root):
     assert stat.S_IMODE(root.stat().st_mode) == 0o700
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in root.rglob("*") if each.is_file()}
     assert set(modes.values()) == {0o600}
-    assert {"m", "0.log", ".journal", ".outputs.json", "plan.json", f"{sha(b'x')}.tar"} == set(modes)
+    assert {"m", "0.log", ".journal", ".outputs.json", ".outputs.lock", "plan.json", f"{sha(b'x')}.tar"} == set(modes)
 
 
 @pytest.mark.feature("X5")

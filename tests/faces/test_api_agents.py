@@ -7,14 +7,17 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
 
 import httpx
 import pytest
 
+from drumbeat.client import Client
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Directive, Order, Phase
 
-from .api_house import BEARER, House, client_of, eventually, house_in, raw
+from .api_house import BEARER, TOKEN, House, client_of, eventually, house_in, raw
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +168,23 @@ def test_outputs_show_at_once_and_only_when_they_are_whole(house: House) -> None
     for path in ("../x", "%2e%2e/%2e%2e/x", "%2Fetc%2Fx", "default/%2e%2e/%2e%2e/%2e%2e/x"):
         status, body = raw(house, f"{agent.path}/outputs/{path}?offset=0", "PUT", b"x", **agent.headers)
         assert status in (403, 404), body
+
+
+@pytest.mark.parametrize(
+    "name", ["a\nb", "\n", "end\n", " ", "?x=1#y", "%2F%00", "ü☃", "a\r\nb", "\\", "a;b&c", "\x7f\x1b[2J"]
+)
+def test_an_output_may_have_any_name(house: House, tmp_path: Path, name: str) -> None:
+    job = house.submit(f"named-{len(house.engine.gangs)}")
+    agent, path = house.agent(job), f"default/{name}"
+    put = house.http.put(f"{agent.path}/outputs/{quote(path)}?offset=0", content=b"x", headers=agent.headers)
+    assert put.json() == {"size": 1}
+    files = {path: {"size": 1, "sha256": hashlib.sha256(b"x").hexdigest()}}
+    shown = house.http.post(f"{agent.path}/outputs/commit", json={"files": files}, headers=agent.headers)
+    assert shown.json() == {"missing": []}
+    with Client(url=house.room.control.servers[0], token=TOKEN) as client:
+        assert f"outputs/{path}" in [one.path for one in client.files(job)]
+        client.fetch(job, f"outputs/{path}", tmp_path / "got")
+    assert (tmp_path / "got").read_bytes() == b"x"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
 PIECE = 1 << 20
-TAIL_BYTES, TAIL_LINES = 4096, 20
+TAIL_BYTES, TAIL_LINES = 4096, 60
 _MARK_BYTES = 64
 _QUICKEST_S, _SLOWEST_S = 0.025, 1.0
 
@@ -33,7 +33,7 @@ FULL_BYTES = 64 << 10
 
 
 def tail(path: str) -> str:
-    """The end of a log for a person to read: at most 20 lines and 4 KiB, "" when there is none."""
+    """The end of a log for a person to read: at most 60 lines and 4 KiB, "" when there is none."""
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)

@@ -133,7 +133,7 @@ def _run(job: Job, now: datetime) -> Decision:
 def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     told = job.with_node(event.node, event.status)
     if any(ended.is_failure for _, ended in told.exits):
-        return _stop(told, blame.verdict(told.exits), now)
+        return _stop(told, blame.verdict(told.exits, job.plan.world_size), now)
     if event.status.lost and event.status.round == job.round:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
         return _stop(told, _verdict(Reason.KEEPER_LOST, sentence, node=event.node), now)
@@ -195,7 +195,7 @@ _BY_RANK = (
 def _judged_again(job: Job) -> Job:
     """Now that every rank has ended, the cause may be another one than the first that was heard of."""
     if job.verdict and job.verdict.reason in _BY_RANK:
-        return replace(job, verdict=blame.verdict(job.exits))
+        return replace(job, verdict=blame.verdict(job.exits, job.plan.world_size))
     return job
 
 

@@ -23,6 +23,7 @@ from drumbeat.protocol.layout import log_file
 from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.auth import bearer
 from drumbeat.server.fanout import Bell
+from drumbeat.server.paths import rest
 from drumbeat.server.room import Room, RoomOf, away
 
 LONGEST_WAIT_S = 60.0
@@ -142,7 +143,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
         yield from iter_pieces(file, 256 << 10)
 
 
-@router.put("/logs/{path:path}", openapi_extra=BODY)
+@router.put("/logs/" + rest("path"), openapi_extra=BODY)
 async def put_log(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
     """Adds to a rank's log, `{attempt}.{round}/{node}/{rank}.log`; answers the log's size."""
     file, control = own_log(path, caller), caller.room.control
@@ -189,7 +190,7 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
     return {"missing": missing}
 
 
-@router.put("/outputs/{path:path}", openapi_extra=BODY)
+@router.put("/outputs/" + rest("path"), openapi_extra=BODY)
 async def put_output(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
     """Adds to an output file that isn't shown before the commit; answers its size."""
     data, artifacts = await request.body(), caller.room.control.artifacts

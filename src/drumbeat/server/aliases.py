@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.control.service import ComputeView
+from drumbeat.server.paths import rest
 from drumbeat.server.room import ControlOf
 from drumbeat.server.views import AliasView, ComputeInfo, HeldView, MachineView
 
@@ -32,15 +33,15 @@ def list_aliases(control: ControlOf) -> list[AliasView]:
     return [AliasView(kind=kind, name=name, target=target) for (kind, name), target in found]
 
 
-# An environment's name has slashes and colons in it, hence `:path`.
-@router.put("/aliases/{kind}/{name:path}")
+# An environment's name has slashes and colons in it.
+@router.put("/aliases/{kind}/" + rest("name"))
 def set_alias(kind: Kind, name: Name, body: Target, control: ControlOf) -> AliasView:
     """From now on the name stands for `target`."""
     control.store.set_alias(kind, name, body.target)
     return AliasView(kind=kind, name=name, target=body.target)
 
 
-@router.delete("/aliases/{kind}/{name:path}", status_code=204)
+@router.delete("/aliases/{kind}/" + rest("name"), status_code=204)
 def remove_alias(kind: Kind, name: Name, control: ControlOf) -> Response:
     """The name stands for nothing any more."""
     control.store.set_alias(kind, name, None)

@@ -18,6 +18,7 @@ from starlette.responses import StreamingResponse
 from drumbeat.control.service import Control
 from drumbeat.protocol.errors import NotFoundError, RefusedError
 from drumbeat.server import errors
+from drumbeat.server.paths import rest
 from drumbeat.server.room import ControlOf, away
 from drumbeat.server.views import FileView
 
@@ -84,9 +85,9 @@ def list_files(name: str, control: ControlOf) -> list[FileView]:
     return [FileView.model_validate(one) for one in control.artifacts.files(name)]
 
 
-@router.head("/jobs/{name}/files/{path:path}", include_in_schema=False)
+@router.head("/jobs/{name}/files/" + rest("path"), include_in_schema=False)
 @router.get(
-    "/jobs/{name}/files/{path:path}",
+    "/jobs/{name}/files/" + rest("path"),
     response_class=Response,
     responses={200: BINARY, 206: BINARY, 416: {"description": "The range begins behind the end."}},
 )

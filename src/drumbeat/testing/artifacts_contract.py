@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 
 import pytest
 
@@ -125,7 +126,49 @@ class ArtifactsContract:
         whole = b"".join(b"%04d" % n for n in range(50))
         assert text(artifacts.log_chunks("a")) == {(1, 1, 0, rank): whole for rank in range(8)}
 
+    def test_two_servers_may_write_one_job_s_logs(self, open_artifacts: Open) -> None:
+        servers = [open_artifacts(), open_artifacts()]
+
+        def write(rank: int) -> None:
+            for n in range(60):
+                # As an agent does that changes servers, and sends again what it got no answer to.
+                for server in servers if n % 5 == 0 else [servers[n % 2]]:
+                    assert server.append_log("a", log_file(1, 1, 0, rank), n * 4, b"%04d" % n) == n * 4 + 4
+
+        with ThreadPoolExecutor(6) as threads:
+            list(threads.map(write, range(6)))
+        whole = b"".join(b"%04d" % n for n in range(60))
+        for server in (*servers, open_artifacts()):
+            assert text(server.log_chunks("a")) == {(1, 1, 0, rank): whole for rank in range(6)}
+
+    def test_one_piece_sent_to_two_servers_at_once_is_there_once(self, open_artifacts: Open) -> None:
+        servers = [open_artifacts(), open_artifacts()]
+
+        def write(server: Artifacts) -> None:
+            for n in range(40):
+                at_once.wait()
+                assert server.append_log("a", LOG, n * 4, b"%04d" % n) == n * 4 + 4
+
+        at_once = Barrier(2)
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(write, servers))
+        assert text(open_artifacts().log_chunks("a")) == {(1, 1, 0, 0): b"".join(b"%04d" % n for n in range(40))}
+
     # --- outputs ---
+    def test_nodes_may_give_their_outputs_to_two_servers(self, open_artifacts: Open) -> None:
+        servers = [open_artifacts(), open_artifacts()]
+        for server in servers:
+            assert contents(server, "a") == {}
+        for node in range(4):
+            give(servers[node % 2], 1, node, {"same": b"node %d" % node, f"own {node}": b"x"})
+        shown = {"outputs/same": b"node 0", **{f"outputs/own {node}": b"x" for node in range(4)}}
+        for server in (*servers, open_artifacts()):
+            assert contents(server, "a") == shown
+        give(servers[0], 2, 0, {"new": b"2"})
+        with pytest.raises(StaleError):
+            servers[1].append_output("a", 1, 0, "late", 0, b"1")
+        assert contents(servers[1], "a") == {"outputs/new": b"2"}
+
     def test_outputs_are_shown_when_all_of_them_are_right(self, artifacts: Artifacts, open_artifacts: Open) -> None:
         files = {"default/model.pt": b"weights", "default/deep/er.txt": b"text", "empty": b""}
         for path, data in files.items():
@@ -171,7 +214,7 @@ class ArtifactsContract:
         assert contents(artifacts, "a") == {"outputs/both": b"2", "outputs/deep": b"2"}
 
     def test_a_node_may_replace_and_withdraw_what_it_gave(self, artifacts: Artifacts) -> None:
-        give(artifacts, 1, 0, {"a": b"1", "b": b"1", "c": b"1"})
+        give(artifacts, 1, 0, {"a": b"1", "b": b"1", "c": b"1", "a line\nbreak ": b""})
         artifacts.append_output("a", 1, 0, "b", 0, b"22")
         assert artifacts.commit_outputs("a", 1, 0, described({"a": b"1", "b": b"22"})) == []
         assert contents(artifacts, "a") == {"outputs/a": b"1", "outputs/b": b"22"}

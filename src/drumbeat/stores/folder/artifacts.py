@@ -9,7 +9,8 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
@@ -81,7 +82,7 @@ class FolderArtifacts:
     def append_output(self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes) -> int:  # noqa: PLR0913 - the port's signature
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
-            with self._outputs.use(job) as outputs:
+            with self._outputs_of(job) as outputs:
                 outputs.admit(attempt)
             place = part_place(folder, attempt, node, path)
             require_room(self._jobs)
@@ -92,7 +93,7 @@ class FolderArtifacts:
         described = {path: Kept(size, sha256) for path, (size, sha256) in files.items()}
         folder = self._folder(job)
         with refusals(self._root), self._parts.use(_part_name(job, attempt, node)):
-            with self._outputs.use(job) as outputs:
+            with self._outputs_of(job) as outputs:
                 outputs.admit(attempt)
                 manifest = outputs.manifest()
             before = manifest.of(node) if manifest.attempt == attempt else {}
@@ -100,9 +101,14 @@ class FolderArtifacts:
             unfit = find_unfit(parts, described, before)
             if not unfit:
                 folder.mkdir(0o700, exist_ok=True)
-                with self._outputs.use(job) as outputs:
+                with self._outputs_of(job) as outputs:
                     outputs.show(attempt, node, described)
             return unfit
+
+    @contextmanager
+    def _outputs_of(self, job: str) -> Generator[Outputs]:
+        with self._outputs.use(job) as outputs, outputs.alone():
+            yield outputs
 
     # --- files ---
     def write_text(self, job: str, path: str, text: str) -> None:
@@ -110,7 +116,7 @@ class FolderArtifacts:
         if first.startswith(".") or first in _OURS_TO_WRITE:
             raise ForbiddenError(f"{first} isn't written as text", where=path)
         folder = self._folder(job)
-        with refusals(self._root), self._outputs.use(job):
+        with refusals(self._root), self._outputs_of(job):
             place = inside(folder, path)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
             put_whole(place, [text.encode()], folder / ".text.new")
@@ -118,7 +124,7 @@ class FolderArtifacts:
     def files(self, job: str) -> list[StoredFile]:
         folder = self._folder(job)
         with refusals(self._root):
-            with self._outputs.use(job) as outputs:
+            with self._outputs_of(job) as outputs:
                 found = {f"{SHOWN}/{path}": winner.kept.size for path, winner in outputs.shown.items()}
             found.update(_plain_files(folder))
             first = _first_log(folder)
@@ -131,7 +137,7 @@ class FolderArtifacts:
         folder = self._folder(job)
         with refusals(self._root):
             if first == SHOWN:
-                with self._outputs.use(job) as outputs:
+                with self._outputs_of(job) as outputs:
                     is_there = "/".join(rest) in outputs.shown
             else:
                 path = (_first_log(folder) or path) if path == FIRST_LOG else path

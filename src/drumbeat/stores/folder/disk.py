@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -59,6 +60,17 @@ def require_room(folder: Path) -> None:
     if free < reserve:
         what = f"the disk has {free >> 20:,} MiB left, and the last {reserve >> 20:,} MiB are kept for the database"
         raise StorageError(what, where=str(folder), fix="Make room on it; the rest is sent again.")
+
+
+@contextmanager
+def locked(place: Path, flags: int) -> Generator[int]:
+    """The file, opened (and made, if it isn't there) and nobody else's, in this process or another, until the end."""
+    descriptor = os.open(place, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

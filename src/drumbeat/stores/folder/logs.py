@@ -14,7 +14,7 @@ from typing import Self
 from drumbeat.ports import LogChunk
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.layout import log_file
-from drumbeat.stores.folder.disk import write_all
+from drumbeat.stores.folder.disk import locked, write_all
 from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces
 from drumbeat.stores.folder.paths import inside
 
@@ -26,24 +26,30 @@ Log = tuple[int, int, int, int]
 """Attempt, round, node, rank."""
 
 _OPEN_AT_ONCE = 64
-_APPENDING = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
 
 
 class JobLogs:
-    """The writing side, for one thread at a time. Opening a file takes about 4 µs: none is kept open."""
+    """The writing side, for one thread of a server at a time; other servers may write beside it.
+
+    Opening a file takes about 4 µs: none is kept open.
+    """
 
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
         self._folder = folder
         self._now = now
         self._places: dict[Log, Path] = {}
-        self._ends: dict[Log, int] | None = None
+        self._ends: dict[Log, int] = {}
+        """How far the records of each log reach."""
         self._position = 0
 
     def append(self, log: Log, offset: int, data: bytes) -> int:
         """See `Artifacts.append_log`. When it raises, this object must not be used again."""
-        size = append_beyond(self._place(log), offset, data)
-        faultpoint("store.log_grown")
-        self._record(log, size)
+        place = self._place(log)
+        with locked(self._folder / JOURNAL, os.O_RDWR | os.O_APPEND) as journal:
+            self._catch_up(journal)
+            size = append_beyond(place, offset, data)
+            faultpoint("store.log_grown")
+            self._record(journal, log, size)
         faultpoint("store.log_recorded")
         return size
 
@@ -55,18 +61,23 @@ class JobLogs:
             self._places[log] = place
         return place
 
-    def _record(self, log: Log, size: int) -> None:
-        ends = self._known_ends()
-        start = ends.get(log, 0)
+    def _catch_up(self, journal: int) -> None:
+        """Reads what was recorded since, by this server before it was started or by another; cuts a torn end off."""
+        if os.fstat(journal).st_size == self._position * RECORD_SIZE:
+            return
+        with os.fdopen(os.dup(journal), "rb") as file:
+            for piece in read_pieces(file, self._position):
+                self._ends[piece.log] = max(piece.end, self._ends.get(piece.log, 0))
+                self._position = piece.position
+        os.ftruncate(journal, self._position * RECORD_SIZE)
+
+    def _record(self, journal: int, log: Log, size: int) -> None:
+        start = self._ends.get(log, 0)
         if size <= start:
             return
         pieces = list(self._pieces(log, start, size))
-        descriptor = os.open(self._folder / JOURNAL, _APPENDING, 0o600)
-        try:
-            write_all(descriptor, b"".join(piece.packed() for piece in pieces))
-        finally:
-            os.close(descriptor)
-        ends[log] = size
+        write_all(journal, b"".join(piece.packed() for piece in pieces))
+        self._ends[log] = size
         self._position = pieces[-1].position
 
     def _pieces(self, log: Log, start: int, size: int) -> Iterator[Piece]:
@@ -74,32 +85,15 @@ class JobLogs:
         for n, offset in enumerate(range(start, size, LONGEST_PIECE), start=1):
             yield Piece(self._position + n, *log, offset, min(LONGEST_PIECE, size - offset), now)
 
-    def _known_ends(self) -> dict[Log, int]:
-        """How far the records of each log reach. Read once; a torn end of the journal is cut off."""
-        if self._ends is None:
-            ends: dict[Log, int] = {}
-            with os.fdopen(
-                os.open(self._folder / JOURNAL, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+b"
-            ) as file:
-                for piece in read_pieces(file):
-                    ends[piece.log] = max(piece.end, ends.get(piece.log, 0))
-                    self._position = piece.position
-                file.truncate(self._position * RECORD_SIZE)
-            self._ends = ends
-        return self._ends
-
 
 def append_beyond(place: Path, offset: int, data: bytes) -> int:
     """Adds what of `data` lies beyond the file's size, never making a gap; the size afterwards."""
-    descriptor = os.open(place, _APPENDING, 0o600)
-    try:
+    with locked(place, os.O_WRONLY | os.O_APPEND) as descriptor:
         size = os.fstat(descriptor).st_size
         if offset <= size < offset + len(data):
             write_all(descriptor, memoryview(data)[size - offset :])
             size = offset + len(data)
         return size
-    finally:
-        os.close(descriptor)
 
 
 def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:

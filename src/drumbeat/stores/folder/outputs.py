@@ -10,18 +10,25 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import StaleError
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.stores.folder.disk import put_whole, sync_folder
+from drumbeat.stores.folder.disk import locked, put_whole, sync_folder
 from drumbeat.stores.folder.paths import inside
 
 SHOWN = "outputs"
 PARTS = ".parts"
 MANIFEST = ".outputs.json"
+LOCK = ".outputs.lock"
+
+
+Version = tuple[int, int, int]
+"""Which writing of the manifest it is: inode, time of change, size."""
 
 
 @dataclass(frozen=True)
@@ -117,12 +124,28 @@ def _is_fit(part: Path, kept: Kept) -> bool:
 
 
 class Outputs:
-    """What is shown of one job, for one thread at a time. When a call raises, the object must not be used again."""
+    """What is shown of one job, for one thread of a server at a time.
+
+    Everything is done inside `alone`, for other servers may be over the same folder. When a call raises, the object
+    must not be used again.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._manifest: Manifest | None = None
         self._shown: dict[str, Winner] = {}
+        self._version: Version | None = None
+
+    @contextmanager
+    def alone(self) -> Generator[Outputs]:
+        """The same, as whoever showed something last has left it, and no other server's until the end."""
+        if not self._folder.exists():
+            yield self  # There is nothing yet that could be shown, or shown differently.
+            return
+        with locked(self._folder / LOCK, os.O_RDWR):
+            if _version(self._folder / MANIFEST) != self._version:
+                self._manifest = None
+            yield self
 
     @property
     def shown(self) -> dict[str, Winner]:
@@ -172,6 +195,16 @@ class Outputs:
 
     def _use(self, manifest: Manifest) -> None:
         self._manifest, self._shown = manifest, winners(manifest.given)
+        self._version = _version(self._folder / MANIFEST)
+
+
+def _version(file: Path) -> Version | None:
+    """Another one after each writing of the file, which always makes a new one."""
+    try:
+        found = file.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _read(file: Path) -> Manifest:
