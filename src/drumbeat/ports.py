@@ -338,19 +338,26 @@ class Artifacts(Protocol):
 # --- engines ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Machine:
-    """A machine of a compute: what it has, whoever uses it now."""
+    """A machine of a compute: what it has, whoever uses it now.
+
+    word: the engine's own for how it is. unusable: why nothing may be started on it now, "" = it may be; what runs
+    there already isn't touched by that.
+    """
 
     name: str
     cpus: int
     gpus: tuple[str, ...] = ()
     memory_mib: int = 0
+    word: str = ""
+    unusable: str = ""
 
 
 @dataclass(frozen=True)
 class Gang:
     """N nodes for one attempt of a job. Its name is deterministic: starting it twice starts it once.
 
-    secret: what its agents enrol with; it must not show in arguments, scripts or logs.
+    secret: what its agents enrol with; it must not show in arguments, scripts or logs. servers: URLs that its agents
+    call, tried in order. ca: the certificate (PEM) that they check these with, "" = they aren't https.
     """
 
     job: str
@@ -359,6 +366,7 @@ class Gang:
     slots: tuple[Slot, ...]
     secret: str = field(repr=False)
     servers: tuple[str, ...]
+    ca: str = ""
 
     @property
     def name(self) -> str:
@@ -380,7 +388,11 @@ class Engine(Protocol):
     name: str
 
     def machines(self) -> list[Machine]:
-        """The machines that there are."""
+        """The machines that there are, in the same order each time, as they were when last looked at: it's quick."""
+        ...
+
+    def server_addresses(self) -> list[str]:
+        """Addresses of this machine at which the agents of this engine reach its server; [] = loopback."""
         ...
 
     def start(self, gang: Gang) -> str:
@@ -403,6 +415,22 @@ class Engine(Protocol):
         """Ends every gang under this server's hand but the wanted ones, by name, and gives the names of those ended.
 
         Called once, before anything is started: what an earlier server left, or a machine that went down.
+        """
+        ...
+
+
+class Doors(Protocol):
+    """Listeners for agents on other machines: TLS, and nothing but the agents' protocol."""
+
+    @property
+    def ca(self) -> str:
+        """The certificate (PEM) that agents check the server's own with."""
+        ...
+
+    def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
+        """Listens at these addresses, where it doesn't yet, and gives their URLs; quick when it does already.
+
+        Raises EngineError when it can't listen at one of them.
         """
         ...
 

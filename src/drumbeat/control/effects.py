@@ -116,8 +116,9 @@ class Effects:
         self.loop.store.done(pending.id)
 
     def _started(self, job: Job, pending: PendingEffect) -> GangSeen | GangRefused:
-        engine, gang = self.engines[job.plan.compute], self.gang_of(job)
+        engine = self.engines[job.plan.compute]
         try:
+            gang = self.gang_of(job)
             word = engine.start(gang)
             faultpoint("effect.started")
         except EngineError as error:

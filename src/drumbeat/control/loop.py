@@ -231,7 +231,7 @@ class Loop:
 
     def _place(self, compute: str, queue: list[Waiting], everybody: dict[str, Record]) -> None:
         booked = self.store.booked(compute)
-        rooms = [Room(m.name, m.cpus, m.gpus) for m in self.machines.get(compute, [])]
+        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in self.machines.get(compute, [])]
         held = self.holdings(compute, everybody)
         for placed in place(queue, rooms, held, self.clock.now(), compute=compute):
             if placed.job not in self.jobs:

@@ -21,9 +21,9 @@ from drumbeat.core.job import Job
 from drumbeat.core.placement import Room, place
 from drumbeat.core.plan import Facts
 from drumbeat.core.states import State
-from drumbeat.ports import Artifacts, Clock, Engine, Gang, Machine, Record, Reservation, Store, Submission
+from drumbeat.ports import Artifacts, Clock, Doors, Engine, Gang, Machine, Record, Reservation, Store, Submission
 from drumbeat.protocol.agent import AgentStatus, Directive
-from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError, StaleError, UnauthorizedError
+from drumbeat.protocol.errors import ConflictError, EngineError, NotFoundError, SpecError, StaleError, UnauthorizedError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -92,7 +92,9 @@ class Control:
         self.setting = setting
         self.store, self.artifacts, self.engines = setting.store, setting.artifacts, setting.engines
         self.servers: tuple[str, ...] = ()
-        """Where agents find this server; set before `start`."""
+        """Where agents on this machine find this server; set before `start`."""
+        self.doors: Doors | None = None
+        """Where agents on other machines do."""
         self._hearers: dict[int, Callable[[str], None]] = {}
         self._hearers_lock = threading.Lock()
         self.loop = Loop(setting.store, setting.clock, self._announce, is_alone=setting.is_alone)
@@ -178,7 +180,7 @@ class Control:
 
     def _queue(self, job: Job) -> str:
         compute = job.plan.compute
-        rooms = [Room(m.name, m.cpus, m.gpus) for m in self.engines[compute].machines()]
+        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in self.engines[compute].machines()]
         everybody = self.loop.everybody()
         queue = [waiting(one) for one in self.loop.jobs_queued(everybody) if one.plan.compute == compute]
         held = self.loop.holdings(compute, everybody)
@@ -250,8 +252,15 @@ class Control:
         return hmac.new(self.setting.key, f"{job}\0{attempt}".encode(), hashlib.sha256).hexdigest()
 
     def _gang(self, job: Job) -> Gang:
-        servers = (*self.servers, *self.sharing.neighbours)
-        return Gang(job.name, job.attempt, job.plan, job.slots, self._secret(job.name, job.attempt), servers)
+        secret = self._secret(job.name, job.attempt)
+        addresses = self.engines[job.plan.compute].server_addresses()
+        if not addresses:
+            servers = (*self.servers, *self.sharing.neighbours)
+            return Gang(job.name, job.attempt, job.plan, job.slots, secret, servers)
+        if self.doors is None:
+            raise EngineError("this server listens to agents on its own machine only")
+        servers = self.doors.urls(addresses)
+        return Gang(job.name, job.attempt, job.plan, job.slots, secret, servers, self.doors.ca)
 
     # --- hearing of changes -----------------------------------------------------------------------------------
     def subscribe(self, heard: Callable[[str], None]) -> Callable[[], None]:

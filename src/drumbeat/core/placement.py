@@ -17,11 +17,12 @@ from drumbeat.core.states import Reason
 
 @dataclass(frozen=True)
 class Room:
-    """What a machine has."""
+    """What a machine has. unusable: why nothing may be started there now, "" = it may be."""
 
     name: str
     cpus: int
     gpus: tuple[str, ...] = ()
+    unusable: str = ""
 
 
 @dataclass(frozen=True)
@@ -81,17 +82,26 @@ def place(
 
 
 def fit(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
-    """Slots for every node of the job, or None. Nodes of one job may lie on the same machine."""
+    """Slots for every node of the job, or None.
+
+    Nodes of one job lie on the same machine only where the job has more nodes than the compute has machines.
+    """
+    usable = [room for room in rooms if not room.unusable]
+    is_spread = need.nodes <= len(rooms)
+    if is_spread and need.nodes > len(usable):
+        return None
     if need.alone:
-        return _alone(need, rooms, held)
-    free = _free(rooms, held)
+        return _alone(need, usable, held)
+    free = _free(usable, held)
     slots: list[Slot] = []
     for node in range(need.nodes):
         found = next((r for r in free.values() if r.cpus >= need.cpus and len(r.gpus) >= need.gpus), None)
         if found is None:
             return None
         slots.append(Slot(node, found.name, need.cpus, found.gpus[: need.gpus]))
-        free[found.name] = replace(found, cpus=found.cpus - need.cpus, gpus=found.gpus[need.gpus :])
+        free.pop(found.name)
+        if not is_spread:
+            free = {**free, found.name: replace(found, cpus=found.cpus - need.cpus, gpus=found.gpus[need.gpus :])}
     return tuple(slots)
 
 
@@ -147,18 +157,19 @@ def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> dat
 
 
 def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
-    if fit(job.need, rooms, ()):
+    if fit(job.need, [replace(room, unusable="") for room in rooms], ()):
         return ""
     cpus, gpus = sum(r.cpus for r in rooms), sum(len(r.gpus) for r in rooms)
     return f"the job needs {_amount(job.need)}; {compute} has {cpus} CPU slots and {gpus} GPUs in all"
 
 
 def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute: str) -> str:
-    free = _free(rooms, held)
+    free = _free([room for room in rooms if not room.unusable], held)
     cpus, gpus = sum(r.cpus for r in free.values()), sum(len(r.gpus) for r in free.values())
     what = "all CPU slots" if job.need.alone else _amount(job.need)
     left = f"{cpus} CPU slots" + (f" and {gpus} GPUs" if job.need.gpus else "")
-    return f"needs {what} of {compute}, where {left} are free; held by {_holders(held)}"
+    unusable = "".join(f"; {room.name} can't be used: {room.unusable}" for room in rooms if room.unusable)
+    return f"needs {what} of {compute}, where {left} are free; held by {_holders(held)}{unusable}"
 
 
 def _holders(held: Sequence[Holding], most: int = 3) -> str:

@@ -56,6 +56,10 @@ class LocalEngine:
         memory = psutil.virtual_memory().total // 2**20
         return [Machine("this machine", len(os.sched_getaffinity(0)), gpus(os.environ), memory)]
 
+    def server_addresses(self) -> list[str]:
+        """Loopback will do."""
+        return []
+
     # --- start ------------------------------------------------------------------------------------------------
     def start(self, gang: Gang) -> str:
         """Starts an agent for every node that has none; all or none."""
@@ -88,6 +92,7 @@ class LocalEngine:
             plan=gang.plan,
             address="127.0.0.1",
             gpus=gang.slots[node].gpus,
+            ca=gang.ca,
         )
 
     def _start_agent(self, folder: Path, starts: int) -> None:

@@ -105,7 +105,8 @@ class Directive:
 class Enrolment:
     """The file that an engine gives to an agent: where its server is, and who it is. Mode 0600, for `secret` is in it.
 
-    servers: addresses of the server, tried in order, `http://host:port`. root: the attempt's folder on this node.
+    servers: addresses of the server, tried in order, `http://host:port` or `https://…`; ca: the certificate (PEM) that
+    https is checked with, and no other. root: the attempt's folder on this node.
     checkpoints: a folder that outlives the attempt. address: of this node as the others reach it; "" = find it out.
     """
 
@@ -120,3 +121,4 @@ class Enrolment:
     host: str = ""
     address: str = ""
     gpus: tuple[str, ...] = ()
+    ca: str = ""

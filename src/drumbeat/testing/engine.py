@@ -27,6 +27,10 @@ class FakeEngine:
         """One machine."""
         return [Machine("m", self.cpus, self.gpus)]
 
+    def server_addresses(self) -> list[str]:
+        """Nobody calls."""
+        return []
+
     def start(self, gang: Gang) -> str:
         """Twice is the same as once."""
         if self.refuses:

@@ -53,6 +53,21 @@ def test_a_gang_gets_all_of_its_nodes_or_none():
     assert said["gang"].slots == ()
 
 
+def test_nodes_get_machines_of_their_own_where_there_are_enough():
+    said = placed([waits("pair", nodes=2, cpus=1)], rooms=[Room("m", 4), Room("n", 4), Room("o", 4)])
+    assert [slot.machine for slot in said["pair"].slots] == ["m", "n"]
+    said = placed([waits("four", nodes=4, cpus=1)], rooms=[Room("m", 4), Room("n", 4)])
+    assert sorted(slot.machine for slot in said["four"].slots) == ["m", "m", "n", "n"]
+
+
+def test_nothing_is_started_where_nothing_may_be():
+    rooms = [Room("m", 4, unusable="it doesn't answer"), Room("n", 4)]
+    assert [slot.machine for slot in placed([waits("one", cpus=1)], rooms=rooms)["one"].slots] == ["n"]
+    said = placed([waits("pair", nodes=2, cpus=1)], rooms=rooms)["pair"]
+    assert said.reason is Reason.WAITING_FOR_SLOTS
+    assert said.sentence.endswith("held by nobody; m can't be used: it doesn't answer")
+
+
 def test_the_wait_says_what_for_and_who_has_it():
     said = placed([waits("big", nodes=2, cpus=2)], held=[holds("x", 3)])
     assert said["big"].sentence == "needs 2 × 2 CPU slots of local, where 1 CPU slots are free; held by x"
