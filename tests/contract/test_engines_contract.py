@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.engines.local import LocalEngine, processes_of
+from drumbeat.engines.local import LocalEngine
+from drumbeat.host.gangs import living_agent, members
+from drumbeat.host.processes import command_lines
 from drumbeat.ports import Gang
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.engine_contract import EngineContract, a_gang
@@ -37,7 +40,7 @@ class TestLocal(EngineContract):
         yield engine
         for name in ("contract.1", "contract.2"):
             engine.stop(name)
-        assert list(processes_of(tmp_path / "nodes" / "contract.1")) == []
+        assert members(tmp_path / "nodes" / "contract.1") == []
         assert not list((tmp_path / "nodes").glob("*"))
 
     @pytest.fixture
@@ -45,9 +48,10 @@ class TestLocal(EngineContract):
         def lose(gang: Gang, node: int) -> None:
             folder = engine.folder / gang.name / str(node)
             shutil.rmtree(folder)
-            for process in processes_of(folder.parent):
-                if str(folder) in " ".join(process.cmdline()):
-                    process.kill()
+            for pid in members(folder.parent):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    if str(folder) in " ".join(psutil.Process(pid).cmdline()):
+                        psutil.Process(pid).kill()
 
         return lose
 
@@ -55,21 +59,16 @@ class TestLocal(EngineContract):
     def test_an_agent_that_was_killed_is_started_again(self, engine: LocalEngine):
         gang = a_gang(nodes=1)
         engine.start(gang)
-        (before,) = agents(engine, gang)
+        before = psutil.Process(living_agent(engine.folder / gang.name / "0"))
         before.kill()
         before.wait(10)
         assert engine.observe(gang).gone == {}
-        (now,) = agents(engine, gang)
-        assert now.pid != before.pid
+        assert living_agent(engine.folder / gang.name / "0") not in (None, before.pid)
 
     def test_an_enrolment_is_for_its_owner_only(self, engine: LocalEngine):
         gang = a_gang(nodes=1)
         engine.start(gang)
         assert (engine.folder / gang.name / "0" / "enrolment.json").stat().st_mode & 0o077 == 0
-        for process in processes_of(engine.folder / gang.name):
-            assert gang.secret not in " ".join(process.cmdline())
-
-
-def agents(engine: LocalEngine, gang: Gang) -> list[psutil.Process]:
-    found = processes_of(engine.folder / gang.name)
-    return [process for process in found if "drumbeat.agent" in process.cmdline()]
+        told = {pid: " ".join(words) for pid, words in command_lines()}
+        assert living_agent(engine.folder / gang.name / "0") in told
+        assert not [pid for pid, words in told.items() if gang.secret in words]

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent import confinement, door, processes
+from drumbeat.agent import confinement, door
 from drumbeat.agent.confinement import WAYS
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.keeping import Keeping
+from drumbeat.host import processes
 from drumbeat.protocol.agent import Order
 from drumbeat.testing.agent_gang import AgentGang, mentioning
 

@@ -6,8 +6,9 @@ import os
 import signal
 import sys
 
-from drumbeat.agent import door, processes
+from drumbeat.agent import door
 from drumbeat.agent.agent import Agent
+from drumbeat.host import processes
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 

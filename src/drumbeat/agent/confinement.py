@@ -13,9 +13,10 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from drumbeat.agent import cgroups, door, processes
+from drumbeat.agent import cgroups, door
 from drumbeat.agent.cgroups import Group
 from drumbeat.agent.namespaces import Namespace
+from drumbeat.host import processes
 
 VARIABLE = "DRUMBEAT_CONFINEMENT"
 """Names one of `WAYS` to be used, in the environment of whoever starts the agent."""

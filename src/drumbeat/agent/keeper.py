@@ -14,11 +14,12 @@ import sys
 import time
 from typing import Any
 
-from drumbeat.agent import processes, ranks
+from drumbeat.agent import ranks
 from drumbeat.agent.bell import Bell
 from drumbeat.agent.confinement import choose, end_rest
 from drumbeat.agent.door import Door, hold_folder, read_marker
 from drumbeat.agent.records import Exit, Records
+from drumbeat.host import processes
 from drumbeat.protocol.faults import faultpoint
 
 LINGER_S = 1.0

@@ -7,16 +7,17 @@ import json
 import os
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
-from drumbeat.agent import door, processes
+from drumbeat.agent import door
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.confinement import end_rest
 from drumbeat.agent.journal import Journal
+from drumbeat.host import processes
+from drumbeat.host.program import program
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.process import ProcessSpec
 
@@ -190,9 +191,10 @@ class Keeping:
         processes.signal_all(processes.descendants(os.getpid()), signal.SIGKILL)
         end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"
+        command = [*program("drumbeat.agent.keeper"), self._folder]
         self._child = os.posix_spawn(
-            sys.executable,
-            [sys.executable, "-I", "-m", "drumbeat.agent.keeper", self._folder],
+            command[0],
+            command,
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),

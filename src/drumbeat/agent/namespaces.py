@@ -13,7 +13,7 @@ import os
 import signal
 from typing import NoReturn
 
-from drumbeat.agent import processes
+from drumbeat.host import processes
 
 _NEW_PIDS, _NEW_MOUNTS = 0x20000000, 0x00020000
 _NOSUID_NODEV_NOEXEC, _RECURSIVE, _SLAVE = 0xE, 0x4000, 0x80000

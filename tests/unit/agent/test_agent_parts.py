@@ -33,8 +33,8 @@ def test_waits_double_up_to_the_most_and_start_small_again():
     assert backoff.next_s() <= 0.1
 
 
-def test_a_tail_is_the_last_twenty_lines_whatever_they_hold():
-    assert last_lines(b"".join(b"%d\n" % i for i in range(50))).split("\n") == [str(i) for i in range(30, 50)]
+def test_a_tail_is_the_last_sixty_lines_whatever_they_hold():
+    assert last_lines(b"".join(b"%d\n" % i for i in range(99))).split("\n") == [str(i) for i in range(39, 99)]
     assert last_lines(b"\xff\xfea\x1b[31mred\n") == "\ufffd\ufffda\x1b[31mred"
     assert last_lines(b"") == ""
 

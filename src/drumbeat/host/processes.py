@@ -6,7 +6,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 MARKER = "DRUMBEAT_KEEPER"
 """The variable in every rank's environment that says which keeper it belongs to."""
@@ -95,6 +95,35 @@ def _program(pid: int) -> str:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe"))
     except OSError:
         return ""
+
+
+def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Every other living process whose first environment we may read and has one of these variables, with them all.
+
+    One that isn't set is "".
+    """
+    wanted = {name.encode(): name for name in names}
+    for pid in _all():
+        found = dict.fromkeys(names, "")
+        for entry in _read(pid, "environ").split(b"\0"):
+            name, _, value = entry.partition(b"=")
+            if name in wanted:
+                found[wanted[name]] = os.fsdecode(value)
+        if any(found.values()) and is_alive(pid):
+            yield pid, found
+
+
+def command_lines() -> Iterator[tuple[int, list[str]]]:
+    """Every other living process, with its command line."""
+    for pid in _all():
+        words = os.fsdecode(_read(pid, "cmdline")).split("\0")[:-1]
+        if words and is_alive(pid):
+            yield pid, words
+
+
+def kill_all(pids: list[int]) -> None:
+    """SIGKILL to each one that is still there."""
+    signal_all(pids, signal.SIGKILL)
 
 
 def signal_all(pids: list[int], number: int) -> None:

@@ -1,0 +1,246 @@
+"""The gangs of this machine: a folder `<gang>/<node>` with its enrolment file and its agent, which has its own session.
+
+An agent that died is started again while its gang is wanted: it finds its keeper and goes on. What is written here is
+read by whoever comes next, for a server may end and another one may call from elsewhere.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from drumbeat.host import processes
+from drumbeat.host.program import program
+from drumbeat.protocol.faults import faultpoint
+
+GANG = "DRUMBEAT_GANG"
+"""In the environment of agents and keepers: the folder of their gang."""
+
+OUTPUT = "DRUMBEAT_OUTPUT_DIR"
+"""In the environment of every rank and what it starts, and under the folder of its gang."""
+
+RESTARTS = 5
+"""How often an agent is started again before its node is given up."""
+
+AGENT = "drumbeat.agent"
+_ENROLMENT, _ENDED = "enrolment.json", "ended"
+
+
+@dataclass
+class Gangs:
+    """The gangs below `folder`, for any thread of any process of this machine."""
+
+    folder: Path
+    leave_s: float = 2.0
+    """How long agents that were told to leave are waited for."""
+    _agents: dict[Path, subprocess.Popen[bytes]] = field(default_factory=dict[Path, "subprocess.Popen[bytes]"])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def names(self) -> list[str]:
+        """Gangs that have a folder here."""
+        return sorted(path.name for path in self.folder.glob("*") if path.is_dir())
+
+    # --- start ------------------------------------------------------------------------------------------------
+    def start(self, name: str, enrolments: Mapping[int, str]) -> None:
+        """Starts an agent for every node that has none; raises OSError, and leaves nothing, when one can't be."""
+        try:
+            with self._alone():
+                for node, enrolment in enrolments.items():
+                    self._start_node(self._node_folder(name, node), enrolment)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self.stop(name)
+            raise
+
+    def _start_node(self, folder: Path, enrolment: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if living_agent(folder) is None:
+            write_private(folder / _ENROLMENT, enrolment)
+            faultpoint("engine.folder_made")
+            self._start_agent(folder, starts=1)
+
+    def _start_agent(self, folder: Path, starts: int) -> None:
+        with (folder / "agent.out").open("ab") as out:
+            agent = subprocess.Popen(
+                [*program(AGENT), str(folder / _ENROLMENT)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+                cwd="/",
+                env={**os.environ, GANG: str(folder.parent)},
+            )
+        self._agents[folder] = agent
+        faultpoint("engine.agent_started")
+        said = {"pid": agent.pid, "born": born(agent.pid), "starts": starts}
+        write_private(folder / "agent.json", json.dumps(said))
+
+    # --- look -------------------------------------------------------------------------------------------------
+    def look(self, name: str, nodes: Iterable[int], enrolment: Callable[[int], str] | None = None) -> dict[int, str]:
+        """Starts agents again that are gone; gives the nodes whose agent won't stay, with a sentence each.
+
+        enrolment: what a node's agent is started with from now on; None = what it was started with.
+        """
+        with self._alone():
+            if (self.folder / name / _ENDED).exists():
+                return {}
+            found = {node: self._look_after(self._node_folder(name, node), node, enrolment) for node in nodes}
+        return {node: why for node, why in found.items() if why}
+
+    def nodes(self, name: str) -> list[int]:
+        """The nodes of a gang that are here."""
+        return sorted(int(path.name) for path in _nodes(self.folder / name) if path.name.isdecimal())
+
+    def _look_after(self, folder: Path, node: int, enrolment: Callable[[int], str] | None) -> str:
+        agent = self._agents.get(folder)
+        if agent is not None:
+            agent.poll()  # Reaps it, should it have ended.
+        if living_agent(folder) is not None:
+            return ""
+        starts = int(_told(folder).get("starts", 0))
+        if not (folder / _ENROLMENT).exists():
+            return "its folder is gone"
+        if starts > RESTARTS:
+            return f"its agent ended {starts} times; the last it said: {_last_words(folder / 'agent.out')}"
+        if enrolment is not None:
+            write_private(folder / _ENROLMENT, enrolment(node))
+        self._start_agent(folder, starts + 1)
+        return ""
+
+    # --- stop -------------------------------------------------------------------------------------------------
+    def stop(self, name: str) -> None:
+        """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder."""
+        self._end(name, self.leave_s)
+
+    def sweep(self, wanted: set[str]) -> list[str]:
+        """Ends what is here of other gangs than the wanted ones: an earlier server, or the machine, went down."""
+        found = {*self.names(), *_at_work(self.folder)}
+        for name in found - wanted:
+            self._end(name, 0.0)
+        return sorted(found - wanted)
+
+    def _end(self, name: str, leave_s: float) -> None:
+        folder = self.folder / name
+        agents = [pid for node in _nodes(folder) if (pid := living_agent(node))]
+        with self._alone(), contextlib.suppress(OSError):
+            (folder / _ENDED).touch()  # A look at it must not start its agents again.
+        _wait_for(agents, leave_s)
+        end_all(folder)
+        for node in [node for node in self._agents if node.parent == folder]:
+            self._agents.pop(node).wait(timeout=5)
+        for node in _nodes(folder):
+            _end_held(node / "root" / "keeper")
+        faultpoint("engine.agents_gone")
+        with self._alone():
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _node_folder(self, name: str, node: int) -> Path:
+        return self.folder / name / str(node)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Generator[None]:
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with self._lock:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                yield
+        finally:
+            os.close(descriptor)
+
+
+# --- processes ------------------------------------------------------------------------------------------------------
+def members(folder: Path) -> list[int]:
+    """Living processes of this user that belong to the gang in `folder`, by their first environment."""
+    return [
+        pid
+        for pid, said in processes.environments(GANG, OUTPUT)
+        if said[GANG] == str(folder) or said[OUTPUT].startswith(f"{folder}/")
+    ]
+
+
+def end_all(folder: Path) -> None:
+    """Kills the processes of the gang in `folder`, and those that they start meanwhile."""
+    for _ in range(50):
+        left = members(folder)
+        if not left:
+            return
+        processes.kill_all(left)
+        time.sleep(0.02)
+
+
+def living_agent(folder: Path) -> int | None:
+    """The agent of a node's folder, if it is still the one that was started there: ids are used again."""
+    said = _told(folder)
+    pid = int(said.get("pid", 0))
+    if pid and born(pid) == said.get("born"):
+        return pid
+    # A server that died right after it had started it couldn't write it down.
+    ending = [AGENT, str(folder / _ENROLMENT)]
+    return next((pid for pid, words in processes.command_lines() if words[-2:] == ending), None)
+
+
+def born(pid: int) -> str | None:
+    """Which process of this number it is (see `processes.birth`), None when it has ended."""
+    return (processes.birth(pid) or None) if processes.is_alive(pid) else None
+
+
+def _at_work(folder: Path) -> Iterator[str]:
+    """Names of the gangs below `folder` that have living processes."""
+    for _, said in processes.environments(GANG, OUTPUT):
+        for place in said.values():
+            if place.startswith(f"{folder}/"):
+                yield Path(place).relative_to(folder).parts[0]
+
+
+def _wait_for(pids: list[int], seconds: float) -> None:
+    """Until they have ended; an ended one whose parent doesn't take its exit code counts."""
+    deadline = time.monotonic() + seconds
+    while any(processes.is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _end_held(keeper: Path) -> None:
+    """Ends what a keeper that was killed held on to: only the agent's own program knows how."""
+    if (keeper / "hold.json").exists():
+        ending = [*program("drumbeat.agent.ending"), str(keeper)]
+        with contextlib.suppress(subprocess.SubprocessError, OSError):
+            subprocess.run(ending, cwd="/", timeout=10, check=False)
+
+
+# --- an agent's files -------------------------------------------------------------------------------------------
+def _nodes(folder: Path) -> list[Path]:
+    return [path for path in folder.glob("*") if path.is_dir()]
+
+
+def _told(folder: Path) -> dict[str, Any]:
+    try:
+        return json.loads((folder / "agent.json").read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def write_private(path: Path, text: str) -> None:
+    """A file that only this user reads, whole or not at all."""
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    part.replace(path)
+
+
+def _last_words(path: Path, length: int = 300) -> str:
+    try:
+        return path.read_text(errors="replace").strip()[-length:] or "nothing"
+    except OSError:
+        return "nothing"

@@ -1,0 +1,21 @@
+"""What this machine has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+
+def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Ids of the GPUs that this machine offers: those in CUDA_VISIBLE_DEVICES, else all that the driver shows."""
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
+    found = (name.removeprefix("nvidia") for name in os.listdir("/dev") if name.startswith("nvidia"))
+    return tuple(sorted((n for n in found if n.isdigit()), key=int))
+
+
+def memory_mib() -> int:
+    """Its main memory (/proc/meminfo)."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return int(file.readline().split()[1]) // 1024
