@@ -132,7 +132,7 @@ class JobFilter:
 
 
 class Store(Protocol):
-    """Jobs, their stories, the outbox, the inbox, reservations, aliases. What a call has returned from is durable.
+    """Jobs, stories, the outbox, the inbox, reservations, aliases, computes. What a call has returned from is durable.
 
     A server opens the store with `lease()`; every write to a job carries that token, and a write to a job that another
     live server holds raises StaleError and changes nothing. The wall clock decides nothing about leases.
@@ -244,6 +244,14 @@ class Store(Protocol):
 
     def set_alias(self, kind: str, name: str, target: str | None) -> None:
         """Sets an alias, or removes it (None). Removing one that isn't there raises NotFoundError."""
+        ...
+
+    def computes(self) -> dict[str, dict[str, object]]:
+        """Name to spec of the computes that people have made."""
+        ...
+
+    def set_compute(self, name: str, spec: dict[str, object] | None) -> None:
+        """Keeps a compute's spec, or removes it (None). Removing one that isn't there raises NotFoundError."""
         ...
 
     def close(self) -> None:
@@ -415,6 +423,12 @@ class Engine(Protocol):
         """Ends every gang under this server's hand but the wanted ones, by name, and gives the names of those ended.
 
         Called once, before anything is started: what an earlier server left, or a machine that went down.
+        """
+        ...
+
+    def close(self) -> None:
+        """The compute is no more, or the server ends with nothing unfinished on it: what the engine made for it is
+        taken away. Twice is as once.
         """
         ...
 

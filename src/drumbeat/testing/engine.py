@@ -20,6 +20,7 @@ class FakeEngine:
     gangs: dict[str, Gang] = field(default_factory=dict[str, Gang])
     started: list[str] = field(default_factory=list[str])
     stopped: list[str] = field(default_factory=list[str])
+    is_closed: bool = False
     gone: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
     changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -59,3 +60,7 @@ class FakeEngine:
             self.gangs.pop(name, None)
             self.stopped.append(name)
             self.changed.notify_all()
+
+    def close(self) -> None:
+        """Remembers it."""
+        self.is_closed = True

@@ -35,7 +35,8 @@ Held = tuple[str, str, int, int]
 class Shelf:
     """What several stores see as one database. records: by name, oldest first. servers: token to beats, or LEFT.
 
-    places: token to address. bookings: compute to how often its slots changed hands. last: see `next`.
+    specs: of computes. places: token to address. bookings: compute to how often its slots changed hands. last: see
+    `next`.
     """
 
     records: dict[str, Record] = field(default_factory=dict[str, Record])
@@ -44,6 +45,7 @@ class Shelf:
     effects: dict[int, PendingEffect] = field(default_factory=dict[int, PendingEffect])
     held: dict[Held, Reservation] = field(default_factory=dict[Held, Reservation])
     names: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    specs: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     servers: dict[int, int] = field(default_factory=dict[int, int])
     places: dict[int, str] = field(default_factory=dict[int, str])
     bookings: Counter[str] = field(default_factory=Counter[str])
@@ -227,7 +229,7 @@ class MemoryStore:
             self.load(name)
             return list(self.shelf.stories[name])
 
-    # --- outbox, inbox, slots, aliases ---
+    # --- outbox, inbox, slots, aliases, computes ---
     def outbox(self, token: int | None = None) -> list[PendingEffect]:
         with self.shelf.lock:
             effects = self.shelf.effects.values()
@@ -276,6 +278,17 @@ class MemoryStore:
                 self.shelf.names[kind, name] = target
             elif self.shelf.names.pop((kind, name), None) is None:
                 raise NotFoundError(f"there is no {kind} alias {name}")
+
+    def computes(self) -> dict[str, dict[str, object]]:
+        with self.shelf.lock:
+            return copy.deepcopy(self.shelf.specs)
+
+    def set_compute(self, name: str, spec: dict[str, object] | None) -> None:
+        with self.shelf.lock:
+            if spec is not None:
+                self.shelf.specs[name] = copy.deepcopy(spec)
+            elif self.shelf.specs.pop(name, None) is None:
+                raise NotFoundError(f"there is no compute {name}")
 
     def close(self) -> None:
         """The shelf stays: another store may be over it."""

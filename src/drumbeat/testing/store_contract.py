@@ -21,7 +21,7 @@ from drumbeat.testing.store_witness import at_once, everything, listed
 
 
 class StoreContract(SharingContract):
-    """Jobs, stories, outbox, reservations, aliases; leases and sharing are in the classes above."""
+    """Jobs, stories, outbox, reservations, aliases, computes; leases and sharing are in the classes above."""
 
     # --- submit ---
     def test_a_submitted_job_is_there_with_its_story_and_what_was_sent(self, store: Store, token: int) -> None:
@@ -251,6 +251,28 @@ class StoreContract(SharingContract):
         with pytest.raises(NotFoundError, match="gpu-cluster"):
             store.set_alias("compute", "gpu-cluster", None)
 
+    # --- computes ---
+    def test_computes_are_kept_replaced_and_removed(self, store: Store) -> None:
+        spec: dict[str, object] = {
+            "type": "ssh",
+            "hosts": [{"address": "gpu-1", "cpus": 8}],
+            "tags": {"ü": "\0 \udcff"},
+        }
+        store.set_compute("rack", {"type": "netlab"})
+        store.set_compute("lab", {"type": "netlab", "nodes": 3})
+        store.set_compute("rack", spec)
+        assert store.computes() == {"rack": spec, "lab": {"type": "netlab", "nodes": 3}}
+        store.set_compute("rack", None)
+        assert list(store.computes()) == ["lab"]
+        with pytest.raises(NotFoundError, match="rack"):
+            store.set_compute("rack", None)
+
+    def test_what_was_read_of_computes_changes_nothing_that_is_kept(self, store: Store) -> None:
+        store.set_compute("lab", {"type": "netlab"})
+        store.computes()["lab"]["type"] = "other"
+        store.computes().clear()
+        assert store.computes() == {"lab": {"type": "netlab"}}
+
     # --- what has been returned from ---
     def test_everything_is_there_after_reopening(self, open_store: Open, store: Store, token: int) -> None:
         for name in ("a", "b"):
@@ -259,6 +281,7 @@ class StoreContract(SharingContract):
         store.tried(store.outbox()[0].id)
         store.archive("b", is_archived=True)
         store.set_alias("compute", "x", "y")
+        store.set_compute("lab", {"type": "netlab"})
         before = everything(store)
         store.close()
         assert everything(open_store()) == before

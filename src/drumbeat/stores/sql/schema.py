@@ -21,7 +21,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0002"
+HEAD = "0003"
 """The revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -190,3 +190,11 @@ aliases = Table(
     Column("name", AnyText, primary_key=True),
     Column("target", AnyText, nullable=False),
 )
+
+computes = Table(
+    "computes",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("spec", Text, nullable=False),
+)
+"""Computes that people have made. spec: JSON."""

@@ -23,7 +23,7 @@ from drumbeat.ports import (
     Submission,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.sql import inbox, jobs, leases, outbox, slots
+from drumbeat.stores.sql import computes, inbox, jobs, leases, outbox, slots
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases
 from drumbeat.stores.sql.upgrade import upgrade
@@ -181,7 +181,7 @@ class SqlStore:
         with self._database.read() as connection:
             return slots.booked(connection, compute)
 
-    # --- aliases ---
+    # --- aliases, computes ---
     def aliases(self) -> dict[tuple[str, str], str]:
         with self._database.read() as connection:
             return {(row.kind, row.name): row.target for row in connection.execute(select(aliases))}
@@ -194,6 +194,17 @@ class SqlStore:
                     raise NotFoundError(f"there is no {kind} alias {name}", fix="See `drumbeat alias list`.")
             elif connection.execute(update(aliases).where(*this).values(target=target)).rowcount == 0:
                 connection.execute(insert(aliases).values(kind=kind, name=name, target=target))
+
+    def computes(self) -> dict[str, dict[str, object]]:
+        with self._database.read() as connection:
+            return computes.read(connection)
+
+    def set_compute(self, name: str, spec: dict[str, object] | None) -> None:
+        with self._database.write() as connection:
+            if spec is None:
+                computes.remove(connection, name)
+            else:
+                computes.keep(connection, name, spec)
 
     def close(self) -> None:
         self._database.close()

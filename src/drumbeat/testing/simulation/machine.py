@@ -76,3 +76,6 @@ class Engine:
                 self.ghosts.append(node)
             else:
                 node.leave()
+
+    def close(self) -> None:
+        """It made nothing."""
