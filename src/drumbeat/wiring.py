@@ -13,6 +13,7 @@ from pathlib import Path
 from drumbeat.control.service import Control, Setting
 from drumbeat.engines.local import LocalEngine
 from drumbeat.protocol.errors import RefusedError
+from drumbeat.server.home import first_written, shared_folder
 
 
 class SystemClock:
@@ -38,7 +39,7 @@ def make_control(home: Path) -> Control:
 
     clock = SystemClock()
     url = os.environ.get("DRUMBEAT_DATABASE")
-    shared = Path(os.environ.get("DRUMBEAT_SHARED") or home).absolute()
+    shared = shared_folder(home, os.environ)
     shared.mkdir(0o700, parents=True, exist_ok=True)
     if url:
         _require_one_machine(shared / "machine")
@@ -58,30 +59,14 @@ def make_control(home: Path) -> Control:
 
 def _key(path: Path) -> bytes:
     """The servers' own secret, made at the first start."""
-    return _first_written(path, secrets.token_bytes(32))
+    return first_written(path, secrets.token_bytes(32))
 
 
 def _require_one_machine(path: Path) -> None:
     """The compute `local` is the machine of its server: one on another machine can't see its nodes. RefusedError."""
     here = socket.gethostname().encode()
-    there = _first_written(path, here)
+    there = first_written(path, here)
     if there != here:
         what = f"the servers that share this folder run on {there.decode(errors='replace')}"
         fix = f"Start this one there too; if that machine is gone for good, remove {path}."
         raise RefusedError(what, where=str(path.parent), fix=fix)
-
-
-def _first_written(path: Path, content: bytes) -> bytes:
-    """What the first to come has put there, whole: servers that start at the same moment agree."""
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    try:
-        os.link(fresh, path)
-    except FileExistsError:
-        pass
-    finally:
-        fresh.unlink()
-    return path.read_bytes()

@@ -23,6 +23,11 @@ def default_home(environ: Mapping[str, str]) -> Path:
     return Path(state) / "drumbeat"
 
 
+def shared_folder(home: Path, environ: Mapping[str, str]) -> Path:
+    """`$DRUMBEAT_SHARED`, which several servers have in common, else the home itself."""
+    return Path(environ.get("DRUMBEAT_SHARED") or home).absolute()
+
+
 @dataclass(frozen=True)
 class Home:
     """The folder, made and ours."""
@@ -65,18 +70,8 @@ class Home:
     def token(self) -> str:
         """The token of this home, made at the first start; mode 0600."""
         place = self.path / "token"
-        with suppress(FileExistsError):
-            # Written whole under another name first: a token that a crash cut short would lock everybody out.
-            fresh = self.path / f".token.{secrets.token_hex(4)}"
-            descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "w") as file:
-                file.write(secrets.token_urlsafe(32))
-                file.flush()
-                os.fsync(file.fileno())
-            try:
-                os.link(fresh, place)
-            finally:
-                fresh.unlink()
+        if not place.exists():
+            first_written(place, secrets.token_urlsafe(32).encode())
         if place.stat().st_mode & 0o077:
             place.chmod(0o600)
         return place.read_text().strip()
@@ -108,6 +103,23 @@ def machine() -> tuple[str, str]:
 
 
 ELSEWHERE = "Name another folder, on a disk of this machine, in DRUMBEAT_HOME."
+
+
+def first_written(path: Path, content: bytes) -> bytes:
+    """What the first to come has put there, whole, mode 0600: those that start at the same moment agree."""
+    # Under another name first: a file that a crash cut short would lock everybody out.
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    try:
+        os.link(fresh, path)
+    except FileExistsError:
+        pass
+    finally:
+        fresh.unlink()
+    return path.read_bytes()
 
 
 def write_whole(path: Path, text: str) -> None:
