@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         UserIdentity,
         VsCodeService,
     )
+    from drumbeat.spec.computes import NetlabCompute, SlurmCompute, SshCompute, SshHost, compute_from, load_compute
     from drumbeat.spec.data import Input, Output
     from drumbeat.spec.distribution import MpiDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
     from drumbeat.spec.environment import BuildContext, Environment
@@ -79,6 +80,7 @@ HOMES = {
         "UserIdentity",
         "VsCodeService",
     ],
+    "computes": ["NetlabCompute", "SlurmCompute", "SshCompute", "SshHost", "compute_from", "load_compute"],
     "data": ["Input", "Output"],
     "distribution": ["MpiDistribution", "PyTorchDistribution", "RayDistribution", "TensorFlowDistribution"],
     "environment": ["BuildContext", "Environment"],
@@ -143,6 +145,7 @@ __all__ = [
     "ManagedIdentity",
     "MedianStoppingPolicy",
     "MpiDistribution",
+    "NetlabCompute",
     "Normal",
     "Objective",
     "Output",
@@ -162,6 +165,9 @@ __all__ = [
     "Reference",
     "Resources",
     "Service",
+    "SlurmCompute",
+    "SshCompute",
+    "SshHost",
     "SshService",
     "Sweep",
     "SweepJob",
@@ -173,10 +179,12 @@ __all__ = [
     "UserIdentity",
     "VsCodeService",
     "command",
+    "compute_from",
     "dumps",
     "from_dict",
     "load",
     "load_component",
+    "load_compute",
     "load_file",
     "load_job",
     "loads",

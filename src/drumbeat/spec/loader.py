@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -53,30 +53,41 @@ def load_file(path: str | Path, *, overrides: Sequence[str] = ()) -> Loaded:
 
 def loads(text: str, name: str = "<string>", overrides: Sequence[str] = ()) -> Job:
     """The job in a YAML text; `name` stands in the messages."""
-    return cast("Job", _read(text, name, overrides, None))
+    return cast("Job", _read(text, name, overrides, JOB))
 
 
 def load_as(cls: type[M], path: str | Path) -> M:
     """Another piece of the dialect that has a file of its own: a component, an environment."""
-    return cast("M", _read(read_text(Path(path)), str(path), (), cls))
+    return cast("M", _read(read_text(Path(path)), str(path), (), Sort("a job", lambda _document, _places: cls)))
 
 
-def _read(text: str, name: str, overrides: Sequence[str], cls: type[Model] | None) -> Model:
+def load_chosen(path: str | Path, sort: Sort, overrides: Sequence[str] = ()) -> Model:
+    """What a file of another sort describes."""
+    return _read(read_text(Path(path)), str(path), overrides, sort)
+
+
+def _read(text: str, name: str, overrides: Sequence[str], sort: Sort) -> Model:
     text = text.removeprefix("\ufeff")
     root = parse(text, name)
     if not isinstance(root.value, dict):
         what = shown(plain(root, name)) if isinstance(root.value, str) else "a list"
-        raise SpecError(f"a job is a mapping of keys, not {what}", where=f"{name}:{root.line + 1}:{root.column + 1}")
+        where = f"{name}:{root.line + 1}:{root.column + 1}"
+        raise SpecError(f"{sort.noun} is a mapping of keys, not {what}", where=where)
     document: dict[str, Any] = plain(root, name)
     changed, problems = apply(document, overrides)
-    return _checked(document, Places(text, name, root, changed), problems, cls)
+    return _checked(document, Places(text, name, root, changed), problems, sort)
 
 
 def from_dict(document: Mapping[str, Any], name: str = "job") -> Job:
     """The job in a mapping as YAML would give it; places in messages are `name.key.path`."""
+    return cast("Job", chosen_from(document, JOB, name))
+
+
+def chosen_from(document: Mapping[str, Any], sort: Sort, name: str) -> Model:
+    """The same for what is of another sort."""
     if not isinstance(document, Mapping):
-        raise SpecError(f"a job is a mapping of keys, not {shown(document)}", where=name)
-    return cast("Job", _checked(document, Places("", name), [], None))
+        raise SpecError(f"{sort.noun} is a mapping of keys, not {shown(document)}", where=name)
+    return _checked(document, Places("", name), [], sort)
 
 
 def read_text(path: Path) -> str:
@@ -156,8 +167,16 @@ class Places:
         return node.line + self.text.count("\n", node.start, at), at - line_start
 
 
-def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem], cls: type[Model] | None) -> Model:
-    cls = cls or _class_for(document, places)
+@dataclass(frozen=True)
+class Sort:
+    """What a file describes. noun: for messages. choose: the model for a document; may raise SpecError."""
+
+    noun: str
+    choose: Callable[[Mapping[str, Any], Places], type[Model]]
+
+
+def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem], sort: Sort) -> Model:
+    cls = sort.choose(document, places)
     seen: Seen = {}
     try:
         job = cls.model_validate(document, context=seen)
@@ -209,3 +228,6 @@ def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
         case _:
             what = f"`type`: a job is {words(KINDS, 'or')}, not {shown(kind)}"
             raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, KINDS))])
+
+
+JOB = Sort("a job", _class_for)

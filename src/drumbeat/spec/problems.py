@@ -132,7 +132,8 @@ def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place) -
     if kind == "extra_forbidden":
         return _unknown_key(loc, document, seen, place)
     if kind == "missing":
-        return Problem(f"{_owner(loc[:-1])} needs the key `{loc[-1]}`", place(loc[:-1], "missing", ""))
+        owner = _owner(loc[:-1], seen.get(id(document)))
+        return Problem(f"{owner} needs the key `{loc[-1]}`", place(loc[:-1], "missing", ""))
     context: dict[str, Any] = detail.get("ctx", {})
     if kind == "said":
         at = "key" if "[key]" in detail["loc"] else "value"
@@ -149,8 +150,10 @@ def _prefixed(loc: Sequence[str | int], what: str) -> str:
     return f"`{'.'.join(short(str(part)) for part in loc)}`: {what}" if loc else what
 
 
-def _owner(loc: Sequence[str | int]) -> str:
-    return f"`{'.'.join(short(str(part)) for part in loc)}`" if loc else "the job"
+def _owner(loc: Sequence[str | int], model: type[Model] | None) -> str:
+    if loc:
+        return f"`{'.'.join(short(str(part)) for part in loc)}`"
+    return model.noun if model else "the job"
 
 
 def _sentence(kind: str, context: Mapping[str, Any], message: str, given: object) -> tuple[str, str]:

@@ -46,6 +46,8 @@ class Model(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, validate_by_name=True)
 
+    noun: ClassVar[str] = "the job"
+    """What messages call it where it is the whole of a file."""
     ignored: ClassVar[frozenset[str]] = frozenset()
     """Keys that are accepted and mean nothing."""
     read_only: ClassVar[frozenset[str]] = frozenset()
