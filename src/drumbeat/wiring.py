@@ -7,13 +7,17 @@ import secrets
 import socket
 import sys
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from drumbeat.control.service import Control, Setting
 from drumbeat.engines.local import LocalEngine
+from drumbeat.ports import Engine
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
+from drumbeat.spec.computes import Compute
 
 
 class SystemClock:
@@ -53,8 +57,24 @@ def make_control(home: Path) -> Control:
             key=_key(shared / "key"),
             programs=str(Path(sys.executable).parent),
             is_alone=not url,
+            make_engine=lambda spec: make_engine(spec, shared),
         )
     )
+
+
+def make_engine(spec: Compute, shared: Path) -> Engine:
+    """The engine of a compute that a person described. shared: the folder with `nodes` and `jobs`.
+
+    Raises RefusedError, EngineError.
+    """
+    make = ENGINES.get(spec.type)
+    if make is None:
+        raise RefusedError(f"computes of type {spec.type} aren't supported yet", where="type")
+    return make(spec, shared)
+
+
+ENGINES: dict[str, Callable[[Any, Path], Engine]] = {}
+"""Type of a compute to what makes its engine, given its spec (a class of `spec.computes`) and that folder."""
 
 
 def _key(path: Path) -> bytes:

@@ -26,7 +26,7 @@ from drumbeat.client.views import (
 from drumbeat.protocol import wire
 
 if TYPE_CHECKING:
-    from drumbeat.client.sending import GivenJob
+    from drumbeat.client.sending import GivenCompute, GivenJob
 
 T = TypeVar("T")
 
@@ -185,6 +185,24 @@ class Client:
     def computes(self) -> list[ComputeView]:
         """The computes: their machines, who holds what, how many jobs wait."""
         return self._all(ComputeView, "/computes")
+
+    def compute(self, name: str) -> ComputeView:
+        """One of them. Raises NotFoundError."""
+        return self._read(ComputeView, self.connection.call("GET", f"/computes/{part(name)}"))
+
+    def create_compute(self, compute: GivenCompute, *, sets: Sequence[str] = ()) -> ComputeView:
+        """Makes a compute, or makes it anew: the path of a file, or a compute made in Python. Twice is as once.
+
+        sets: `key=value`, changed in the file before it is read. Raises SpecError; ConflictError when jobs use another
+        of its name; RefusedError, EngineError when it can't be made.
+        """
+        document, source = sending.described(compute, sets)
+        body = {"document": document, "source": source}
+        return self._read(ComputeView, self.connection.call("POST", "/computes", json=body))
+
+    def delete_compute(self, name: str) -> None:
+        """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it."""
+        self.connection.call("DELETE", f"/computes/{part(name)}")
 
     def status(self) -> StatusView:
         """Who answers, and how it is."""

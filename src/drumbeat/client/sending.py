@@ -31,6 +31,7 @@ class Draft(Protocol):
 
 if TYPE_CHECKING:
     GivenJob = str | Path | Mapping[str, Any] | Model | Draft
+    GivenCompute = str | Path | Mapping[str, Any] | Model
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,18 @@ def _read(job: GivenJob, sets: Sequence[str]) -> Written:
     from drumbeat.spec.writer import to_dict
 
     return Written(to_dict(job if isinstance(job, Model) else job.to_job()), Path.cwd(), "job")
+
+
+def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any], str]:
+    """The compute as a document, and where it was written. Raises SpecError."""
+    from drumbeat.spec.computes import compute_from, load_compute
+    from drumbeat.spec.writer import to_dict
+
+    if isinstance(compute, str | Path):
+        return to_dict(load_compute(compute, sets)), str(compute)
+    if sets:
+        raise SpecError("values are set in a file; this compute was made in Python", fix="Set them on the object.")
+    return to_dict(compute_from(compute) if isinstance(compute, Mapping) else compute), "compute"
 
 
 def body_of(found: Written, connection: Connection, *, is_sending: bool) -> dict[str, Any]:

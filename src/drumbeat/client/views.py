@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -170,12 +171,15 @@ class FileView:
 
 @dataclass(frozen=True)
 class MachineView:
-    """A machine of a compute."""
+    """A machine of a compute. state: idle, running or unusable. word: the engine's own. unusable: why it is."""
 
     name: str
     cpus: int
     gpus: tuple[str, ...] = ()
     memory_mib: int = 0
+    state: str = "idle"
+    word: str = ""
+    unusable: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,13 +196,18 @@ class HeldView:
 
 @dataclass(frozen=True)
 class ComputeView:
-    """A compute: what it has, who holds what, how many jobs wait."""
+    """A compute: what it has, who holds what, how many jobs wait. trouble: why no job can start there now.
+
+    spec: what a person wrote; empty for one that is always there.
+    """
 
     name: str
     engine: str
     machines: tuple[MachineView, ...]
     held: tuple[HeldView, ...] = ()
     waiting: int = 0
+    trouble: str = ""
+    spec: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -208,6 +217,15 @@ class AliasView:
     kind: str
     name: str
     target: str
+
+
+@dataclass(frozen=True)
+class DoorView:
+    """Where agents on other hosts are listened for. ends: when the certificate does that is shown there now."""
+
+    address: str
+    port: int
+    ends: datetime
 
 
 @dataclass(frozen=True)
@@ -223,3 +241,4 @@ class StatusView:
     unfinished: tuple[str, ...] = ()
     idle_s: float = 0.0
     idle_stop_s: float = 0.0
+    doors: tuple[DoorView, ...] = ()

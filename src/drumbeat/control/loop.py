@@ -20,7 +20,7 @@ from drumbeat.core.events import Event, Granted, NeverFits, TimeUp, Waits
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.machine import decide
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, place
-from drumbeat.core.states import State
+from drumbeat.core.states import Reason, State
 from drumbeat.ports import Change, Clock, Machine, Record, Store
 from drumbeat.protocol.errors import ConflictError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
@@ -60,6 +60,8 @@ class Loop:
         self._time_up_at: dict[str, float] = {}
         """When each job's time limit is reached, on the monotonic clock."""
         self.machines: dict[str, list[Machine]] = {}
+        self.troubles: dict[str, str] = {}
+        """Computes that no job can start on now, and why."""
         self.has_effects = threading.Event()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -211,6 +213,11 @@ class Loop:
         """Slots were given back."""
         self.must_place = True
 
+    def furnish(self, machines: dict[str, list[Machine]], troubles: dict[str, str]) -> None:
+        """What there is to place jobs on, by compute. Only on the loop's thread."""
+        self.machines, self.troubles = machines, troubles
+        self.must_place = True
+
     # --- placement --------------------------------------------------------------------------------------------
     def place(self) -> None:
         """Grants slots to whoever is next, and tells the others why they wait."""
@@ -230,6 +237,11 @@ class Loop:
         return [record.job for record in list(records.values()) if record.job.state is State.QUEUED]
 
     def _place(self, compute: str, queue: list[Waiting], everybody: dict[str, Record]) -> None:
+        trouble = self.troubles.get(compute, "" if compute in self.machines else "it isn't there any more")
+        if trouble:
+            for one in queue:
+                self._wait_for(compute, one.job, trouble)
+            return
         booked = self.store.booked(compute)
         rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in self.machines.get(compute, [])]
         held = self.holdings(compute, everybody)
@@ -242,6 +254,11 @@ class Loop:
                 self.must_place = True
                 return
             booked += bool(placed.slots)
+
+    def _wait_for(self, compute: str, job: str, trouble: str) -> None:
+        """For a compute that can't be used: it may be again."""
+        if job in self.jobs:
+            self.apply(job, Waits(Reason.WAITING_FOR_SLOTS, f"compute {compute} can't be used: {trouble}"))
 
     def holdings(self, compute: str, everybody: dict[str, Record]) -> list[Holding]:
         """Who holds the slots of a compute, and until when at the latest."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
+import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from drumbeat.control import submitting
+from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, no_engines
 from drumbeat.control.effects import Effects
 from drumbeat.control.loop import Loop, waiting
 from drumbeat.control.sharing import Sharing
@@ -23,10 +26,21 @@ from drumbeat.core.plan import Facts
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Clock, Doors, Engine, Gang, Machine, Record, Reservation, Store, Submission
 from drumbeat.protocol.agent import AgentStatus, Directive
-from drumbeat.protocol.errors import ConflictError, EngineError, NotFoundError, SpecError, StaleError, UnauthorizedError
+from drumbeat.protocol.errors import (
+    ConflictError,
+    EngineError,
+    NotFoundError,
+    SpecError,
+    StaleError,
+    StorageError,
+    UnauthorizedError,
+)  # fmt: skip
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
+from drumbeat.spec.computes import compute_from
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -59,13 +73,15 @@ class Preview:
 
 @dataclass(frozen=True)
 class ComputeView:
-    """A compute as a person sees it."""
+    """A compute as a person sees it. trouble: why no job can start there now. spec: what a person wrote."""
 
     name: str
     engine: str
     machines: tuple[Machine, ...]
     held: tuple[Reservation, ...]
     waiting: int
+    trouble: str = ""
+    spec: Mapping[str, object] = field(default_factory=dict[str, object])
 
 
 @dataclass(frozen=True)
@@ -73,7 +89,8 @@ class Setting:
     """What the control room works with. key: secret of this server, from which every attempt's secret is made.
 
     programs: the folder that goes first on the ranks' PATH in the environment `current`. is_alone: no other server is
-    over this store. Servers that share one share `key`, too: an agent speaks to any of them.
+    over this store. Servers that share one share `key`, too: an agent speaks to any of them. engines: of the computes
+    that are always there; make_engine makes those of the others.
     """
 
     store: Store
@@ -83,6 +100,7 @@ class Setting:
     key: bytes
     programs: str = ""
     is_alone: bool = True
+    make_engine: EngineMaker = no_engines
 
 
 class Control:
@@ -90,7 +108,7 @@ class Control:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.store, self.artifacts, self.engines = setting.store, setting.artifacts, setting.engines
+        self.store, self.artifacts = setting.store, setting.artifacts
         self.servers: tuple[str, ...] = ()
         """Where agents on this machine find this server; set before `start`."""
         self.doors: Doors | None = None
@@ -98,8 +116,9 @@ class Control:
         self._hearers: dict[int, Callable[[str], None]] = {}
         self._hearers_lock = threading.Lock()
         self.loop = Loop(setting.store, setting.clock, self._announce, is_alone=setting.is_alone)
-        self.effects = Effects(self.loop, setting.engines, setting.artifacts, self._gang)
-        self.watch = Watch(self.loop, setting.engines, self._gang)
+        self.engines = Computes(self.loop, setting.engines, setting.make_engine)
+        self.effects = Effects(self.loop, self.engines, setting.artifacts, self._gang)
+        self.watch = Watch(self.loop, self.engines, self._gang)
         self.sharing = Sharing(self.loop, self.watch.heard)
         if not setting.is_alone:
             self.loop.look_around = self.sharing.look
@@ -108,7 +127,7 @@ class Control:
     def open(self) -> None:
         """Takes the lease and reads what is unfinished."""
         self.loop.address = self.servers[0] if self.servers else ""
-        self.loop.machines = {name: engine.machines() for name, engine in self.engines.items()}
+        self.engines.open()
         self.loop.open()
 
     def start(self) -> None:
@@ -118,6 +137,7 @@ class Control:
         self.loop.start()
         self.effects.start()
         self.watch.start()
+        self.engines.start()
 
     def _sweep(self) -> None:
         """What an earlier server or a crash of the machine left is ended: a gang that holds no slots is nobody's.
@@ -127,13 +147,21 @@ class Control:
         if not self.setting.is_alone:
             return
         for name, engine in self.engines.items():
-            engine.sweep({f"{held.job}.{held.attempt}" for held in self.store.reservations(name)})
+            wanted = {f"{held.job}.{held.attempt}" for held in self.store.reservations(name)}
+            try:
+                engine.sweep(wanted)
+            except EngineError as error:
+                log.warning("what is left on compute %s can't be ended: %s", name, error)
 
     def stop(self) -> None:
         """Ends the threads and lets go of the store; jobs that run go on without this server."""
+        self.engines.stop()
         self.watch.stop()
         self.effects.stop()
         self.loop.stop()
+        with contextlib.suppress(StorageError):
+            if not self.store.addresses():  # Nobody else is over it.
+                self.engines.close_idle()
         self.store.close()
 
     def has_unfinished_work(self) -> bool:
@@ -152,6 +180,9 @@ class Control:
         return self.loop.call(lambda: self._write(submission))
 
     def _write(self, submission: Submission) -> tuple[Record, bool]:
+        compute = submission.job.plan.compute
+        if compute not in self.engines:  # It was deleted since the plan was made.
+            raise no_compute(compute, self.engines)
         faultpoint("submit.before_commit")
         try:
             record, is_new = self.store.submit(self.loop.token, submission)
@@ -180,7 +211,7 @@ class Control:
 
     def _queue(self, job: Job) -> str:
         compute = job.plan.compute
-        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in self.engines[compute].machines()]
+        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in self.loop.machines.get(compute, [])]
         everybody = self.loop.everybody()
         queue = [waiting(one) for one in self.loop.jobs_queued(everybody) if one.plan.compute == compute]
         held = self.loop.holdings(compute, everybody)
@@ -211,12 +242,13 @@ class Control:
             name: (sum(m.cpus for m in machines), sum(len(m.gpus) for m in machines))
             for name, machines in self.loop.machines.items()
         }
-        return submitting.facts_of(capacity, self.store.aliases(), self.setting.programs)
+        programs = {name: one.path_first(self.setting.programs) for name, one in self.engines.all().items()}
+        return Facts(capacity, self.store.aliases(), programs, self.loop.troubles)
 
     # --- agents -----------------------------------------------------------------------------------------------
     def agent_said(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
         """Hears an agent and tells it what to do. Raises UnauthorizedError, StaleError, NotFoundError."""
-        self._check_secret(job, attempt, secret)
+        self.check_secret(job, attempt, secret)
         self.watch.heard(job, attempt, node)
         known = self._current(job, attempt)
         if not 0 <= node < known.plan.nodes or status.member.node != node:
@@ -233,7 +265,7 @@ class Control:
 
     def admit_agent(self, job: str, attempt: int, secret: str) -> None:
         """Checks an agent's secret for its other calls. Raises UnauthorizedError; StaleError when replaced."""
-        self._check_secret(job, attempt, secret)
+        self.check_secret(job, attempt, secret)
         self._current(job, attempt)
 
     def _known(self, name: str) -> Record:
@@ -243,7 +275,8 @@ class Control:
     def _current(self, name: str, attempt: int) -> Job:
         return _of_attempt(attempt, self._known(name).job)
 
-    def _check_secret(self, job: str, attempt: int, secret: str) -> None:
+    def check_secret(self, job: str, attempt: int, secret: str) -> None:
+        """Raises UnauthorizedError for a secret that isn't the attempt's, whether or not there is such a job."""
         if not hmac.compare_digest(secret.encode(), self._secret(job, attempt).encode()):
             raise UnauthorizedError(f"not the secret of attempt {attempt} of job {job}")
 
@@ -281,13 +314,33 @@ class Control:
     # --- computes ---------------------------------------------------------------------------------------------
     def computes(self) -> list[ComputeView]:
         """The computes, who holds their slots, and how many jobs wait."""
-        queued = [job.plan.compute for job in self.loop.jobs_queued(self.loop.everybody())]
-        return [
-            ComputeView(
-                name, engine.name, tuple(engine.machines()), tuple(self.store.reservations(name)), queued.count(name)
-            )
-            for name, engine in self.engines.items()
-        ]
+        queued = self._queued()
+        return [self._view(name, one, queued) for name, one in self.engines.all().items()]
+
+    def compute(self, name: str) -> ComputeView:
+        """One of them. Raises NotFoundError."""
+        return self._view(name, self.engines.known(name), self._queued())
+
+    def create_compute(self, document: Mapping[str, object], source: str = "compute") -> tuple[ComputeView, bool]:
+        """The compute that a person described, and whether it is new. The same again is the same success.
+
+        Raises SpecError; ConflictError when jobs use another of its name; RefusedError, EngineError when it can't be.
+        """
+        made = compute_from(document, source)
+        is_new = self.engines.create(made)
+        return self.compute(made.name), is_new
+
+    def delete_compute(self, name: str) -> None:
+        """Removes a compute. Raises NotFoundError; ConflictError while jobs use it, or for one that is always there."""
+        self.engines.delete(name)
+
+    def _queued(self) -> list[str]:
+        return [job.plan.compute for job in self.loop.jobs_queued(self.loop.everybody())]
+
+    def _view(self, name: str, one: Known, queued: list[str]) -> ComputeView:
+        held = tuple(self.store.reservations(name))
+        spec = one.document or {}
+        return ComputeView(name, one.engine.name, one.machines, held, queued.count(name), one.trouble, spec)
 
 
 def _of_attempt(attempt: int, job: Job) -> Job:

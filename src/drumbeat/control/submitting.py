@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -60,11 +59,6 @@ def invent_name(subject: str) -> str:
     """`subject-7f3a9c`: readable, and not taken."""
     slug = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40].strip("-")
     return f"{slug or 'job'}-{secrets.token_hex(3)}"
-
-
-def facts_of(capacity: Mapping[str, tuple[int, int]], aliases: Mapping[tuple[str, str], str], path: str) -> Facts:
-    """What plans depend on here. path: the folder of the current environment's programs."""
-    return Facts(capacity, aliases, (path,) if path else ())
 
 
 def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:

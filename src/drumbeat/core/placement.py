@@ -157,6 +157,8 @@ def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> dat
 
 
 def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
+    if any(room.unusable and not room.cpus for room in rooms):
+        return ""  # Nobody has seen yet what that machine has.
     if fit(job.need, [replace(room, unusable="") for room in rooms], ()):
         return ""
     cpus, gpus = sum(r.cpus for r in rooms), sum(len(r.gpus) for r in rooms)

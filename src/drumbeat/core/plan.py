@@ -15,7 +15,7 @@ from drumbeat.core.refusals import not_yet
 from drumbeat.launch import environment as rank_environment
 from drumbeat.launch import pytorch
 from drumbeat.protocol import layout
-from drumbeat.protocol.errors import NotYetError, Problem, SpecError, UnknownNameError
+from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
 from drumbeat.spec import expressions
 from drumbeat.spec.data import Input
@@ -35,12 +35,13 @@ class Facts:
     """What is known here that a plan depends on.
 
     aliases: (kind, name) to target. computes: name to (CPU slots, devices) of the whole compute. path_first: folders of
-    the current environment.
+    the current environment, by compute. troubles: computes that can't be used now, and why.
     """
 
     computes: Mapping[str, tuple[int, int]]
     aliases: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-    path_first: tuple[str, ...] = ()
+    path_first: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    troubles: Mapping[str, str] = field(default_factory=dict[str, str])
     default_compute: str = "local"
 
 
@@ -84,7 +85,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         inputs=tuple(_inputs(job, sources)),
         outputs=tuple(_outputs(job)),
         code=sources.code,
-        path_first=facts.path_first,
+        path_first=facts.path_first.get(compute, ()),
         compute=compute,
         environment=environment,
         gpus_per_node=need.gpus,
@@ -103,8 +104,12 @@ def _compute(job: CommandJob, facts: Facts) -> str:
         raise UnknownNameError(
             f"compute {name!r} isn't known here; there is {', '.join(sorted(facts.computes))}",
             where="compute",
-            fix=f"Say what it means here: drumbeat alias set compute {name} {facts.default_compute}",
+            fix=f"Say what it means here: drumbeat alias set compute {name} {facts.default_compute}; or make it: "
+            "drumbeat compute create -f FILE",
         )
+    if found in facts.troubles:
+        what = f"compute {found} can't be used: {facts.troubles[found]}"
+        raise RefusedError(what, where="compute", fix=f"See how it is: drumbeat compute show {found}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What a cloud's names mean here, and what there is to run on."""
+"""What a cloud's names mean here."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from drumbeat.control.service import ComputeView
 from drumbeat.server.paths import rest
 from drumbeat.server.room import ControlOf
-from drumbeat.server.views import AliasView, ComputeInfo, HeldView, MachineView
+from drumbeat.server.views import AliasView
 
-router = APIRouter(prefix="/api/v1", tags=["computes"])
+router = APIRouter(prefix="/api/v1", tags=["aliases"])
 
 Kind = Literal["compute", "environment", "instance_type"]
 Name = Annotated[str, Path(min_length=1, max_length=500)]
@@ -46,25 +45,3 @@ def remove_alias(kind: Kind, name: Name, control: ControlOf) -> Response:
     """The name stands for nothing any more."""
     control.store.set_alias(kind, name, None)
     return Response(status_code=204)
-
-
-@router.get("/computes")
-def list_computes(control: ControlOf) -> list[ComputeInfo]:
-    """The computes, their machines, who holds their slots, how many jobs wait."""
-    return [_info(one) for one in control.computes()]
-
-
-def _info(compute: ComputeView) -> ComputeInfo:
-    return ComputeInfo(
-        name=compute.name,
-        engine=compute.engine,
-        machines=[MachineView.model_validate(one) for one in compute.machines],
-        held=[
-            HeldView(
-                job=one.job, attempt=one.attempt, node=one.slot.node, machine=one.slot.machine, cpus=one.slot.cpus,
-                gpus=list(one.slot.gpus),
-            )
-            for one in compute.held
-        ],
-        waiting=compute.waiting,
-    )  # fmt: skip

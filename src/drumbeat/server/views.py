@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
@@ -198,12 +199,15 @@ class AliasView(View):
 
 
 class MachineView(View):
-    """A machine of a compute."""
+    """A machine of a compute. word: the engine's own for how it is. unusable: why nothing may be started on it now."""
 
     name: str
     cpus: int
     gpus: list[str]
     memory_mib: int
+    state: Literal["idle", "running", "unusable"]
+    word: str
+    unusable: str
 
 
 class HeldView(View):
@@ -218,13 +222,18 @@ class HeldView(View):
 
 
 class ComputeInfo(View):
-    """A compute: its machines, who holds what, how many jobs wait."""
+    """A compute: its machines, who holds what, how many jobs wait. trouble: why no job can start there now.
+
+    spec: what a person wrote; empty for one that is always there.
+    """
 
     name: str
     engine: str
     machines: list[MachineView]
     held: list[HeldView]
     waiting: int
+    trouble: str
+    spec: dict[str, Any]
 
 
 class VersionView(View):
@@ -238,6 +247,14 @@ class VersionView(View):
     home: str
 
 
+class DoorView(View):
+    """Where agents on other hosts are listened for. ends: when the certificate does that is shown there now."""
+
+    address: str
+    port: int
+    ends: datetime
+
+
 class StatusView(View):
     """How the server is. idle_stop_s: it stops after that long with nothing to do; 0 = never."""
 
@@ -245,3 +262,4 @@ class StatusView(View):
     unfinished: list[str]
     idle_s: float
     idle_stop_s: float
+    doors: list[DoorView] = []

@@ -1,0 +1,322 @@
+"""The computes that there are: those that wiring gives, and those that people make; each with its engine and machines.
+
+An engine that can't be made keeps nothing from starting: its compute is listed with the reason, and jobs wait for it.
+What can block (making an engine, closing it) runs on the caller's thread or on one of its own, never on the loop's.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from drumbeat.control.loop import Loop
+from drumbeat.ports import Engine, Gang, Machine, Sighting
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, EngineError, NotFoundError, RefusedError
+from drumbeat.spec.computes import Compute as Spec
+from drumbeat.spec.computes import compute_from
+from drumbeat.spec.writer import to_dict
+
+log = logging.getLogger(__name__)
+
+LOOK_S = 1.0
+"""How often machines are looked at, and other servers' computes."""
+
+AGAIN_S = 30.0
+"""How long after a failure an engine is tried to be made again."""
+
+EngineMaker = Callable[[Spec], Engine]
+"""Makes the engine of a compute that a person described. Raises EngineError, RefusedError."""
+
+
+def no_engines(spec: Spec) -> Engine:
+    """The maker where there is none."""
+    raise RefusedError(f"computes of type {spec.type} aren't supported here", where="type")
+
+
+@dataclass
+class Unmade:
+    """In place of an engine that can't be made: it says why."""
+
+    name: str
+    why: str
+
+    def machines(self) -> list[Machine]:
+        """None."""
+        return []
+
+    def server_addresses(self) -> list[str]:
+        """Nobody calls."""
+        return []
+
+    def start(self, gang: Gang) -> str:
+        """Fails."""
+        raise EngineError(f"{gang.name} can't be started: {self.why}")
+
+    def observe(self, gang: Gang) -> Sighting:
+        """Fails: nothing can be said of it."""
+        raise EngineError(f"{gang.name} can't be looked at: {self.why}")
+
+    def stop(self, name: str) -> None:
+        """Fails: it may be there."""
+        raise EngineError(f"{name} can't be stopped: {self.why}")
+
+    def sweep(self, wanted: set[str]) -> list[str]:
+        """Nothing that can be reached."""
+        del wanted
+        return []
+
+    def close(self) -> None:
+        """It made nothing."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A compute. document: what a person wrote, None where wiring gave the engine.
+
+    spec: the document, where it can be read. tried_at: when its engine was made or wasn't, by the monotonic clock.
+    """
+
+    engine: Engine
+    document: dict[str, object] | None = None
+    spec: Spec | None = None
+    machines: tuple[Machine, ...] = ()
+    tried_at: float = 0.0
+    problem: str = ""
+    """Why its machines couldn't be looked at."""
+
+    @property
+    def trouble(self) -> str:
+        """Why no job can start there whatever is free; "" = some can."""
+        if isinstance(self.engine, Unmade):
+            return self.engine.why
+        if any(machine.cpus for machine in self.machines):
+            return ""
+        said = "; ".join(f"{one.name}: {one.unusable}" for one in self.machines if one.unusable)
+        return self.problem or said or "none of its machines is known yet"
+
+    def path_first(self, own: str) -> tuple[str, ...]:
+        """Folders of programs that ranks on it find first. own: the server's."""
+        path = own if self.document is None else self.spec.path_first(own) if self.spec else ""
+        return (path,) if path else ()
+
+
+@dataclass(eq=False)
+class Computes(Mapping[str, Engine]):
+    """Name to engine, and all that is known of it. The loop is told of each change."""
+
+    loop: Loop
+    given: Mapping[str, Engine]
+    make: EngineMaker
+    _known: dict[str, Known] = field(default_factory=dict[str, Known])
+    _changing: threading.Lock = field(default_factory=threading.Lock)
+    """Held by whoever changes what is known; readers take what is there."""
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    # --- a mapping to engines -----------------------------------------------------------------------------------
+    def __getitem__(self, name: str) -> Engine:
+        return self._known[name].engine
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict(self._known))
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def all(self) -> Mapping[str, Known]:
+        """Everything that is known now, by name."""
+        return self._known
+
+    def known(self, name: str) -> Known:
+        """All that is known of a compute. Raises NotFoundError."""
+        found = self._known.get(name)
+        if found is None:
+            raise no_compute(name, self)
+        return found
+
+    # --- its life -----------------------------------------------------------------------------------------------
+    def open(self) -> None:
+        """Makes the engines of what is stored, and looks at all machines once."""
+        self._known = {name: Known(engine) for name, engine in self.given.items()}
+        self.look()
+
+    def start(self) -> None:
+        """Goes on looking, on a thread of its own."""
+        self._thread = threading.Thread(target=self._run, name="computes", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Looks no more."""
+        self._stopping.set()
+        if self._thread:
+            self._thread.join(timeout=2)
+
+    def close_idle(self) -> None:
+        """The server ends: engines of computes that people made take away what they made, if nothing is unfinished."""
+        for name, one in self._known.items():
+            if one.document is not None and not self._users(name):
+                _close(name, one.engine)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_S):
+            try:
+                self.look()
+            except Exception:
+                if not self._stopping.is_set():
+                    log.exception("the computes could not be looked at; trying again")
+
+    def look(self) -> None:
+        """Takes over what was made and removed elsewhere, and looks at all machines."""
+        with self._changing:
+            self._look()
+
+    def _look(self) -> None:
+        stored = self.loop.store.computes()
+        known = {name: one for name, one in self._known.items() if one.document == stored.get(name)}
+        for name in self._known.keys() - known.keys():  # Another server has removed it, or made it anew.
+            _close(name, self._known[name].engine)
+        for name, document in stored.items():
+            if name not in self.given and self._is_due(known.get(name)):
+                known[name] = self._made_or_not(name, document)
+        self._publish({name: self._looked_at(name, one) for name, one in known.items()})
+
+    def _is_due(self, one: Known | None) -> bool:
+        """Whether an engine is to be made."""
+        if one is None:
+            return True
+        return isinstance(one.engine, Unmade) and self._now() - one.tried_at >= AGAIN_S
+
+    def _made_or_not(self, name: str, document: dict[str, object]) -> Known:
+        spec = None
+        try:
+            spec = compute_from(document, f"compute {name}")
+            engine = self.make(spec)
+        except Exception as error:  # noqa: BLE001 (one compute mustn't keep the server from the others)
+            log.warning("compute %s can't be used: %s", name, error)
+            engine = Unmade(str(document.get("type", "?")), _sentence(error))
+        return Known(engine, document, spec, tried_at=self._now())
+
+    def _looked_at(self, name: str, one: Known) -> Known:
+        try:
+            return replace(one, machines=tuple(one.engine.machines()), problem="")
+        except Exception as error:  # noqa: BLE001 (what was seen last stays)
+            log.warning("the machines of compute %s can't be looked at: %s", name, error)
+            return replace(one, problem=_sentence(error))
+
+    def _publish(self, known: dict[str, Known]) -> None:
+        self._known = known
+        machines = {name: list(one.machines) for name, one in known.items()}
+        troubles = {name: one.trouble for name, one in known.items() if one.trouble}
+        if (machines, troubles) != (self.loop.machines, self.loop.troubles):
+            self.loop.call(lambda: self.loop.furnish(machines, troubles))
+
+    def _now(self) -> float:
+        return self.loop.clock.monotonic()
+
+    # --- making and removing ------------------------------------------------------------------------------------
+    def create(self, spec: Spec) -> bool:
+        """Makes a compute, and says whether it is new. The same content again is the same success.
+
+        Raises ConflictError when the name is taken: by a compute that jobs use, by an alias; and whatever the engine's
+        maker raises.
+        """
+        document = to_dict(spec)
+        with self._changing:
+            self._look()
+            self._require_free(spec.name)
+            old = self._known.get(spec.name)
+            if old and old.document == document and not isinstance(old.engine, Unmade):
+                return False
+            if old and old.document != document:
+                self._withdraw(spec.name, old, "it's being made anew")
+            self._put(spec, document, old)
+        return old is None
+
+    def _require_free(self, name: str) -> None:
+        if name in self.given:
+            raise ConflictError(f"compute {name} is always there", fix="Give yours another name.")
+        target = self.loop.store.aliases().get(("compute", name))
+        if target is not None:
+            fix = f"Give it another name, or take the alias out: drumbeat alias remove compute {name}"
+            raise ConflictError(f"{name} is an alias here: jobs that name it go to {target}", fix=fix)
+
+    def _put(self, spec: Spec, document: dict[str, object], old: Known | None) -> None:
+        engine: Engine | None = None
+        try:
+            engine = self.make(spec)
+            self.loop.store.set_compute(spec.name, document)
+        except BaseException:
+            if engine:
+                _close(spec.name, engine)
+            self._bring_back(spec.name, old)
+            raise
+        new = Known(engine, document, spec, tried_at=self._now())
+        self._publish({**self._known, spec.name: self._looked_at(spec.name, new)})
+
+    def delete(self, name: str) -> None:
+        """Removes a compute. Raises NotFoundError; ConflictError while jobs use it; EngineError when what its engine
+        made can't be taken away, and then the compute stays.
+        """
+        with self._changing:
+            self._look()
+            old = self.known(name)
+            if name in self.given:
+                raise ConflictError(f"compute {name} is always there and can't be deleted")
+            self._withdraw(name, old, "it's being deleted")
+            try:
+                self.loop.store.set_compute(name, None)
+            except BaseException:
+                self._bring_back(name, old)
+                raise
+            self._publish({other: one for other, one in self._known.items() if other != name})
+
+    def _withdraw(self, name: str, old: Known, why: str) -> None:
+        """From now on no job starts there, and what its engine made is gone; or all is as before."""
+        self.loop.call(lambda: self._shut(name, why))
+        try:
+            old.engine.close()
+        except BaseException:
+            self._publish(self._known)
+            raise
+
+    def _shut(self, name: str, why: str) -> None:
+        users = self._users(name)
+        if users:
+            fix = "Wait for them or cancel them; a job that has just ended needs a moment to give its slots back."
+            raise ConflictError(f"compute {name} is used by {_some(users)}", fix=fix)
+        self.loop.furnish(self.loop.machines, {**self.loop.troubles, name: why})
+
+    def _bring_back(self, name: str, old: Known | None) -> None:
+        """What was withdrawn is made anew as it was."""
+        if old and old.document is not None:
+            self._publish({**self._known, name: self._looked_at(name, self._made_or_not(name, old.document))})
+
+    def _users(self, name: str) -> list[str]:
+        """Jobs that aren't finished there, or whose slots aren't given back yet."""
+        store = self.loop.store
+        queued = {one.job.name for one in store.unfinished() if one.job.plan.compute == name}
+        return sorted(queued | {one.job for one in store.reservations(name)})
+
+
+def no_compute(name: str, there: Mapping[str, Engine]) -> NotFoundError:
+    """What is raised for a name that no compute has."""
+    return NotFoundError(f"there is no compute {name}; there is {', '.join(sorted(there))}")
+
+
+def _close(name: str, engine: Engine) -> None:
+    try:
+        engine.close()
+    except Exception:
+        log.exception("what compute %s made could not be taken away", name)
+
+
+def _sentence(error: Exception) -> str:
+    if isinstance(error, DrumbeatError):
+        return f"{error.what}. {error.fix}".removesuffix(".") if error.fix else error.what
+    return f"{type(error).__name__}: {error}"
+
+
+def _some(names: list[str], most: int = 3) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
