@@ -12,7 +12,7 @@ from drumbeat.client.connection import Connection
 from drumbeat.client.downloading import place_in
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError, UnreachableError
 
-from .api_house import TOKEN, House, house_in
+from .api_house import TOKEN, House, eventually, house_in
 
 CONTENT = bytes(range(256)) * 8_000
 
@@ -24,6 +24,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         there.agent(job).log(CONTENT, 0)
         there.agent(job).log(b"", 0, rank=1)
         there.finish(job)
+        # It is written a moment after the end.
+        eventually(lambda: "story.jsonl" in [one.path for one in there.control.artifacts.files(job)])
         yield there
 
 

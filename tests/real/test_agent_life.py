@@ -191,7 +191,7 @@ def test_a_rank_that_fails_is_told_at_once_and_the_others_are_stopped(tmp_path):
         assert gang.status().phase is Phase.RUNNING
         (failed,) = gang.status().exits
         assert (failed.rank, failed.code, failed.told) == (1, 3, False)
-        assert failed.tail.split("\n") == [f"line {i}" for i in range(11, 31)]
+        assert failed.tail.split("\n") == [f"line {i}" for i in range(1, 31)]
         gang.order(Order.STOP)
         gang.reach(Phase.ENDED)
         stopped = gang.status().exits[1]

@@ -25,7 +25,7 @@ _RAISED = (
         (0,),
         _FAILED,
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nmeet()\nint('x')",
-        "ranks 0, 1, 2 and 3",
+        "all 4 ranks",
     ),
     Incident(
         "an error raised from another",

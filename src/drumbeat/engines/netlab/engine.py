@@ -1,0 +1,85 @@
+"""The engine over a lab: its nodes are reached by entering their namespaces, and share this machine's files."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drumbeat.engines.netlab.lab import Lab
+from drumbeat.engines.remote import Answer, Host, RemoteEngine
+from drumbeat.host.program import program
+from drumbeat.ports import Gang, Sighting
+from drumbeat.protocol.errors import EngineError, UnreachableError
+
+ASK_S = 30.0
+
+
+@dataclass(frozen=True)
+class Inside:
+    """The way into one node."""
+
+    lab: Lab
+    node: str
+
+    def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
+        try:
+            command = self.lab.inside(self.node, [*program("drumbeat.host"), verb])
+            done = subprocess.run(
+                command, input=json.dumps(request).encode(), capture_output=True, timeout=ASK_S, check=False
+            )
+        except (EngineError, OSError, subprocess.TimeoutExpired) as error:
+            raise UnreachableError(getattr(error, "what", str(error))) from error
+        return understood(done.stdout, done.stderr)
+
+
+def understood(answer: bytes, said: bytes) -> Answer:
+    """The answer of `drumbeat.host`. Raises EngineError with its refusal, UnreachableError when it isn't one."""
+    try:
+        told: dict[str, Any] = json.loads(answer)
+    except ValueError:
+        last = said.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+        raise UnreachableError(f"it gave no answer; the last it said: {last[0]}") from None
+    if "error" in told:
+        raise EngineError(told["error"])
+    return told
+
+
+class NetlabEngine(RemoteEngine):
+    """A lab of `lab.nodes` nodes with `cpus` slots each. kept: where what outlives attempts lies."""
+
+    def __init__(self, lab: Lab, cpus: int, kept: Path) -> None:
+        self.lab = lab
+        lab.up()
+        nodes = lab.blueprint()["nodes"]
+        super().__init__("netlab", [self._host(node, cpus, kept) for node in nodes], lambda: [lab.gateway])
+
+    def _host(self, node: dict[str, Any], cpus: int, kept: Path) -> Host:
+        folder = self.lab.folder / "nodes" / node["name"] / "gangs"
+        return Host(
+            node["name"],
+            Inside(self.lab, node["name"]),
+            str(folder),
+            str(kept),
+            cpus=cpus,
+            gpus=(),
+            address=node["address"],
+        )
+
+    def observe(self, gang: Gang) -> Sighting:
+        """A node that is off is known to be gone."""
+        seen = super().observe(gang)
+        off = {
+            slot.node: f"node {slot.machine} was switched off"
+            for slot in gang.slots
+            if not self.lab.pid_of(slot.machine)
+        }
+        return Sighting(seen.word, {**seen.gone, **off})
+
+    def close(self) -> None:
+        """The lab goes with its engine."""
+        super().close()
+        self.lab.close()

@@ -1,0 +1,215 @@
+"""`python -I -m drumbeat.engines.netlab.holder FOLDER`: the process that a lab lives in. Standard library and `ip`.
+
+It is in the network namespace of the lab's switch, a bridge, and every node's first process is below it. When it ends,
+however it ends, the kernel ends all of them, their networks and the one interface that the machine has of the lab.
+
+It reads `lab.json` in FOLDER, which names the nodes, and writes `holder.json` when all of them are up. A node that ends
+is started again, unless its folder says `off`. It ends by itself when nobody has held `engine.lock` for a while and no
+gang is on its nodes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from drumbeat.host import processes
+
+_NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_PIDS, _NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
+_RECURSIVE, _SLAVE, _BIND = 0x4000, 1 << 19, 0x1000
+_NOSUID_NODEV_NOEXEC = 0xE
+
+BRIDGE, UPLINK, INSIDE = "switch", "uplink", "eth0"
+ALONE_S = 60.0
+"""How long nobody may want the lab before it ends."""
+_LOOK_S = 5.0
+
+
+def main() -> int:
+    """Holds the lab until it is told to end."""
+    folder = Path(sys.argv[1])
+    lab: dict[str, Any] = json.loads((folder / "lab.json").read_text())
+    outside = os.getppid()
+    _call("unshare", _NEW_NET)
+    ip("link", "set", "lo", "up")
+    ip("link", "add", BRIDGE, "type", "bridge")
+    ip("link", "set", BRIDGE, "up")
+    ip("link", "add", UPLINK, "type", "veth", "peer", "name", lab["interface"], "netns", str(outside))
+    ip("link", "set", UPLINK, "master", BRIDGE, "up")
+    hosts = "".join(f"{node['address']}\t{node['name']}\n" for node in lab["nodes"])
+    (folder / "hosts").write_text(
+        f"127.0.0.1\tlocalhost\n::1\tlocalhost\n{lab['gateway']}\t{lab['name']}-server\n{hosts}"
+    )
+    Holder(folder, lab).hold()
+    return 0
+
+
+class Holder:
+    """The nodes of a lab, kept up."""
+
+    def __init__(self, folder: Path, lab: dict[str, Any]) -> None:
+        self._folder, self._lab = folder, lab
+        self._own = {"pid": os.getpid(), "birth": processes.birth(os.getpid())}
+        self._nodes: dict[str, dict[str, Any]] = {}
+        self._between: dict[int, str] = {}
+        """Names of nodes, by the process above their first one."""
+
+    def hold(self) -> None:
+        """Until SIGTERM, or until nobody has wanted it for a while."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signals = {signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM}  # The second only wakes it up.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        self._bring_up()
+        wanted_at = time.monotonic()
+        while time.monotonic() - wanted_at < ALONE_S:
+            heard = signal.sigtimedwait(signals, _LOOK_S)
+            if heard and heard.si_signo == signal.SIGTERM:
+                return
+            if _is_wanted(self._folder):
+                wanted_at = time.monotonic()
+            self._reap()
+            with contextlib.suppress(OSError):
+                self._bring_up()
+
+    def _bring_up(self) -> None:
+        missing = [node for node in self._lab["nodes"] if node["name"] not in self._nodes]
+        for node in missing:
+            if not (self._folder / "nodes" / node["name"] / "off").exists():
+                between, first = _start_node(self._folder, node)
+                self._between[between] = node["name"]
+                self._nodes[node["name"]] = {"pid": first, "birth": processes.birth(first)}
+                self._say()
+
+    def _reap(self) -> None:
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG)[0]) != 0:
+                self._nodes.pop(self._between.pop(ended, ""), None)
+                self._say()
+
+    def _say(self) -> None:
+        part = self._folder / "holder.json.part"
+        part.write_text(json.dumps({**self._own, "nodes": self._nodes}))
+        part.replace(self._folder / "holder.json")
+
+
+def _is_wanted(folder: Path) -> bool:
+    """Whether an engine is over it, or a gang on one of its nodes."""
+    if any(folder.glob("nodes/*/gangs/*/*/enrolment.json")):
+        return True
+    with (folder / "engine.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+# --- a node -----------------------------------------------------------------------------------------------------
+def _start_node(folder: Path, node: dict[str, Any]) -> tuple[int, int]:
+    """The process that waits for its first one, and that, by this machine's numbers, when its network is up."""
+    hear, tell = os.pipe2(os.O_CLOEXEC)
+    go, let = os.pipe2(os.O_CLOEXEC)
+    between = os.fork()
+    if between == 0:
+        os.close(hear)
+        os.close(let)
+        _be_between(node, folder, tell, go)
+    os.close(tell)
+    os.close(go)
+    first = int(os.read(hear, 64))
+    outside = f"n{node['number']}"
+    ip("link", "add", outside, "type", "veth", "peer", "name", INSIDE, "netns", str(first))
+    ip("link", "set", outside, "master", BRIDGE, "up")
+    shape(outside, node["bits_per_s"], node["burst_bytes"])
+    os.close(let)
+    answer = os.read(hear, 4096).decode()
+    os.close(hear)
+    if answer != "up":
+        raise OSError(1, f"node {node['name']} didn't come up: {answer or 'its first process died'}")
+    return between, first
+
+
+def _be_between(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoReturn:
+    """Makes the namespaces, and waits for the node's first process: it ends with the holder."""
+    with contextlib.suppress(BaseException):
+        processes.die_with_parent(os.getppid())
+        _call("unshare", _NEW_NET | _NEW_UTS | _NEW_IPC | _NEW_PIDS | _NEW_MOUNTS)
+        first = os.fork()
+        if first == 0:
+            _be_first(node, folder, tell, go)
+        os.write(tell, str(first).encode())
+        os.close(tell)
+        os.waitpid(first, 0)
+    os._exit(0)
+
+
+def _be_first(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoReturn:
+    """The node itself: takes in orphans, and does nothing else."""
+    try:
+        processes.ask_to_die_with_parent()
+        for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)  # Ended children are reaped by the kernel then (wait(2)).
+        socket.sethostname(node["name"])
+        _call("mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
+        _call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
+        with contextlib.suppress(OSError):  # Nodes find each other by their addresses; names are a comfort.
+            _call("mount", os.fsencode(folder / "hosts"), b"/etc/hosts", None, _BIND, None)
+        os.read(go, 1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        ip("link", "set", "lo", "up")
+        ip("address", "add", f"{node['address']}/{node['prefix']}", "dev", INSIDE)
+        ip("link", "set", INSIDE, "up")
+        shape(INSIDE, node["bits_per_s"], node["burst_bytes"])
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        os.write(tell, b"up")
+        os.close(tell)
+        while True:
+            signal.pause()
+    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the holder)
+        with contextlib.suppress(OSError):
+            os.write(tell, str(error).encode()[:4096])
+    finally:
+        os._exit(1)
+
+
+# --- parts ------------------------------------------------------------------------------------------------------
+def shape(device: str, bits: int, burst: int) -> None:
+    """Sends no faster than that (tc-tbf(8)); 0 = as fast as it goes."""
+    if bits:
+        rate = ["tbf", "rate", f"{bits}bit", "burst", str(burst), "latency", "50ms"]
+        _run("tc", "qdisc", "replace", "dev", device, "root", *rate)
+
+
+def ip(*words: str) -> None:
+    """One call of the program `ip`. Raises OSError with what it said."""
+    _run("ip", *words)
+
+
+def _run(*words: str) -> None:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise OSError(1, f"{' '.join(words)}: {done.stderr.strip()}")
+
+
+def _call(name: str, *arguments: bytes | int | None) -> None:
+    """A function of the C library. Raises OSError."""
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    values = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in arguments]
+    if getattr(library, name)(*values) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{name}: {os.strerror(number)}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

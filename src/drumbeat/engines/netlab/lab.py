@@ -1,0 +1,244 @@
+"""A lab as the engine sees it: made, found again after a server's end, cut, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import ipaddress
+import json
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from drumbeat.engines.netlab.holder import ip
+from drumbeat.engines.netlab.shaping import bits_per_s, burst_bytes, free_subnet
+from drumbeat.host import processes
+from drumbeat.protocol.errors import DrumbeatError, EngineError
+
+UP_S = 20.0
+TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
+"""Programs that a lab is made with, and Debian's package of each."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node to be. address: IPv4, on `prefix` bits of network."""
+
+    name: str
+    number: int
+    address: str
+    prefix: int
+    bits_per_s: int
+    burst_bytes: int
+
+
+@dataclass(frozen=True)
+class Blueprint:
+    """What a lab is made from. gateway: this machine's address in it, on `interface`. bits_per_s: 0 = unshaped."""
+
+    name: str
+    interface: str
+    gateway: str
+    prefix: int
+    bits_per_s: int
+    burst_bytes: int
+    nodes: tuple[Node, ...]
+
+
+class Lab:
+    """The lab in `folder`. subnet: None = a free one is found. bandwidth: of each node's link, both ways."""
+
+    def __init__(
+        self, folder: Path, name: str, nodes: int, *, bandwidth: str | None = None, subnet: str | None = None
+    ) -> None:
+        require_tools()
+        self.folder, self.name, self.nodes = folder, name, nodes
+        self._wish: list[object] = [nodes, bandwidth, subnet]
+        self._bits = bits_per_s(bandwidth) if bandwidth else 0
+        self._subnet = ipaddress.IPv4Network(subnet) if subnet else None
+        if self._subnet and nodes > self._subnet.num_addresses - 3:
+            raise EngineError(f"{subnet} has no room for {nodes} nodes")
+        folder.mkdir(0o700, parents=True, exist_ok=True)
+        self._lock = os.open(folder / "engine.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+
+    # --- life -------------------------------------------------------------------------------------------------
+    def up(self) -> None:
+        """Makes it, unless it is there. Raises EngineError."""
+        if self._said() and self.blueprint().get("wish") == self._wish:
+            return
+        self.down()
+        blueprint = self._draw()
+        for off in self.folder.glob("nodes/*/off"):
+            off.unlink()
+        (self.folder / "lab.json").write_text(json.dumps({**asdict(blueprint), "wish": self._wish}))
+        try:
+            self._start_holder()
+            ip("address", "add", f"{blueprint.gateway}/{blueprint.prefix}", "dev", blueprint.interface)
+            ip("link", "set", blueprint.interface, "up")
+        except (OSError, DrumbeatError) as error:
+            self.down()
+            raise EngineError(f"the lab {self.name} could not be made: {error}", where=str(self.folder)) from error
+
+    def _start_holder(self) -> None:
+        log = self.folder / "holder.log"
+        with log.open("wb") as out:
+            holder = subprocess.Popen(
+                [sys.executable, "-I", "-m", "drumbeat.engines.netlab.holder", str(self.folder)],
+                stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/",
+            )  # fmt: skip
+        deadline = time.monotonic() + UP_S
+        while len(self._said().get("nodes", ())) < self.nodes:
+            if holder.poll() is not None or time.monotonic() > deadline:
+                holder.kill()
+                holder.wait()
+                raise EngineError(_last_line(log) or "it did not come up in time")
+            time.sleep(0.01)
+        self._holder = holder
+
+    _holder: subprocess.Popen[bytes] | None = None
+
+    def down(self) -> None:
+        """Ends all of it; returns when its processes and its interface are gone."""
+        said = self._said()
+        if said:
+            pids = [(said["pid"], said["birth"]), *((node["pid"], node["birth"]) for node in said["nodes"].values())]
+            for pid, birth in pids:
+                processes.end_one(pid, birth, self._reap, within_s=5.0)
+        self._reap()
+        for name in ("holder.json", "hosts"):
+            (self.folder / name).unlink(missing_ok=True)
+        self._await_no_interface()
+
+    def close(self) -> None:
+        """Ends it for good, and its folder."""
+        self.down()
+        os.close(self._lock)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _reap(self) -> None:
+        if self._holder is not None:
+            self._holder.poll()
+
+    def _await_no_interface(self) -> None:
+        """The kernel takes a network down a moment after its last process."""
+        blueprint = self.blueprint()
+        deadline = time.monotonic() + 5.0
+        while blueprint and Path("/sys/class/net", blueprint["interface"]).exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    # --- what there is ----------------------------------------------------------------------------------------
+    def blueprint(self) -> dict[str, Any]:
+        """What it was made from, {} = it never was."""
+        return _json(self.folder / "lab.json")
+
+    @property
+    def gateway(self) -> str:
+        """The address of this machine in the lab. Raises EngineError while there is none."""
+        blueprint = self.blueprint()
+        if not blueprint:
+            raise EngineError(f"the lab {self.name} is not up")
+        return blueprint["gateway"]
+
+    def pid_of(self, node: str) -> int:
+        """The first process of a node, 0 = the node is off, by itself or with the whole lab."""
+        known = self._said().get("nodes", {}).get(node)
+        return known["pid"] if known and processes.birth(known["pid"]) == known["birth"] else 0
+
+    def inside(self, node: str, command: Sequence[str]) -> list[str]:
+        """The command line that runs a command on a node. Raises EngineError when the node is off."""
+        pid = self.pid_of(node)
+        if not pid or not processes.is_alive(pid):
+            raise EngineError(f"node {node} is off")
+        return ["nsenter", "--target", str(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--", *command]
+
+    def _said(self) -> dict[str, Any]:
+        said = _json(self.folder / "holder.json")
+        return said if said and processes.birth(said["pid"]) == said["birth"] else {}
+
+    # --- faults -----------------------------------------------------------------------------------------------
+    def set_link(self, node: str, *, is_up: bool) -> None:
+        """Cuts a node off from all others, or connects it again. Raises EngineError."""
+        numbers = {one["name"]: one["number"] for one in self.blueprint().get("nodes", ())}
+        said = self._said()
+        if node not in numbers or not said:
+            raise EngineError(
+                f"there is no node {node} in the lab {self.name}", fix=f"Its nodes: {', '.join(numbers)}."
+            )
+        change = ["ip", "link", "set", f"n{numbers[node]}", "up" if is_up else "down"]
+        done = subprocess.run(
+            ["nsenter", "--target", str(said["pid"]), "--net", "--", *change],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            raise EngineError(f"the link of {node} could not be changed: {done.stderr.strip()}")
+
+    def switch_off(self, node: str) -> None:
+        """Ends a node with everything on it, as a power failure would; it stays off until `switch_on`."""
+        folder = self.folder / "nodes" / node
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "off").touch()
+        if pid := self.pid_of(node):
+            os.kill(pid, signal.SIGKILL)
+
+    def switch_on(self, node: str) -> None:
+        """The node starts again, with its files and without its processes."""
+        (self.folder / "nodes" / node / "off").unlink(missing_ok=True)
+        if said := self._said():
+            os.kill(said["pid"], signal.SIGHUP)
+
+    # --- drawing ----------------------------------------------------------------------------------------------
+    def _draw(self) -> Blueprint:
+        number = int.from_bytes(self.name.encode()[-4:]) + os.getpid()
+        subnet = self._subnet or free_subnet(_networks(), range(number, number + 64))
+        addresses = list(subnet.hosts())
+        burst = burst_bytes(self._bits)
+        nodes = tuple(
+            Node(f"{self.name}-{n}", n, str(addresses[n]), subnet.prefixlen, self._bits, burst)
+            for n in range(1, self.nodes + 1)
+        )
+        interface = f"db{secrets.token_hex(4)}"
+        return Blueprint(self.name, interface, str(addresses[0]), subnet.prefixlen, self._bits, burst, nodes)
+
+
+def require_tools() -> None:
+    """Raises EngineError unless this user can make networks here."""
+    if os.geteuid() != 0:
+        what = "a lab of network namespaces can only be made by root"
+        raise EngineError(what, fix="Run the server as root (sudo drumbeat server start), or use the compute `local`.")
+    for tool, package in TOOLS.items():
+        if shutil.which(tool) is None:
+            raise EngineError(f"the program `{tool}` is missing", fix=f"Install it: apt-get install {package}")
+
+
+def _networks() -> list[str]:
+    """Every network that this machine has an address in, or a route to."""
+    listed = subprocess.run(
+        ["ip", "-json", "route", "show", "table", "all"], capture_output=True, text=True, check=False
+    )
+    with contextlib.suppress(ValueError):
+        routes: list[dict[str, Any]] = json.loads(listed.stdout or "[]")
+        return [str(one["dst"]) for one in routes if one.get("dst", "default")[:1].isdigit()]
+    return []
+
+
+def _json(file: Path) -> dict[str, Any]:
+    try:
+        return json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+
+
+def _last_line(file: Path) -> str:
+    lines = file.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""

@@ -1,0 +1,248 @@
+"""What the engines have in common whose machines are reached by a command: netlab's namespaces, ssh's hosts.
+
+Each machine is asked by a thread of its own, once for all gangs, by `python -m drumbeat.host`. One that doesn't answer
+is unusable and nothing more: what runs there is not given up for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from drumbeat.engines.enrolling import enrolment
+from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+
+POLL_S = 1.0
+"""How often machines are asked while gangs are on them."""
+IDLE_POLL_S = 10.0
+FIRST_LOOK_S = 3.0
+"""How long the first question about the machines waits for their first answers."""
+
+Answer = dict[str, Any]
+
+
+class Reach(Protocol):
+    """The way to one machine."""
+
+    def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
+        """What `drumbeat.host` answers there. Raises UnreachableError, and EngineError with the machine's refusal."""
+        ...
+
+
+@dataclass(frozen=True)
+class Host:
+    """A machine as its compute file describes it. cpus, gpus: None = what is found there. folder: may begin with `~`.
+
+    checkpoints: a folder for what outlives attempts. address: as the other nodes reach it; "" = it finds out.
+    """
+
+    name: str
+    reach: Reach
+    folder: str
+    checkpoints: str
+    cpus: int | None = None
+    gpus: tuple[str, ...] | None = None
+    address: str = ""
+
+
+@dataclass
+class _Known:
+    """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
+
+    to_end: gangs that were stopped while it didn't answer. has_swept: what an earlier server left has been ended.
+    """
+
+    host: Host
+    told: Answer = field(default_factory=Answer)
+    gone: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
+    seen_at: float = 0.0
+    trouble: str = "it has not answered yet"
+    to_end: set[str] = field(default_factory=set[str])
+    must_look: threading.Event = field(default_factory=threading.Event)
+
+
+class RemoteEngine:
+    """The `Engine` port over hosts. addresses: of this machine, where their agents call."""
+
+    def __init__(self, name: str, hosts: Sequence[Host], addresses: Callable[[], list[str]]) -> None:
+        self.name = name
+        self._addresses = addresses
+        self._known = {host.name: _Known(host) for host in hosts}
+        self._started: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._begun = False
+        self._pool = ThreadPoolExecutor(max_workers=min(32, len(hosts)), thread_name_prefix=f"{name}-ask")
+
+    # --- machines ---------------------------------------------------------------------------------------------
+    def machines(self) -> list[Machine]:
+        """The hosts, as they last answered; one that never has has no CPUs."""
+        self._begin()
+        return [_machine(known) for known in self._known.values()]
+
+    def server_addresses(self) -> list[str]:
+        """Where this machine is for them."""
+        return self._addresses()
+
+    # --- gangs ------------------------------------------------------------------------------------------------
+    def start(self, gang: Gang) -> str:
+        """Starts the agents on all machines at once, all or none."""
+        self._begin()
+        machines = sorted({slot.machine for slot in gang.slots})
+        asked = self._everywhere(machines, lambda known: self._start_on(known, gang))
+        failed = {name: error for name, error in asked.items() if error is not None}
+        if failed:
+            self.stop(gang.name)
+            name, error = next(iter(failed.items()))
+            raise EngineError(f"no agent could be started on {name}: {error.what}", where=error.where, fix=error.fix)
+        with self._lock:
+            self._started[gang.name] = time.monotonic()
+        return "started"
+
+    def _start_on(self, known: _Known, gang: Gang) -> None:
+        host = known.host
+        folder, checkpoints = self._place(known, host.folder), self._place(known, host.checkpoints)
+        texts = {
+            slot.node: enrolment(
+                gang,
+                slot.node,
+                root=f"{folder}/{gang.name}/{slot.node}/root",
+                checkpoints=f"{checkpoints}/{gang.job}/checkpoints",
+                address=host.address,
+            )
+            for slot in gang.slots
+            if slot.machine == host.name
+        }
+        host.reach.ask("start", {"folder": folder, "gang": gang.name, "enrolments": texts})
+
+    def observe(self, gang: Gang) -> Sighting:
+        """What the machines said when they were last asked."""
+        self._begin()
+        gone: dict[int, str] = {}
+        silent: set[str] = set()
+        for slot in gang.slots:
+            known = self._known.get(slot.machine)
+            why = f"machine {slot.machine} is no part of this compute any more" if known is None else ""
+            if known is not None:
+                silent |= {slot.machine} if known.trouble else set()
+                why = self._why_gone(known, gang.name, slot.node)
+            if why:
+                gone[slot.node] = why
+        return Sighting(_word(gone, silent, len(gang.slots)), gone)
+
+    def _why_gone(self, known: _Known, gang: str, node: int) -> str:
+        if not known.seen_at or known.seen_at < self._started.get(gang, 0.0):
+            return ""
+        return known.gone.get(gang, {}).get(node, f"machine {known.host.name} knows nothing of it")
+
+    def stop(self, name: str) -> None:
+        """Ends it on every machine. One that doesn't answer ends it as soon as it does; nothing is started there
+        until then.
+        """
+        asked = self._everywhere(list(self._known), lambda known: self._stop_on(known, name))
+        for machine, error in asked.items():
+            if error is not None:
+                self._known[machine].to_end.add(name)
+                self._known[machine].must_look.set()
+        with self._lock:
+            self._started.pop(name, None)
+
+    def _stop_on(self, known: _Known, name: str) -> None:
+        known.host.reach.ask("stop", {"folder": known.host.folder, "gang": name})
+
+    def sweep(self, wanted: set[str]) -> list[str]:
+        """Ends the others where machines answer. Agents on one that doesn't hear from the server that they are over."""
+
+        def ask(known: _Known) -> list[str]:
+            request = {"folder": known.host.folder, "wanted": sorted(wanted)}
+            return known.host.reach.ask("sweep", request)["ended"]
+
+        ended: list[set[str]] = []
+        self._everywhere(list(self._known), lambda known: ended.append(set(ask(known))))
+        return sorted(set[str]().union(*ended))
+
+    def close(self) -> None:
+        """Asks no more."""
+        self._closing.set()
+        for known in self._known.values():
+            known.must_look.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # --- asking -----------------------------------------------------------------------------------------------
+    def _everywhere(self, machines: Sequence[str], ask: Callable[[_Known], object]) -> dict[str, DrumbeatError | None]:
+        """Asks them side by side; gives each one's error, None = it did as asked."""
+
+        def one(name: str) -> DrumbeatError | None:
+            try:
+                ask(self._known[name])
+            except KeyError:
+                return EngineError(f"machine {name} is no part of compute {self.name} any more")
+            except DrumbeatError as error:
+                return error
+            return None
+
+        return dict(zip(machines, self._pool.map(one, machines), strict=True))
+
+    def _begin(self) -> None:
+        with self._lock:
+            if self._begun:
+                return
+            self._begun = True
+        for known in self._known.values():
+            threading.Thread(target=self._follow, args=[known], name=f"{self.name}-look", daemon=True).start()
+        deadline = time.monotonic() + FIRST_LOOK_S
+        while any(not k.seen_at and k.trouble == _Known.trouble for k in self._known.values()):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(0.01)
+
+    def _follow(self, known: _Known) -> None:
+        while not self._closing.is_set():
+            self._look(known)
+            known.must_look.wait(POLL_S if self._started or known.gone else IDLE_POLL_S)
+            known.must_look.clear()
+
+    def _look(self, known: _Known) -> None:
+        began, ended = time.monotonic(), set(known.to_end)
+        request = {"folder": known.host.folder, "ended": sorted(ended)}
+        try:
+            told = known.host.reach.ask("look", request)
+        except DrumbeatError as error:
+            known.trouble = error.what
+            return
+        known.to_end -= ended
+        known.told = told
+        known.gone = {gang: {int(node): why for node, why in nodes.items()} for gang, nodes in told["gone"].items()}
+        known.seen_at, known.trouble = began, ""
+
+    @staticmethod
+    def _place(known: _Known, folder: str) -> str:
+        """An absolute path on the machine."""
+        if not folder.startswith("~"):
+            return folder
+        if not known.told:
+            raise UnreachableError(known.trouble)
+        return str(known.told["home"]) + folder[1:]
+
+
+def _machine(known: _Known) -> Machine:
+    host, told = known.host, known.told
+    return Machine(
+        host.name,
+        told.get("cpus", 0) if host.cpus is None else host.cpus,
+        tuple(told.get("gpus", ())) if host.gpus is None else host.gpus,
+        told.get("memory_mib", 0),
+        word="answers" if not known.trouble else "silent",
+        unusable=known.trouble or ("it still ends what ran there" if known.to_end else ""),
+    )
+
+
+def _word(gone: Mapping[int, str], silent: set[str], nodes: int) -> str:
+    parts = [f"{len(gone)} of {nodes} nodes gone"] if gone else []
+    parts += [f"no answer from {', '.join(sorted(silent))}"] if silent else []
+    return "; ".join(parts) or "running"

@@ -1,0 +1,92 @@
+"""`python -I -m drumbeat.host VERB`: for an engine that reaches this machine by a command. JSON in, JSON out.
+
+Exit code 0 with the answer; 1 with `{"error": sentence}` where the machine refuses.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from drumbeat._version import __version__
+from drumbeat.host.gangs import Gangs
+from drumbeat.host.machine import gpus, memory_mib
+
+Request = dict[str, Any]
+Answer = dict[str, Any]
+
+
+def about(_request: Request) -> Answer:
+    """What this machine is and has."""
+    return {
+        "version": __version__,
+        "python": platform.python_version(),
+        "host": socket.gethostname(),
+        "home": os.path.expanduser("~"),
+        "cpus": len(os.sched_getaffinity(0)),
+        "gpus": gpus(os.environ),
+        "memory_mib": memory_mib(),
+    }
+
+
+def start(request: Request) -> Answer:
+    """`gang`, `enrolments` by node: starts its agents; their roots are below the gang's folder."""
+    enrolments = {int(node): text for node, text in request["enrolments"].items()}
+    _gangs(request).start(request["gang"], enrolments)
+    return {}
+
+
+def look(request: Request) -> Answer:
+    """Looks after every gang here; `ended` are ended first. `gone`: by gang and node a sentence, "" for those there."""
+    gangs = _gangs(request)
+    for name in request["ended"]:
+        gangs.stop(name)
+    found: dict[str, dict[int, str]] = {}
+    for name in gangs.names():
+        nodes = gangs.nodes(name)
+        found[name] = {**dict.fromkeys(nodes, ""), **gangs.look(name, nodes)}
+    return {"gone": found, **about(request)}
+
+
+def stop(request: Request) -> Answer:
+    """Ends `gang`."""
+    _gangs(request).stop(request["gang"])
+    return {}
+
+
+def sweep(request: Request) -> Answer:
+    """Ends every gang but those in `wanted`."""
+    return {"ended": _gangs(request).sweep(set(request["wanted"]))}
+
+
+VERBS: dict[str, Callable[[Request], Answer]] = {
+    "about": about, "start": start, "look": look, "stop": stop, "sweep": sweep,
+}  # fmt: skip
+
+
+def _gangs(request: Request) -> Gangs:
+    return Gangs(Path(os.path.expanduser(request["folder"])), leave_s=request.get("leave_s", 2.0))
+
+
+def main() -> int:
+    """Carries one verb out."""
+    # Whatever else is printed here mustn't stand in the answer.
+    answering = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    try:
+        answer, code = VERBS[sys.argv[1]](json.load(sys.stdin)), 0
+    except OSError as error:
+        answer, code = {"error": f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")}, 1
+    with answering:
+        json.dump(answer, answering)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
