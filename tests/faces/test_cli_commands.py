@@ -9,11 +9,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client.views import (
-    ComputeView,
     ExitView,
     FailureView,
-    HeldView,
-    MachineView,
     NodeView,
     VerdictView,
 )
@@ -171,7 +168,7 @@ def test_archive_and_restore(drumbeat: Type, server: FakeServer, command: str):
     assert server.calls[-1] == (command, "mnist-7f3a")
 
 
-# --- aliases, server, compute, top, version -----------------------------------------------------------------------
+# --- aliases, server, top, version --------------------------------------------------------------------------------
 @pytest.mark.feature("J1")
 def test_aliases_are_set_listed_and_removed(drumbeat: Type, server: FakeServer):
     assert "no aliases" in drumbeat("alias", "list").stdout
@@ -189,17 +186,6 @@ def test_server_status_and_stop(drumbeat: Type, server: FakeServer):
     server.error = UnreachableError("no server is running")
     assert drumbeat("server", "stop").exit_code == 0
     assert drumbeat("server", "status").exit_code == 1
-
-
-def test_compute_list_says_who_holds_what(drumbeat: Type, server: FakeServer):
-    machines = (MachineView("laptop", 8, ("0",)), MachineView("idle", 4))
-    held = tuple(HeldView("mnist-7f3a", 1, node, "laptop", 2, ("0",) * (1 - node)) for node in range(2))
-    server.known_computes = [ComputeView("local", "local", machines, held, waiting=3)]
-    rows = [line.split() for line in drumbeat("compute", "list").stdout.splitlines()[2:]]
-    assert rows == [
-        ["local", "local", "laptop", "8", "4", "1", "1", "mnist-7f3a", "3"],
-        ["idle", "4", "0", "0", "0"],
-    ]
 
 
 @pytest.mark.feature("M4")

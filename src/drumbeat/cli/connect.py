@@ -86,6 +86,18 @@ class Server(Protocol):
         """The computes."""
         ...
 
+    def compute(self, name: str) -> ComputeView:
+        """One of them. Raises NotFoundError."""
+        ...
+
+    def create_compute(self, compute: Path | dict[str, object], *, sets: Sequence[str] = ()) -> ComputeView:
+        """The compute in a file or a mapping, as the server has made it. Raises SpecError, ConflictError."""
+        ...
+
+    def delete_compute(self, name: str) -> None:
+        """Deletes it. Raises ConflictError while jobs use it."""
+        ...
+
     def status(self) -> StatusView:
         """Who answers, and how it is."""
         ...

@@ -12,7 +12,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from drumbeat._version import __version__
-from drumbeat.cli import aliases, downloading, jobs, logs, servers, submitting, top
+from drumbeat.cli import aliases, computes, downloading, jobs, logs, servers, submitting, top
 from drumbeat.cli.connect import OPEN
 from drumbeat.cli.failures import report
 from drumbeat.cli.help import add_command
@@ -53,7 +53,7 @@ for name, command, example in (
     add_command(app, name, command, example)
 app.add_typer(aliases.app, name="alias")
 app.add_typer(servers.server_app, name="server")
-app.add_typer(servers.compute_app, name="compute")
+app.add_typer(computes.app, name="compute")
 
 
 @app.command("version", epilog="Example: drumbeat version")

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from drumbeat.cli.connect import MAKER
 from drumbeat.cli.main import app
+from drumbeat.client.sending import described
 from drumbeat.client.views import (
     TERMINAL,
     AliasView,
@@ -20,6 +21,7 @@ from drumbeat.client.views import (
     FileView,
     JobView,
     LogPiece,
+    MachineView,
     PreviewView,
     StatusView,
 )  # fmt: skip
@@ -120,6 +122,25 @@ class FakeServer:
     def computes(self) -> list[ComputeView]:
         self._called("computes")
         return self.known_computes
+
+    def compute(self, name: str) -> ComputeView:
+        self._called("compute", name)
+        for one in self.known_computes:
+            if one.name == name:
+                return one
+        raise NotFoundError(f"there is no compute {name}; there is local")
+
+    def create_compute(self, compute: Path | dict[str, object], *, sets: Sequence[str] = ()) -> ComputeView:
+        document, _ = described(compute, sets)
+        self._called("create_compute", document)
+        machines = tuple(MachineView(f"node-{n}", 4) for n in range(int(document.get("nodes", 2))))
+        made = ComputeView(str(document["name"]), str(document["type"]), machines, spec=document)
+        self.known_computes.append(made)
+        return made
+
+    def delete_compute(self, name: str) -> None:
+        self._called("delete_compute", name)
+        self.known_computes.remove(self.compute(name))
 
     def status(self) -> StatusView:
         self._called("status")

@@ -1,0 +1,134 @@
+"""`drumbeat compute` as a person types it, against a server in memory."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.client.views import ComputeView, HeldView, MachineView
+from drumbeat.protocol.errors import ConflictError
+from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
+
+pytestmark = pytest.mark.feature("C1")
+
+LAB = "name: lab\ntype: netlab\nnodes: 3\nbandwidth: 200mbit\n"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with in_memory() as fake:
+        yield fake
+
+
+@pytest.fixture
+def drumbeat(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    (tmp_path / "lab.yml").write_text(LAB)
+    return typing_in(tmp_path, monkeypatch)
+
+
+def rack() -> ComputeView:
+    machines = (
+        MachineView("gpu-1", 8, ("0", "1"), 65536, "running", "reachable"),
+        MachineView("gpu-2", 8, ("0", "1"), 65536, "unusable", "", "ssh: no route to host \x1b[2J"),
+    )
+    held = (HeldView("mnist-7f3a", 1, 0, "gpu-1", 2, ("0",)),)
+    spec = {"name": "rack", "type": "ssh", "hosts": [{"address": "gpu-1"}, {"address": "gpu-2"}]}
+    return ComputeView("rack", "ssh", machines, held, waiting=3, spec=spec)
+
+
+def test_a_compute_is_made_from_a_file(drumbeat: Type, server: FakeServer):
+    shown = drumbeat("compute", "create", "-f", "lab.yml", "--set", "nodes=4")
+    assert shown.stdout == (
+        "compute lab is there: netlab, 4 machines, 16 CPU slots, 0 GPUs\n"
+        "  to run a job on it, write in the job's file: compute: lab\n"
+    )
+    assert server.calls == [
+        ("create_compute", {"name": "lab", "type": "netlab", "nodes": 4, "bandwidth": "200mbit"}),
+    ]
+
+
+def test_a_file_can_be_made_under_another_name(drumbeat: Type, server: FakeServer):
+    assert drumbeat("compute", "create", "-f", "lab.yml", "other").exit_code == 0
+    assert [one.name for one in server.known_computes] == ["other"]
+
+
+def test_a_netlab_is_made_from_options(drumbeat: Type, server: FakeServer):
+    words = ("lab", "--type", "netlab", "--nodes", 3, "--cpus", 2, "--bandwidth", "200mbit", "--subnet", "10.7.0.0/24")
+    assert drumbeat("compute", "create", *words).exit_code == 0
+    document = {"name": "lab", "type": "netlab", "nodes": 3, "cpus": 2, "bandwidth": "200mbit", "subnet": "10.7.0.0/24"}
+    assert server.calls == [("create_compute", document)]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "name a file with -f, or give a name and a type"),
+        (("lab",), "drumbeat compute create lab --type netlab --nodes 2"),
+        (("lab", "--type", "ssh"), "a compute of type ssh is described in a file"),
+        (("lab", "--type", "netlap"), "Did you mean `netlab`?"),
+        (("local", "--type", "netlab"), "`local` is the compute that is always there: this machine"),
+        (("lab", "--type", "netlab", "--nodes", 0), "`nodes`: must be at least 1, got the number 0"),
+        (("lab", "--type", "netlab", "--set", "nodes=2"), "--set changes a value of a file, and none was named"),
+        (("-f", "lab.yml", "--nodes", 2), "With a file: --set nodes=2"),
+        (("-f", "lab.yml", "--set", "node=2"), "--set node"),
+        (("-f", "lba.yml"), "Did you mean `lab.yml`?"),
+    ],
+)
+def test_what_cant_be_meant_is_refused_before_a_server_is_asked(
+    drumbeat: Type, server: FakeServer, words: tuple[object, ...], says: str
+):
+    shown = drumbeat("compute", "create", *words)
+    assert shown.exit_code == 2
+    assert says in shown.stderr
+    assert server.calls == []
+
+
+def test_list_has_a_row_for_each_compute_and_a_line_for_each_trouble(drumbeat: Type, server: FakeServer):
+    local = ComputeView("local", "local", (MachineView("laptop", 8, ("0",)),))
+    broken = ComputeView("lab", "netlab", (), trouble="it needs root. Start the server as root")
+    server.known_computes = [local, rack(), broken]
+    assert [line.split() for line in drumbeat("compute", "list").stdout.splitlines()[2:]] == [
+        ["local", "local", "1", "8", "of", "8", "1", "of", "1", "0"],
+        ["rack", "ssh", "2", "6", "of", "16", "1", "of", "4", "3"],
+        ["lab", "netlab", "0", "0", "of", "0", "0", "of", "0", "0"],
+        [],
+        ["compute", "rack:", "gpu-2", "can't", "be", "used:", "ssh:", "no", "route", "to", "host", "\\x1b[2J"],
+        ["compute", "lab", "can't", "be", "used:", "it", "needs", "root.", "Start", "the", "server", "as", "root"],
+    ]
+
+
+def test_show_tells_of_each_machine_and_what_the_compute_was_made_from(drumbeat: Type, server: FakeServer):
+    server.known_computes = [rack()]
+    lines = [" ".join(line.split()) for line in drumbeat("compute", "show", "rack").stdout.splitlines()]
+    assert "gpu-1 running 2 of 8 held 1 of 2 held 64.0 GiB mnist-7f3a reachable" in lines
+    assert any(line.startswith("gpu-2 unusable 0 of 8 held 0 of 2 held 64.0 GiB ssh: no route") for line in lines)
+    assert lines[lines.index("Made from") + 1 :] == [
+        "type: ssh", "name: rack", "hosts:", "- address: gpu-1", "- address: gpu-2",
+    ]  # fmt: skip
+
+
+def test_show_says_why_a_compute_cant_be_used(drumbeat: Type, server: FakeServer):
+    server.known_computes = [ComputeView("lab", "netlab", (), trouble="it needs root", spec={"from": "the future"})]
+    text = drumbeat("compute", "show", "lab").stdout
+    assert "can't be used  it needs root" in text
+    assert '"from": "the future"' in text
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "rack")])
+def test_the_same_as_json(drumbeat: Type, server: FakeServer, words: tuple[str, ...]):
+    server.known_computes = [rack()]
+    told = json.loads(drumbeat("compute", *words, "--json").stdout)
+    one = told[0] if isinstance(told, list) else told
+    assert (one["name"], one["machines"][1]["state"], one["spec"]["type"]) == ("rack", "unusable", "ssh")
+
+
+def test_delete_says_that_it_is_gone_or_why_not(drumbeat: Type, server: FakeServer):
+    server.known_computes = [rack()]
+    assert drumbeat("compute", "delete", "rack").stdout == "compute rack is deleted\n"
+    shown = drumbeat("compute", "delete", "rack")
+    assert (shown.exit_code, shown.stderr) == (1, "error: there is no compute rack; there is local\n")
+    server.error = ConflictError("compute rack is used by mnist-7f3a", fix="Wait for it.")
+    assert drumbeat("compute", "delete", "rack").stderr == (
+        "error: compute rack is used by mnist-7f3a\n  → Wait for it.\n"
+    )
