@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableErro
 
 POLL_S = 1.0
 """How often machines are asked while gangs are on them."""
-IDLE_POLL_S = 10.0
+IDLE_POLL_S = 5.0
 FIRST_LOOK_S = 3.0
 """How long the first question about the machines waits for their first answers."""
 
@@ -69,6 +69,9 @@ class _Known:
 class RemoteEngine:
     """The `Engine` port over hosts. addresses: of this machine, where their agents call."""
 
+    leave_s = 2.0
+    """How long agents that were told to leave are waited for."""
+
     def __init__(self, name: str, hosts: Sequence[Host], addresses: Callable[[], list[str]]) -> None:
         self.name = name
         self._addresses = addresses
@@ -102,6 +105,8 @@ class RemoteEngine:
             raise EngineError(f"no agent could be started on {name}: {error.what}", where=error.where, fix=error.fix)
         with self._lock:
             self._started[gang.name] = time.monotonic()
+        for machine in machines:
+            self._known[machine].must_look.set()
         return "started"
 
     def _start_on(self, known: _Known, gang: Gang) -> None:
@@ -153,7 +158,7 @@ class RemoteEngine:
             self._started.pop(name, None)
 
     def _stop_on(self, known: _Known, name: str) -> None:
-        known.host.reach.ask("stop", {"folder": known.host.folder, "gang": name})
+        known.host.reach.ask("stop", {"folder": known.host.folder, "gang": name, "leave_s": self.leave_s})
 
     def sweep(self, wanted: set[str]) -> list[str]:
         """Ends the others where machines answer. Agents on one that doesn't hear from the server that they are over."""
@@ -204,7 +209,8 @@ class RemoteEngine:
     def _follow(self, known: _Known) -> None:
         while not self._closing.is_set():
             self._look(known)
-            known.must_look.wait(POLL_S if self._started or known.gone else IDLE_POLL_S)
+            is_needed = self._started or known.gone or known.trouble or known.to_end
+            known.must_look.wait(POLL_S if is_needed else IDLE_POLL_S)
             known.must_look.clear()
 
     def _look(self, known: _Known) -> None:

@@ -151,18 +151,18 @@ class Lab:
     def pid_of(self, node: str) -> int:
         """The first process of a node, 0 = the node is off, by itself or with the whole lab."""
         known = self._said().get("nodes", {}).get(node)
-        return known["pid"] if known and processes.birth(known["pid"]) == known["birth"] else 0
+        return known["pid"] if known and _lives(known) else 0
 
     def inside(self, node: str, command: Sequence[str]) -> list[str]:
         """The command line that runs a command on a node. Raises EngineError when the node is off."""
         pid = self.pid_of(node)
-        if not pid or not processes.is_alive(pid):
+        if not pid:
             raise EngineError(f"node {node} is off")
         return ["nsenter", "--target", str(pid), "--mount", "--uts", "--ipc", "--net", "--pid", "--", *command]
 
     def _said(self) -> dict[str, Any]:
         said = _json(self.folder / "holder.json")
-        return said if said and processes.birth(said["pid"]) == said["birth"] else {}
+        return said if said and _lives(said) else {}
 
     # --- faults -----------------------------------------------------------------------------------------------
     def set_link(self, node: str, *, is_up: bool) -> None:
@@ -230,6 +230,10 @@ def _networks() -> list[str]:
         routes: list[dict[str, Any]] = json.loads(listed.stdout or "[]")
         return [str(one["dst"]) for one in routes if one.get("dst", "default")[:1].isdigit()]
     return []
+
+
+def _lives(known: dict[str, Any]) -> bool:
+    return processes.is_alive(known["pid"]) and processes.birth(known["pid"]) == known["birth"]
 
 
 def _json(file: Path) -> dict[str, Any]:

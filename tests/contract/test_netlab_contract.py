@@ -1,0 +1,194 @@
+"""The engine over a lab of network namespaces keeps the engine's promises, and leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from drumbeat.core.job import Slot
+from drumbeat.engines.netlab.engine import NetlabEngine
+from drumbeat.engines.netlab.lab import Lab, require_tools
+from drumbeat.host import processes
+from drumbeat.host.gangs import living_agent, members
+from drumbeat.ports import Gang
+from drumbeat.protocol.errors import EngineError
+from drumbeat.testing.engine_contract import EngineContract, a_gang
+
+pytestmark = [pytest.mark.feature("C7"), pytest.mark.xdist_group("netlab")]
+
+try:
+    require_tools()
+except EngineError as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    lab = Lab(tmp_path_factory.mktemp("lab"), "net", 3)
+    yield lab
+    interface = lab.blueprint()["interface"]
+    lab.close()
+    assert not Path("/sys/class/net", interface).exists()
+    assert not lab.folder.exists()
+
+
+@pytest.fixture
+def engine(lab: Lab, tmp_path: Path) -> Iterator[NetlabEngine]:
+    engine = NetlabEngine(lab, 4, tmp_path / "kept")
+    engine.leave_s = 0.1
+    yield engine
+    for name in ("contract.1", "contract.2"):
+        engine.stop(name)
+    assert [pid for node in lab.folder.glob("nodes/*/gangs/*") for pid in members(node)] == []
+    for node in lab.blueprint()["nodes"]:
+        lab.switch_on(node["name"])
+    wait_until(lambda: all(lab.pid_of(node["name"]) for node in lab.blueprint()["nodes"]))
+    super(NetlabEngine, engine).close()
+
+
+def wait_until(holds: Callable[[], object], within_s: float = 30.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.02)
+
+
+def spread(gang: Gang) -> Gang:
+    """The gang with a machine of the lab for each node."""
+    return replace(gang, slots=tuple(Slot(slot.node, f"net-{slot.node + 1}", 1) for slot in gang.slots))
+
+
+class Spread(NetlabEngine):
+    """Takes the contract's gangs, which know nothing of this lab's machines."""
+
+    def start(self, gang: Gang) -> str:
+        return super().start(spread(gang))
+
+    def observe(self, gang: Gang):
+        return super().observe(spread(gang))
+
+
+@pytest.mark.feature("C4")
+class TestNetlab(EngineContract):
+    @pytest.fixture
+    def engine(self, engine: NetlabEngine) -> NetlabEngine:
+        engine.__class__ = Spread
+        return engine
+
+    @pytest.fixture
+    def lose(self, lab: Lab) -> Callable[[Gang, int], None]:
+        return lambda _gang, node: lab.switch_off(f"net-{node + 1}")
+
+
+def on(lab: Lab, node: str, command: str, *, ok: bool = True) -> str:
+    done = subprocess.run(lab.inside(node, ["sh", "-c", command]), capture_output=True, text=True, check=False)
+    assert (done.returncode == 0) is ok, done.stderr
+    return done.stdout
+
+
+def test_each_node_has_an_address_a_name_and_processes_of_its_own(engine: NetlabEngine, lab: Lab):
+    nodes = lab.blueprint()["nodes"]
+    assert len({node["address"] for node in nodes}) == 3
+    for node in nodes:
+        assert on(lab, node["name"], "hostname").strip() == node["name"]
+        (inside,) = json.loads(on(lab, node["name"], "ip -json address show dev eth0"))
+        assert node["address"] in [one["local"] for one in inside["addr_info"]]
+        assert f"{node['address']}\t{node['name']}" in on(lab, "net-1", "cat /etc/hosts")
+        assert str(os.getpid()) not in on(lab, node["name"], "ls /proc").split()
+
+
+def test_a_cut_link_cuts_one_node_off_and_can_be_mended(engine: NetlabEngine, lab: Lab):
+    reach = "python3 -c 'import socket, sys; socket.create_connection((sys.argv[1], 9), 1)' {} 2>&1 | tail -1"
+    there = lab.blueprint()["nodes"][1]["address"]
+    assert "refused" in on(lab, "net-1", reach.format(there))
+    lab.set_link("net-2", is_up=False)
+    assert "refused" not in on(lab, "net-1", reach.format(there))
+    assert "refused" in on(lab, "net-1", reach.format(lab.gateway))
+    lab.set_link("net-2", is_up=True)
+    wait_until(lambda: "refused" in on(lab, "net-1", reach.format(there)))
+
+
+def test_an_agent_that_was_killed_is_started_again(engine: NetlabEngine, lab: Lab):
+    gang = spread(a_gang(nodes=1))
+    engine.start(gang)
+    folder = lab.folder / "nodes" / "net-1" / "gangs" / gang.name / "0"
+    agents = [p for p in members(folder.parent) if psutil.Process(p).cmdline()[-2:-1] == ["drumbeat.agent"]]
+    for pid in agents:
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: json.loads((folder / "agent.json").read_text())["starts"] == 2)
+    assert engine.observe(gang).gone == {}
+
+
+def test_a_node_that_comes_back_has_its_files_and_a_new_agent(engine: NetlabEngine, lab: Lab):
+    gang = spread(a_gang(nodes=2))
+    engine.start(gang)
+    lab.switch_off("net-2")
+    wait_until(lambda: engine.observe(gang).gone == {1: "node net-2 was switched off"})
+    wait_until(lambda: [m.unusable for m in engine.machines()] == ["", "node net-2 is off", ""])
+    lab.switch_on("net-2")
+    wait_until(lambda: not any(m.unusable for m in engine.machines()))
+    wait_until(lambda: engine.observe(gang).gone == {})
+
+
+def test_a_gang_stopped_while_a_node_is_off_is_ended_there_before_anything_else_starts(engine: NetlabEngine, lab: Lab):
+    gang = spread(a_gang(nodes=2))
+    engine.start(gang)
+    lab.switch_off("net-2")
+    engine.stop(gang.name)
+    assert engine.machines()[1].unusable
+    lab.switch_on("net-2")
+    wait_until(lambda: not engine.machines()[1].unusable)
+    assert not (lab.folder / "nodes" / "net-2" / "gangs" / gang.name).exists()
+
+
+def test_a_second_engine_finds_the_lab_as_it_is(engine: NetlabEngine, lab: Lab, tmp_path: Path):
+    before = [lab.pid_of(node["name"]) for node in lab.blueprint()["nodes"]]
+    again = NetlabEngine(Lab(lab.folder, "net", 3), 4, tmp_path / "kept")
+    assert [again.lab.pid_of(node["name"]) for node in lab.blueprint()["nodes"]] == before
+    assert again.server_addresses() == engine.server_addresses()
+    super(NetlabEngine, again).close()
+
+
+def test_a_lab_whose_holder_is_killed_is_gone_whole(tmp_path: Path):
+    lab = Lab(tmp_path / "lab", "kill", 2)
+    engine = NetlabEngine(lab, 1, tmp_path / "kept")
+    interface, pids = lab.blueprint()["interface"], [lab.pid_of("kill-1"), lab.pid_of("kill-2")]
+    gang = replace(a_gang(nodes=2), slots=(Slot(0, "kill-1", 1), Slot(1, "kill-2", 1)))
+    engine.start(gang)
+    os.kill(json.loads((lab.folder / "holder.json").read_text())["pid"], signal.SIGKILL)
+    wait_until(lambda: not any(map(processes.is_alive, pids)))
+    wait_until(lambda: not Path("/sys/class/net", interface).exists())
+    assert living_agent(lab.folder / "nodes" / "kill-1" / "gangs" / gang.name / "0") is None
+    assert set(engine.observe(gang).gone) == {0, 1}
+    engine.close()
+    assert not lab.folder.exists()
+
+
+def test_bandwidth_is_shaped_both_ways(tmp_path: Path):
+    lab = Lab(tmp_path / "lab", "slow", 1, bandwidth="8mbit")
+    try:
+        lab.up()
+        (inside,) = json.loads(on(lab, "slow-1", "tc -json qdisc show dev eth0"))
+        assert (inside["kind"], inside["options"]["rate"]) == ("tbf", 1_000_000)  # Bytes a second.
+    finally:
+        lab.close()
+
+
+@pytest.mark.parametrize("rate", ["", "fast", "0mbit", "-1mbit", "200 mbytes"])
+def test_what_is_no_bandwidth_is_refused(tmp_path: Path, rate: str):
+    with pytest.raises(EngineError, match="200mbit, 1gbit"):
+        Lab(tmp_path / "lab", "odd", 1, bandwidth=rate or " ")
+
+
+def test_a_subnet_too_small_for_the_nodes_is_refused(tmp_path: Path):
+    with pytest.raises(EngineError, match=r"10\.9\.0\.0/29 has no room for 6 nodes"):
+        Lab(tmp_path / "lab", "full", 6, subnet="10.9.0.0/29")
