@@ -18,6 +18,7 @@ from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.roster import Member
 from drumbeat.server.app import make_app
 from drumbeat.server.auth import allowed_hosts
+from drumbeat.server.doors import TlsDoors
 from drumbeat.server.home import machine
 from drumbeat.server.room import Identity, Room
 from drumbeat.server.running import Running
@@ -139,14 +140,14 @@ def client_of(room: Room) -> httpx.Client:
 
 
 @contextlib.contextmanager
-def served(control: Control, home: Path, port: int = 0) -> Iterator[Room]:
-    """The API of a control room on a free port of loopback, in a thread."""
+def served(control: Control, home: Path, port: int = 0, doors: TlsDoors | None = None) -> Iterator[Room]:
+    """The API of a control room on a free port of loopback, and its doors for agents, in a thread."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     port = listener.getsockname()[1]
     control.servers = (f"http://127.0.0.1:{port}",)
-    room = Room(control, Identity(*machine(), pid=1, home=str(home)))
+    room = Room(control, Identity(*machine(), pid=1, home=str(home)), doors=doors)
     running = _running(room, port)
     room.stop = running.stop
     thread = threading.Thread(target=running.run, args=([listener],))

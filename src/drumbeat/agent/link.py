@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import ipaddress
 import json
 import socket
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError, from_dict
 
+if TYPE_CHECKING:
+    import ssl
+
 _OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
 """Answers to a sync after which this attempt has no server: only in our own words, for a stranger may use the port."""
+TLS = "The server must be called by https, or at a loopback address."
 _ANSWERS = {"directive", "size", "missing"}
 
 
@@ -33,7 +38,9 @@ class Link:
     """
 
     def __init__(self, enrolment: Enrolment, timeout_s: float = 30.0) -> None:
-        self._servers = list(enrolment.servers)
+        self._servers = [server for server in enrolment.servers if _is_safe(server)]
+        self._ca = enrolment.ca
+        self._tls: ssl.SSLContext | None = None
         self._base = f"/agent/v1/{quote(enrolment.job, safe='')}/{enrolment.attempt}/{enrolment.node}"
         self._headers = {"Authorization": f"Bearer {enrolment.secret}"}
         self._timeout_s = timeout_s
@@ -76,6 +83,8 @@ class Link:
 
     def _request(self, method: str, path: str, body: bytes) -> http.client.HTTPResponse:
         """The answer of the first server that gives one. A connection that had idled too long is made anew at once."""
+        if not self._servers:
+            raise UnreachableError("plain http would show this job's secret to the network", fix=TLS)
         trouble: Exception | None = None
         for _ in range(len(self._servers) + 1):
             line = self._line or self._open()
@@ -88,12 +97,16 @@ class Link:
                 self._drop()
                 if not was_used:
                     self._servers.append(self._servers.pop(0))
-        raise UnreachableError(f"no server answers: {trouble}", where=", ".join(self._servers)) from trouble
+        raise UnreachableError(_said(trouble), where=", ".join(self._servers)) from trouble
 
     def _open(self) -> _Line:
         address = urlsplit(self._servers[0])
-        kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-        self._line = _Line(kind(address.hostname or "", address.port, timeout=self._timeout_s))
+        host, port, timeout_s = address.hostname or "", address.port, self._timeout_s
+        if address.scheme == "https":
+            self._tls = self._tls or _tls(self._ca)
+            self._line = _Line(http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._tls))
+        else:
+            self._line = _Line(http.client.HTTPConnection(host, port, timeout=timeout_s))
         return self._line
 
     def _drop(self) -> None:
@@ -109,6 +122,39 @@ class Link:
             return UnreachableError(f"what answers isn't a drumbeat server (HTTP {status})")
         is_over = isinstance(error, StaleError) or (is_sync and _OVER.get(status) == error.code)
         return StaleError(error.what, where=error.where, fix=error.fix) if is_over else error
+
+
+def _is_safe(server: str) -> bool:
+    """Whether the secret may be said there: over TLS, or without leaving this machine."""
+    parts = urlsplit(server)
+    if parts.scheme == "https" or (parts.scheme, parts.hostname) == ("http", "localhost"):
+        return True
+    try:
+        return parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return False
+
+
+def _tls(ca: str) -> ssl.SSLContext:
+    """Believes the enrolment's authority and no other, and only for the address that was called."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    try:
+        context.load_verify_locations(cadata=ca)
+    except (ssl.SSLError, ValueError):
+        what = "the enrolment has no certificate to check an https server with"
+        raise UnreachableError(what, fix="A server gives one with each of its https addresses.") from None
+    return context
+
+
+def _said(trouble: Exception | None) -> str:
+    # By its attribute: where no https is spoken nothing of ssl is needed.
+    if why := getattr(trouble, "verify_message", ""):
+        return f"what answers shows another certificate than this job's server would: {why}"
+    return f"no server answers: {trouble}"
 
 
 def _answer(text: bytes) -> dict[str, Any]:

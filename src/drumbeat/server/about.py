@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from drumbeat.control.service import Control
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.server.room import RoomOf
-from drumbeat.server.views import StatusView, VersionView
+from drumbeat.server.views import DoorView, StatusView, VersionView
 
 AFTER_THE_END_S = 5.0
 
@@ -49,6 +49,7 @@ def status(room: RoomOf) -> StatusView:
         unfinished=[one.job.name for one in room.control.store.unfinished()],
         idle_s=room.traffic.idle_s(own=1),
         idle_stop_s=room.idle_stop_s,
+        doors=[DoorView.model_validate(one) for one in room.doors.shown()] if room.doors else [],
     )
 
 

@@ -26,7 +26,7 @@ def allowed_hosts(port: int, told: Iterable[str] = ()) -> frozenset[str]:
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
     """The token in the `Authorization` header; "" = none."""
-    given = _values(headers, b"authorization")
+    given = values(headers, b"authorization")
     scheme, _, token = given[0].partition(" ") if len(given) == 1 else ("", "", "")
     return token.strip() if scheme.lower() == "bearer" else ""
 
@@ -51,7 +51,7 @@ class Guard:
 
     def refusal(self, scope: Scope) -> DrumbeatError | None:
         """Why this request may not enter, if it may not."""
-        hosts, origins = _values(scope["headers"], b"host"), _values(scope["headers"], b"origin")
+        hosts, origins = values(scope["headers"], b"host"), values(scope["headers"], b"origin")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
             named = hosts[0][:100] if hosts else "none"
             return ForbiddenError("this server doesn't go by that host name", where=f"Host: {named}", fix=ALLOW_HOST)
@@ -79,5 +79,6 @@ ALLOW_HOST = "Start the server with --allow-host NAME if the name is meant."
 TOKEN = "Send `Authorization: Bearer …` with what is in the file `token` in the server's home folder."  # noqa: S105
 
 
-def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
+def values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
+    """All values of a header. name: in small letters."""
     return [value.decode("latin-1") for key, value in headers if key == name]

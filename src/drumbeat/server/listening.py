@@ -16,7 +16,7 @@ from drumbeat.server.home import default_home
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line said. idle_stop_s: 0 = never."""
+    """What the command line said. idle_stop_s: 0 = never. allow_public: agents may be listened for on the internet."""
 
     home: Path
     host: str = "127.0.0.1"
@@ -24,15 +24,30 @@ class Options:
     idle_stop_s: float = 900.0
     allow_hosts: tuple[str, ...] = ()
     allow_remote: bool = False
+    allow_public: bool = False
 
     @property
     def url_host(self) -> str:
         """The address as it stands in a URL and in a `Host` header."""
         return f"[{self.host}]" if ":" in self.host else self.host
 
+    @property
+    def ip(self) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+        """The address as a number. Raises ValueError."""
+        return ipaddress.ip_address("127.0.0.1" if self.host == "localhost" else self.host)
+
+    @property
+    def own_host(self) -> str:
+        """Loopback, where agents on this machine call: they speak plain HTTP to nobody else."""
+        return self.url_host if self.ip.is_loopback else "127.0.0.1"
+
     def url(self, port: int) -> str:
-        """Where clients and agents find the server."""
+        """Where clients find the server."""
         return f"http://{self.url_host}:{port}"
+
+    def own_url(self, port: int) -> str:
+        """Where agents on this machine do."""
+        return f"http://{self.own_host}:{port}"
 
 
 def parse(arguments: Sequence[str]) -> Options:
@@ -45,35 +60,56 @@ def parse(arguments: Sequence[str]) -> Options:
     add("--idle-stop", type=float, default=900.0, metavar="SECONDS", help="stop after that long idle; 0 = never")
     add("--allow-host", action="append", default=[], metavar="NAME", help="a further name that clients call us by")
     add("--allow-remote", action="store_true", help="listen on an address that other machines reach")
+    add(
+        "--allow-public", action="store_true", default=os.environ.get("DRUMBEAT_ALLOW_PUBLIC") == "1",
+        help="listen for agents at public addresses, too (or DRUMBEAT_ALLOW_PUBLIC=1)",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     return Options(
-        given.home.absolute(), given.host, given.port, given.idle_stop, tuple(given.allow_host), given.allow_remote
-    )
+        given.home.absolute(), given.host, given.port, given.idle_stop, tuple(given.allow_host), given.allow_remote,
+        given.allow_public,
+    )  # fmt: skip
 
 
-def bind(options: Options, last_port: int) -> socket.socket:
-    """A bound socket: the port asked for, else that of last time, else a free one."""
+def bind(options: Options, last_port: int) -> list[socket.socket]:
+    """Bound sockets of one port: the one asked for, else that of last time, else a free one."""
     check_address(options)
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     wanted = [options.port] if options.port else [last_port, 0] if last_port else [0]
     reason = ""
     for port in wanted:
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listener.bind((options.host, port))
+            return _bound(options, port)
         except OSError as error:
-            listener.close()
             reason = error.strerror or str(error)
-        else:
-            return listener
     raise StorageError(f"can't listen: {reason}", where=f"{options.host}:{wanted[-1]}", fix="Name another --port.")
+
+
+def _bound(options: Options, port: int) -> list[socket.socket]:
+    first = _socket(options.host, port)
+    if options.own_host == options.url_host or options.ip.is_unspecified:
+        return [first]
+    try:
+        return [first, _socket(options.own_host, first.getsockname()[1])]
+    except OSError:
+        first.close()
+        raise
+
+
+def _socket(host: str, port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError:
+        listener.close()
+        raise
+    return listener
 
 
 def check_address(options: Options) -> None:
     """Raises RefusedError for an address that other machines reach, unless that is meant."""
     try:
-        address = ipaddress.ip_address("127.0.0.1" if options.host == "localhost" else options.host)
+        address = options.ip
     except ValueError:
         raise RefusedError("--host takes an IP address", where=options.host, fix="Find it with `ip addr`.") from None
     if not address.is_loopback and not options.allow_remote:

@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 from drumbeat._version import __version__
 from drumbeat.control.service import Control
 from drumbeat.ports import Record
+from drumbeat.server.doors import TlsDoors
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.traffic import Traffic
 
@@ -47,6 +48,8 @@ class Room:
     notices: dict[str, str] = field(default_factory=dict[str, str])
     """Job to what keeps its logs from being stored; they wait on their nodes meanwhile."""
     stop: Callable[[], None] = lambda: None
+    doors: TlsDoors | None = None
+    """For agents on other machines."""
 
 
 def current(control: Control, name: str) -> Record:

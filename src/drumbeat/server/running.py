@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from drumbeat.server.doorway import Doorway
 from drumbeat.server.room import Room, away
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Running(uvicorn.Server):
         super().__init__(config)
         self.room, self.on_ready, self.on_end = room, on_ready, on_end
         self._idle: asyncio.Task[None] | None = None
+        self._doorway: Doorway | None = None
 
     def stop(self) -> None:
         """Ends it within two seconds, whatever is open."""
@@ -36,6 +38,9 @@ class Running(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens, then says so."""
         await super().startup(sockets)
+        if self.room.doors is not None:
+            self._doorway = Doorway(self.room, self.room.doors, self.server_state)
+            self.room.doors.begin(self._doorway)
         self.on_ready()
         if self.room.idle_stop_s:
             self._idle = asyncio.create_task(self._stop_when_idle(self.room.idle_stop_s))
@@ -46,7 +51,12 @@ class Running(uvicorn.Server):
         if self._idle is not None:
             self._idle.cancel()
         self.room.fanout.close()
+        if self._doorway is not None and self.room.doors is not None:
+            await self._doorway.close()
+            self.room.doors.end()
         await super().shutdown(sockets)
+        if self._doorway is not None:
+            await self._doorway.see_off()
 
     async def _stop_when_idle(self, idle_s: float) -> None:
         """The time counts from the last request, or from when the last work was seen."""

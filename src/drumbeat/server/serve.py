@@ -10,13 +10,14 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drumbeat.protocol.errors import ConflictError, DrumbeatError
-from drumbeat.server.home import Home, machine
+from drumbeat.server.home import Home, machine, shared_folder
 from drumbeat.server.listening import Options, bind, parse
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from drumbeat.control.service import Control
+    from drumbeat.server.doors import TlsDoors
     from drumbeat.server.room import Room
 
 EXIT_TAKEN = 3
@@ -54,42 +56,63 @@ def _refused(error: DrumbeatError, code: int) -> int:
 
 def _serve(home: Home, options: Options, make_control: Callable[[Path], Control]) -> None:
     told = Told()
-    listener = bind(options, home.last_port)
-    port = listener.getsockname()[1]
+    listeners = bind(options, home.last_port)
+    port = listeners[0].getsockname()[1]
     home.keep_port(port)
     control = make_control(home.path)
-    control.servers = (options.url(port),)
+    control.servers = (options.own_url(port),)
+    control.doors = doors = _doors(home, options, control)
+    doors.open_again()
     control.start()
     try:
         while True:
-            _listen(home, options, control, listener, told)
+            _listen(Stand(home, options, control, doors), listeners, told)
             if told.is_told or not control.has_unfinished_work():
                 break
             # Something came in at the very end of the idle time.
-            listener = bind(options, port)
+            listeners = bind(options, port)
     finally:
         home.withdraw()
         control.stop()
+        doors.close()
         log.info("stopped")
 
 
-def _listen(home: Home, options: Options, control: Control, listener: socket.socket, told: Told) -> None:
+def _doors(home: Home, options: Options, control: Control) -> TlsDoors:
+    """For agents on other machines. Servers that share a folder have one authority: agents speak to any of them."""
+    from drumbeat.server.doors import Rules, TlsDoors
+
+    authority = shared_folder(home.path, os.environ) / "ca.pem"
+    return TlsDoors(Rules(authority, home.path / "doors.json", options.allow_public), control.setting.clock)
+
+
+@dataclass(frozen=True)
+class Stand:
+    """What a server serves, and where from."""
+
+    home: Home
+    options: Options
+    control: Control
+    doors: TlsDoors
+
+
+def _listen(stand: Stand, listeners: list[socket.socket], told: Told) -> None:
     """Serves until stopped, in whatever way."""
     from drumbeat.server.app import make_app
     from drumbeat.server.auth import allowed_hosts
     from drumbeat.server.room import Identity, Room
     from drumbeat.server.running import Running
 
-    port = listener.getsockname()[1]
+    home, options, port = stand.home, stand.options, listeners[0].getsockname()[1]
     hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
-    room = Room(control, identity, idle_stop_s=options.idle_stop_s)
+    room = Room(stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors)
     app = make_app(room, token=home.token(), hosts=hosts)
     url = options.url(port)
     running = Running(app, room, on_ready=lambda: _announce(home, room, url), on_end=home.withdraw)
     room.stop, told.stop = told.now, running.stop
     if not told.is_told:
-        running.run(sockets=[listener])
+        running.run(sockets=listeners)
 
 
 def _announce(home: Home, room: Room, url: str) -> None:

@@ -23,6 +23,7 @@ PAIRS: list[tuple[Any, type[BaseModel], set[str]]] = [
     (ours.HeldView, theirs.HeldView, set()),
     (ours.ComputeView, theirs.ComputeInfo, set()),
     (ours.AliasView, theirs.AliasView, set()),
+    (ours.DoorView, theirs.DoorView, set()),
     (ours.StatusView, theirs.StatusView, {"version", "host", "pid", "home", "url"}),
 ]
 

@@ -52,6 +52,12 @@ def test_a_strict_client_believes_the_server_at_its_addresses(tmp_path: Path, na
         handshake(strict(authority), server, "10.0.0.8" if name[0].isdigit() else "other.cluster")
 
 
+@pytest.mark.feature("X4")
+def test_old_tls_is_not_spoken(tmp_path: Path) -> None:
+    context = context_of(Authority.of(tmp_path / "ca.pem", NOW).issue(["10.0.0.7"], NOW))
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
 @pytest.mark.feature("X1", "X4")
 def test_nobody_else_can_play_the_server(tmp_path: Path) -> None:
     authority, other = Authority.of(tmp_path / "ca.pem", NOW), Authority.of(tmp_path / "other.pem", NOW)

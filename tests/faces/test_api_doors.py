@@ -1,0 +1,370 @@
+"""Doors for agents on other machines: TLS, the agents' protocol alone, and a crowd at the door harms nobody inside."""
+
+import contextlib
+import dataclasses
+import http.client
+import json
+import socket
+import ssl
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from drumbeat.agent.link import Link
+from drumbeat.control.service import Control, Setting
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import Enrolment, Phase
+from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
+from drumbeat.server.authority import Authority
+from drumbeat.server.doors import Patience, Rules, TlsDoors
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.wiring import SystemClock
+
+from .api_house import TOKEN, House, eventually, served
+
+FIRST, SECOND = "127.0.0.2", "127.0.0.3"
+"""Loopback, but not the address that the server is at: doors treat them as any others of this machine."""
+pytestmark = pytest.mark.feature("X1", "X4", "X6")
+
+
+@dataclass
+class FarEngine(FakeEngine):
+    """An engine whose agents call from elsewhere."""
+
+    addresses: list[str] = field(default_factory=lambda: [FIRST])
+
+    def server_addresses(self) -> list[str]:
+        return self.addresses
+
+
+@dataclass
+class MovableClock(SystemClock):
+    """Goes on, from wherever it is put."""
+
+    ahead: timedelta = timedelta()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self.ahead
+
+
+@dataclass
+class Doors:
+    """A house with doors."""
+
+    house: House
+    engine: FarEngine
+    doors: TlsDoors
+    clock: MovableClock
+
+    def enrolment(self, job: str, **changes: object) -> Enrolment:
+        """What the engine would give to the agent."""
+        gang = self.engine.gangs[f"{job}.1"]
+        given = Enrolment(
+            job, 1, 0, gang.servers, gang.secret, "/root", "/checkpoints", gang.plan, address=FIRST, ca=gang.ca
+        )
+        return dataclasses.replace(given, **changes)
+
+    def sync(self, enrolment: Enrolment) -> dict:
+        with linked(enrolment) as link:
+            return link.sync(wire.to_wire(self.house.agent(enrolment.job).status(Phase.ENROLLED)), "", 0)
+
+    @contextlib.contextmanager
+    def connected(self, address: str = FIRST) -> Iterator[ssl.SSLSocket]:
+        context = ssl.create_default_context(cadata=self.doors.ca)
+        place = (address, self.port(address))
+        with socket.create_connection(place, 20) as plain, context.wrap_socket(plain, server_hostname=address) as tls:
+            yield tls
+
+    def port(self, address: str = FIRST) -> int:
+        return next(one.port for one in self.doors.shown() if one.address == address)
+
+    def ask(self, method: str, path: str, headers: dict[str, str], address: str = FIRST) -> http.client.HTTPResponse:
+        """The answer, whole; the header Host is as given."""
+        with self.connected(address) as tls:
+            lines = [f"{method} {path} HTTP/1.1", *(f"{name}: {value}" for name, value in headers.items()), "", ""]
+            tls.sendall("\r\n".join(lines).encode())
+            answer = http.client.HTTPResponse(tls, method=method)
+            answer.begin()
+            answer.text = answer.read()  # type: ignore[attr-defined]
+            return answer
+
+
+@contextlib.contextmanager
+def linked(enrolment: Enrolment) -> Iterator[Link]:
+    link = Link(enrolment, 20)
+    try:
+        yield link
+    finally:
+        link._drop()
+
+
+@contextlib.contextmanager
+def doors_in(home: Path, patience: Patience | None = None, clock: MovableClock | None = None) -> Iterator[Doors]:
+    engine, clock = FarEngine(cpus=1000), clock or MovableClock()
+    control = Control(Setting(MemoryStore(), FolderArtifacts(home), {"local": engine}, clock, b"k" * 32))
+    given = Rules(home / "ca.pem", home / "doors.json", patience=patience or Patience())
+    control.doors = doors = TlsDoors(given, clock)
+    doors.open_again()
+    control.start()
+    try:
+        with (
+            served(control, home, doors=doors) as room,
+            House(home, engine, control, room, control.servers[0]).connected() as house,
+        ):
+            yield Doors(house, engine, doors, clock)
+    finally:
+        control.stop()
+        doors.close()
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    with doors_in(tmp_path_factory.mktemp("doors")) as found:
+        yield found
+
+
+def test_an_agent_elsewhere_is_told_what_to_do_over_tls(there: Doors) -> None:
+    job = there.house.submit("far")
+    enrolment = there.enrolment(job)
+    assert enrolment.servers == (f"https://{FIRST}:{there.port()}",)
+    assert there.sync(enrolment)["order"] == "prepare"
+    with linked(enrolment) as link:
+        assert link.put("logs/1.1/0/0.log", 0, b"x" * (3 << 20)) == 3 << 20
+        with pytest.raises(DrumbeatError, match="isn't one of the job's"), link.snapshot("0" * 64):
+            pass
+    assert there.house.http.get(f"/api/v1/jobs/{job}/files/logs/1.1/0/0.log").content == b"x" * (3 << 20)
+
+
+@pytest.mark.parametrize("path", [
+    "/", "/api/v1/version", "/api/v1/jobs", "/api/v1/openapi.json", "/api/v1/status", "/agent/v1/", "/agent/v1/j/1/0",
+    "/agent/v1/../../api/v1/jobs", "/agent/v1/%2e%2e/%2e%2e/api/v1/jobs", "//api/v1/jobs", "/agent/v1/j/1/0/",
+])  # fmt: skip
+def test_nothing_else_is_there_whoever_asks(there: Doors, path: str) -> None:
+    there.house.submit(f"else-{len(there.engine.gangs)}")
+    host = f"{FIRST}:{there.port()}"
+    for method in ("GET", "POST", "PUT", "DELETE", "OPTIONS"):
+        answer = there.ask(method, path, {"Host": host, "Authorization": f"Bearer {TOKEN}"})
+        assert (answer.status, answer.text) == (404, b"") or path.count("..") or "%2e" in path, (method, answer.text)
+        assert answer.status in (400, 401, 404)
+        assert answer.getheader("server") is None
+        assert TOKEN.encode() not in answer.text
+        assert b"else-" not in answer.text
+
+
+def test_only_its_own_addresses_may_be_named_in_host(there: Doors) -> None:
+    job = there.house.submit("hosts")
+    secret = there.engine.gangs[f"{job}.1"].secret
+    right = f"{FIRST}:{there.port()}"
+    path = f"/agent/v1/{job}/1/0/nothing"
+    given = {"Authorization": f"Bearer {secret}"}
+    assert there.ask("GET", path, {**given, "Host": right}).text != b"", "the agents' protocol answers"
+    for host in ("evil.example", FIRST, f"127.0.0.1:{there.port()}", urlsplit(there.house.url).netloc, ""):
+        answer = there.ask("GET", path, {**given, "Host": host})
+        assert (answer.status, answer.text) == (404, b""), host
+    assert there.ask("GET", path, {**given, "Host": right, "Origin": f"https://{right}"}).text == b""
+
+
+def test_a_wrong_or_old_secret_is_refused_and_not_repeated(there: Doors) -> None:
+    job = there.house.submit("secrets")
+    right = there.enrolment(job)
+    for secret in ("wrong-secret", TOKEN, there.house.control._secret(job, 2), ""):
+        with pytest.raises(StaleError) as refused:
+            there.sync(dataclasses.replace(right, secret=secret))
+        assert not secret or secret not in str(refused.value)
+        with linked(dataclasses.replace(right, secret=secret)) as link, pytest.raises(UnauthorizedError):
+            link.put("logs/1.1/0/0.log", 0, b"x")
+    old = dataclasses.replace(right, attempt=7, secret=there.house.control._secret(job, 7))
+    with pytest.raises(StaleError, match="replaced by attempt 1"):
+        there.sync(old)
+    assert there.sync(right)["order"] == "prepare"
+
+
+def test_a_stranger_is_refused_before_its_body_is_read(there: Doors) -> None:
+    job = there.house.submit("bodies")
+    host = f"{FIRST}:{there.port()}"
+    headers = {"Host": host, "Authorization": "Bearer wrong", "Content-Length": str(10 << 20)}
+    answer = there.ask("POST", f"/agent/v1/{job}/1/0/sync", headers)
+    assert (answer.status, answer.getheader("connection")) == (401, "close")
+
+
+def test_an_agent_believes_its_own_authority_only(there: Doors, tmp_path: Path) -> None:
+    job = there.house.submit("believes")
+    other = Authority.of(tmp_path / "ca.pem", datetime.now(UTC)).pem
+    right = there.enrolment(job)
+    with linked(dataclasses.replace(right, ca=other)) as wrong:
+        for _ in range(2):
+            with pytest.raises(UnreachableError, match="shows another certificate than this job's server would"):
+                wrong.put("logs/1.1/0/0.log", 0, b"x")
+    with pytest.raises(UnreachableError, match="no certificate to check an https server with"):
+        there.sync(dataclasses.replace(right, ca=""))
+    assert there.sync(right)["order"] == "prepare"
+
+
+@pytest.mark.parametrize(
+    "server", ["http://10.1.2.3:80", "http://server.example:80", "http://[fd00::1]:80", "ftp://127.0.0.1:1"]
+)
+def test_an_agent_says_its_secret_to_no_other_machine_in_the_open(there: Doors, server: str) -> None:
+    job = there.house.submit(f"open-{len(there.engine.gangs)}")
+    right = there.enrolment(job)
+    with pytest.raises(UnreachableError, match="plain http would show this job's secret"):
+        there.sync(dataclasses.replace(right, servers=(server,)))
+    assert there.sync(dataclasses.replace(right, servers=(server, *right.servers)))["order"] == "prepare"
+
+
+def test_agents_are_listened_for_at_every_address_that_they_call(there: Doors) -> None:
+    there.engine.addresses = [FIRST, SECOND, "::1", "localhost"]
+    try:
+        job = there.house.submit("many")
+    finally:
+        there.engine.addresses = [FIRST]
+    given = there.enrolment(job)
+    assert len(given.servers) == 4
+    for server in given.servers:
+        assert there.sync(dataclasses.replace(given, servers=(server,)))["order"] == "prepare"
+    assert len({urlsplit(server).port for server in given.servers[:2]}) == 1
+
+
+def test_the_server_says_which_doors_are_open(there: Doors) -> None:
+    there.house.submit("shown")
+    told = there.house.http.get("/api/v1/status").json()["doors"]
+    mine = next(one for one in told if one["address"] == FIRST)
+    assert mine["port"] == there.port()
+    assert datetime.fromisoformat(mine["ends"]) > datetime.now(UTC) + timedelta(days=20)
+
+
+def test_plain_http_gets_nowhere(there: Doors) -> None:
+    there.house.submit("plain")
+    with socket.create_connection((FIRST, there.port()), 20) as line:
+        line.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"HTTP" not in line.recv(1000)
+
+
+def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Doors) -> None:
+    job = there.house.submit("crowd")
+    place = (FIRST, there.port())
+    with contextlib.ExitStack() as crowd:
+        for i in range(400):
+            line = crowd.enter_context(socket.create_connection(place, 20))
+            line.sendall([b"", b"\x16\x03\x01", b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 1000][i % 4])
+        assert there.house.http.get("/api/v1/version").status_code == 200
+        assert there.sync(there.enrolment(job))["order"] == "prepare"
+        eventually(lambda: there.house.http.get("/api/v1/version").status_code == 200)
+
+
+def test_who_takes_too_long_is_sent_away(tmp_path: Path) -> None:
+    with doors_in(tmp_path, Patience(handshake_s=0.2, head_s=0.2)) as there:
+        there.house.submit("slow")
+        with socket.create_connection((FIRST, there.port()), 20) as line:
+            assert line.recv(100) == b"", "no handshake"
+        for begun in (b"", b"GET / HTTP/1.1\r\nHost: "):
+            with there.connected() as tls:
+                tls.sendall(begun)
+                assert _end(tls) == b"", "no head"
+        assert there.house.http.get("/api/v1/version").status_code == 200
+
+
+def test_a_head_without_end_is_cut_off(there: Doors) -> None:
+    there.house.submit("endless")
+    with there.connected() as tls:
+        tls.sendall(b"GET / HTTP/1.1\r\n")
+        with pytest.raises(OSError, match=r"."):
+            _pour(tls, b"X: " + b"x" * (64 << 10) + b"\r\n")
+
+
+def _pour(tls: ssl.SSLSocket, line: bytes) -> None:
+    while True:
+        tls.sendall(line)
+
+
+def _end(tls: ssl.SSLSocket) -> bytes:
+    try:
+        return tls.recv(100)
+    except OSError:
+        return b""
+
+
+def test_the_certificate_is_renewed_and_nobody_notices(tmp_path: Path) -> None:
+    with doors_in(tmp_path, clock=MovableClock(timedelta(days=-20))) as there:
+        enrolment = there.enrolment(there.house.submit("renewed"))
+        status = wire.to_wire(there.house.agent("renewed").status(Phase.ENROLLED))
+        with linked(enrolment) as open_all_along, there.connected() as before:
+            assert open_all_along.sync(status, "", 0)["order"] == "prepare"
+            line = open_all_along._line
+            there.clock.ahead = timedelta()
+            with there.connected() as after:
+                first, second = before.getpeercert(), after.getpeercert()
+            assert first
+            assert second
+            assert first["serialNumber"] != second["serialNumber"]
+            assert open_all_along.sync(status, "", 0)["order"] == "prepare"
+            assert open_all_along._line is line, "the connection that was open stays"
+        assert there.sync(enrolment)["order"] == "prepare"
+
+
+def _closed(doors: TlsDoors, work: Callable[[TlsDoors], object]) -> object:
+    try:
+        return work(doors)
+    finally:
+        doors.close()
+
+
+def rules(home: Path, **more: bool) -> Rules:
+    return Rules(home / "ca.pem", home / "doors.json", **more)
+
+
+def test_a_server_that_starts_again_is_where_it_was(tmp_path: Path) -> None:
+    with doors_in(tmp_path) as there:
+        enrolment = there.enrolment(there.house.submit("again"))
+        secret = enrolment.secret
+    with doors_in(tmp_path) as there:
+        assert [one.address for one in there.doors.shown()] == [FIRST], "open before anybody asks"
+        there.house.submit("again")
+        assert there.enrolment("again").servers == enrolment.servers
+        assert there.enrolment("again").secret == secret
+        assert there.sync(enrolment)["order"] == "prepare", "known by the authority of before"
+
+
+def test_only_a_port_that_is_taken_is_changed(tmp_path: Path) -> None:
+    (before,) = _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([FIRST]))  # type: ignore[misc]
+    port = urlsplit(before).port
+    assert json.loads((tmp_path / "doors.json").read_text()) == {FIRST: port}
+    with socket.create_server((FIRST, port or 0)):
+        (other,) = _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([FIRST]))  # type: ignore[misc]
+    assert urlsplit(other).port != port
+
+
+def test_a_door_is_open_before_anybody_stands_in_it(tmp_path: Path) -> None:
+    doors = TlsDoors(rules(tmp_path), SystemClock())
+    (url,) = doors.urls([FIRST])
+    assert doors.urls([FIRST]) == (url,)
+    with contextlib.closing(socket.create_connection((FIRST, urlsplit(url).port or 0), 20)):
+        doors.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((FIRST, urlsplit(url).port or 0), 20)
+
+
+@pytest.mark.parametrize(
+    ("address", "why"),
+    [
+        ("8.8.8.8", "this address is public"), ("2001:4860:4860::8888", "this address is public"),
+        ("::ffff:8.8.8.8", "this address is public"), ("0.0.0.0", "means another one"), ("::", "means another one"),
+        ("fe80::1%lo", "means another one"), ("10.254.253.252", "Cannot assign requested address"),
+        ("100.64.0.1", "Cannot assign requested address"), ("169.254.1.2", "Cannot assign requested address"),
+        ("not an address", "stands for no address"), ("", "stands for no address"),
+    ],
+)  # fmt: skip
+def test_an_address_that_cannot_be_listened_at_is_refused_in_a_sentence(tmp_path: Path, address: str, why: str) -> None:
+    with pytest.raises(EngineError, match=why) as refused:
+        _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([address]))
+    assert refused.value.fix
+
+
+def test_a_public_address_is_listened_at_when_that_is_meant(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="Cannot assign requested address"):
+        _closed(TlsDoors(rules(tmp_path, allow_public=True), SystemClock()), lambda doors: doors.urls(["8.8.8.8"]))
