@@ -115,6 +115,14 @@ def test_a_job_passes_where_the_big_one_has_room_beside_it():
     assert said["small"].slots == (Slot(0, "n", 1),)
 
 
+def test_what_might_fit_once_all_machines_were_seen_waits():
+    rooms = [Room("m", 2), Room("n", 0, unusable="no answer yet")]
+    said = placed([waits("j", cpus=4)], rooms=rooms)["j"]
+    assert not said.never
+    assert "n can't be used: no answer yet" in said.sentence
+    assert placed([waits("j", cpus=4)], rooms=rooms[:1])["j"].never
+
+
 needs = st.builds(Need, st.integers(1, 3), st.integers(1, 3), st.integers(0, 1), st.booleans())
 
 

@@ -1,0 +1,344 @@
+"""Computes that people make, in a control room with fake engines."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from drumbeat.control.service import Control, Request, Setting
+from drumbeat.core.states import State
+from drumbeat.ports import Engine, Machine
+from drumbeat.protocol.errors import (
+    ConflictError,
+    EngineError,
+    NotFoundError,
+    RefusedError,
+    SpecError,
+    StorageError,
+    UnknownNameError,
+)  # fmt: skip
+from drumbeat.spec.computes import Compute
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore, Shelf
+from drumbeat.wiring import SystemClock
+
+pytestmark = pytest.mark.feature("C1")
+
+LAB: dict[str, object] = {"name": "lab", "type": "netlab"}
+RACK: dict[str, object] = {"name": "rack", "type": "ssh", "hosts": ["gpu-1"]}
+
+
+def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it didn't happen in time"
+        time.sleep(0.005)
+
+
+class Lab(FakeEngine):
+    """An engine whose machines a test can change, and which can refuse to close."""
+
+    def __init__(self, spec: Compute) -> None:
+        super().__init__(name=spec.type)
+        self.spec = spec
+        self.there = [Machine("m", 4)]
+        self.stays: str = ""
+
+    def machines(self) -> list[Machine]:
+        return self.there
+
+    def close(self) -> None:
+        if self.stays:
+            raise EngineError(self.stays)
+        super().close()
+
+
+@dataclass
+class Town:
+    """Servers over one store. refuses: the sentence with which engines aren't made."""
+
+    folder: Path
+    shelf: Shelf = field(default_factory=Shelf)
+    refuses: str = ""
+    made: list[Lab] = field(default_factory=list[Lab])
+    open_ones: list[Control] = field(default_factory=list[Control])
+
+    def open(self, *, is_alone: bool = True, store: MemoryStore | None = None) -> Control:
+        store = store or MemoryStore(self.shelf)
+        given: dict[str, Engine] = {"local": FakeEngine()}
+        artifacts = FolderArtifacts(self.folder)
+        setting = Setting(
+            store, artifacts, given, SystemClock(), b"key", "/venv/bin", is_alone=is_alone, make_engine=self.make
+        )
+        control = Control(setting)
+        control.servers = (f"http://127.0.0.1:{len(self.open_ones) + 1}",)
+        control.start()
+        self.open_ones.append(control)
+        return control
+
+    def make(self, spec: Compute) -> Engine:
+        if self.refuses:
+            raise EngineError(self.refuses, fix="Start the server as root.")
+        self.made.append(Lab(spec))
+        return self.made[-1]
+
+
+@pytest.fixture
+def town(tmp_path: Path) -> Iterator[Town]:
+    there = Town(tmp_path)
+    yield there
+    for control in there.open_ones:
+        control.stop()
+
+
+def submit(control: Control, name: str, **more: object) -> str:
+    document = {"command": "true", "name": name, **more}
+    return control.submit(Request(document))[0].job.name
+
+
+def sentence(control: Control, name: str) -> str:
+    return control.store.load(name).job.sentence
+
+
+def trouble(control: Control, name: str) -> str:
+    return control.compute(name).trouble
+
+
+def test_a_job_runs_on_a_compute_as_soon_as_it_is_made(town: Town):
+    control = town.open()
+    with pytest.raises(UnknownNameError, match="compute 'lab' isn't known here; there is local") as caught:
+        submit(control, "early", compute="lab")
+    assert "drumbeat compute create -f FILE" in caught.value.fix
+    made, is_new = control.create_compute({**LAB, "nodes": 3})
+    assert (made.name, made.engine, made.machines, is_new) == ("lab", "netlab", (Machine("m", 4),), True)
+    assert made.spec == {**LAB, "nodes": 3}
+    submit(control, "j", compute="lab")
+    until(lambda: town.made[0].started == ["j.1"])
+    assert [held.job for held in control.compute("lab").held] == ["j"]
+
+
+def test_ranks_find_the_servers_programs_only_where_they_are(town: Town):
+    control = town.open()
+    for document in (LAB, RACK, {**RACK, "name": "box", "programs": "/opt/bin"}):
+        control.create_compute(document)
+    names = ("local", "lab", "rack", "box")
+    jobs = [control.preview(Request({"command": "true", "compute": name})) for name in names]
+    assert [job.plan.path_first for job in jobs] == [("/venv/bin",), ("/venv/bin",), (), ("/opt/bin",)]
+
+
+def test_the_same_compute_twice_is_one(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    submit(control, "j", compute="lab")
+    assert not control.create_compute(dict(LAB))[1]
+    assert len(town.made) == 1
+
+
+def test_another_compute_takes_the_place_of_one_that_no_job_uses(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    assert not control.create_compute({**LAB, "nodes": 3})[1]
+    assert [engine.is_closed for engine in town.made] == [True, False]
+    assert control.store.computes() == {"lab": {**LAB, "nodes": 3}}
+
+
+def test_a_compute_that_jobs_use_stays_as_it_is(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    submit(control, "j", compute="lab")
+    for change in (lambda: control.create_compute({**LAB, "nodes": 3}), lambda: control.delete_compute("lab")):
+        with pytest.raises(ConflictError, match="compute lab is used by j"):
+            change()
+    assert not town.made[0].is_closed
+    assert control.store.computes() == {"lab": LAB}
+    submit(control, "k", compute="lab")
+
+
+def test_a_compute_is_deleted_with_what_was_made_for_it(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    control.cancel(submit(control, "j", compute="lab"), "ada")
+    until(lambda: not control.store.reservations("lab") and not control.store.unfinished())
+    control.delete_compute("lab")
+    assert town.made[0].is_closed
+    assert [one.name for one in control.computes()] == ["local"]
+    for gone in (lambda: control.compute("lab"), lambda: control.delete_compute("lab")):
+        with pytest.raises(NotFoundError, match="there is no compute lab; there is local"):
+            gone()
+    with pytest.raises(UnknownNameError):
+        submit(control, "late", compute="lab")
+
+
+def test_a_compute_that_cant_be_taken_away_stays(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    town.made[0].stays = "a bridge is busy"
+    with pytest.raises(EngineError, match="a bridge is busy"):
+        control.delete_compute("lab")
+    assert control.store.computes() == {"lab": LAB}
+    submit(control, "j", compute="lab")
+
+
+def test_what_is_always_there_can_be_neither_made_nor_deleted(town: Town):
+    control = town.open()
+    with pytest.raises(SpecError, match="always there"):
+        control.create_compute({"name": "local", "type": "netlab"})
+    with pytest.raises(ConflictError, match="local is always there and can't be deleted"):
+        control.delete_compute("local")
+
+
+def test_a_name_that_means_another_compute_is_refused(town: Town):
+    control = town.open()
+    control.store.set_alias("compute", "lab", "local")
+    with pytest.raises(ConflictError, match="lab is an alias here: jobs that name it go to local") as caught:
+        control.create_compute(LAB)
+    assert "drumbeat alias remove compute lab" in caught.value.fix
+
+
+def test_a_compute_whose_engine_cant_be_made_isnt_kept(town: Town):
+    control = town.open()
+    town.refuses = "a netlab needs root"
+    with pytest.raises(EngineError, match="a netlab needs root"):
+        control.create_compute(LAB)
+    assert control.store.computes() == {}
+    assert [one.name for one in control.computes()] == ["local"]
+
+
+def test_one_that_cant_be_made_anew_is_as_it_was(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    refused = iter(["no room for so many", ""])
+    make = town.make
+
+    def once(spec: Compute) -> Engine:
+        town.refuses = next(refused)
+        return make(spec)
+
+    control.engines.make = once
+    with pytest.raises(EngineError, match="no room for so many"):
+        control.create_compute({**LAB, "nodes": 900})
+    assert control.store.computes() == {"lab": LAB}
+    assert trouble(control, "lab") == ""
+    submit(control, "j", compute="lab")
+    until(lambda: town.made[-1].started == ["j.1"])
+
+
+class FullStore(MemoryStore):
+    """Refuses to write of computes."""
+
+    def set_compute(self, name: str, spec: dict[str, object] | None) -> None:
+        raise StorageError("the disk is full")
+
+
+def test_a_compute_that_cant_be_written_down_isnt_there(town: Town):
+    control = town.open(store=FullStore(town.shelf))
+    with pytest.raises(StorageError):
+        control.create_compute(LAB)
+    assert [engine.is_closed for engine in town.made] == [True]
+    assert [one.name for one in control.computes()] == ["local"]
+
+
+# --- a server that starts again ---------------------------------------------------------------------------------
+def test_computes_are_there_after_a_new_start(town: Town):
+    first = town.open()
+    first.create_compute(LAB)
+    first.stop()
+    assert town.made[0].is_closed
+    second = town.open()
+    assert [one.name for one in second.computes()] == ["local", "lab"]
+    submit(second, "j", compute="lab")
+    until(lambda: town.made[1].started == ["j.1"])
+    second.stop()
+    assert not town.made[1].is_closed
+
+
+def test_an_engine_that_cant_be_made_keeps_no_server_from_starting_and_jobs_wait(town: Town):
+    first = town.open()
+    first.create_compute(LAB)
+    town.made[0].there = [Machine("m", 1)]
+    first.engines.look()
+    submit(first, "runs", compute="lab")
+    submit(first, "waits", compute="lab")
+    until(lambda: "held by runs" in sentence(first, "waits"))
+    first.stop()
+    town.refuses = "a netlab needs root"
+    second = town.open()
+    why = "a netlab needs root. Start the server as root"
+    assert trouble(second, "lab") == why
+    until(lambda: sentence(second, "waits") == f"compute lab can't be used: {why}")
+    with pytest.raises(RefusedError, match="compute lab can't be used: a netlab needs root") as caught:
+        submit(second, "late", compute="lab")
+    assert caught.value.fix == "See how it is: drumbeat compute show lab"
+    submit(second, "here")
+    town.refuses = ""
+    assert not second.create_compute(LAB)[1]
+    assert trouble(second, "lab") == ""
+
+
+def test_a_spec_of_a_newer_server_is_listed_with_the_reason(town: Town):
+    MemoryStore(town.shelf).set_compute("moon", {"name": "moon", "type": "rocket"})
+    control = town.open()
+    assert "not `rocket`" in trouble(control, "moon")
+    assert control.compute("moon").engine == "rocket"
+
+
+# --- machines ---------------------------------------------------------------------------------------------------
+def test_machines_are_looked_at_again_and_again(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    submit(control, "big", compute="lab", resources={"instance_count": 4})
+    until(lambda: town.made[0].started == ["big.1"])
+    submit(control, "next", compute="lab")
+    until(lambda: "held by big" in sentence(control, "next"))
+    town.made[0].there = [Machine("m", 4), Machine("n", 1)]
+    until(lambda: "next.1" in town.made[0].started)
+
+
+def test_machines_that_cant_be_looked_at_stay_as_they_were_seen(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+
+    def fail() -> list[Machine]:
+        raise EngineError("scontrol doesn't answer")
+
+    town.made[0].machines = fail  # type: ignore[method-assign]
+    control.engines.look()
+    assert control.compute("lab").machines == (Machine("m", 4),)
+    assert trouble(control, "lab") == ""
+
+
+def test_a_job_waits_for_machines_that_nobody_has_seen_yet(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    submit(control, "j", compute="lab", resources={"instance_count": 4})
+    until(lambda: town.made[0].started == ["j.1"])
+    submit(control, "two", compute="lab", resources={"instance_count": 4})
+    town.made[0].there = [Machine("m", 0, unusable="no answer yet"), Machine("n", 1)]
+    until(lambda: "m can't be used: no answer yet" in sentence(control, "two"))
+    town.made[0].there = [Machine("m", 0, unusable="no answer yet")]
+    until(lambda: sentence(control, "two") == "compute lab can't be used: m: no answer yet")
+    assert control.store.load("two").job.state is State.QUEUED
+
+
+# --- several servers --------------------------------------------------------------------------------------------
+def test_what_one_server_makes_and_deletes_the_other_follows(town: Town):
+    one, two = town.open(is_alone=False), town.open(is_alone=False)
+    one.create_compute(LAB)
+    until(lambda: "lab" in two.engines)
+    two.create_compute({**LAB, "nodes": 3})
+    until(lambda: one.engines.known("lab").document == {**LAB, "nodes": 3})
+    assert two.compute("lab").spec == {**LAB, "nodes": 3}
+    one.delete_compute("lab")
+    until(lambda: "lab" not in two.engines)
+    assert all(engine.is_closed for engine in town.made)
+
+
+def test_a_server_that_ends_beside_others_takes_nothing_away(town: Town):
+    one, two = town.open(is_alone=False), town.open(is_alone=False)
+    one.create_compute(LAB)
+    one.stop()
+    assert not town.made[0].is_closed
+    two.stop()
