@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from drumbeat.control.loop import Loop
-from drumbeat.ports import Engine, Gang, Machine, Sighting
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, EngineError, NotFoundError, RefusedError
+from drumbeat.control.unmade import Unmade
+from drumbeat.ports import Engine, Machine
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.spec.computes import Compute as Spec
 from drumbeat.spec.computes import compute_from
 from drumbeat.spec.writer import to_dict
@@ -33,42 +34,6 @@ EngineMaker = Callable[[Spec], Engine]
 def no_engines(spec: Spec) -> Engine:
     """The maker where there is none."""
     raise RefusedError(f"computes of type {spec.type} aren't supported here", where="type")
-
-
-@dataclass
-class Unmade:
-    """In place of an engine that can't be made: it says why."""
-
-    name: str
-    why: str
-
-    def machines(self) -> list[Machine]:
-        """None."""
-        return []
-
-    def server_addresses(self) -> list[str]:
-        """Nobody calls."""
-        return []
-
-    def start(self, gang: Gang) -> str:
-        """Fails."""
-        raise EngineError(f"{gang.name} can't be started: {self.why}")
-
-    def observe(self, gang: Gang) -> Sighting:
-        """Fails: nothing can be said of it."""
-        raise EngineError(f"{gang.name} can't be looked at: {self.why}")
-
-    def stop(self, name: str) -> None:
-        """Fails: it may be there."""
-        raise EngineError(f"{name} can't be stopped: {self.why}")
-
-    def sweep(self, wanted: set[str]) -> list[str]:
-        """Nothing that can be reached."""
-        del wanted
-        return []
-
-    def close(self) -> None:
-        """It made nothing."""
 
 
 @dataclass(frozen=True)

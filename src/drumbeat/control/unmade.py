@@ -1,0 +1,44 @@
+"""What stands where an engine can't be made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol.errors import EngineError
+
+
+@dataclass
+class Unmade:
+    """Passes as `ports.Engine` and says why it does nothing."""
+
+    name: str
+    why: str
+
+    def machines(self) -> list[Machine]:
+        """None."""
+        return []
+
+    def server_addresses(self) -> list[str]:
+        """Nobody calls."""
+        return []
+
+    def start(self, gang: Gang) -> str:
+        """Fails."""
+        raise EngineError(f"{gang.name} can't be started: {self.why}")
+
+    def observe(self, gang: Gang) -> Sighting:
+        """Fails: nothing can be said of it."""
+        raise EngineError(f"{gang.name} can't be looked at: {self.why}")
+
+    def stop(self, name: str) -> None:
+        """Fails: it may be there."""
+        raise EngineError(f"{name} can't be stopped: {self.why}")
+
+    def sweep(self, wanted: set[str]) -> list[str]:
+        """Nothing that can be reached."""
+        del wanted
+        return []
+
+    def close(self) -> None:
+        """It made nothing."""
