@@ -1,4 +1,4 @@
-"""`server` and `compute`: the server of this user, and the machines that it has."""
+"""`server`: the server of this user."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import typer
 from drumbeat.cli.connect import connect
 from drumbeat.cli.failures import Exit
 from drumbeat.cli.help import new_family
-from drumbeat.client.views import ComputeView, MachineView, StatusView
+from drumbeat.client.views import DoorView, StatusView
 from drumbeat.protocol.errors import UnreachableError
 
 server_app = new_family("Start, stop and look at the server. It starts by itself when a command needs it.")
-compute_app = new_family("Look at the computes that jobs run on.")
 
 
 @server_app.command("start", epilog="Example: drumbeat server start --idle-stop 0")
@@ -67,31 +66,10 @@ def _say_server(found: StatusView) -> str:
         f"  files        {found.home}",
         f"  unfinished   {unfinished}",
         f"  stops        {idle}",
+        *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in found.doors),
     ]
     return "\n".join(rows)
 
 
-@compute_app.command("list", epilog="Example: drumbeat compute list")
-def list_computes() -> None:
-    """List computes: their machines, which slots are held, and by which jobs."""
-    from drumbeat.cli.screen import fill_table, make_table, show
-
-    table = make_table("compute", "engine", "machine", ">CPUs", ">held", ">GPUs", ">held", "held by", ">waiting")
-    computes = connect().computes()
-    show(fill_table(table, (row for compute in computes for row in compute_rows(compute))))
-
-
-def compute_rows(compute: ComputeView) -> list[tuple[object, ...]]:
-    """One row per machine; the compute's own values on its first row."""
-    rows = [_machine_row(compute, machine) for machine in compute.machines] or [("no machines", "", "", "", "", "")]
-    return [
-        (compute.name if i == 0 else "", compute.engine if i == 0 else "", *row, compute.waiting if i == 0 else "")
-        for i, row in enumerate(rows)
-    ]
-
-
-def _machine_row(compute: ComputeView, machine: MachineView) -> tuple[object, ...]:
-    held = [one for one in compute.held if one.machine == machine.name]
-    jobs = ", ".join(sorted({one.job for one in held}))
-    gpus = sum(len(one.gpus) for one in held)
-    return (machine.name, machine.cpus, sum(one.cpus for one in held), len(machine.gpus), gpus, jobs)
+def _host(door: DoorView) -> str:
+    return f"[{door.address}]:{door.port}" if ":" in door.address else f"{door.address}:{door.port}"
