@@ -6,6 +6,8 @@ import http.client
 import json
 import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -330,6 +332,22 @@ def test_a_server_that_starts_again_is_where_it_was(tmp_path: Path) -> None:
         assert there.sync(enrolment)["order"] == "prepare", "known by the authority of before"
 
 
+def test_it_ends_whoever_is_connected(tmp_path: Path) -> None:
+    with contextlib.ExitStack() as open_still:
+        with doors_in(tmp_path) as there:
+            enrolment = there.enrolment(there.house.submit("ends"))
+            link = open_still.enter_context(linked(enrolment))
+            status = wire.to_wire(there.house.agent("ends").status(Phase.ENROLLED))
+            assert link.sync(status, "", 0)["order"] == "prepare"
+            tls = open_still.enter_context(there.connected())
+            silent = open_still.enter_context(socket.create_connection((FIRST, there.port()), 20))
+        assert _end(tls) == b""
+        with contextlib.suppress(ConnectionResetError):
+            assert silent.recv(100) == b""
+        with pytest.raises(UnreachableError, match="no server answers"):
+            link.sync(status, "", 0)
+
+
 def test_only_a_port_that_is_taken_is_changed(tmp_path: Path) -> None:
     (before,) = _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([FIRST]))  # type: ignore[misc]
     port = urlsplit(before).port
@@ -368,3 +386,46 @@ def test_an_address_that_cannot_be_listened_at_is_refused_in_a_sentence(tmp_path
 def test_a_public_address_is_listened_at_when_that_is_meant(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="Cannot assign requested address"):
         _closed(TlsDoors(rules(tmp_path, allow_public=True), SystemClock()), lambda doors: doors.urls(["8.8.8.8"]))
+
+
+VANISHING = """
+import subprocess, sys
+from pathlib import Path
+from urllib.parse import urlsplit
+import socket
+from drumbeat.protocol.errors import EngineError
+from drumbeat.server.doors import Rules, TlsDoors
+from drumbeat.wiring import SystemClock
+
+def address(word):
+    subprocess.run(["ip", "addr", word, "10.77.0.1/32", "dev", "lo"], check=True)
+
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+home = Path(sys.argv[1])
+doors = TlsDoors(Rules(home / "ca.pem", home / "doors.json"), SystemClock())
+address("add")
+(url,) = doors.urls(["10.77.0.1"])
+address("del")
+try:
+    doors.urls(["10.77.0.1"])
+except EngineError as error:
+    print(error)
+print(doors.hosts())
+address("add")
+assert doors.urls(["10.77.0.1"]) == (url,)
+socket.create_connection(("10.77.0.1", urlsplit(url).port), 20).close()
+doors.close()
+print("came back")
+"""
+
+
+def test_an_address_that_came_back_is_listened_at_again(tmp_path: Path) -> None:
+    alone = ["unshare", "--net", "--map-root-user"]
+    if subprocess.run([*alone, "ip", "link"], capture_output=True, check=False).returncode:
+        pytest.skip("a network namespace is needed: install util-linux and iproute2")
+    command = [*alone, sys.executable, "-c", VANISHING, str(tmp_path)]
+    said = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert said.returncode == 0, said.stderr
+    lost, closed, back = said.stdout.splitlines()
+    assert lost.startswith("10.77.0.1: agents can't be listened for: Cannot assign requested address.")
+    assert (closed, back) == ("frozenset()", "came back")

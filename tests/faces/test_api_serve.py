@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -149,6 +151,33 @@ def test_an_address_that_others_reach_is_refused_unless_meant(tmp_path: Path) ->
         url = f"http://127.0.0.1:{port}/api/v1/version"
         assert httpx.get(url, headers={**token, "Host": "training.example"}, trust_env=False).status_code == 200
         assert httpx.get(url, headers={**token, "Host": "evil.example"}, trust_env=False).status_code == 403
+
+
+@pytest.mark.feature("X4", "X6")
+def test_agents_elsewhere_find_it_where_it_was_before_they_ask(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.2", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "doors.json").write_text(json.dumps({"127.0.0.2": port, "8.8.8.8": port}))
+    with serving(tmp_path) as server, server.client() as http:
+        (door,) = http.get("/api/v1/status").json()["doors"]
+        assert (door["address"], door["port"]) == ("127.0.0.2", port)
+        context = ssl.create_default_context(cadata=(tmp_path / "ca.pem").read_text())
+        url = f"https://127.0.0.2:{port}/api/v1/version"
+        assert httpx.get(url, headers=http.headers, verify=context, trust_env=False).status_code == 404
+        assert "8.8.8.8: this address is public" in (tmp_path / "server.log").read_text()
+        assert stat.S_IMODE((tmp_path / "ca.pem").stat().st_mode) == 0o600
+        assert http.post("/api/v1/stop").is_success
+        assert server.end()[0] == 0
+
+
+@pytest.mark.feature("X4")
+def test_a_damaged_authority_stops_no_job_of_this_machine(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("nonsense")
+    (tmp_path / "doors.json").write_text(json.dumps({"127.0.0.2": 1}))
+    with serving(tmp_path) as server, server.client() as http:
+        assert http.get("/api/v1/status").json()["doors"] == []
+        assert "ca.pem: the certificate authority is damaged" in (tmp_path / "server.log").read_text()
+    assert (tmp_path / "ca.pem").read_text() == "nonsense"
 
 
 def test_a_home_that_cannot_be_used_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -4,11 +4,13 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from drumbeat.client.views import (
+    DoorView,
     ExitView,
     FailureView,
     NodeView,
@@ -177,6 +179,15 @@ def test_aliases_are_set_listed_and_removed(drumbeat: Type, server: FakeServer):
     assert drumbeat("alias", "remove", "compute", "gpu-cluster").exit_code == 0
     assert drumbeat("alias", "remove", "compute", "gpu-cluster").stderr == "error: no alias gpu-cluster\n"
     assert drumbeat("alias", "set", "colour", "a", "b").exit_code == 2
+
+
+@pytest.mark.feature("X4")
+def test_server_status_says_where_agents_on_other_hosts_call(drumbeat: Type, server: FakeServer):
+    ends = datetime(2026, 12, 21, tzinfo=UTC)
+    server.doors = (DoorView("10.0.0.1", 4713, ends), DoorView("fd00::1", 4713, ends))
+    told = drumbeat("server", "status").stdout
+    assert "  agents       https://10.0.0.1:4713, certificate until 2026-12-21\n" in told
+    assert "  agents       https://[fd00::1]:4713, certificate until 2026-12-21\n" in told
 
 
 def test_server_status_and_stop(drumbeat: Type, server: FakeServer):

@@ -94,7 +94,7 @@ class Authority:
         key = ec.generate_private_key(ec.SECP256R1())
         begin = max(_whole(now - SKEW), self.certificate.not_valid_before_utc)
         end = min(_whole(now + SERVERS_LIFE), self.certificate.not_valid_after_utc)
-        if not begin < end:
+        if not now < end:
             raise EngineError("the certificate authority has ended, or the clock is wrong", where=f"{now:%Y-%m-%d}")
         signer = (self.certificate.subject, self.key.public_key())
         names = x509.SubjectAlternativeName([_alternative(one) for one in addresses])

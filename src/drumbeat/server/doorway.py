@@ -13,7 +13,7 @@ import resource
 import socket
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import uvicorn
 from fastapi import FastAPI
@@ -28,6 +28,7 @@ from drumbeat.server.traffic import KIB, Meter
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
+    from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
     from uvicorn.server import ServerState
 
     from drumbeat.server.doors import TlsDoors
@@ -113,7 +114,8 @@ class Impatient(HttpToolsProtocol):
 
     def leave(self) -> None:
         """Ends a connection that nothing is asked on: agents make another when they need it."""
-        if self.cycle is None or self.cycle.response_complete:
+        asked = cast("RequestResponseCycle | None", self.cycle)
+        if asked is None or asked.response_complete:
             self.transport.abort()
 
     def on_message_begin(self) -> None:

@@ -16,6 +16,7 @@ from drumbeat.client.views import (
     TERMINAL,
     AliasView,
     ComputeView,
+    DoorView,
     End,
     Event,
     FileView,
@@ -39,6 +40,7 @@ class FakeServer:
     contents: dict[str, bytes] = field(default_factory=dict)
     known_aliases: dict[tuple[str, str], str] = field(default_factory=dict)
     known_computes: list[ComputeView] = field(default_factory=list)
+    doors: tuple[DoorView, ...] = ()
     error: DrumbeatError | None = None
     is_endless: bool = False
     calls: list[tuple[object, ...]] = field(default_factory=list)
@@ -145,7 +147,8 @@ class FakeServer:
     def status(self) -> StatusView:
         self._called("status")
         unfinished = tuple(job.name for job in self.jobs.values() if not job.has_ended)
-        return StatusView("0.1.0", "laptop", 4711, "/home/ann/.drumbeat", "http://127.0.0.1:7171", 125.0, unfinished)
+        url, home = "http://127.0.0.1:7171", "/home/ann/.drumbeat"
+        return StatusView("0.1.0", "laptop", 4711, home, url, 125.0, unfinished, doors=self.doors)
 
     def stop(self, *, force: bool = False) -> None:
         self._called("stop", force)

@@ -4,6 +4,8 @@ import shutil
 import ssl
 import stat
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -126,10 +128,24 @@ def test_it_is_made_once_and_is_private(tmp_path: Path) -> None:
     assert (limits.critical, limits.value.ca, limits.value.path_length) == (True, True, 0)
 
 
+def test_servers_that_come_at_the_same_moment_agree(tmp_path: Path) -> None:
+    together = threading.Barrier(8)
+
+    def come(_: int) -> str:
+        together.wait(20)
+        return Authority.of(tmp_path / "ca.pem", NOW).pem
+
+    with ThreadPoolExecutor(8) as pool:
+        assert len(set(pool.map(come, range(8)))) == 1
+    assert [one.name for one in tmp_path.iterdir()] == ["ca.pem"]
+
+
 def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
     authority = Authority.of(tmp_path / "ca.pem", NOW)
     issued = authority.issue(["10.0.0.7"], NOW + LIFE - DAY)
     assert issued.end == authority.certificate.not_valid_after_utc
+    with pytest.raises(EngineError, match="has ended"):
+        authority.issue(["10.0.0.7"], NOW + LIFE)
 
 
 def _damaged(path: Path) -> bytes:

@@ -1,0 +1,82 @@
+"""Real agents that call by TLS: a job runs through, and its secret shows nowhere."""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+from pathlib import Path
+
+import psutil
+import pytest
+
+from drumbeat.control.service import Control, Setting
+from drumbeat.engines.local import LocalEngine
+from drumbeat.server.doors import Rules, TlsDoors
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.wiring import SystemClock
+from tests.faces.api_house import client_of, served
+from tests.real.house import until
+
+FAR = "127.0.0.2"
+
+
+class FarEngine(LocalEngine):
+    """Its agents call as those on other hosts do."""
+
+    def server_addresses(self) -> list[str]:
+        return [FAR]
+
+
+@pytest.mark.feature("X1", "X4", "X6")
+def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
+    clock, engine = SystemClock(), FarEngine(tmp_path / "nodes", tmp_path / "jobs")
+    control = Control(Setting(MemoryStore(), FolderArtifacts(tmp_path), {"local": engine}, clock, b"k" * 32))
+    control.doors = doors = TlsDoors(Rules(tmp_path / "ca.pem", tmp_path / "doors.json"), clock)
+    control.start()
+    go = tmp_path / "go"
+    document = {
+        "name": "far", "command": f"env; until test -e {go}; do sleep 0.05; done", "resources": {"instance_count": 2},
+        "drumbeat": {"environment": "current", "max_retries": 0},
+    }  # fmt: skip
+    secret = control._secret("far", 1)
+    try:
+        with served(control, tmp_path, doors=doors) as room, client_of(room) as http:
+            assert http.post("/api/v1/jobs", json={"document": document}).status_code == 201
+            state = lambda: http.get("/api/v1/jobs/far").json()["state"]  # noqa: E731
+            until(lambda: state() in ("running", "failed"))
+            shown = [words for one in psutil.process_iter() for words in _shown(one) if str(tmp_path) in words]
+            assert len(shown) >= 2, "agents and keepers were looked at"
+            assert not [words for words in shown if secret in words]
+            _look_through(tmp_path, secret)
+            go.touch()
+            until(lambda: state() not in ("running", "finalizing"))
+            assert state() == "completed", http.get("/api/v1/jobs/far/story").text
+            told = [http.get(f"/api/v1/jobs/far{rest}").text for rest in ("", "/story", "/logs")]
+            assert secret not in "".join(told)
+            until(lambda: not control.has_unfinished_work())
+        _look_through(tmp_path, secret)
+        assert secret not in caplog.text
+    finally:
+        control.stop()
+        doors.close()
+        engine.sweep(set())
+
+
+def _shown(process: psutil.Process) -> list[str]:
+    """Its arguments and its environment."""
+    with contextlib.suppress(psutil.Error):
+        return [" ".join(process.cmdline()), " ".join(process.environ().values())]
+    return []
+
+
+def _look_through(folder: Path, secret: str) -> None:
+    """It stands in files that only their owner reads, and in none that is made for people."""
+    for file in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            if not file.is_file() or secret.encode() not in file.read_bytes():
+                continue
+            assert "log" not in file.name, file
+            assert "journal" not in file.name, file
+            assert stat.S_IMODE(file.stat().st_mode) == 0o600, file

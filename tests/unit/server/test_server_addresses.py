@@ -1,0 +1,58 @@
+"""Which addresses agents may be listened for at, and where this machine's own agents call."""
+
+import ipaddress
+from pathlib import Path
+
+import pytest
+
+from drumbeat.protocol.errors import EngineError
+from drumbeat.server.addresses import address_of, is_public
+from drumbeat.server.listening import Options, parse
+
+
+@pytest.mark.feature("X6")
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("127.0.0.1", False), ("10.0.0.1", False), ("172.31.255.255", False), ("192.168.1.1", False),
+        ("169.254.1.1", False), ("100.64.0.1", False), ("100.127.255.254", False), ("::1", False), ("fd00::1", False),
+        ("fe80::1", False), ("::ffff:10.0.0.1", False), ("100.63.255.255", True), ("100.128.0.0", True),
+        ("172.32.0.1", True), ("8.8.8.8", True), ("2001:4860:4860::8888", True), ("::ffff:8.8.8.8", True),
+    ],
+)  # fmt: skip
+def test_what_the_internet_reaches_is_public(address: str, public: bool) -> None:
+    assert is_public(ipaddress.ip_address(address)) is public
+
+
+@pytest.mark.feature("X6")
+def test_a_public_address_is_taken_only_when_that_is_meant() -> None:
+    with pytest.raises(EngineError, match=r"^8\.8\.8\.8: this address is public: .* --allow-public if that is meant"):
+        address_of("8.8.8.8", allow_public=False)
+    assert address_of("8.8.8.8", allow_public=True).host == "8.8.8.8"
+
+
+def test_an_address_is_written_in_one_way() -> None:
+    assert address_of("FD00:0::1", allow_public=False).host == "[fd00::1]"
+
+
+@pytest.mark.feature("X6")
+def test_the_server_is_told_by_option_or_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRUMBEAT_ALLOW_PUBLIC", raising=False)
+    assert not parse([]).allow_public
+    assert parse(["--allow-public"]).allow_public
+    monkeypatch.setenv("DRUMBEAT_ALLOW_PUBLIC", "0")
+    assert not parse([]).allow_public
+    monkeypatch.setenv("DRUMBEAT_ALLOW_PUBLIC", "1")
+    assert parse([]).allow_public
+
+
+@pytest.mark.feature("X4")
+@pytest.mark.parametrize(
+    ("host", "own"),
+    [
+        ("127.0.0.1", "127.0.0.1"), ("127.0.0.2", "127.0.0.2"), ("localhost", "localhost"), ("::1", "[::1]"),
+        ("0.0.0.0", "127.0.0.1"), ("::", "127.0.0.1"), ("10.0.0.1", "127.0.0.1"), ("fd00::1", "127.0.0.1"),
+    ],
+)  # fmt: skip
+def test_agents_on_this_machine_call_loopback_wherever_the_server_listens(host: str, own: str) -> None:
+    assert Options(Path("/home"), host=host).own_url(80) == f"http://{own}:80"
