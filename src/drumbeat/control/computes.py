@@ -27,6 +27,9 @@ LOOK_S = 1.0
 AGAIN_S = 30.0
 """How long after a failure an engine is tried to be made again."""
 
+SETTLE_S = 5.0
+"""How long a compute waits, before it is said to be in use, for jobs that have ended to give their slots back."""
+
 EngineMaker = Callable[[Spec], Engine]
 """Makes the engine of a compute that a person described. Raises EngineError, RefusedError."""
 
@@ -239,6 +242,7 @@ class Computes(Mapping[str, Engine]):
 
     def _withdraw(self, name: str, old: Known, why: str) -> None:
         """From now on no job starts there, and what its engine made is gone; or all is as before."""
+        self._settle(name)
         self.loop.call(lambda: self._shut(name, why))
         try:
             old.engine.close()
@@ -246,11 +250,16 @@ class Computes(Mapping[str, Engine]):
             self._publish(self._known)
             raise
 
+    def _settle(self, name: str) -> None:
+        """Jobs that have just ended have a while to give their slots back."""
+        end = self._now() + SETTLE_S
+        while self._users(name) and not self._unfinished(name) and self._now() < end:
+            self._stopping.wait(0.05)
+
     def _shut(self, name: str, why: str) -> None:
         users = self._users(name)
         if users:
-            fix = "Wait for them or cancel them; a job that has just ended needs a moment to give its slots back."
-            raise ConflictError(f"compute {name} is used by {_some(users)}", fix=fix)
+            raise ConflictError(f"compute {name} is used by {_some(users)}", fix="Wait for them, or cancel them.")
         self.loop.furnish(self.loop.machines, {**self.loop.troubles, name: why})
 
     def _bring_back(self, name: str, old: Known | None) -> None:
@@ -260,9 +269,10 @@ class Computes(Mapping[str, Engine]):
 
     def _users(self, name: str) -> list[str]:
         """Jobs that aren't finished there, or whose slots aren't given back yet."""
-        store = self.loop.store
-        queued = {one.job.name for one in store.unfinished() if one.job.plan.compute == name}
-        return sorted(queued | {one.job for one in store.reservations(name)})
+        return sorted(self._unfinished(name) | {one.job for one in self.loop.store.reservations(name)})
+
+    def _unfinished(self, name: str) -> set[str]:
+        return {one.job.name for one in self.loop.store.unfinished() if one.job.plan.compute == name}
 
 
 def no_compute(name: str, there: Mapping[str, Engine]) -> NotFoundError:
