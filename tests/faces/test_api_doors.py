@@ -9,6 +9,7 @@ import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -346,6 +347,19 @@ def test_it_ends_whoever_is_connected(tmp_path: Path) -> None:
             assert silent.recv(100) == b""
         with pytest.raises(UnreachableError, match="no server answers"):
             link.sync(status, "", 0)
+
+
+def test_who_comes_while_nobody_is_there_waits_in_the_queue(tmp_path: Path) -> None:
+    """A server that was about to stop itself, and found something to do, begins anew in another event loop."""
+    with doors_in(tmp_path) as there:
+        enrolment = there.enrolment(there.house.submit("waits"))
+        control = there.house.control
+        there.house.room.stop()
+        eventually(lambda: there.doors._tending is None)
+        with ThreadPoolExecutor(1) as pool:
+            told = pool.submit(there.sync, enrolment)
+            with served(control, tmp_path, doors=there.doors):
+                assert told.result(20)["order"] == "prepare"
 
 
 def test_only_a_port_that_is_taken_is_changed(tmp_path: Path) -> None:
