@@ -9,7 +9,8 @@ from tools.make_features_docs import read_features
 
 TESTS = Path(__file__).parent
 FOLDER_MARKS = frozenset({"contract", "faces", "real", "chaos"})
-# These start processes and wait for them; side by side they would only wait for each other.
+# These start processes and wait for them; side by side they would only wait for each other. Those on nodes of their own
+# name a lane of their own: "labs".
 ONE_LANE = frozenset({"faces", "real", "chaos"})
 
 
@@ -35,5 +36,5 @@ def mark_by_folder(item: pytest.Item) -> None:
     folder = item.path.relative_to(TESTS).parts[0]
     if folder in FOLDER_MARKS:
         item.add_marker(folder)
-    if folder in ONE_LANE:
+    if folder in ONE_LANE and item.get_closest_marker("xdist_group") is None:
         item.add_marker(pytest.mark.xdist_group("processes"))

@@ -18,6 +18,7 @@ import pytest
 
 from drumbeat.stores.sql import make_store
 from drumbeat.stores.sql.schema import metadata
+from tests.apt import install
 
 GUARD = """
 import shutil, subprocess, sys
@@ -111,16 +112,8 @@ def _as_user(user: str) -> list[str]:
 @functools.cache
 def _programs() -> Path:
     found = _find()
-    if found is None and not os.geteuid() and shutil.which("apt-get"):
-        install = ["apt-get", "install", "-y", "--no-install-recommends", "postgresql"]
-        with contextlib.suppress(subprocess.SubprocessError, OSError):
-            subprocess.run(
-                install,
-                check=False,
-                capture_output=True,
-                timeout=240,
-                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-            )
+    if found is None:
+        install("postgresql")
         found = _find()
     return found or pytest.skip("PostgreSQL isn't here: install it (Debian: apt-get install postgresql)")
 

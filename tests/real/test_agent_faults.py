@@ -22,6 +22,7 @@ def counted(rank: int) -> str:
 def test_an_agent_that_is_killed_is_replaced_and_no_line_is_lost_or_doubled(tmp_path):
     with AgentGang(tmp_path, COUNTER, per_node=2) as gang:
         gang.run()
+        gang.server.wait_for(lambda: gang.server.log(0))  # RUNNING is said when the keeper has been asked.
         keeper = gang.keeper()
         for lines in (20, 150):
             gang.server.wait_for(lambda lines=lines: gang.server.log(0).count(b"\n") > lines)

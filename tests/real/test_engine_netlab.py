@@ -23,7 +23,7 @@ from drumbeat.ports import Gang
 from drumbeat.protocol.errors import EngineError
 from drumbeat.testing.engine_contract import EngineContract, a_gang
 
-pytestmark = [pytest.mark.feature("C7"), pytest.mark.xdist_group("netlab")]
+pytestmark = [pytest.mark.feature("C7"), pytest.mark.xdist_group("labs")]
 
 try:
     require_tools()

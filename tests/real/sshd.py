@@ -1,0 +1,96 @@
+"""Real ssh servers on the nodes of a lab, with keys of their own; nothing of the machine's own ssh is touched."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from drumbeat.engines.netlab.lab import Lab, require_tools
+from drumbeat.engines.ssh import Login
+from drumbeat.protocol.errors import EngineError
+from tests.apt import install
+
+SSHD = "/usr/sbin/sshd"
+
+
+def require_sshd() -> None:
+    """Installs what is missing when it can; else skips, and says what to install."""
+    try:
+        require_tools()
+    except EngineError as error:
+        pytest.skip(str(error))
+    if not Path(SSHD).exists():
+        install("openssh-server", "openssh-client")
+    if not Path(SSHD).exists() or shutil.which("ssh") is None:
+        pytest.skip("OpenSSH isn't here: install it (Debian: apt-get install openssh-server openssh-client)")
+
+
+@dataclass
+class SshLab:
+    """A lab whose nodes have ssh servers. homes: each node's home folder for the user who logs in."""
+
+    lab: Lab
+    folder: Path
+
+    @property
+    def names(self) -> list[str]:
+        return [node["name"] for node in self.lab.blueprint()["nodes"]]
+
+    def address(self, name: str) -> str:
+        return next(node["address"] for node in self.lab.blueprint()["nodes"] if node["name"] == name)
+
+    def login(self, name: str, **changed: str) -> Login:
+        told = {"identity": str(self.folder / "key"), "known": str(self.folder / "known_hosts"), **changed}
+        options = (f"UserKnownHostsFile={told['known']}", "GlobalKnownHostsFile=/dev/null")
+        return Login(self.address(name), 22, "root", told["identity"], options)
+
+    def start(self, name: str) -> None:
+        """Its ssh server: on its own address, in its own namespaces, with the node's own home folder."""
+        conf = self.folder / f"{name}.conf"
+        home = self.folder / "homes" / name
+        home.mkdir(parents=True, exist_ok=True)
+        conf.write_text(
+            f"Port 22\nListenAddress {self.address(name)}\nHostKey {self.folder}/host_key\nPidFile none\nUsePAM no\n"
+            f"AuthorizedKeysFile {self.folder}/key.pub\nStrictModes no\nPermitRootLogin prohibit-password\n"
+            f"PasswordAuthentication no\nSetEnv HOME={home}\n"
+        )
+        subprocess.run(self.lab.inside(name, ["/bin/sh", "-c", f"mkdir -p /run/sshd; {SSHD} -f {conf}"]), check=True)
+        deadline = time.monotonic() + 20
+        while not self._answers(name):
+            assert time.monotonic() < deadline, "sshd didn't come up"
+            time.sleep(0.05)
+
+    def _answers(self, name: str) -> bool:
+        try:
+            socket.create_connection((self.address(name), 22), 1).close()
+        except OSError:
+            return False
+        return True
+
+
+@contextlib.contextmanager
+def ssh_lab(folder: Path, name: str, nodes: int) -> Iterator[SshLab]:
+    require_sshd()
+    keys = ["key", "host_key", "other_key"]
+    for key in keys:
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True)
+    lab = Lab(folder / "lab", name, nodes)
+    try:
+        lab.up()
+        there = SshLab(lab, folder)
+        public = (folder / "host_key.pub").read_text().split()
+        known = [f"{there.address(one)} {public[0]} {public[1]}\n" for one in there.names]
+        (folder / "known_hosts").write_text("".join(known))
+        for one in there.names:
+            there.start(one)
+        yield there
+    finally:
+        lab.close()

@@ -1,0 +1,193 @@
+"""The engine over real ssh servers, each on a node of a lab, keeps the engine's promises."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drumbeat.core.job import Slot
+from drumbeat.engines.remote import Host
+from drumbeat.engines.ssh import Login, SshEngine, SshHost, route_to
+from drumbeat.host.gangs import living_agent, members
+from drumbeat.ports import Gang
+from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.testing.engine_contract import EngineContract, a_gang
+
+from .sshd import SshLab, ssh_lab
+
+pytestmark = [pytest.mark.feature("C4"), pytest.mark.xdist_group("labs")]
+
+PYTHON = str(Path(os.__file__).parents[2] / "bin" / "python3")
+"""An interpreter with nothing of ours installed in it."""
+
+
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshLab]:
+    with ssh_lab(tmp_path_factory.mktemp("ssh"), "far", 3) as there:
+        yield there
+
+
+def engine_over(hosts: SshLab, **changed: str) -> SshEngine:
+    def host(name: str) -> Host:
+        reach = SshHost(hosts.login(name, **changed), PYTHON, "~/.drumbeat/node")
+        return Host(name, reach, "~/.drumbeat/node/gangs", "~/.drumbeat/node/jobs", cpus=4)
+
+    engine = SshEngine([host(name) for name in hosts.names])
+    engine.leave_s = 0.1
+    return engine
+
+
+def folder_of(hosts: SshLab, name: str, gang: str) -> Path:
+    return hosts.folder / "homes" / name / ".drumbeat" / "node" / "gangs" / gang
+
+
+@pytest.fixture
+def engine(hosts: SshLab) -> Iterator[SshEngine]:
+    engine = engine_over(hosts)
+    yield engine
+    for name in hosts.names:
+        if not hosts.lab.pid_of(name):
+            hosts.lab.switch_on(name)
+            wait_until(lambda name=name: hosts.lab.pid_of(name))
+            hosts.start(name)
+    for name in ("contract.1", "contract.2"):
+        engine.stop(name)
+    engine.close()
+    left = [folder_of(hosts, name, gang) for name in hosts.names for gang in ("contract.1", "contract.2")]
+    assert [pid for folder in left for pid in members(folder)] == []
+
+
+def wait_until(holds: Callable[[], object], within_s: float = 60.0) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.05)
+
+
+def spread(gang: Gang) -> Gang:
+    return replace(gang, slots=tuple(Slot(slot.node, f"far-{slot.node + 1}", 1) for slot in gang.slots))
+
+
+class Spread(SshEngine):
+    """Takes the contract's gangs, which know nothing of these hosts."""
+
+    def start(self, gang: Gang) -> str:
+        return super().start(spread(gang))
+
+    def observe(self, gang: Gang):
+        return super().observe(spread(gang))
+
+
+class TestSsh(EngineContract):
+    @pytest.fixture
+    def engine(self, engine: SshEngine) -> SshEngine:
+        engine.__class__ = Spread
+        return engine
+
+    @pytest.fixture
+    def lose(self, hosts: SshLab) -> Callable[[Gang, int], None]:
+        def lose(gang: Gang, node: int) -> None:
+            # A host that is down says nothing, so nothing is known; what is known is that a disk was emptied.
+            folder = folder_of(hosts, f"far-{node + 1}", gang.name)
+            subprocess.run(["rm", "-rf", str(folder)], check=True)
+            for pid in members(folder):
+                os.kill(pid, signal.SIGKILL)
+
+        return lose
+
+
+def test_nothing_of_ours_is_installed_on_the_hosts(engine: SshEngine, hosts: SshLab):
+    done = subprocess.run([PYTHON, "-I", "-c", "import drumbeat"], capture_output=True, check=False)
+    assert done.returncode
+    assert not any(machine.unusable for machine in engine.machines())
+    (parcel,) = (hosts.folder / "homes" / "far-1" / ".drumbeat" / "node" / "agents").iterdir()
+    assert parcel.suffix == ".pyz"
+    assert parcel.stat().st_mode & 0o077 == 0
+
+
+def test_what_a_host_has_is_found_out(hosts: SshLab):
+    reach = SshHost(hosts.login("far-1"), PYTHON, "~/.drumbeat/node")
+    engine = SshEngine([Host("far-1", reach, "~/.drumbeat/node/gangs", "~/.drumbeat/node/jobs")])
+    wait_until(lambda: not engine.machines()[0].unusable)
+    (machine,) = engine.machines()
+    assert (machine.cpus, machine.gpus) == (len(os.sched_getaffinity(0)), ())
+    assert machine.memory_mib > 0
+    engine.close()
+
+
+def test_the_server_s_address_is_found_by_the_route(engine: SshEngine, hosts: SshLab):
+    assert engine.server_addresses() == [hosts.lab.gateway]
+    assert route_to("127.0.0.1", 22) == "127.0.0.1"
+
+
+def test_a_host_that_is_down_is_unusable_and_no_reason_to_give_a_gang_up(engine: SshEngine, hosts: SshLab):
+    gang = spread(a_gang(nodes=2))
+    engine.start(gang)
+    wait_until(lambda: not any(machine.unusable for machine in engine.machines()))
+    hosts.lab.set_link("far-2", is_up=False)
+    wait_until(lambda: engine.machines()[1].unusable)
+    sighting = engine.observe(gang)
+    assert (sighting.gone, sighting.word) == ({}, "no answer from far-2")
+    hosts.lab.set_link("far-2", is_up=True)
+    wait_until(lambda: engine.observe(gang).word == "running")
+    assert not engine.machines()[1].unusable
+
+
+def test_a_host_that_was_started_again_has_a_new_agent(engine: SshEngine, hosts: SshLab):
+    gang = spread(a_gang(nodes=2))
+    engine.start(gang)
+    before = living_agent(folder_of(hosts, "far-2", gang.name) / "1")
+    hosts.lab.switch_off("far-2")
+    wait_until(lambda: engine.machines()[1].unusable)
+    hosts.lab.switch_on("far-2")
+    wait_until(lambda: hosts.lab.pid_of("far-2"))
+    hosts.start("far-2")
+    wait_until(lambda: not engine.machines()[1].unusable)
+    wait_until(lambda: len(members(folder_of(hosts, "far-2", gang.name))) > 0)
+    assert living_agent(folder_of(hosts, "far-2", gang.name) / "1") != before
+    assert engine.observe(gang).gone == {}
+
+
+@pytest.mark.parametrize(
+    ("changed", "what", "fix"),
+    [
+        ({"known": "/dev/null"}, "its host key isn't known here", "Log in once by hand"),
+        ({"identity": "other_key"}, "it doesn't let this user in", "logs in without asking"),
+    ],
+)
+def test_a_login_that_fails_is_told_with_what_to_do(hosts: SshLab, changed: dict[str, str], what: str, fix: str):
+    told = {key: value if value[0] == "/" else str(hosts.folder / value) for key, value in changed.items()}
+    with pytest.raises(UnreachableError, match=what) as caught:
+        SshHost(hosts.login("far-1", **told), PYTHON, "~/node").ask("about", {})
+    assert fix in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("login", "what"),
+    [
+        (Login("no-such-host.invalid"), "its name can't be resolved"),
+        (Login("127.0.0.1", 9), "no ssh server listens there"),
+        (Login("127.0.0.1", 9, options=("NoSuchOption=1",)), "doesn't take these options"),
+    ],
+)
+def test_a_host_that_isn_t_there_is_told(hosts: SshLab, login: Login, what: str):
+    with pytest.raises(UnreachableError, match=what):
+        SshHost(login, PYTHON, "~/node").ask("about", {})
+
+
+def test_a_host_without_that_python_is_told_what_to_install(hosts: SshLab):
+    with pytest.raises(EngineError, match=r"has no program `python9\.9`") as caught:
+        SshHost(hosts.login("far-1"), "python9.9", "~/.drumbeat/node").ask("about", {})
+    assert "Install Python 3.11" in caught.value.fix
+
+
+def test_a_folder_that_cannot_be_written_is_told(hosts: SshLab):
+    with pytest.raises(EngineError, match="the agent can't be put into /proc/nowhere"):
+        SshHost(hosts.login("far-1"), PYTHON, "/proc/nowhere").ask("about", {})
