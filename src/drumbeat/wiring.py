@@ -17,7 +17,8 @@ from drumbeat.engines.local import LocalEngine
 from drumbeat.ports import Engine
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
-from drumbeat.spec.computes import Compute
+from drumbeat.spec import computes as spec_of
+from drumbeat.spec.computes import Compute, NetlabCompute, SshCompute
 
 
 class SystemClock:
@@ -73,7 +74,34 @@ def make_engine(spec: Compute, shared: Path) -> Engine:
     return make(spec, shared)
 
 
-ENGINES: dict[str, Callable[[Any, Path], Engine]] = {}
+def _netlab(spec: NetlabCompute, shared: Path) -> Engine:
+    from drumbeat.engines.netlab.engine import NetlabEngine
+    from drumbeat.engines.netlab.lab import Lab
+
+    lab = Lab(shared / "labs" / spec.name, spec.name, spec.nodes, bandwidth=spec.bandwidth, subnet=spec.subnet)
+    return NetlabEngine(lab, spec.cpus or len(os.sched_getaffinity(0)), shared / "jobs")
+
+
+def _ssh(spec: SshCompute, _shared: Path) -> Engine:
+    from drumbeat.engines.remote import Host
+    from drumbeat.engines.ssh import Login, SshEngine, SshHost
+
+    def host(one: spec_of.SshHost) -> Host:
+        login = Login(
+            one.address,
+            one.port or spec.port,
+            one.user or spec.user or "",
+            spec.identity_file or "",
+            tuple(spec.options),
+        )
+        gpus = None if one.gpus is None else tuple(one.gpus)
+        reach = SshHost(login, spec.python, spec.folder)
+        return Host(one.title, reach, f"{spec.folder}/gangs", f"{spec.folder}/jobs", cpus=one.cpus, gpus=gpus)
+
+    return SshEngine([host(one) for one in spec.hosts], spec.server_address or "")
+
+
+ENGINES: dict[str, Callable[[Any, Path], Engine]] = {"netlab": _netlab, "ssh": _ssh}
 """Type of a compute to what makes its engine, given its spec (a class of `spec.computes`) and that folder."""
 
 

@@ -6,6 +6,7 @@ is unusable and nothing more: what runs there is not given up for it.
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -252,3 +253,15 @@ def _word(gone: Mapping[int, str], silent: set[str], nodes: int) -> str:
     parts = [f"{len(gone)} of {nodes} nodes gone"] if gone else []
     parts += [f"no answer from {', '.join(sorted(silent))}"] if silent else []
     return "; ".join(parts) or "running"
+
+
+def understood(answer: bytes, said: bytes) -> Answer:
+    """The answer of `drumbeat.host`. Raises EngineError with its refusal, UnreachableError when it isn't one."""
+    try:
+        told: dict[str, Any] = json.loads(answer)
+    except ValueError:
+        last = said.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+        raise UnreachableError(f"it gave no answer; the last it said: {last[0]}") from None
+    if "error" in told:
+        raise EngineError(told["error"])
+    return told

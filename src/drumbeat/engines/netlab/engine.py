@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat.engines.netlab.lab import Lab
-from drumbeat.engines.remote import Answer, Host, RemoteEngine
+from drumbeat.engines.remote import Answer, Host, RemoteEngine, understood
 from drumbeat.host.program import program
 from drumbeat.ports import Gang, Sighting
 from drumbeat.protocol.errors import EngineError, UnreachableError
@@ -34,18 +34,6 @@ class Inside:
         except (EngineError, OSError, subprocess.TimeoutExpired) as error:
             raise UnreachableError(getattr(error, "what", str(error))) from error
         return understood(done.stdout, done.stderr)
-
-
-def understood(answer: bytes, said: bytes) -> Answer:
-    """The answer of `drumbeat.host`. Raises EngineError with its refusal, UnreachableError when it isn't one."""
-    try:
-        told: dict[str, Any] = json.loads(answer)
-    except ValueError:
-        last = said.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-        raise UnreachableError(f"it gave no answer; the last it said: {last[0]}") from None
-    if "error" in told:
-        raise EngineError(told["error"])
-    return told
 
 
 class NetlabEngine(RemoteEngine):

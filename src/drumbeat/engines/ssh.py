@@ -1,0 +1,207 @@
+"""A handful of hosts by the system's own ssh: its configuration, its keys, its known hosts. Nothing is installed there.
+
+The agent is brought as one file; all that a host needs is Python. One connection a host is kept open between questions.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import os
+import re
+import shlex
+import socket
+import stat
+import subprocess
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from drumbeat.engines.parcel import parcel
+from drumbeat.engines.remote import Answer, Host, RemoteEngine, understood
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+
+ASK_S = 20.0
+DELIVER_S = 60.0
+_SSH_FAILED, _NO_AGENT, _NO_PROGRAM = 255, 97, (126, 127)
+_OPTIONS = (
+    "BatchMode=yes", "ConnectTimeout=8", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ForwardAgent=no",
+    "ForwardX11=no", "ClearAllForwardings=yes", "RequestTTY=no", "LogLevel=ERROR",
+    "ControlMaster=auto", "ControlPersist=60",
+)  # fmt: skip
+
+_TROUBLES: tuple[tuple[str, str, str], ...] = (
+    ("host key verification failed|no .* host key is known", "its host key isn't known here",
+     "Log in once by hand, compare the fingerprint and accept it: {login}"),
+    ("remote host identification has changed", "its host key isn't the one that is known here",
+     "Find out why it changed before you trust it; then: ssh-keygen -R {host}"),
+    ("permission denied|too many authentication failures", "it doesn't let this user in",
+     "See that this logs in without asking for anything: {login}"),
+    ("could not resolve|name or service not known", "its name can't be resolved", "Write its IP address."),
+    ("connection refused", "no ssh server listens there", "Start one there, or write the `port` that it has."),
+    ("timed out|no route to host|network is unreachable|host is down|not responding", "it doesn't answer", ""),
+    ("identity file .* not accessible|no such identity|invalid format|unprotected private key", "the key can't be used",
+     "See that the `identity_file` is a private key that only you can read."),
+    ("bad configuration option|unsupported option|extra arguments", "ssh doesn't take these options",
+     "Look at the compute's `options`."),
+)  # fmt: skip
+"""What ssh says (OpenSSH 7 to 10, English), what it means, what to do."""
+
+
+@dataclass(frozen=True)
+class Login:
+    """How a host is logged in to. user, identity: "" = as ssh itself would."""
+
+    address: str
+    port: int = 22
+    user: str = ""
+    identity: str = ""
+    options: tuple[str, ...] = ()
+
+    def command(self, *more: str) -> list[str]:
+        """The ssh command line up to the host."""
+        key = ["-i", str(Path(self.identity).expanduser()), "-o", "IdentitiesOnly=yes"] if self.identity else []
+        # ssh takes the first value of an option that it hears: a person's own come before ours.
+        options = [word for option in (*self.options, *_OPTIONS) for word in ("-o", option)]
+        user = ["-l", self.user] if self.user else []
+        return ["ssh", "-T", *key, "-p", str(self.port), *user, *options, *more, "--", self.address]
+
+    def by_hand(self) -> str:
+        """What a person types to log in."""
+        words = ["ssh", *(["-p", str(self.port)] if self.port != 22 else [])]
+        words += ["-i", self.identity] if self.identity else []
+        return shlex.join([*words, f"{self.user}@{self.address}" if self.user else self.address])
+
+
+@dataclass
+class SshHost:
+    """The way to one host. python: the interpreter there. folder: there, for the agent's file; may begin with `~/`."""
+
+    login: Login
+    python: str
+    folder: str
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
+        """See `engines.remote.Reach`."""
+        place = _quoted(f"{self.folder}/agents/{parcel().name}")
+        asking = f"test -f {place} || exit {_NO_AGENT}; exec {shlex.quote(self.python)} -I {place} drumbeat.host {verb}"
+        text = json.dumps(request).encode()
+        done = self._run(asking, text, ASK_S)
+        if done.returncode == _NO_AGENT:
+            self._deliver()
+            done = self._run(asking, text, ASK_S)
+        if done.returncode in _NO_PROGRAM:
+            what = f"{self.login.address} has no program `{self.python}` that could be started"
+            raise EngineError(what, fix="Install Python 3.11 or newer there, or name it in the compute: `python: …`.")
+        if b"needs Python 3" in done.stderr:
+            raise EngineError(_last_line(done.stderr), fix="Name a newer one in the compute: `python: python3.12`.")
+        return understood(done.stdout, done.stderr)
+
+    def _deliver(self) -> None:
+        folder, name = _quoted(f"{self.folder}/agents"), parcel().name
+        part = f"{folder}/{name}.$$"
+        command = f"umask 077; mkdir -p {folder} && cat > {part} && mv -f {part} {folder}/{name}"
+        with self._lock:
+            done = self._run(command, parcel().content, DELIVER_S)
+        if done.returncode:
+            raise EngineError(f"the agent can't be put into {self.folder}: {_last_line(done.stderr)}")
+
+    def _run(self, command: str, text: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+        line = [
+            *self.login.command("-o", f"ControlPath={_control_folder()}/%C"),
+            f"exec /bin/sh -c {shlex.quote(command)}",
+        ]
+        environment = {**os.environ, "LC_ALL": "C"}
+        try:
+            # A connection that is kept open may keep a pipe open, too: what is said goes to a file.
+            with tempfile.TemporaryFile() as said:
+                done = subprocess.run(
+                    line, input=text, stdout=subprocess.PIPE, stderr=said, timeout=timeout_s, env=environment, cwd="/",
+                    check=False,
+                )  # fmt: skip
+                said.seek(0)
+                done.stderr = said.read()
+        except FileNotFoundError:
+            raise EngineError(
+                "there is no program `ssh` here", fix="Install it: apt-get install openssh-client"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise UnreachableError(f"{self.login.address} doesn't answer within {timeout_s:g} s") from None
+        if done.returncode == _SSH_FAILED:
+            raise self._trouble(done.stderr.decode(errors="replace"))
+        return done
+
+    def _trouble(self, said: str) -> DrumbeatError:
+        last = _last_line(said.encode())
+        for pattern, what, fix in _TROUBLES:
+            if re.search(pattern, said, re.IGNORECASE):
+                todo = fix.format(login=self.login.by_hand(), host=self.login.address)
+                return UnreachableError(f"{self.login.address}: {what}", where=last, fix=todo)
+        return UnreachableError(f"{self.login.address}: ssh failed: {last or 'it said nothing'}")
+
+    def hang_up(self) -> None:
+        """Ends the connection that is kept open."""
+        line = self.login.command("-o", f"ControlPath={_control_folder()}/%C", "-O", "exit")
+        subprocess.run(line, capture_output=True, timeout=ASK_S, check=False)
+
+
+class SshEngine(RemoteEngine):
+    """Hosts by ssh. server_address: this machine as they see it, "" = as the routes to them say."""
+
+    def __init__(self, hosts: Sequence[Host], server_address: str = "") -> None:
+        self._hosts = hosts
+        self._server_address = server_address
+        super().__init__("ssh", hosts, self._towards)
+
+    def _towards(self) -> list[str]:
+        if self._server_address:
+            return [self._server_address]
+        logins = [host.reach.login for host in self._hosts if isinstance(host.reach, SshHost)]
+        found = sorted({own for login in logins if (own := route_to(login.address, login.port))})
+        beyond = [own for own in found if not ipaddress.ip_address(own).is_loopback]
+        if not found:
+            raise EngineError(
+                "there is no route to any host of this compute", fix="Say `server_address: …` in its file."
+            )
+        return beyond or found
+
+    def close(self) -> None:
+        """Hangs up."""
+        super().close()
+        for host in self._hosts:
+            if isinstance(host.reach, SshHost):
+                host.reach.hang_up()
+
+
+def route_to(host: str, port: int) -> str:
+    """The address of this machine on the kernel's route to a host, "" = there is none. Nothing is sent."""
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.connect(place)
+            return str(probe.getsockname()[0])
+    except OSError:
+        return ""
+
+
+def _control_folder() -> Path:
+    """Where ssh keeps the sockets of open connections: short, and nobody else's."""
+    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(), f"drumbeat-ssh-{os.getuid()}")
+    folder.mkdir(0o700, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise EngineError("the folder for ssh's connections is somebody else's", where=str(folder), fix="Remove it.")
+    return folder
+
+
+def _quoted(place: str) -> str:
+    """For a shell there; `~/` is its user's home."""
+    return f'"$HOME"/{shlex.quote(place[2:])}' if place.startswith("~/") else shlex.quote(place)
+
+
+def _last_line(said: bytes) -> str:
+    lines = said.decode(errors="replace").strip().splitlines()
+    return lines[-1].strip() if lines else ""
