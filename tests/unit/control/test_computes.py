@@ -338,6 +338,17 @@ def test_what_one_server_makes_and_deletes_the_other_follows(town: Town):
     assert all(engine.is_closed for engine in town.made)
 
 
+def test_a_job_outlives_its_compute_and_waits_for_it(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    submit(control, "big", compute="lab", resources={"instance_count": 4})
+    until(lambda: town.made[0].started == ["big.1"])
+    submit(control, "next", compute="lab")
+    MemoryStore(town.shelf).set_compute("lab", None)  # By a server that hadn't seen these jobs yet.
+    until(lambda: sentence(control, "next") == "compute lab can't be used: it isn't there any more")
+    assert control.store.load("next").job.state is State.QUEUED
+
+
 def test_a_server_that_ends_beside_others_takes_nothing_away(town: Town):
     one, two = town.open(is_alone=False), town.open(is_alone=False)
     one.create_compute(LAB)
