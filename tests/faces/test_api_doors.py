@@ -260,6 +260,19 @@ def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Doors) -> None:
         eventually(lambda: there.house.http.get("/api/v1/version").status_code == 200)
 
 
+def test_who_asks_for_nothing_makes_room_for_an_agent(tmp_path: Path) -> None:
+    with doors_in(tmp_path, Patience(most=20)) as there, contextlib.ExitStack() as crowd:
+        enrolment = there.enrolment(there.house.submit("room"))
+        known = crowd.enter_context(linked(enrolment))
+        assert known.put("logs/1.1/0/0.log", 0, b"x") == 1
+        line = known._line
+        silent = [crowd.enter_context(there.connected()) for _ in range(40)]
+        assert there.sync(enrolment)["order"] == "prepare"
+        assert known.put("logs/1.1/0/0.log", 1, b"y") == 2
+        assert known._line is line, "whoever is known stays"
+        assert _end(silent[0]) == b""
+
+
 def test_who_takes_too_long_is_sent_away(tmp_path: Path) -> None:
     with doors_in(tmp_path, Patience(handshake_s=0.2, head_s=0.2)) as there:
         there.house.submit("slow")

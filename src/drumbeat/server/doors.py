@@ -64,10 +64,14 @@ class Tending(Protocol):
 
 @dataclass(frozen=True)
 class Patience:
-    """How long strangers may take. head_s: for a request's head, from its first byte; the first, from the handshake."""
+    """How long strangers may take. head_s: for a request's head, from its first byte; the first, from the handshake.
+
+    most: connections at once; 0 = half of the process's descriptors.
+    """
 
     handshake_s: float = 10.0
     head_s: float = 10.0
+    most: int = 0
 
 
 @dataclass(frozen=True)

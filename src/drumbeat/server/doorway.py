@@ -88,7 +88,9 @@ LAST = {"Connection": "close"}
 class Impatient(HttpToolsProtocol):
     """uvicorn's, for strangers: a request whose head doesn't come soon, or grows too long, is its connection's last."""
 
-    def __init__(self, config: uvicorn.Config, state: ServerState, inside: set[Impatient], head_s: float) -> None:
+    def __init__(
+        self, config: uvicorn.Config, state: ServerState, inside: dict[Impatient, None], head_s: float
+    ) -> None:
         super().__init__(config, state, {})
         self._inside, self._head_s = inside, head_s
         self._deadline: asyncio.TimerHandle | None = None
@@ -96,11 +98,11 @@ class Impatient(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._inside.add(self)
+        self._inside[self] = None
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._inside.discard(self)
+        self._inside.pop(self, None)
         self._expect_no_more()
         super().connection_lost(exc)
 
@@ -112,10 +114,14 @@ class Impatient(HttpToolsProtocol):
         self._unread += len(data) if self._deadline is not None else 0
         super().data_received(data)
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it hasn't asked for anything yet."""
+        return cast("RequestResponseCycle | None", self.cycle) is None
+
     def leave(self) -> None:
         """Ends a connection that nothing is asked on: agents make another when they need it."""
-        asked = cast("RequestResponseCycle | None", self.cycle)
-        if asked is None or asked.response_complete:
+        if self.is_silent or self.cycle.response_complete:
             self.transport.abort()
 
     def on_message_begin(self) -> None:
@@ -144,9 +150,9 @@ class Doorway:
         self._loop = asyncio.get_running_loop()
         self._accepting: set[asyncio.Task[None]] = set()
         self._greeting: dict[asyncio.Task[None], None] = {}
-        self._inside: set[Impatient] = set()
+        self._inside: dict[Impatient, None] = {}
         # As many are left for everything else: a crowd at the door must not keep the server from its own files.
-        self._most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
+        self._most = doors.rules.patience.most or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
         self._is_closed = False
 
     @cached_property
@@ -202,7 +208,7 @@ class Doorway:
                 self._welcome(connection)
 
     def _welcome(self, connection: socket.socket) -> None:
-        if len(self._inside) + len(self._greeting) >= self._most:
+        if len(self._inside) + len(self._greeting) >= self._most and not self._make_room():
             connection.close()
             return
         if len(self._greeting) >= min(MOST_HANDSHAKES, self._most // 2):
@@ -213,6 +219,14 @@ class Doorway:
         task = self._loop.create_task(self._greet(connection))
         self._greeting[task] = None
         task.add_done_callback(lambda done: self._greeting.pop(done, None))
+
+    def _make_room(self) -> bool:
+        """Sends away whoever has longest been inside and asked for nothing yet, if there is one."""
+        silent = next((one for one in self._inside if one.is_silent), None)
+        if silent is not None:
+            del self._inside[silent]
+            silent.transport.abort()
+        return silent is not None
 
     async def _greet(self, connection: socket.socket) -> None:
         patience = self._doors.rules.patience
