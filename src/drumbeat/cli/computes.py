@@ -18,9 +18,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The compute's name.")
 
 
 def create(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="What jobs call it.")
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What jobs call it.")] = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it: docs/computes.md.")
     ] = None,
