@@ -1,7 +1,7 @@
 """Pieces of ranks' logs put together into lines.
 
 A piece can begin and end anywhere. Each rank has its own unfinished line; it is shown as it is once the rank has been
-silent for a while, and what follows is then shown as a line of its own.
+silent for a while, and what follows is then shown as a line of its own. Raw lines are shown when they have ended.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SILENT_S = 0.5
-LONGEST = 1 << 16
+LONGEST, LONGEST_RAW = 1 << 16, 1 << 26
 """Characters after which an unfinished line is shown in pieces."""
 
 
@@ -44,6 +44,7 @@ class Lines:
 
     def __init__(self, *, raw: bool = False) -> None:
         self._raw = raw
+        self._longest = LONGEST_RAW if raw else LONGEST
         self._open: dict[Origin, _Unfinished] = {}
 
     def feed(self, origin: Origin, text: str, now: float) -> list[Line]:
@@ -54,15 +55,17 @@ class Lines:
             ended = ended[1:]
         lines = [Line(origin, self._visible(one)) for one in ended]
         is_begun = held.is_begun and "\n" not in text
-        while len(rest) > LONGEST:
-            lines.append(Line(origin, self._visible(rest[:LONGEST])))
-            rest, is_begun = rest[LONGEST:], True
+        while len(rest) > self._longest:
+            lines.append(Line(origin, self._visible(rest[: self._longest])))
+            rest, is_begun = rest[self._longest :], True
         if rest or is_begun:
             self._open[origin] = _Unfinished(self._kept(rest), now, is_begun)
         return lines
 
     def silent(self, now: float) -> list[Line]:
         """The unfinished lines of the ranks that have said nothing for a while."""
+        if self._raw:
+            return []
         return self._show([o for o, held in self._open.items() if held.text and now - held.since >= SILENT_S])
 
     def end(self) -> list[Line]:

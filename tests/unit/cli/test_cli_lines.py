@@ -75,6 +75,13 @@ def test_a_progress_bar_that_pauses_shows_each_pause_once():
     assert lines.feed(ZERO, "\n", 2.0) == []
 
 
+def test_raw_lines_are_never_broken():
+    lines = Lines(raw=True)
+    assert lines.feed(ZERO, "a" * 100_000, 0.0) == []
+    assert lines.silent(3600.0) == []
+    assert lines.feed(ZERO, "b\n", 3600.0) == [Line(ZERO, "a" * 100_000 + "b")]
+
+
 def test_raw_lines_keep_their_carriage_returns():
     assert feed_all(Lines(raw=True), " 0%\r1", "00%\r\n") == [" 0%\r100%\r"]
 

@@ -45,7 +45,10 @@ def main() -> int:
     ip("link", "set", BRIDGE, "up")
     ip("link", "add", UPLINK, "type", "veth", "peer", "name", lab["interface"], "netns", str(outside))
     ip("link", "set", UPLINK, "master", BRIDGE, "up")
-    hosts = "".join(f"{node['address']}\t{node['name']}\n" for node in lab["nodes"])
+    # torch asks for the name of an IPv4 peer by its IPv6 form.
+    hosts = "".join(
+        f"{before}{node['address']}\t{node['name']}\n" for node in lab["nodes"] for before in ("", "::ffff:")
+    )
     (folder / "hosts").write_text(
         f"127.0.0.1\tlocalhost\n::1\tlocalhost\n{lab['gateway']}\t{lab['name']}-server\n{hosts}"
     )
