@@ -1,8 +1,14 @@
 #!/usr/bin/env bash
 # The main job, as a newcomer sees it: prepares data, trains on 2 nodes × 2 ranks, live, then says what came of it.
 # Usage: tools/demo.sh [FOLDER]     FOLDER: Fashion-MNIST's own four IDX files; without it, scikit-learn's digits
+# ENGINE=netlab or ssh with NODES=3 runs the same file on nodes with addresses of their own, made on this machine (root).
 set -euo pipefail
 cd "$(dirname "$0")/.."
+
+engine=${ENGINE:-local} nodes=${NODES:-2}
+if [ "$engine" != local ] && [ -z "${DEMO_COMPUTE:-}" ]; then
+    exec .venv/bin/python -m tools.demo_on "$engine" "$nodes" "$0" "$@"
+fi
 
 recipe=recipes/fashion_mnist
 drumbeat=.venv/bin/drumbeat
@@ -22,8 +28,11 @@ else
     .venv/bin/python "$recipe/make_digits.py" "$data"
 fi
 
-say "drumbeat run $recipe/job.yml --set inputs.data=$data --set inputs.epochs=$epochs --name $name"
-"$drumbeat" run "$recipe/job.yml" --set "inputs.data=$(realpath "$data")" --set "inputs.epochs=$epochs" --name "$name"
+where=(--set "compute=${DEMO_COMPUTE:-local}" --set "resources.instance_count=$nodes")
+# The batch of all ranks together must split evenly over them.
+if [ $((64 % (nodes * 2))) != 0 ]; then where+=(--set "inputs.batch_size=$((64 - 64 % (nodes * 2)))"); fi
+say "drumbeat run $recipe/job.yml --set inputs.data=$data --set inputs.epochs=$epochs ${where[*]} --name $name"
+"$drumbeat" run "$recipe/job.yml" --set "inputs.data=$(realpath "$data")" --set "inputs.epochs=$epochs" "${where[@]}" --name "$name"
 
 say "drumbeat download $name --to $results"
 "$drumbeat" download "$name" --to "$results"

@@ -19,8 +19,7 @@ from drumbeat.host.gangs import living_agent, members
 from drumbeat.ports import Gang
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import EngineContract, a_gang
-
-from .sshd import SshLab, ssh_lab
+from tools.sshlab import SshLab, missing, ssh_lab
 
 pytestmark = [pytest.mark.feature("C4"), pytest.mark.xdist_group("labs")]
 
@@ -30,6 +29,8 @@ PYTHON = str(Path(os.__file__).parents[2] / "bin" / "python3")
 
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshLab]:
+    if why := missing():
+        pytest.skip(why)
     with ssh_lab(tmp_path_factory.mktemp("ssh"), "far", 3) as there:
         yield there
 

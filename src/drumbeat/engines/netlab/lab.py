@@ -86,7 +86,7 @@ class Lab:
             ip("link", "set", blueprint.interface, "up")
         except (OSError, DrumbeatError) as error:
             self.down()
-            raise EngineError(f"the lab {self.name} could not be made: {error}", where=str(self.folder)) from error
+            raise EngineError(f"the lab could not be made: {error}", where=str(self.folder)) from error
 
     def _start_holder(self) -> None:
         log = self.folder / "holder.log"

@@ -11,43 +11,45 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import pytest
-
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.engines.ssh import Login
 from drumbeat.protocol.errors import EngineError
-from tests.apt import install
+from tools.apt import install
 
 SSHD = "/usr/sbin/sshd"
 
 
-def require_sshd() -> None:
-    """Installs what is missing when it can; else skips, and says what to install."""
+def missing() -> str:
+    """What is missing for it, "" = nothing any more: root has it installed."""
     try:
         require_tools()
     except EngineError as error:
-        pytest.skip(str(error))
+        return str(error)
     if not Path(SSHD).exists():
         install("openssh-server", "openssh-client")
     if not Path(SSHD).exists() or shutil.which("ssh") is None:
-        pytest.skip("OpenSSH isn't here: install it (Debian: apt-get install openssh-server openssh-client)")
+        return "OpenSSH isn't here: install it (Debian: apt-get install openssh-server openssh-client)"
+    return ""
 
 
 @dataclass
 class SshLab:
-    """A lab whose nodes have ssh servers. homes: each node's home folder for the user who logs in."""
+    """A lab whose nodes have ssh servers. folder: with keys, `known_hosts`, and a home folder for each node's root."""
 
     lab: Lab
     folder: Path
 
     @property
     def names(self) -> list[str]:
+        """The nodes."""
         return [node["name"] for node in self.lab.blueprint()["nodes"]]
 
     def address(self, name: str) -> str:
+        """A node's own."""
         return next(node["address"] for node in self.lab.blueprint()["nodes"] if node["name"] == name)
 
     def login(self, name: str, **changed: str) -> Login:
+        """The right way in, but for what is changed: `identity`, `known`."""
         told = {"identity": str(self.folder / "key"), "known": str(self.folder / "known_hosts"), **changed}
         options = (f"UserKnownHostsFile={told['known']}", "GlobalKnownHostsFile=/dev/null")
         return Login(self.address(name), 22, "root", told["identity"], options)
@@ -78,9 +80,8 @@ class SshLab:
 
 @contextlib.contextmanager
 def ssh_lab(folder: Path, name: str, nodes: int) -> Iterator[SshLab]:
-    require_sshd()
-    keys = ["key", "host_key", "other_key"]
-    for key in keys:
+    """Ends with the block, and with this process."""
+    for key in ("key", "host_key", "other_key"):
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / key)], check=True)
     lab = Lab(folder / "lab", name, nodes)
     try:

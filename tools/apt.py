@@ -1,4 +1,4 @@
-"""Debian packages that tests need: installed where root runs them, asked for elsewhere."""
+"""Debian packages that tests and demos need: installed where root runs them, asked for elsewhere."""
 
 from __future__ import annotations
 
