@@ -97,6 +97,7 @@ class Staging:
                 where=f"inputs.{planned.name}",
                 fix="Use type uri_folder for a folder.",
             )
+        os.makedirs(os.path.dirname(place), exist_ok=True)
         os.replace(f"{folder}/{files[0]}", place)
         os.rmdir(folder)
 

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -132,7 +133,29 @@ class Parcel:
 
     def _input(self, path: str, key: str) -> str:
         place = self._place(path, key)
-        return place.as_uri() if self.connection.is_here else f"snapshot:{self._kept(place, key)}"
+        is_seen = self.connection.is_here and self._compute_sees(place)
+        return place.as_uri() if is_seen else f"snapshot:{self._kept(place, key)}"
+
+    def _compute_sees(self, place: Path) -> bool:
+        """Whether the nodes of the job's compute find it where it is."""
+        from drumbeat.spec.computes import compute_from
+
+        spec = self._compute_spec
+        return not spec or compute_from(spec).sees(place)
+
+    @cached_property
+    def _compute_spec(self) -> dict[str, Any]:
+        """What a person wrote of the job's compute; {} for one that is always there, and for one that isn't."""
+        name = self.written.document.get("compute")
+        if not isinstance(name, str):
+            return {}
+        aliases: list[dict[str, str]] = self.connection.call("GET", "/aliases")
+        named = {one["name"]: one["target"] for one in aliases if one["kind"] == "compute"}
+        name = name.removeprefix("azureml:")
+        try:
+            return self.connection.call("GET", f"/computes/{part(named.get(name, name))}")["spec"]
+        except NotFoundError:
+            return {}  # The server says so, with the names that there are.
 
     def _place(self, path: str, key: str) -> Path:
         """The absolute place of a path in the job."""

@@ -91,6 +91,8 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         gpus_per_node=need.gpus,
         grace_s=job.drumbeat.grace_s,
         lost_after_s=job.drumbeat.lost_after_s,
+        network=job.drumbeat.network or "",
+        mpi_options=_mpi_options(job),
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
     return Planned(plan, need, policy, (*notes, *_notes(job, compute)))
@@ -234,7 +236,14 @@ def _inputs(job: CommandJob, sources: Sources) -> Iterator[InputPlan]:
                     where=f"inputs.{name}.path",
                     fix="Bring the data to this machine and name its folder.",
                 )
-            yield InputPlan(name, value.type, uri, _input_mode(value))
+            file = _file_name(value) if value.type == "uri_file" and urlsplit(uri).scheme == "snapshot" else ""
+            yield InputPlan(name, value.type, uri, _input_mode(value), file)
+
+
+def _file_name(value: Input) -> str:
+    """The last part of the path that a person wrote, "" where that is none."""
+    name = (value.path or "").rstrip("/").rsplit("/", 1)[-1]
+    return "" if name in (".", "..") else name
 
 
 def _input_mode(value: Input) -> str:

@@ -20,6 +20,7 @@ class LocalEngine:
     folder: Path
     kept: Path
     name: str = "local"
+    has_queue: bool = False
     leave_s: float = 2.0
     """How long agents that were told to leave are waited for."""
     _gangs: Gangs = field(init=False)
@@ -44,6 +45,11 @@ class LocalEngine:
         except OSError as error:
             raise EngineError(f"the agents could not be started: {error}", where=str(self.folder)) from error
         return "started"
+
+    def rendered(self, gang: Gang) -> str:
+        """Nothing is handed over."""
+        del gang
+        return ""
 
     def observe(self, gang: Gang) -> Sighting:
         """Starts agents again that are gone; a node whose agent won't stay is gone."""

@@ -70,6 +70,7 @@ class _Known:
 class RemoteEngine:
     """The `Engine` port over hosts. addresses: of this machine, where their agents call."""
 
+    has_queue = False
     leave_s = 2.0
     """How long agents that were told to leave are waited for."""
 
@@ -125,6 +126,11 @@ class RemoteEngine:
             if slot.machine == host.name
         }
         host.reach.ask("start", {"folder": folder, "gang": gang.name, "enrolments": texts})
+
+    def rendered(self, gang: Gang) -> str:
+        """Nothing is handed over."""
+        del gang
+        return ""
 
     def observe(self, gang: Gang) -> Sighting:
         """What the machines said when they were last asked."""

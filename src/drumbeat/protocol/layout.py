@@ -23,9 +23,10 @@ def input_path(root: str, planned: InputPlan) -> str:
     """Where the ranks of a node find an input: in place, or staged under the attempt's folder."""
     if planned.uri.startswith("file:") and planned.mode in ("ro_mount", "direct"):
         return file_path(planned.uri)
-    name = "snapshot" if planned.uri.startswith("snapshot:") else file_path(planned.uri).rstrip("/").rsplit("/", 1)[-1]
+    is_here = planned.uri.startswith("file:")
+    name = file_path(planned.uri).rstrip("/").rsplit("/", 1)[-1] if is_here else planned.file
     staged = join(root, "inputs", planned.name)
-    return join(staged, name) if planned.type == "uri_file" and name != "snapshot" else staged
+    return join(staged, name) if planned.type == "uri_file" and name else staged
 
 
 def output_path(root: str, name: str) -> str:

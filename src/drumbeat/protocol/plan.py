@@ -20,13 +20,15 @@ class InputPlan:
     """A file or folder that must be on the node before the ranks start.
 
     uri: `file:///path` on a file system that the node shares with the submitter, or `snapshot:<sha256>` kept by the
-    server. mode: `ro_mount` and `direct` use a `file:` path in place, `download` copies it to the node.
+    server. mode: `ro_mount` and `direct` use a `file:` path in place, `download` copies it to the node. file: what the
+    file of a `uri_file` is called where it came from.
     """
 
     name: str
     type: str
     uri: str
     mode: str
+    file: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,8 @@ class Plan:
     command: shell text in which literals are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each
     node puts its own paths there. variables: set in every rank. literals: the job's literal inputs, as text.
     path_first: folders that go to the front of PATH (the chosen environment). gpus_per_node: devices that each node's
-    ranks see, 0 = none.
+    ranks see, 0 = none. network: interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" =
+    found. mpi_options: words added to the `mpirun` line.
     """
 
     job: str
@@ -66,6 +69,8 @@ class Plan:
     gpus_per_node: int = 0
     grace_s: float = 30.0
     lost_after_s: float = 600.0
+    network: str = ""
+    mpi_options: tuple[str, ...] = ()
 
     @property
     def world_size(self) -> int:

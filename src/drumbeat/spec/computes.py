@@ -106,6 +106,11 @@ class ComputeHead(Model):
         """The folder of programs that its ranks find first, "" = none. own: the server's."""
         return own
 
+    def sees(self, place: Path) -> bool:
+        """Whether its nodes have what the server's machine has at that path, under the same path."""
+        del place
+        return True
+
 
 class NetlabCompute(ComputeHead):
     """Several nodes on the server's machine, each with an address of its own and a line of a chosen bandwidth."""
@@ -152,6 +157,10 @@ class RemoteCompute(ComputeHead):
     def path_first(self, own: str) -> str:
         del own
         return self.programs or ""
+
+    def sees(self, place: Path) -> bool:
+        del place
+        return False
 
 
 class SshHost(Model):
@@ -225,6 +234,13 @@ class SlurmCompute(RemoteCompute):
     options: list[SbatchOption] = Field(
         default_factory=list[str], description="More options for sbatch, as it has them: `--mem=64G`."
     )
+
+    def sees(self, place: Path) -> bool:
+        """What lies on the file system of the folder that all nodes see."""
+        try:
+            return place.stat().st_dev == Path(self.folder).stat().st_dev
+        except OSError:
+            return False
 
 
 Compute: TypeAlias = NetlabCompute | SshCompute | SlurmCompute

@@ -80,8 +80,12 @@ class Holder:
             if _is_wanted(self._folder):
                 wanted_at = time.monotonic()
             self._reap()
-            with contextlib.suppress(OSError):
+            try:
                 self._bring_up()
+            except (OSError, ValueError) as error:  # The kernel may still be at taking the node's old network down.
+                print(error, file=sys.stderr, flush=True)  # noqa: T201 - into holder.log
+                time.sleep(0.1)
+                os.kill(os.getpid(), signal.SIGHUP)
 
     def _bring_up(self) -> None:
         missing = [node for node in self._lab["nodes"] if node["name"] not in self._nodes]
@@ -128,17 +132,29 @@ def _start_node(folder: Path, node: dict[str, Any]) -> tuple[int, int]:
         _be_between(node, folder, tell, go)
     os.close(tell)
     os.close(go)
-    first = int(os.read(hear, 64))
-    outside = f"n{node['number']}"
-    ip("link", "add", outside, "type", "veth", "peer", "name", INSIDE, "netns", str(first))
-    ip("link", "set", outside, "master", BRIDGE, "up")
-    shape(outside, node["bits_per_s"], node["burst_bytes"])
-    os.close(let)
+    try:
+        return between, _connect(node, hear, let)
+    except BaseException:
+        os.kill(between, signal.SIGKILL)
+        raise
+    finally:
+        os.close(hear)
+
+
+def _connect(node: dict[str, Any], hear: int, let: int) -> int:
+    """Its first process, once it is on the switch. hear, let: the ends of its pipes; the second is closed."""
+    try:
+        first = int(os.read(hear, 64))
+        outside = f"n{node['number']}"
+        ip("link", "add", outside, "type", "veth", "peer", "name", INSIDE, "netns", str(first))
+        ip("link", "set", outside, "master", BRIDGE, "up")
+        shape(outside, node["bits_per_s"], node["burst_bytes"])
+    finally:
+        os.close(let)
     answer = os.read(hear, 4096).decode()
-    os.close(hear)
     if answer != "up":
         raise OSError(1, f"node {node['name']} didn't come up: {answer or 'its first process died'}")
-    return between, first
+    return first
 
 
 def _be_between(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoReturn:

@@ -1,0 +1,69 @@
+"""`python -m tools.demo_on ENGINE NODES COMMAND…`: runs a command with a compute of that engine to run jobs on.
+
+What the engine needs is made on this machine, as root, in network namespaces of its own, and taken away afterwards. The
+command finds the compute's name in DEMO_COMPUTE and the number of nodes in DEMO_NODES.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from tools import sshlab
+
+BIN = Path(sys.executable).parent
+DRUMBEAT = str(BIN / "drumbeat")
+
+
+@contextlib.contextmanager
+def netlab(nodes: int, folder: Path) -> Iterator[Path]:
+    """The file of a lab."""
+    file = folder / "compute.yml"
+    file.write_text(f"name: demo-netlab\ntype: netlab\nnodes: {nodes}\ncpus: 2\n")
+    yield file
+
+
+@contextlib.contextmanager
+def ssh(nodes: int, folder: Path) -> Iterator[Path]:
+    """The file of hosts with real ssh servers, which have Python, and nothing of drumbeat."""
+    if why := sshlab.missing():
+        sys.exit(f"demo: {why}")
+    with sshlab.ssh_lab(folder, "host", nodes) as lab:
+        hosts = "".join(f"  - {{address: {lab.address(name)}, name: {name}, cpus: 2}}\n" for name in lab.names)
+        file = folder / "compute.yml"
+        file.write_text(
+            f"name: demo-ssh\ntype: ssh\nuser: root\nidentity_file: key\nhosts:\n{hosts}"
+            f"options: [UserKnownHostsFile={folder}/known_hosts]\npython: {sys.executable}\nprograms: {BIN}\n"
+        )
+        yield file
+
+
+ENGINES: dict[str, Callable[[int, Path], contextlib.AbstractContextManager[Path]]] = {"netlab": netlab, "ssh": ssh}
+
+
+def main() -> int:
+    """The command's exit code."""
+    engine, nodes, *command = sys.argv[1:]
+    if engine not in ENGINES:
+        sys.exit(f"demo: there is no engine {engine!r} to show; ENGINE is local, {', '.join(ENGINES)}")
+    name = f"demo-{engine}"
+    with (
+        tempfile.TemporaryDirectory(prefix="drumbeat-demo-") as folder,
+        ENGINES[engine](int(nodes), Path(folder)) as file,
+    ):
+        subprocess.run([DRUMBEAT, "compute", "create", "-f", str(file)], check=True)
+        try:
+            return subprocess.run(
+                command, env={**os.environ, "DEMO_COMPUTE": name, "DEMO_NODES": nodes}, check=False
+            ).returncode
+        finally:
+            subprocess.run([DRUMBEAT, "compute", "delete", name], check=False)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
