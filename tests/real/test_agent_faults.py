@@ -99,6 +99,60 @@ def test_an_output_that_the_server_has_otherwise_is_sent_again(tmp_path):
         assert gang.server.outputs[0, "default/a"] == b"right\n"
 
 
+def test_an_output_that_shrinks_while_it_is_sent_does_not_hold_up_the_job(tmp_path):
+    linked = tmp_path / "linked"
+    linked.write_bytes(bytes(20_000_000))
+    with AgentGang(tmp_path, f"ln -s {linked} outputs/link; echo x > outputs/small") as gang:
+        gang.run()
+        gang.reach(Phase.ENDED)
+        gang.server.most_bytes = 100_000
+        gang.order(Order.UPLOAD)
+        gang.server.wait_for(lambda: len(gang.server.outputs.get((0, "default/link"), b"")) > 1_000_000)
+        linked.write_bytes(b"short")
+        gang.reach(Phase.UPLOADED)
+        assert gang.server.outputs[0, "default/link"] == b"short"
+        assert gang.server.outputs[0, "default/small"] == b"x\n"
+
+
+def test_an_output_that_grows_while_it_is_sent_is_kept_as_it_was(tmp_path):
+    linked = tmp_path / "linked"
+    linked.write_bytes(bytes(5_000_000))
+    with AgentGang(tmp_path, f"ln -s {linked} outputs/link; ln -s /proc/self/status outputs/proc") as gang:
+        gang.run()
+        gang.reach(Phase.ENDED)
+        gang.server.most_bytes = 100_000
+        gang.order(Order.UPLOAD)
+        gang.server.wait_for(lambda: len(gang.server.outputs.get((0, "default/link"), b"")) > 1_000_000)
+        with linked.open("ab") as file:
+            file.write(b"more")
+        gang.reach(Phase.UPLOADED)
+        assert gang.server.shown[0]["default/link"]["size"] == 5_000_000
+        assert gang.server.shown[0]["default/proc"]["size"] == 0
+
+
+def test_outputs_that_can_not_be_kept_do_not_take_the_others_along(tmp_path):
+    with AgentGang(tmp_path, "echo x > outputs/good; echo y > outputs/moody") as gang:
+        gang.run()
+        gang.reach(Phase.ENDED)
+        gang.server.never_right = "default/moody"
+        gang.order(Order.UPLOAD)
+        gang.server.wait_for(lambda: gang.status().error)
+        assert gang.status().phase is Phase.UPLOADING
+        assert set(gang.server.shown[0]) == {"default/good"}
+        assert gang.status().error.startswith(f"{gang.root()}/outputs/default/moody: an output could not be kept: ")
+        assert gang.status().error.endswith("All others of this node are kept.")
+
+
+def test_a_job_that_takes_its_outputs_folder_away_is_told_so(tmp_path):
+    with AgentGang(tmp_path, "rm -r ../outputs") as gang:
+        gang.run()
+        gang.reach(Phase.ENDED)
+        gang.order(Order.UPLOAD)
+        gang.server.wait_for(lambda: gang.status().error)
+        said = f"{gang.root()}/outputs: an output could not be kept: No such file or directory"
+        assert gang.status().error.startswith(said)
+
+
 @pytest.mark.feature("F5", "F6")
 def test_an_attempt_that_is_over_stops_its_ranks_and_sends_nothing_more(tmp_path):
     command = "trap 'echo asked; exit 0' TERM; echo up; sleep 600 & wait"

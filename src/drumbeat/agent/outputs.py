@@ -36,56 +36,71 @@ class Outputs:
 
     def __init__(self, folder: str, link: Link, journal: Journal, progress: Callable[[str], None]) -> None:
         self._folder, self._link, self._journal, self._progress = folder, link, journal, progress
+        self._unkept: dict[str, str] = {}
 
     def send(self) -> None:
         """Returns when everything is visible. Goes on through any time without a server.
 
-        Raises StaleError when the attempt is over, StorageError when a file can't be read, or when the server has been
-        given everything again and again and still misses some of it.
+        Raises StaleError when the attempt is over, StorageError when something can't be read, or when the server has
+        been given it again and again and still misses some of it: then all the others are visible.
         """
-        try:
-            self._send()
-        except OSError as error:
+        self._unkept = {}
+        self._send(sorted(self._files(self._folder, "")))
+        if self._unkept:
+            path, why = min(self._unkept.items())
+            count = "an output" if len(self._unkept) == 1 else f"{len(self._unkept)} outputs, this one first,"
             raise StorageError(
-                f"an output can't be read: {error.strerror or error}",
-                where=str(error.filename or self._folder),
-                fix="Give the user that the job runs as the right to read it, then run the job again.",
-            ) from error
+                f"{count} could not be kept: {why}",
+                where=f"{self._folder}/{path}".rstrip("/"),
+                fix="All others of this node are kept.",
+            )
 
-    def _send(self) -> None:
-        paths = sorted(self._files(self._folder, ""))
+    def _send(self, paths: list[str]) -> None:
         missing, files = paths, dict[str, dict[str, Any]]()
         for _ in range(_TRIES):
             for number, path in enumerate(missing, 1):
                 self._progress(f"sending outputs: file {number} of {len(missing)}, {path}")
-                files[path] = self._send_file(path)
+                files.pop(path, None)
+                self._describe(path, files)
             faultpoint("agent.before_commit")
             missing = self._until_reached(lambda: self._link.commit(files))
             faultpoint("agent.after_commit")
             if not missing:
                 return
             self._journal.note(f"the server misses {len(missing)} outputs, {missing[0]} first: sent again")
-        raise StorageError(
-            f"the server doesn't keep {len(missing)} outputs as they are, {missing[0]} first",
-            where=self._folder,
-            fix="They are still in that folder on the node. Look at the server's disk and log.",
-        )
+        for path in missing:
+            self._unkept[path] = "it changes, or the server's disk doesn't keep what it is given"
+            del files[path]
+        self._until_reached(lambda: self._link.commit(files))
+
+    def _describe(self, path: str, files: dict[str, dict[str, Any]]) -> None:
+        """Sends it; one that can't be read, or that the server refuses, mustn't take the others along."""
+        try:
+            files[path] = self._send_file(path)
+        except StaleError:
+            raise
+        except _FINAL as error:
+            self._unkept[path] = error.what
+        except OSError as error:
+            self._unkept[path] = error.strerror or str(error)
 
     def _send_file(self, path: str) -> dict[str, Any]:
+        """As long as it is now: what is added to it from here on, through a link, is another version of it."""
         digest = hashlib.sha256()
         with open(f"{self._folder}/{path}", "rb") as file:
-            size = os.fstat(file.fileno()).st_size
+            left = size = os.fstat(file.fileno()).st_size
             self._send_bytes(path, file.fileno(), size)
-            while piece := file.read(PIECE):
+            while piece := file.read(min(PIECE, left)):
                 digest.update(piece)
-        return {"size": size, "sha256": digest.hexdigest()}
+                left -= len(piece)
+        return {"size": size - left, "sha256": digest.hexdigest()}
 
     def _send_bytes(self, path: str, file: int, size: int) -> None:
         offset = 0
         while True:
-            piece = os.pread(file, PIECE, offset)
+            piece = os.pread(file, min(PIECE, size - offset), offset)
             there = self._until_reached(lambda at=offset, data=piece: self._put(path, at, data))
-            if there >= size:
+            if there >= size or not piece:  # None left: it was cut off meanwhile.
                 return
             offset = there
 
@@ -110,12 +125,16 @@ class Outputs:
 
     def _files(self, folder: str, below: str, inside: tuple[tuple[int, int], ...] = ()) -> Iterator[str]:
         """Paths relative to the outputs' folder. inside: the folders around this one: no link leads in circles."""
-        here = os.stat(folder)
+        try:
+            here = os.stat(folder)
+            with os.scandir(folder) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except OSError as error:
+            self._unkept[below] = error.strerror or str(error)
+            return
         identity = (here.st_dev, here.st_ino)
         if identity in inside:
             return
-        with os.scandir(folder) as entries:
-            listed = sorted(entries, key=lambda entry: entry.name)
         for entry in listed:
             yield from self._file(entry, below, (*inside, identity))
 

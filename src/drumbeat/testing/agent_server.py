@@ -36,6 +36,8 @@ class AgentServer:
         self.is_over = False
         self.most_bytes: int | None = None
         """Takes no more than so many bytes of a piece; None = all."""
+        self.never_right = ""
+        """The path of an output that is never there as it was said to be."""
         self._wanted: dict[int, Directive] = {}
         self._news = threading.Condition()
         self._http: _Server | None = None
@@ -162,7 +164,7 @@ class AgentServer:
 
     def _has(self, node: int, path: str, said: dict[str, Any]) -> bool:
         kept = bytes(self.outputs.get((node, path), b""))
-        return said == {"size": len(kept), "sha256": hashlib.sha256(kept).hexdigest()}
+        return path != self.never_right and said == {"size": len(kept), "sha256": hashlib.sha256(kept).hexdigest()}
 
     def _key(self, node: int) -> str:
         wanted = self._wanted.get(node)
