@@ -46,6 +46,13 @@ def test_everything_comes_or_what_lies_under_a_path(client: Client, tmp_path: Pa
     assert not list(tmp_path.rglob("*.part"))
 
 
+@pytest.mark.parametrize("letter", ["x", "é", "☃"])
+def test_a_name_may_be_as_long_as_the_disk_allows(client: Client, tmp_path: Path, letter: str) -> None:
+    longest = letter * (255 // len(letter.encode()))
+    client.fetch("filed", LOG, tmp_path / longest)
+    assert [place.name for place in tmp_path.iterdir()] == [longest]
+
+
 def test_a_broken_transfer_goes_on_where_it_was(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

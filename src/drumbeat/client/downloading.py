@@ -56,7 +56,8 @@ def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) ->
 def _partial(to: Path, source: Source) -> Path:
     """Where the beginning of this version of the file is kept, and found again by another run."""
     version = hashlib.sha256(source.etag.encode()).hexdigest()[:12]
-    return to.with_name(f".{to.name[:200]}.{version}.part")
+    readable = os.fsencode(to.name)[:200].decode(errors="ignore")  # A disk counts a name's bytes, not its letters.
+    return to.with_name(f".{readable}.{version}.part")
 
 
 def _complete(connection: Connection, source: Source, partial: Path, seen: Seen) -> None:
