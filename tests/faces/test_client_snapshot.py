@@ -73,6 +73,18 @@ def test_a_rule_can_take_a_file_back_in(tmp_path: Path) -> None:
     assert names_of(tmp_path) == [".amlignore", "a.csv", "deep"]
 
 
+def test_a_line_that_is_no_pattern_matches_nothing_as_git_has_it(tmp_path: Path) -> None:
+    fill(tmp_path, "a.csv", "b.txt")
+    (tmp_path / ".gitignore").write_text("!\n*.csv\n[z-a\n")
+    assert names_of(tmp_path) == [".gitignore", "b.txt"]
+
+
+def test_a_pipe_for_an_ignore_file_is_refused_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".gitignore")
+    with pytest.raises(RefusedError, match="only files"):
+        pack(tmp_path, "code")
+
+
 def test_links_inside_stay_links(tmp_path: Path) -> None:
     fill(tmp_path, "real.txt", "deep/er/x")
     (tmp_path / "deep" / "up").symlink_to("../real.txt")

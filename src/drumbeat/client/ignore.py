@@ -25,11 +25,14 @@ class Rules:
 
     def within(self, folder: Path, path: str) -> Rules:
         """The rules in a folder below; path: of that folder in the snapshot, ending in `/`, "" for the root."""
+        place = folder / self.file
+        if not place.is_file():
+            return self
         try:
-            lines = (folder / self.file).read_text(errors="replace").splitlines()
+            lines = place.read_text(errors="replace").splitlines()
         except OSError:
             return self
-        return Rules(self.file, ((path, GitIgnoreSpec.from_lines(lines)), *self.specs))
+        return Rules(self.file, ((path, GitIgnoreSpec.from_lines(filter(_is_readable, lines))), *self.specs))
 
     def skips(self, path: str) -> bool:
         """Whether that path, ending in `/` for a folder, stays out. The nearest folder with an opinion has it."""
@@ -40,3 +43,12 @@ class Rules:
             if include is not None:
                 return include
         return False
+
+
+def _is_readable(line: str) -> bool:
+    """Whether it is a pattern; git says of a line that isn't, like a lone `!`, that it never matches."""
+    try:
+        GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True
