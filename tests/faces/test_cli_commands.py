@@ -228,3 +228,17 @@ def test_nothing_slow_is_loaded_before_a_command_needs_it():
     code = f"import sys, drumbeat.cli.main; print([name for name in {SLOW} if name in sys.modules])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert loaded.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_standard_files_may_be_closed(tmp_path: Path, closed: str):
+    program = Path(sys.executable).with_name("drumbeat")
+    ended = subprocess.run(
+        ["/bin/sh", "-c", f'"{program}" server status {closed}'],
+        env={"DRUMBEAT_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr

@@ -80,6 +80,7 @@ def options(
 
 def main() -> None:
     """Runs the command line; never shows a traceback of its own accord."""
+    _open_what_is_closed()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
@@ -87,6 +88,13 @@ def main() -> None:
         app(prog_name="drumbeat")
     finally:
         _flush_quietly()
+
+
+def _open_what_is_closed() -> None:
+    """Who starts a program may have closed its standard files (`>&-`); the next file opened would take their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - it stays open
 
 
 def _flush_quietly() -> None:
