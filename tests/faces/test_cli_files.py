@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
-from tests.unit.cli.samples import a_job, piece
+from tests.unit.cli.samples import a_job, after, piece
 
 
 @pytest.fixture
@@ -62,6 +62,14 @@ def test_a_round_that_is_none_is_refused(drumbeat: Type, logged: FakeServer):
     shown = drumbeat("logs", "mnist", "--round", "two")
     assert shown.exit_code == 2
     assert "isn't an attempt and a round, as 1.2" in shown.stderr
+
+
+def test_a_round_that_an_ended_job_never_came_to(drumbeat: Type, logged: FakeServer):
+    logged.jobs["mnist-7f3a"] = a_job(state="completed", attempt=1, round=2, ended_at=after(9))
+    assert drumbeat("logs", "mnist", "--round", "1.2").exit_code == 0
+    shown = drumbeat("logs", "mnist", "--round", "1.3")
+    assert shown.stderr == "error: the job has no round 1.3\n  at mnist-7f3a\n  → Its last is 1.2; it has ended.\n"
+    assert shown.exit_code == 1
 
 
 # --- download -----------------------------------------------------------------------------------------------------

@@ -87,6 +87,10 @@ def check_places(job: JobView, chosen: Chosen) -> None:
         if number is not None and number >= size:
             there = f"It has {place}s 0 to {size - 1}." if size > 1 else f"Its only {place} is 0."
             raise NotFoundError(f"the job has no {place} {number}", where=job.name, fix=there)
+    if chosen.round is not None and chosen.round > (job.attempt, job.round) and job.ended_at:
+        asked_for = ".".join(map(str, chosen.round))
+        there = f"Its last is {job.attempt}.{job.round}; it has ended."
+        raise NotFoundError(f"the job has no round {asked_for}", where=job.name, fix=there)
 
 
 def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: LogView) -> None:
