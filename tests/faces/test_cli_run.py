@@ -238,6 +238,19 @@ def test_a_second_ctrl_c_in_a_terminal_detaches(terminal: Terminal):
     assert terminal.end() == 130
 
 
+def test_ctrl_c_before_a_command_has_begun_is_no_traceback():
+    code = """
+import sys
+from drumbeat.cli import main
+def interrupted(prog_name):
+    raise KeyboardInterrupt
+main.app = interrupted
+main.main()
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stderr) == (130, "")
+
+
 def test_a_reader_who_goes_away_is_no_error():
     code = "import sys; from drumbeat.cli.main import main; sys.argv[1:] = ['--help']; main()"
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)

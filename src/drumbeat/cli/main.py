@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from io import TextIOWrapper
 from typing import Annotated, Any
@@ -86,6 +87,8 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         app(prog_name="drumbeat")
+    except KeyboardInterrupt:  # Before a command had begun, which has words of its own for it.
+        sys.exit(128 + signal.SIGINT)
     finally:
         _flush_quietly()
 
