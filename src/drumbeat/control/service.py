@@ -232,7 +232,9 @@ class Control:
     def _cancel(self, name: str, message: CancelRequested) -> None:
         job = self._known(name).job
         if job.state is State.FINALIZING:
-            raise ConflictError(f"job {name} is done and keeps its results", fix="It ends by itself in a moment.")
+            doing = "; ".join(said.detail for said in job.nodes if said and said.detail)
+            what = f"job {name} is done and keeps its results" + (f": {doing}" if doing else "")
+            raise ConflictError(what, fix="It ends by itself when they are kept.")
         if job.state.is_terminal and job.state is not State.CANCELED:
             raise ConflictError(f"job {name} has ended already: {job.state}")
         self.sharing.deliver(name, message)

@@ -155,6 +155,17 @@ def test_cancel_reaches_the_agents_as_a_directive(house: House):
     house.control.cancel(name, "ada")
 
 
+def test_a_job_that_keeps_its_results_says_what_it_waits_for(house: House):
+    name = house.submit("j")
+    for phase in (Phase.READY, Phase.ENDED):
+        house.say(name, 0, phase, exits=(RankExit(0, 0, None, 1.0, 0),) if phase is Phase.ENDED else ())
+    house.say(name, 0, Phase.UPLOADING, detail="sending outputs waits: the disk is full")
+    with pytest.raises(ConflictError) as refused:
+        house.control.cancel(name, "ada")
+    assert refused.value.what == "job j is done and keeps its results: sending outputs waits: the disk is full"
+    assert refused.value.fix == "It ends by itself when they are kept."
+
+
 def test_a_job_that_has_ended_cant_be_canceled(house: House):
     name = house.submit("j")
     house.run_to_end(name)
