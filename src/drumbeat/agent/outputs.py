@@ -68,10 +68,11 @@ class Outputs:
             if not missing:
                 return
             self._journal.note(f"the server misses {len(missing)} outputs, {missing[0]} first: sent again")
-        for path in missing:
-            self._unkept[path] = "it changes, or the server's disk doesn't keep what it is given"
-            del files[path]
-        self._until_reached(lambda: self._link.commit(files))
+        while missing:
+            for path in missing:
+                self._unkept[path] = "it changes, or the server's disk doesn't keep what it is given"
+                del files[path]
+            missing = self._until_reached(lambda: self._link.commit(files))
 
     def _describe(self, path: str, files: dict[str, dict[str, Any]]) -> None:
         """Sends it; one that can't be read, or that the server refuses, mustn't take the others along."""
