@@ -62,6 +62,15 @@ def test_a_range_of_another_version_is_the_whole_file(house: House) -> None:
     assert (same.status_code, other.status_code) == (206, 200)
 
 
+def test_story_and_plan_are_there_for_whoever_saw_the_job_end(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = house.submit("quick")
+    monkeypatch.setattr(house.control.effects, "carry_out", lambda _pending: None)
+    house.control.cancel(job, "a test")
+    listed = house.http.get(f"/api/v1/jobs/{job}/files").json()
+    assert {"plan.json", "story.jsonl"} <= {file["path"] for file in listed}
+    assert "canceled by a test" in house.http.get(f"/api/v1/jobs/{job}/files/story.jsonl").text
+
+
 def test_head_tells_the_size_and_nothing_else(house: House) -> None:
     answer = house.http.head(LOG)
     assert (answer.status_code, answer.headers["content-length"], answer.content) == (200, "10", b"")

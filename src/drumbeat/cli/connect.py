@@ -42,7 +42,7 @@ class Server(Protocol):
         """Jobs, newest first. archived: these too."""
         ...
 
-    def cancel(self, name: str) -> JobView:
+    def cancel(self, name: str, *, discard: bool = False) -> JobView:
         """Asks the job to stop. Raises ConflictError when it has ended."""
         ...
 

@@ -60,13 +60,16 @@ def show_job(job: Job, as_json: AsJson = False) -> None:
 def cancel(
     job: Job,
     wait_: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the job has ended.")] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Also while it keeps its results: what isn't kept yet is lost.")
+    ] = False,
 ) -> None:
     """Stop a job: SIGTERM to every rank now, SIGKILL after the job's grace time."""
     from drumbeat.cli.naming import find_job
 
     server = connect()
     name = find_job(server, job).name
-    canceled = server.cancel(name)
+    canceled = server.cancel(name, discard=discard)
     print(f"{name}: {canceled.state}; {canceled.sentence}")
     if wait_:
         ended = server.wait(name)

@@ -113,9 +113,13 @@ class Client:
         """Everything that happened to a job, oldest first."""
         return self._all(StoryLine, f"/jobs/{part(name)}/story")
 
-    def cancel(self, name: str) -> JobView:
-        """Asks a job to stop. Raises ConflictError when it has ended otherwise."""
-        return self._read(JobView, self.connection.call("POST", f"/jobs/{part(name)}/cancel"))
+    def cancel(self, name: str, *, discard: bool = False) -> JobView:
+        """Asks a job to stop. Raises ConflictError when it has ended otherwise, or keeps its results.
+
+        discard: also while it keeps them; what isn't kept yet is lost.
+        """
+        told = self.connection.call("POST", f"/jobs/{part(name)}/cancel", params={"discard": discard})
+        return self._read(JobView, told)
 
     def archive(self, name: str) -> None:
         """Hides a job that has ended from lists. Raises ConflictError while it is unfinished."""

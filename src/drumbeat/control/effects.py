@@ -19,6 +19,7 @@ from drumbeat.protocol.faults import faultpoint
 
 log = logging.getLogger(__name__)
 
+STORY = "story.jsonl"
 AGAIN_S = 1.0
 """How long an effect that failed is left alone."""
 
@@ -133,12 +134,16 @@ class Effects:
         return GangSeen(pending.attempt, word)
 
     def _keep_story(self, job: Job, pending: PendingEffect) -> None:
+        self.write_story(job)
+        self.loop.store.done(pending.id)
+
+    def write_story(self, job: Job) -> None:
+        """Puts plan and story beside the job's results; twice is the same as once."""
         lines = [json.dumps(wire.to_wire(entry)) for entry in self.loop.store.story(job.name)]
         self.artifacts.write_text(job.name, "plan.json", wire.dumps(job.plan))
         faultpoint("effect.keeping_story")
-        self.artifacts.write_text(job.name, "story.jsonl", "\n".join(lines) + "\n")
+        self.artifacts.write_text(job.name, STORY, "\n".join(lines) + "\n")
         faultpoint("effect.story_kept")
-        self.loop.store.done(pending.id)
 
 
 def _is_wanted(job: Job, attempt: int) -> bool:

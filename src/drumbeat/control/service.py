@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.control import submitting
 from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, no_engines
-from drumbeat.control.effects import Effects
+from drumbeat.control.effects import STORY, Effects
 from drumbeat.control.loop import Loop, waiting
 from drumbeat.control.sharing import Sharing
 from drumbeat.control.watch import Watch
@@ -24,7 +24,19 @@ from drumbeat.core.job import Job
 from drumbeat.core.placement import Room, place
 from drumbeat.core.plan import Facts
 from drumbeat.core.states import State
-from drumbeat.ports import Artifacts, Clock, Doors, Engine, Gang, Machine, Record, Reservation, Store, Submission
+from drumbeat.ports import (
+    Artifacts,
+    Clock,
+    Doors,
+    Engine,
+    Gang,
+    Machine,
+    Record,
+    Reservation,
+    Store,
+    StoredFile,
+    Submission,
+)  # fmt: skip
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -221,23 +233,40 @@ class Control:
             return f"compute {compute}: would start at once"
         return f"compute {compute}: would {'never start' if mine.never else 'wait'}: {mine.sentence}"
 
-    def cancel(self, name: str, by: str) -> Record:
-        """Asks a job to stop. Twice is the same as once; one that has ended otherwise is a ConflictError.
+    def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:
+        """Asks a job to stop. Twice is the same as once; one that has ended otherwise is a ConflictError, and so is one
+        that keeps its results, unless they may be discarded.
 
         A job that another server holds is stopped at that server's next look; the wish is durable already.
         """
-        self.loop.call(lambda: self._cancel(name, CancelRequested(by)))
+        self.loop.call(lambda: self._cancel(name, CancelRequested(by, discard)))
         return self.store.load(name)
 
     def _cancel(self, name: str, message: CancelRequested) -> None:
         job = self._known(name).job
-        if job.state is State.FINALIZING:
+        if job.state is State.FINALIZING and not message.discard:
             doing = "; ".join(said.detail for said in job.nodes if said and said.detail)
             what = f"job {name} is done and keeps its results" + (f": {doing}" if doing else "")
-            raise ConflictError(what, fix="It ends by itself when they are kept.")
+            fix = "It ends by itself when they are kept."
+            raise ConflictError(what, fix=f"{fix} To give up the others: drumbeat cancel {name} --discard")
         if job.state.is_terminal and job.state is not State.CANCELED:
             raise ConflictError(f"job {name} has ended already: {job.state}")
         self.sharing.deliver(name, message)
+
+    def files(self, name: str) -> list[StoredFile]:
+        """Everything that can be fetched of a job.
+
+        Of one that has ended, plan and story too: who saw it end may ask before the outbox has come to them.
+        """
+        job = self.store.load(name).job
+        found = self.artifacts.files(name)
+        if not job.state.is_terminal or any(file.path == STORY for file in found):
+            return found
+        try:
+            self.effects.write_story(job)
+        except StorageError:  # A full disk; the outbox tries again, and the other files can be had.
+            return found
+        return self.artifacts.files(name)
 
     def _facts(self) -> Facts:
         capacity = {

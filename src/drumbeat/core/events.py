@@ -69,9 +69,10 @@ class NodeLost:
 
 @dataclass(frozen=True)
 class CancelRequested:
-    """A person asked for the job to stop."""
+    """A person asked for the job to stop. discard: also while it keeps its results; what isn't kept yet is lost."""
 
     by: str
+    discard: bool = False
 
 
 @dataclass(frozen=True)

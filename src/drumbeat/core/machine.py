@@ -70,6 +70,10 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return _cancel_stopping(job, event, now)
         case State.FINALIZING, AgentSaid():
             return _agent_finalizing(job, event, now)
+        case State.FINALIZING, CancelRequested(discard=True):
+            verdict = _canceled(event)
+            discarded = replace(verdict, sentence=f"{verdict.sentence}; results that weren't kept yet are discarded")
+            return _end(replace(job, verdict=discarded), now)
         case State.FINALIZING, NodeLost():
             return _results_lost(job, event.node, event.sentence, now)
         case _, GangSeen() if not job.state.is_terminal:

@@ -14,6 +14,10 @@ from datetime import datetime, timedelta
 from drumbeat.core.job import Need, Slot
 from drumbeat.core.states import Reason
 
+MOST_NODES, MOST_RANKS = 64, 1024
+"""So many nodes and ranks of one job may share a machine's CPU slots, or one a slot where it has more. Each node takes
+an agent and a keeper of some 10 MiB: without a bound, one digit too many in a job file takes the machine down."""
+
 
 @dataclass(frozen=True)
 class Room:
@@ -159,10 +163,25 @@ def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> dat
 def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
     if any(room.unusable and not room.cpus for room in rooms):
         return ""  # Nobody has seen yet what that machine has.
+    if job.need.alone and (crowd := _crowd(job.need, rooms)):
+        return f"{crowd} of {compute}"
     if fit(job.need, [replace(room, unusable="") for room in rooms], ()):
         return ""
     cpus, gpus = sum(r.cpus for r in rooms), sum(len(r.gpus) for r in rooms)
     return f"the job needs {_amount(job.need)}; {compute} has {cpus} CPU slots and {gpus} GPUs in all"
+
+
+def _crowd(need: Need, rooms: Sequence[Room]) -> str:
+    """What is too much for one machine, "" = nothing."""
+    cpus = min((room.cpus for room in rooms), default=0)
+    nodes = -(-need.nodes // max(1, len(rooms)))
+    for count, most, what in (
+        (nodes, max(MOST_NODES, cpus), "nodes"),
+        (nodes * need.cpus, max(MOST_RANKS, cpus), "ranks"),
+    ):
+        if count > most:
+            return f"{count:,} {what} would share {cpus} CPU slots; at most {most:,} {what} may share a machine"
+    return ""
 
 
 def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute: str) -> str:

@@ -81,8 +81,7 @@ class Arriving:
 @router.get("/jobs/{name}/files")
 def list_files(name: str, control: ControlOf) -> list[FileView]:
     """Everything that can be fetched of a job."""
-    control.store.load(name)
-    return [FileView.model_validate(one) for one in control.artifacts.files(name)]
+    return [FileView.model_validate(one) for one in control.files(name)]
 
 
 @router.head("/jobs/{name}/files/" + rest("path"), include_in_schema=False)

@@ -20,6 +20,7 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Place = Annotated[str, Field(pattern=r"^(file:///[^\x00]*|snapshot:[0-9a-f]{64})$", max_length=5000)]
+Discard = Annotated[bool, Query(description="Also while it keeps its results; what isn't kept yet is lost.")]
 HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
 
 
@@ -90,9 +91,9 @@ def story(name: str, control: ControlOf) -> list[StoryView]:
 
 
 @router.post("/jobs/{name}/cancel")
-def cancel(name: str, control: ControlOf) -> JobView:
+def cancel(name: str, control: ControlOf, discard: Discard = False) -> JobView:
     """Asks a job to stop; twice is the same as once."""
-    return job_view(control.cancel(name, by="a person"))
+    return job_view(control.cancel(name, by="a person", discard=discard))
 
 
 @router.post("/jobs/{name}/archive")

@@ -68,7 +68,7 @@ class FakeServer:
             raise NotFoundError(f"no job {name}")
         return self.jobs[name]
 
-    def cancel(self, name: str) -> JobView:
+    def cancel(self, name: str, *, discard: bool = False) -> JobView:
         self._called("cancel", name)
         job = self.jobs[name]
         if job.state in TERMINAL:

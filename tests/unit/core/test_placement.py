@@ -94,6 +94,20 @@ def test_a_job_with_more_ranks_than_slots_runs_alone_and_takes_them_all():
     assert not placed([big], held=[holds("x", 1)])["big"].slots
 
 
+@pytest.mark.parametrize(
+    ("nodes", "cpus", "says"),
+    [
+        (64, 16, ""),
+        (65, 1, "65 nodes would share 4 CPU slots; at most 64 nodes may share a machine of local"),
+        (10_000, 1, "10,000 nodes would share 4 CPU slots; at most 64 nodes may share a machine of local"),
+        (1, 100_000, "100,000 ranks would share 4 CPU slots; at most 1,024 ranks may share a machine of local"),
+    ],
+)
+def test_one_digit_too_many_does_not_take_the_machine_down(nodes: int, cpus: int, says: str):
+    said = placed([waits("crowd", nodes=nodes, cpus=cpus, alone=True)])["crowd"]
+    assert (said.never, said.sentence) == (bool(says), says)
+
+
 def test_a_small_job_passes_only_if_its_limit_ends_before_the_big_one_could_start():
     running, big = holds("run", 3, until=100), waits("big", cpus=4)
     short = waits("short", second=1, lasts=timedelta(seconds=90))
