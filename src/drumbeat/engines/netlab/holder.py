@@ -146,7 +146,9 @@ def _connect(node: dict[str, Any], hear: int, let: int) -> int:
     try:
         first = int(os.read(hear, 64))
         outside = f"n{node['number']}"
-        ip("link", "add", outside, "type", "veth", "peer", "name", INSIDE, "netns", str(first))
+        # Started again it is the same card: the others remember its hardware address for a while.
+        inside = ["name", INSIDE, "address", hardware_address(node["address"]), "netns", str(first)]
+        ip("link", "add", outside, "type", "veth", "peer", *inside)
         ip("link", "set", outside, "master", BRIDGE, "up")
         shape(outside, node["bits_per_s"], node["burst_bytes"])
     finally:
@@ -206,6 +208,11 @@ def shape(device: str, bits: int, burst: int) -> None:
     if bits:
         rate = ["tbf", "rate", f"{bits}bit", "burst", str(burst), "latency", "50ms"]
         _run("tc", "qdisc", "replace", "dev", device, "root", *rate)
+
+
+def hardware_address(address: str) -> str:
+    """A locally administered one for an IPv4 address."""
+    return "02:db:" + ":".join(f"{byte:02x}" for byte in socket.inet_aton(address))
 
 
 def ip(*words: str) -> None:
