@@ -98,6 +98,11 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     return Planned(plan, need, policy, (*notes, *_notes(job, compute)))
 
 
+def _mpi_options(job: CommandJob) -> tuple[str, ...]:
+    """Words for mpirun's line."""
+    return tuple(job.drumbeat.mpi_options)
+
+
 # --- names that only someone's cloud knows ----------------------------------------------------------------------
 def _compute(job: CommandJob, facts: Facts) -> str:
     name = (job.compute or facts.default_compute).removeprefix("azureml:")
