@@ -163,7 +163,9 @@ def test_a_job_that_keeps_its_results_says_what_it_waits_for(house: House):
     with pytest.raises(ConflictError) as refused:
         house.control.cancel(name, "ada")
     assert refused.value.what == "job j is done and keeps its results: sending outputs waits: the disk is full"
-    assert refused.value.fix == "It ends by itself when they are kept."
+    assert "drumbeat cancel j --discard" in refused.value.fix
+    assert house.control.cancel(name, "ada", discard=True).job.state is State.CANCELED
+    assert house.control.store.load(name).job.sentence == "canceled by ada; results that weren't kept yet are discarded"
 
 
 def test_a_job_that_has_ended_cant_be_canceled(house: House):

@@ -138,6 +138,14 @@ def test_an_own_failure_starts_a_new_round_on_the_same_nodes():
     assert again.roster.round == 2
 
 
+def test_a_job_that_keeps_its_results_is_only_given_up_when_they_may_be_discarded():
+    keeps = after(running(), done(0, 0, 0), done(1, 0, 0))
+    assert told(keeps, CancelRequested("ada")).job == keeps
+    given_up = told(keeps, CancelRequested("ada", discard=True))
+    assert (given_up.job.state, given_up.job.reason) == (State.CANCELED, Reason.CANCEL_REQUESTED)
+    assert [type(effect) for effect in given_up.effects] == [StopGang, KeepStory]
+
+
 @pytest.mark.feature("F2")
 def test_a_failure_that_is_first_heard_of_when_all_has_ended_is_followed_up_at_once():
     job = after(running(nodes=1), done(0, 1, 0))

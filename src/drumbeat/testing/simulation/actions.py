@@ -47,7 +47,7 @@ def cancel(world: World, action: Action) -> None:
     """A person changes their mind."""
     name = pick(world.jobs(), action.a)
     if name:
-        world.ask("cancel", name, at=action.b)
+        world.ask("cancel", name, action.b % 3 == 0, at=action.b)
 
 
 def sync(world: World, action: Action) -> None:

@@ -203,8 +203,8 @@ class World:
         record, _ = control.submit(Request(document, key=key))
         self.acknowledged[key] = record.job.name
 
-    def _cancel(self, control: Control, name: str) -> None:
-        control.cancel(name, "ada")
+    def _cancel(self, control: Control, name: str, discard: bool) -> None:  # noqa: FBT001 - asked by position
+        control.cancel(name, "ada", discard=discard)
         self.cancels.add(name)
 
     def _sync(self, control: Control, node: Node, status: AgentStatus) -> None:
