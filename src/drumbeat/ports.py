@@ -12,7 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from drumbeat.core.events import AgentSaid, CancelRequested, Effect, StoryEntry
+from drumbeat.core.events import AgentSaid, CancelRequested, Effect, Loss, StoryEntry
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.states import State
 from drumbeat.protocol.plan import Plan
@@ -384,16 +384,25 @@ class Gang:
 
 @dataclass(frozen=True)
 class Sighting:
-    """What an engine says of a gang. word: its own. gone: nodes that it knows to have ended, with a sentence each."""
+    """What an engine says of a gang. word: its own. gone: nodes that it knows to have ended, with a sentence each.
+
+    cause: why they are gone. waits: the gang stands in the engine's own queue: nobody is to be missed yet.
+    """
 
     word: str
     gone: dict[int, str] = field(default_factory=dict[int, str])
+    cause: Loss = Loss.LOST
+    waits: bool = False
 
 
 class Engine(Protocol):
-    """Starts N agents, says what became of them, stops them, tells about machines. Nothing else."""
+    """Starts N agents, says what became of them, stops them, tells about machines. Nothing else.
+
+    has_queue: it chooses machines and waits for them itself; what slots a gang has there says only how large it is.
+    """
 
     name: str
+    has_queue: bool
 
     def machines(self) -> list[Machine]:
         """The machines that there are, in the same order each time, as they were when last looked at: it's quick."""
@@ -407,6 +416,10 @@ class Engine(Protocol):
         """Starts the agents, all or none, and gives the engine's word for it. A gang of this name that runs already is
         left alone. Raises EngineError with a sentence when it can't be started.
         """
+        ...
+
+    def rendered(self, gang: Gang) -> str:
+        """What it would hand to a scheduler for the gang, as text; "" = it hands nothing over."""
         ...
 
     def observe(self, gang: Gang) -> Sighting:

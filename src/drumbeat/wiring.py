@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import socket
@@ -18,7 +19,7 @@ from drumbeat.ports import Engine
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
 from drumbeat.spec import computes as spec_of
-from drumbeat.spec.computes import Compute, NetlabCompute, SshCompute
+from drumbeat.spec.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
 
 
 class SystemClock:
@@ -101,7 +102,14 @@ def _ssh(spec: SshCompute, _shared: Path) -> Engine:
     return SshEngine([host(one) for one in spec.hosts], spec.server_address or "")
 
 
-ENGINES: dict[str, Callable[[Any, Path], Engine]] = {"netlab": _netlab, "ssh": _ssh}
+def _slurm(spec: SlurmCompute, shared: Path) -> Engine:
+    from drumbeat.engines.slurm.engine import SlurmEngine
+
+    # The same user's other servers may have a compute of this name on the same cluster.
+    return SlurmEngine(spec, hashlib.sha256(b"slurm" + _key(shared / "key")).hexdigest()[:6])
+
+
+ENGINES: dict[str, Callable[[Any, Path], Engine]] = {"netlab": _netlab, "ssh": _ssh, "slurm": _slurm}
 """Type of a compute to what makes its engine, given its spec (a class of `spec.computes`) and that folder."""
 
 

@@ -61,7 +61,19 @@ def _extract(hashed: _Hashed, folder: str) -> None:
     with tarfile.open(fileobj=_as_file(hashed), mode="r|") as archive:
         for member in archive:
             _check(member, links)
-            archive.extract(member, folder, filter="data")
+            _put(archive, member, folder)
+
+
+def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str) -> None:
+    if hasattr(tarfile, "data_filter"):
+        archive.extract(member, folder, filter="data")
+        return
+    # Python 3.11.0 to 3.11.3 (Debian 12's is 3.11.2) has no filters. `_check` has refused what leads elsewhere; here is
+    # the rest of what `data` does: no owner, no special bits, no right for others to write, no odd rights to run.
+    runs = 0o755 if member.mode & 0o100 else 0o644
+    member.mode = 0o755 if member.isdir() else (member.mode & runs) | 0o600
+    member.uid, member.gid, member.uname, member.gname = os.getuid(), os.getgid(), "", ""
+    archive.extract(member, folder)
 
 
 def _check(member: tarfile.TarInfo, links: set[str]) -> None:

@@ -70,6 +70,7 @@ class Facts:
     detail: str = ""
     error: str = ""
     keeper_error: str = ""
+    is_taken: bool = False
 
 
 def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
@@ -155,4 +156,5 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         detail=facts.detail,
         error=facts.error or facts.keeper_error,
         lost=here.lost,
+        is_taken=facts.is_taken,
     )

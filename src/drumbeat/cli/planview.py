@@ -36,6 +36,9 @@ def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[Rendera
     yield from _sentences(preview.staged or ("nothing",))
     yield heading("Queue")
     yield from _sentences((preview.queue,))
+    if preview.script:
+        yield heading("Handed to the scheduler")
+        yield from _sentences(preview.script.splitlines())
     if preview.notes:
         yield heading("Notes")
         yield from _sentences(preview.notes)

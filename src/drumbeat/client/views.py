@@ -159,6 +159,7 @@ class PreviewView:
     staged: tuple[str, ...] = ()
     queue: str = ""
     notes: tuple[str, ...] = ()
+    script: str = ""
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,7 @@ class Computes(Mapping[str, Engine]):
         self._known = known
         machines = {name: list(one.machines) for name, one in known.items()}
         troubles = {name: one.trouble for name, one in known.items() if one.trouble}
+        self.loop.with_queue = frozenset(name for name, one in known.items() if one.engine.has_queue)
         if (machines, troubles) != (self.loop.machines, self.loop.troubles):
             self.loop.call(lambda: self.loop.furnish(machines, troubles))
 

@@ -19,7 +19,7 @@ from typing import TypeVar
 from drumbeat.core.events import Event, Granted, NeverFits, TimeUp, Waits
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.machine import decide
-from drumbeat.core.placement import Holding, Placed, Room, Waiting, place
+from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
 from drumbeat.core.states import Reason, State
 from drumbeat.ports import Change, Clock, Machine, Record, Store
 from drumbeat.protocol.errors import ConflictError, StaleError, StorageError, UnreachableError
@@ -62,6 +62,8 @@ class Loop:
         self.machines: dict[str, list[Machine]] = {}
         self.troubles: dict[str, str] = {}
         """Computes that no job can start on now, and why."""
+        self.with_queue: frozenset[str] = frozenset()
+        """Computes whose engines choose machines, and wait for them, themselves."""
         self.has_effects = threading.Event()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -245,7 +247,7 @@ class Loop:
         booked = self.store.booked(compute)
         rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in self.machines.get(compute, [])]
         held = self.holdings(compute, everybody)
-        for placed in place(queue, rooms, held, self.clock.now(), compute=compute):
+        for placed in self.placed(compute, queue, rooms, held):
             if placed.job not in self.jobs:
                 continue
             try:
@@ -254,6 +256,12 @@ class Loop:
                 self.must_place = True
                 return
             booked += bool(placed.slots)
+
+    def placed(self, compute: str, queue: list[Waiting], rooms: list[Room], held: list[Holding]) -> list[Placed]:
+        """A word for every job of a compute's queue."""
+        if compute in self.with_queue:
+            return enqueue(queue, rooms, compute=compute)
+        return place(queue, rooms, held, self.clock.now(), compute=compute)
 
     def _wait_for(self, compute: str, job: str, trouble: str) -> None:
         """For a compute that can't be used: it may be again."""

@@ -21,7 +21,7 @@ from drumbeat.core import plan as planning
 from drumbeat.core.directive import directive
 from drumbeat.core.events import AgentSaid, CancelRequested
 from drumbeat.core.job import Job
-from drumbeat.core.placement import Room, place
+from drumbeat.core.placement import Placed, Room
 from drumbeat.core.plan import Facts
 from drumbeat.core.states import State
 from drumbeat.ports import (
@@ -74,13 +74,17 @@ class Request:
 
 @dataclass(frozen=True)
 class Preview:
-    """What would run. processes: of every node, in rank order. staged, notes: sentences. queue: where it would wait."""
+    """What would run. processes: of every node, in rank order. staged, notes: sentences. queue: where it would wait.
+
+    script: what a scheduler would be handed, "" = there is none.
+    """
 
     plan: Plan
     processes: tuple[ProcessSpec, ...]
     staged: tuple[str, ...]
     queue: str
     notes: tuple[str, ...]
+    script: str = ""
 
 
 @dataclass(frozen=True)
@@ -217,21 +221,32 @@ class Control:
         """What `submit` would run. Starts and writes nothing."""
         written, made = submitting.planned(request, self._facts())
         job, _ = submitting.new_job(written, made, self.setting.clock.now())
+        processes = submitting.preview_processes(made.plan)
+        placed = self._placed(job)
         return Preview(
-            made.plan, submitting.preview_processes(made.plan), planning.staged(made.plan), self._queue(job), made.notes
-        )
+            made.plan, processes, planning.staged(made.plan), self._queue(job, placed), made.notes,
+            self._script(job, placed),
+        )  # fmt: skip
 
-    def _queue(self, job: Job) -> str:
+    def _script(self, job: Job, placed: Placed) -> str:
+        gang = Gang(job.name, 1, job.plan, placed.slots, "", ())
+        return self.engines[job.plan.compute].rendered(gang) if placed.slots else ""
+
+    def _queue(self, job: Job, placed: Placed) -> str:
+        compute = job.plan.compute
+        if placed.slots:
+            where = "be handed to its queue" if compute in self.loop.with_queue else "start"
+            return f"compute {compute}: would {where} at once"
+        return f"compute {compute}: would {'never start' if placed.never else 'wait'}: {placed.sentence}"
+
+    def _placed(self, job: Job) -> Placed:
         compute = job.plan.compute
         rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in self.loop.machines.get(compute, [])]
         everybody = self.loop.everybody()
         queue = [waiting(one) for one in self.loop.jobs_queued(everybody) if one.plan.compute == compute]
         held = self.loop.holdings(compute, everybody)
-        said = place([*queue, waiting(job)], rooms, held, self.setting.clock.now(), compute=compute)
-        mine = next(one for one in said if one.job == job.name)
-        if mine.slots:
-            return f"compute {compute}: would start at once"
-        return f"compute {compute}: would {'never start' if mine.never else 'wait'}: {mine.sentence}"
+        said = self.loop.placed(compute, [*queue, waiting(job)], rooms, held)
+        return next(one for one in said if one.job == job.name)
 
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:
         """Asks a job to stop. Twice is the same as once; one that has ended otherwise is a ConflictError, and so is one

@@ -14,6 +14,7 @@ class Unmade:
 
     name: str
     why: str
+    has_queue: bool = False
 
     def machines(self) -> list[Machine]:
         """None."""
@@ -26,6 +27,11 @@ class Unmade:
     def start(self, gang: Gang) -> str:
         """Fails."""
         raise EngineError(f"{gang.name} can't be started: {self.why}")
+
+    def rendered(self, gang: Gang) -> str:
+        """Nothing is handed over."""
+        del gang
+        return ""
 
     def observe(self, gang: Gang) -> Sighting:
         """Fails: nothing can be said of it."""

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from drumbeat.control.loop import Loop
-from drumbeat.core.events import Event, GangSeen, NodeLost
+from drumbeat.core.events import Event, GangSeen, Loss, NodeLost
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
-from drumbeat.ports import Engine, Gang
+from drumbeat.ports import Engine, Gang, Sighting
 
 log = logging.getLogger(__name__)
 
@@ -80,15 +80,27 @@ class Watch:
         if job.observed is None and not any(job.nodes):
             return []  # Not asked for yet: the outbox is still at it.
         sighting = self.engines[job.plan.compute].observe(self.gang_of(job))
-        events: list[Event] = [GangSeen(job.attempt, sighting.word)]
+        events: list[Event] = [GangSeen(job.attempt, sighting.word, sighting.waits)]
         gone = dict(sighting.gone)
+        if sighting.waits:
+            self._miss_nobody(job)
         for node in range(job.plan.nodes):
             silent = self._silent_s(job, node)
             if node not in gone and silent > job.plan.lost_after_s:
                 gone[node] = f"its agent has been silent for {silent:.0f} s, and the engine can't tell about it"
-        events += [NodeLost(job.attempt, node, why) for node, why in sorted(gone.items()) if node not in job.lost]
-        return events
+        lost = [(node, why) for node, why in sorted(gone.items()) if node not in job.lost]
+        return events + [NodeLost(job.attempt, node, why, _cause(sighting, node)) for node, why in lost]
+
+    def _miss_nobody(self, job: Job) -> None:
+        """Agents that can't be there yet aren't silent."""
+        for node in range(job.plan.nodes):
+            self.heard(job.name, job.attempt, node)
 
     def _silent_s(self, job: Job, node: int) -> float:
         now = self.loop.clock.monotonic()
         return now - self._heard.setdefault((job.name, job.attempt, node), now)
+
+
+def _cause(sighting: Sighting, node: int) -> Loss:
+    """Silence says nothing of why."""
+    return sighting.cause if node in sighting.gone else Loss.LOST

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import AgentStatus
+
+
+class Loss(StrEnum):
+    """Why nodes are gone, as far as their engine can tell. Closed: `machine` has a row for each."""
+
+    LOST = "lost"
+    PREEMPTED = "preempted"
+    TIMED_OUT = "timed_out"
+    CANCELED = "canceled"
+    OUT_OF_MEMORY = "out_of_memory"
+    FAILED = "failed"
+    """They ended by themselves, before or while they were of use."""
 
 
 # --- events -----------------------------------------------------------------------------------------------------
@@ -35,10 +48,11 @@ class NeverFits:
 
 @dataclass(frozen=True)
 class GangSeen:
-    """The engine's word for the gang of an attempt."""
+    """The engine's word for the gang of an attempt. waits: the engine has a queue, and the gang stands in it."""
 
     attempt: int
     word: str
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,6 +79,7 @@ class NodeLost:
     attempt: int
     node: int
     sentence: str
+    cause: Loss = Loss.LOST
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from drumbeat.core.events import (
     GangSeen,
     Granted,
     KeepStory,
+    Loss,
     NeverFits,
     NodeLost,
     StartGang,
@@ -65,7 +66,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.STOPPING, AgentSaid():
             return _stopped(job.with_node(event.node, event.status), now)
         case State.STOPPING, NodeLost():
-            return _stopped(_without(job, event.node), now)
+            return _lost_stopping(job, event, now)
         case State.STOPPING, CancelRequested():
             return _cancel_stopping(job, event, now)
         case State.FINALIZING, AgentSaid():
@@ -106,7 +107,14 @@ def _granted(job: Job, event: Granted, now: datetime) -> Decision:
 def _gang_seen(job: Job, event: GangSeen, now: datetime) -> Decision:
     if job.observed and job.observed.word == event.word:
         return Decision(job)
-    return Decision(replace(job, observed=Observed(event.word, now)))
+    seen = replace(job, observed=Observed(event.word, now))
+    if job.state is State.PROVISIONING and event.waits:
+        sentence = f"waits in the queue of {job.plan.compute}: {event.word}"
+        return _move(seen, now, State.PROVISIONING, Reason.IN_QUEUE, sentence)
+    if job.state is State.PROVISIONING and job.reason is Reason.IN_QUEUE:
+        sentence = f"{job.plan.compute} has given the nodes: {event.word}"
+        return _move(seen, now, State.PROVISIONING, Reason.STARTING_NODES, sentence)
+    return Decision(seen)
 
 
 def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
@@ -123,8 +131,8 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
 
 def _run(job: Job, now: datetime) -> Decision:
     members = tuple(status.member for status in job.nodes if status)
-    first = job.nodes[0]
-    roster = Roster(job.attempt, job.round, members, port=first.port if first else 0)
+    ports = tuple(status.port for status in job.nodes if status)
+    roster = Roster(job.attempt, job.round, members, port=ports[0] if ports else 0, ports=ports)
     started = replace(job, roster=roster, started_at=job.started_at or now)
     through = started
     if job.state is State.PROVISIONING:  # A single agent can be enrolled and ready in the same breath.
@@ -136,6 +144,8 @@ def _run(job: Job, now: datetime) -> Decision:
 # --- running ----------------------------------------------------------------------------------------------------
 def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     told = job.with_node(event.node, event.status)
+    if event.status.is_taken:
+        return _stop(told, _taken(event.node), now)
     if any(ended.is_failure for _, ended in told.exits):
         return _stop(told, blame.verdict(told.exits, job.plan.world_size), now)
     if event.status.lost and event.status.round == job.round:
@@ -155,8 +165,30 @@ def _time_up(job: Job, now: datetime) -> Decision:
 
 
 def _node_lost(job: Job, event: NodeLost, now: datetime) -> Decision:
-    sentence = f"node {event.node} is gone: {event.sentence}"
-    return _stop(_without(job, event.node), _verdict(Reason.NODE_LOST, sentence, node=event.node), now)
+    return _stop(_without(job, event.node), _by_loss(event), now)
+
+
+_LOSSES: dict[Loss, tuple[Reason, int | None]] = {
+    Loss.LOST: (Reason.NODE_LOST, None),
+    Loss.PREEMPTED: (Reason.PREEMPTED, None),
+    Loss.TIMED_OUT: (Reason.TIMED_OUT, 124),
+    Loss.CANCELED: (Reason.CANCELED_OUTSIDE, 130),
+    Loss.OUT_OF_MEMORY: (Reason.OUT_OF_MEMORY, 137),
+    Loss.FAILED: (Reason.NODES_FAILED, None),
+}
+"""What each kind of loss is to the job, and the exit code of whoever follows it."""
+
+
+def _by_loss(event: NodeLost) -> Verdict:
+    reason, code = _LOSSES[event.cause]
+    if event.cause is Loss.LOST:
+        return _verdict(reason, f"node {event.node} is gone: {event.sentence}", node=event.node)
+    return _verdict(reason, event.sentence, node=event.node, code=code)
+
+
+def _taken(node: int) -> Verdict:
+    sentence = f"node {node} was told to stop (SIGTERM), and not by drumbeat"
+    return _verdict(Reason.NODE_TAKEN, sentence, node=node)
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------
@@ -181,7 +213,20 @@ def _cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decisio
     return _move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)
 
 
+def _lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
+    """A node that its engine took away was the cause, whatever was heard of its ranks before."""
+    left = _without(job, event.node)
+    reason = job.verdict.reason if job.verdict else None
+    is_cause = reason is Reason.NODE_TAKEN or (event.cause is not Loss.LOST and reason in (*_BY_RANK, Reason.NODE_LOST))
+    return _stopped(replace(left, verdict=_by_loss(event)) if is_cause else left, now)
+
+
 def _stopped(job: Job, now: datetime) -> Decision:
+    there = [status for node, status in enumerate(job.nodes) if status and node not in job.lost]
+    taken = next((status.member.node for status in there if status.is_taken), None)
+    if taken is not None:  # Its engine will say what for, or its agent is started again.
+        is_cause = job.verdict is not None and job.verdict.reason in _BY_RANK
+        return Decision(replace(job, verdict=_taken(taken)) if is_cause else job)
     if not job.are_all(Phase.ENDED, Phase.UPLOADING, Phase.UPLOADED):
         return Decision(job)
     return _after_stop(_judged_again(job), now)

@@ -85,6 +85,25 @@ def place(
     return said
 
 
+def enqueue(queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str) -> list[Placed]:
+    """A word for every job of a compute whose engine has a queue of its own: at once, or never.
+
+    Its slots say how large a node is, not where it lies.
+    """
+    said: list[Placed] = []
+    for job in queue:
+        most = max((room.cpus for room in rooms), default=0)
+        size = replace(job.need, cpus=min(job.need.cpus, most) if job.need.alone else job.need.cpus)
+        able = sum(room.cpus >= size.cpus and len(room.gpus) >= size.gpus for room in rooms)
+        if able < size.nodes:
+            sentence = f"the job needs {_amount(size)}; {compute} has {able} machines with that much"
+            said.append(Placed(job.job, never=True, sentence=sentence))
+        else:
+            gpus = tuple(str(number) for number in range(size.gpus))
+            said.append(Placed(job.job, tuple(Slot(node, "", size.cpus, gpus) for node in range(size.nodes))))
+    return said
+
+
 def fit(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
     """Slots for every node of the job, or None.
 

@@ -26,6 +26,10 @@ class Recovery:
     sentence: str
 
 
+_NEEDS_NODES = (Reason.NODE_LOST, Reason.PREEMPTED, Reason.OUT_OF_MEMORY, Reason.NODES_FAILED)
+"""After these there is nothing left to start the ranks on."""
+
+
 def after(failures: Sequence[Failure], max_retries: int) -> Recovery:
     """What follows the last of the failures (FEATURES F2).
 
@@ -40,9 +44,12 @@ def after(failures: Sequence[Failure], max_retries: int) -> Recovery:
         refusal = _own_refusal(failures, max_retries)
         if refusal:
             return Recovery(Next.GIVE_UP, refusal)
-    if last.reason is Reason.NODE_LOST:
-        return Recovery(Next.ATTEMPT, "the job gets a new set of nodes; this doesn't count as a retry")
     count = _own(failures)
+    if last.reason in _NEEDS_NODES:
+        counted = f"retry {count} of {max_retries}" if retry is Retry.OWN else "this doesn't count as a retry"
+        return Recovery(Next.ATTEMPT, f"the job gets a new set of nodes; {counted}")
+    if retry is Retry.FREE:
+        return Recovery(Next.ROUND, "the ranks start again; this doesn't count as a retry")
     return Recovery(Next.ROUND, f"the ranks start again on the same nodes, retry {count} of {max_retries}")
 
 

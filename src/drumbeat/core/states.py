@@ -64,6 +64,7 @@ class Reason(StrEnum):
     WAITING_FOR_SLOTS = "waiting_for_slots"
     WAITING_FOR_TURN = "waiting_for_turn"
     REPLACING_NODES = "replacing_nodes"
+    IN_QUEUE = "in_queue"
     STARTING_NODES = "starting_nodes"
     PREPARING_NODES = "preparing_nodes"
     RESTARTING_RANKS = "restarting_ranks"
@@ -71,6 +72,7 @@ class Reason(StrEnum):
     KEEPING_RESULTS = "keeping_results"
     FINISHED = "finished"
     CANCEL_REQUESTED = "cancel_requested"
+    CANCELED_OUTSIDE = "canceled_outside"
     TIMED_OUT = "timed_out"
     RANK_FAILED = "rank_failed"
     RANK_KILLED = "rank_killed"
@@ -80,6 +82,10 @@ class Reason(StrEnum):
     STAGING_FAILED = "staging_failed"
     RESULTS_LOST = "results_lost"
     NODE_LOST = "node_lost"
+    NODE_TAKEN = "node_taken"
+    PREEMPTED = "preempted"
+    OUT_OF_MEMORY = "out_of_memory"
+    NODES_FAILED = "nodes_failed"
     KEEPER_LOST = "keeper_lost"
     NODES_REFUSED = "nodes_refused"
     TOO_BIG = "too_big"
@@ -103,6 +109,7 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.WAITING_FOR_SLOTS: ReasonRow("the compute has too few free slots"),
     Reason.WAITING_FOR_TURN: ReasonRow("jobs before this one come first"),
     Reason.REPLACING_NODES: ReasonRow("a node is gone; the job goes back to the queue for a new set"),
+    Reason.IN_QUEUE: ReasonRow("the nodes are asked for, and the cluster's own queue hasn't given them yet"),
     Reason.STARTING_NODES: ReasonRow("the engine is starting an agent on every node"),
     Reason.PREPARING_NODES: ReasonRow("code and inputs are being brought to every node"),
     Reason.RESTARTING_RANKS: ReasonRow("the ranks start again on the nodes they have"),
@@ -110,6 +117,7 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.KEEPING_RESULTS: ReasonRow("outputs and the rest of the logs are being kept"),
     Reason.FINISHED: ReasonRow("every rank ended with exit code 0", State.COMPLETED),
     Reason.CANCEL_REQUESTED: ReasonRow("a person asked for it", State.CANCELED),
+    Reason.CANCELED_OUTSIDE: ReasonRow("somebody canceled it in the cluster itself", State.CANCELED),
     Reason.TIMED_OUT: ReasonRow(
         "the job's time limit was reached", State.FAILED, advice="Raise limits.timeout, or make the job shorter."
     ),
@@ -140,6 +148,20 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.STAGING_FAILED: ReasonRow("code or an input could not be brought to a node", State.FAILED),
     Reason.RESULTS_LOST: ReasonRow("the ranks were done, but their outputs could not be kept", State.FAILED),
     Reason.NODE_LOST: ReasonRow("a node is gone", State.FAILED, Retry.FREE),
+    Reason.NODE_TAKEN: ReasonRow("its machine told a node to stop", State.FAILED, Retry.FREE),
+    Reason.PREEMPTED: ReasonRow("the cluster took the nodes away for somebody else", State.FAILED, Retry.FREE),
+    Reason.OUT_OF_MEMORY: ReasonRow(
+        "a node's memory limit was reached",
+        State.FAILED,
+        Retry.OWN,
+        "Ask for more memory (options: [--mem=…] of a slurm compute), or make batches or the model smaller.",
+    ),
+    Reason.NODES_FAILED: ReasonRow(
+        "the nodes ended by themselves before the job did",
+        State.FAILED,
+        Retry.OWN,
+        "See that every node has the compute's `python` (3.11 or newer) and sees its `folder` under the same path.",
+    ),
     Reason.KEEPER_LOST: ReasonRow("the process that held a node's ranks is gone", State.FAILED, Retry.OWN),
     Reason.NODES_REFUSED: ReasonRow("the engine refused to start the nodes", State.FAILED),
     Reason.TOO_BIG: ReasonRow(

@@ -97,6 +97,13 @@ class Gangs:
             found = {node: self._look_after(self._node_folder(name, node), node, enrolment) for node in nodes}
         return {node: why for node, why in found.items() if why}
 
+    def ended(self, name: str, node: int, within_s: float) -> int | None:
+        """Exit code of the agent that this process started there, None = it lives on after `within_s`."""
+        agent = self._agents.get(self._node_folder(name, node))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return agent.wait(within_s) if agent else None
+        return None
+
     def nodes(self, name: str) -> list[int]:
         """The nodes of a gang that are here."""
         return sorted(int(path.name) for path in _nodes(self.folder / name) if path.name.isdecimal())

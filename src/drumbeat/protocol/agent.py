@@ -31,7 +31,8 @@ class RankExit:
 
     code: exit code, or None when a signal ended it. at: seconds since the epoch by the node's clock. order: counts the
     exits on this node. told: it ended after the keeper had been told to stop it. error: a failure before the user's
-    command ran (no such folder, no such shell). tail: the end of its log.
+    command ran (no such folder, no such shell). launcher: how the launcher ended that it couldn't do without. tail: the
+    end of its log.
     """
 
     rank: int
@@ -41,6 +42,7 @@ class RankExit:
     order: int
     told: bool = False
     error: str = ""
+    launcher: str = ""
     tail: str = ""
 
     @property
@@ -56,7 +58,7 @@ class AgentStatus:
     round: that the phase belongs to. port: held on this node for the round's rendezvous. exits: of that round.
     serial: grows with each status of a node, also from one agent to the next; one that comes after a higher one is old
     news. detail: progress in words. error: why staging, starting or uploading can't succeed; "" = well. lost: the
-    keeper vanished, and with it the ranks whose exits are missing.
+    keeper vanished, and with it the ranks whose exits are missing. is_taken: its machine told the agent to go.
     """
 
     phase: Phase
@@ -68,6 +70,7 @@ class AgentStatus:
     error: str = ""
     lost: bool = False
     serial: int = 0
+    is_taken: bool = False
 
 
 class Order(StrEnum):

@@ -26,8 +26,8 @@ POINTS = (
 )  # fmt: skip
 """Every point on the way of a job, in its order."""
 
-ELSEWHERE = ("sharing.heard",)
-"""Points that only several servers over one database come by."""
+ELSEWHERE = ("sharing.heard", "engine.submitted")
+"""Points that only several servers over one database come by; that only an engine with a queue does."""
 
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""

@@ -155,6 +155,7 @@ class PreviewView(View):
     staged: list[str]
     queue: str
     notes: list[str]
+    script: str
 
 
 class LogView(View):

@@ -16,6 +16,7 @@ class FakeEngine:
     cpus: int = 4
     gpus: tuple[str, ...] = ()
     name: str = "fake"
+    has_queue: bool = False
     refuses: str = ""
     gangs: dict[str, Gang] = field(default_factory=dict[str, Gang])
     started: list[str] = field(default_factory=list[str])
@@ -42,6 +43,11 @@ class FakeEngine:
             self.gangs[gang.name] = gang
             self.changed.notify_all()
         return "started"
+
+    def rendered(self, gang: Gang) -> str:
+        """Nothing is handed over."""
+        del gang
+        return ""
 
     def observe(self, gang: Gang) -> Sighting:
         """What the test set in `gone`."""

@@ -21,6 +21,7 @@ class Engine:
     """
 
     name: str = "simulated"
+    has_queue: bool = False
     nodes: dict[str, list[Node]] = field(default_factory=dict[str, list[Node]])
     dead: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
     starts: list[str] = field(default_factory=list[str])
@@ -57,6 +58,11 @@ class Engine:
             self.late[gang.name] = late_by
         self.nodes[gang.name] = [Node(gang, number) for number in range(gang.plan.nodes)]
         return "started"
+
+    def rendered(self, gang: Gang) -> str:
+        """Nothing is handed over."""
+        del gang
+        return ""
 
     def observe(self, gang: Gang) -> Sighting:
         """What died is known."""

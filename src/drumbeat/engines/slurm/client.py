@@ -1,0 +1,222 @@
+"""Slurm's own commands, run and read. Asked for one line a job or a machine in a format of ours, which every version
+since 20.11 prints alike; their JSON differs between versions, and squeue's ignores its filters in some.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.engines.slurm import words
+from drumbeat.protocol.errors import EngineError, UnreachableError
+
+ASK_S = 30.0
+_CUT = "\x1f"
+"""Stands in no value that people write."""
+_JOB_FORMAT = _CUT.join(("%i", "%T", "%N", "%l", "%j", "%r"))
+_MACHINE_FORMAT = _CUT.join(("%N", "%o", "%P", "%T", "%c", "%m", "%G", "%E"))
+_ACCOUNTED = "JobID,State,Timelimit"
+
+_PASSES = re.compile(
+    r"unable to contact slurm controller|socket timed out|temporarily unable|connect(?:ion)? (?:failure|refused)|"
+    r"zero bytes were (?:transmitted|received)|unable to connect|in backup|in standby|too many (?:rpcs|open files)|"
+    r"incomplete|please try again|MaxSubmitJob|submit(?:ted)? job limit|resource temporarily unavailable|"
+    r"slurm_load_\w+ error: (?:unexpected|transport)",
+    re.IGNORECASE,
+)
+"""What Slurm says when the same can succeed later; anything else it says is a refusal."""
+
+
+@dataclass(frozen=True)
+class SlurmJob:
+    """A job as squeue shows it. word: see `words.said`. reason: "" = none. nodes: Slurm's list of them."""
+
+    id: str
+    word: str
+    name: str = ""
+    reason: str = ""
+    nodes: str = ""
+    limit: str = ""
+
+    @property
+    def stage(self) -> words.Stage:
+        """How far it is."""
+        return words.meaning(self.word).stage
+
+    @property
+    def told(self) -> str:
+        """The word, and the reason where Slurm gives one."""
+        return f"{self.word} ({self.reason})" if self.reason else self.word
+
+
+@dataclass(frozen=True)
+class SlurmNode:
+    """A machine as sinfo shows it in one partition. gpus: how many."""
+
+    name: str
+    address: str
+    partition: str
+    state: str
+    cpus: int
+    memory_mib: int
+    gpus: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended, by `scontrol show job` or sacct. ran_s, limit_s: None = not known, not limited."""
+
+    word: str
+    code: int = 0
+    ran_s: int | None = None
+    limit_s: int | None = None
+    was_preempted: bool = False
+
+
+class Slurm:
+    """The commands, as this user may call them on this machine."""
+
+    def submit(self, script: str, folder: Path) -> str:
+        """The id of the new job. Raises EngineError with Slurm's refusal, UnreachableError when it may be taken later."""
+        printed = self._run(["sbatch", "--parsable", f"--chdir={folder}"], text=script)
+        found = re.search(r"^(\d+)(?:;|$)", printed, re.MULTILINE)
+        if not found:
+            raise UnreachableError(f"sbatch gave no job id: {_last_line(printed)}")
+        return found[1]
+
+    def jobs(self, name: str = "") -> list[SlurmJob]:
+        """What this user has in Slurm, ended a while ago too; with this name only, if one is given."""
+        one = [f"--name={name}"] if name else []
+        user = f"--user={getpass.getuser()}"
+        return read_jobs(self._run(["squeue", "--noheader", user, *one, "--states=all", f"--format={_JOB_FORMAT}"]))
+
+    def nodes(self, partition: str = "") -> list[SlurmNode]:
+        """The machines of a partition; "" = of the default one."""
+        chosen = [f"--partition={partition}"] if partition else []
+        return read_nodes(self._run(["sinfo", "--noheader", "--Node", *chosen, f"--format={_MACHINE_FORMAT}"]))
+
+    def names(self, expression: str) -> list[str]:
+        """The names of machines in a list as Slurm writes it (`n[1-3],m1`)."""
+        return self._run(["scontrol", "show", "hostnames", expression]).split()
+
+    def controllers(self) -> list[str]:
+        """The machines that slurmctld runs on."""
+        return re.findall(r"^SlurmctldHost\S*\s*=\s*([^\s(]+)", self._run(["scontrol", "show", "config"]), re.MULTILINE)
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        """Ends jobs; one that has ended already is no error."""
+        if ids:
+            self._run(["scancel", "--quiet", *ids])
+
+    def ended(self, job: str) -> Ended | None:
+        """How a job ended, None = Slurm has forgotten it."""
+        try:
+            return read_ended(self._run(["scontrol", "--oneliner", "show", "job", job]))
+        except EngineError:
+            return self._accounted(job)
+
+    def _accounted(self, job: str) -> Ended | None:
+        for how in (["--allocations"], ["--completion"]):
+            chosen = ["--noheader", "--parsable2", f"--jobs={job}", f"--format={_ACCOUNTED}"]
+            try:
+                printed = self._run(["sacct", *how, *chosen])
+            except EngineError:
+                continue
+            for line in printed.splitlines():
+                found, word, limit, *_ = (*line.split("|"), "", "")
+                if found == job and word:
+                    return Ended(words.said(word), limit_s=words.seconds(limit))
+        return None
+
+    def _run(self, command: Sequence[str], text: str = "") -> str:
+        program = shutil.which(command[0])
+        if program is None:
+            what = f"there is no program `{command[0]}` here"
+            raise EngineError(what, fix="Run the server where Slurm's commands are (a login node), or set its PATH.")
+        try:
+            done = subprocess.run(
+                [program, *command[1:]], input=text, capture_output=True, text=True, errors="replace", timeout=ASK_S,
+                env=clean(os.environ, str(Path(program).parent)), cwd="/", check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            raise UnreachableError(f"{command[0]} doesn't answer within {ASK_S:g} s") from None
+        if done.returncode == 0:
+            return done.stdout
+        last = _last_line(done.stderr or done.stdout)
+        if _PASSES.search(done.stderr):
+            raise UnreachableError(f"Slurm doesn't answer now: {last}")
+        raise EngineError(f"{command[0]} refused: {last}")
+
+
+def clean(environment: Mapping[str, str], programs: str) -> dict[str, str]:
+    """What the commands see, and jobs inherit: whose it is, where Slurm is; nothing that changes what is asked for."""
+    kept = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "SLURM_CONF", "SLURM_CLUSTERS")
+    path = dict.fromkeys((programs, "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"))
+    found = {name: environment[name] for name in kept if name in environment}
+    return {**found, "PATH": ":".join(path), "LC_ALL": "C.UTF-8"}
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+def read_jobs(printed: str) -> list[SlurmJob]:
+    """Of `squeue`; a line that isn't one is passed over."""
+    found: list[SlurmJob] = []
+    for parts in _rows(printed, 6):
+        number, word, nodes, limit, name, reason = parts
+        if number.isdigit():
+            why = "" if reason in ("None", "(null)", "N/A") else reason
+            found.append(SlurmJob(number, words.said(word), name, why, "" if nodes == "(null)" else nodes, limit))
+    return found
+
+
+def read_nodes(printed: str) -> list[SlurmNode]:
+    """Of `sinfo`, each machine once; where no partition was asked for, those of the default one, else all."""
+    rows = [
+        SlurmNode(name, address, partition, state, _number(cpus), _number(memory), gpus_in(gres), why)
+        for name, address, partition, state, cpus, memory, gres, why in _rows(printed, 8)
+    ]
+    chosen = [row for row in rows if row.partition.endswith("*")] or rows
+    return list({row.name: row for row in reversed(chosen)}.values())[::-1]
+
+
+def read_ended(printed: str) -> Ended | None:
+    """Of `scontrol --oneliner show job`."""
+    told: dict[str, str] = {}
+    for key, value in re.findall(r"(?:^|\s)([A-Za-z:/]+)=(\S*)", printed):
+        told.setdefault(key, value)
+    if "JobState" not in told:
+        return None
+    code, _, number = told.get("ExitCode", "0:0").partition(":")
+    return Ended(
+        words.said(told["JobState"]),
+        _number(code) or (128 + _number(number) if _number(number) else 0),
+        words.seconds(told.get("RunTime", "")),
+        words.seconds(told.get("TimeLimit", "")),
+        told.get("PreemptTime", "None") not in ("None", "(null)", "N/A", "Unknown", ""),
+    )
+
+
+def gpus_in(gres: str) -> int:
+    """How many GPUs `gpu:h100:8(S:0-1),gpu:2,nvme:1` has."""
+    return sum(int(n or 1) for n in re.findall(r"(?:^|,)gpu(?::[^:,()\d][^:,()]*)?(?::(\d+))?(?=$|[,(])", gres))
+
+
+def _rows(printed: str, columns: int) -> list[list[str]]:
+    split = [[part.strip() for part in line.split(_CUT)] for line in printed.splitlines()]
+    return [parts for parts in split if len(parts) == columns]
+
+
+def _number(text: str) -> int:
+    found = re.match(r"\d+", text.strip())
+    return int(found[0]) if found else 0
+
+
+def _last_line(said: str) -> str:
+    lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
+    return re.sub(r"^s\w+: (?:error: )?", "", lines[-1]) if lines else "nothing"

@@ -1,0 +1,328 @@
+"""The engine over a Slurm cluster: a gang is one Slurm job. Slurm chooses the machines and waits for them.
+
+One thread asks for all gangs at once, and less often while slurmctld doesn't answer; a gang that nobody can tell about
+isn't gone. The name of a gang's Slurm job says whose it is, so that nothing is submitted twice, by whichever server.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from drumbeat.core.events import Loss
+from drumbeat.engines.enrolling import enrolment
+from drumbeat.engines.parcel import parcel
+from drumbeat.engines.slurm import words
+from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
+from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_folder
+from drumbeat.engines.slurm.words import Stage
+from drumbeat.engines.ssh import route_to
+from drumbeat.host.gangs import write_private
+from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
+from drumbeat.spec.computes import SlurmCompute
+
+POLL_S, IDLE_POLL_S, MOST_S = 1.5, 10.0, 60.0
+"""How often Slurm is asked while gangs are there, while none is, and at the least while it doesn't answer."""
+MACHINES_S = 10.0
+FIRST_LOOK_S = 5.0
+END_S = 50.0
+"""How long a stop waits for Slurm at a time; it is tried again."""
+SLURMCTLD_PORT = 6817
+SIGNALLED = 143
+"""How a node ends that was told to stop."""
+_WARNS_EARLY_S = 60
+"""Slurm's `--signal` comes up to so much earlier than it was asked for (sbatch(1))."""
+
+
+@dataclass
+class _Seen:
+    """What Slurm said last, by names of jobs. at: when it was asked."""
+
+    jobs: dict[str, list[SlurmJob]] = field(default_factory=dict[str, list[SlurmJob]])
+    at: float = 0.0
+
+
+class SlurmEngine:
+    """The `Engine` port. mark: tells this server's jobs from those of the same user's other servers."""
+
+    name = "slurm"
+    has_queue = True
+    leave_s = 3.0
+    """How long nodes whose agents were told to leave are waited for."""
+
+    def __init__(self, spec: SlurmCompute, mark: str, slurm: Slurm | None = None) -> None:
+        self._spec, self._slurm = spec, slurm or Slurm()
+        self._prefix = f"drumbeat-{spec.name}-{mark}-"
+        self._nodes: list[SlurmNode] = []
+        self._addresses: list[str] = []
+        self._nodes_at = 0.0
+        self._seen = _Seen()
+        self._trouble = ""
+        self._started: dict[str, tuple[float, str]] = {}
+        self._ended: dict[str, Ended | None] = {}
+        self._lock, self._must_look, self._closing = threading.Lock(), threading.Event(), threading.Event()
+        self._has_looked = threading.Event()
+        self._begun = False
+
+    # --- machines ---------------------------------------------------------------------------------------------
+    def machines(self) -> list[Machine]:
+        """The partition's, as sinfo last showed them. Raises UnreachableError while none was ever seen."""
+        self._begin()
+        if not self._nodes and self._trouble:
+            raise UnreachableError(self._trouble)
+        return [self._machine(node) for node in self._nodes]
+
+    def _machine(self, node: SlurmNode) -> Machine:
+        cpus, gpus = self._spec.cpus_per_node, self._spec.gpus_per_node
+        return Machine(
+            node.name,
+            node.cpus if cpus is None else cpus,
+            tuple(str(n) for n in range(node.gpus if gpus is None else gpus)),
+            node.memory_mib,
+            word=node.state,
+            unusable=words.unusable(node.state, node.why),
+        )
+
+    def server_addresses(self) -> list[str]:
+        """Where this machine is on the way to the cluster."""
+        if self._spec.server_address:
+            return [self._spec.server_address]
+        self._begin()
+        if not self._addresses:
+            what = self._trouble or "there is no route from here to the cluster's nodes"
+            raise UnreachableError(what, fix="Say `server_address: …` in the compute's file.")
+        return self._addresses
+
+    # --- gangs ------------------------------------------------------------------------------------------------
+    def start(self, gang: Gang) -> str:
+        """Submits it, unless Slurm has a job of its name. Raises EngineError with Slurm's refusal."""
+        self._begin()
+        name = self._job_name(gang.name)
+        known = self._slurm.jobs(name)
+        number = known[0].id if known else self._submit(gang, name)
+        with self._lock:
+            self._started[gang.name] = (time.monotonic(), number)
+        self._must_look.set()
+        return f"submitted as Slurm job {number}"
+
+    def _submit(self, gang: Gang, name: str) -> str:
+        folder = Path(gang_folder(self._spec, name))
+        script = self.rendered(gang)
+        try:
+            self._lay_out(gang, folder)
+            write_private(folder / "script.sh", script)
+        except OSError as error:
+            fix = "The compute's `folder` must be writable here, and on all nodes."
+            raise EngineError(f"{error.strerror}", where=str(error.filename or folder), fix=fix) from error
+        number = self._slurm.submit(script, folder)
+        faultpoint("engine.submitted")
+        return number
+
+    def _lay_out(self, gang: Gang, folder: Path) -> None:
+        """What every node finds: the agent's file, and for each its enrolment."""
+        agents = Path(agents_folder(self._spec))
+        agents.mkdir(0o700, parents=True, exist_ok=True)
+        if not (agents / parcel().name).exists():
+            part = agents / f"{parcel().name}.{threading.get_ident()}"
+            part.write_bytes(parcel().content)
+            part.replace(agents / parcel().name)
+        checkpoints = f"{self._spec.folder}/jobs/{gang.job}/checkpoints"
+        folder.parent.mkdir(0o700, parents=True, exist_ok=True)
+        folder.mkdir(0o700, exist_ok=True)
+        for slot in gang.slots:
+            (folder / str(slot.node)).mkdir(0o700, exist_ok=True)
+            text = enrolment(gang, slot.node, root="", checkpoints=checkpoints)
+            write_private(folder / str(slot.node) / "enrolment.json", text)
+
+    def rendered(self, gang: Gang) -> str:
+        """The batch script."""
+        return batch_script(self._spec, gang, self._job_name(gang.name), parcel().name)
+
+    def observe(self, gang: Gang) -> Sighting:
+        """What Slurm said when it was last asked."""
+        self._begin()
+        asked_at, number = self._started.get(gang.name, (0.0, ""))
+        seen, trouble = self._seen, self._trouble
+        if not seen.at or seen.at < asked_at:
+            return Sighting(f"submitted as Slurm job {number}" if number else "not asked about yet", waits=True)
+        job = _chosen(seen.jobs.get(self._job_name(gang.name), []), number)
+        stage = job.stage if job else Stage.OVER
+        if job and stage is not Stage.OVER:
+            told = f"{job.told}, Slurm job {job.id}" + (f"; {trouble}" if trouble else "")
+            return Sighting(told, waits=stage is Stage.WAITS)
+        return self._gone(gang, job, number)
+
+    def _gone(self, gang: Gang, job: SlurmJob | None, number: str) -> Sighting:
+        number = job.id if job else number
+        try:
+            ended = self._how_ended(number)
+        except UnreachableError as error:
+            return Sighting(f"{job.told if job else 'gone'}; {error.what}")
+        if ended is None or words.meaning(ended.word).stage is not Stage.OVER:
+            ended = Ended(job.word) if job else None
+        loss, why = judged(ended, gang.plan.grace_s)
+        said = self._last_words(gang.name, number) if loss is Loss.FAILED else ""
+        sentence = f"Slurm job {number or 'of that name'} {why}{said}"
+        return Sighting(ended.word if ended else "gone", {slot.node: sentence for slot in gang.slots}, loss)
+
+    def _how_ended(self, number: str) -> Ended | None:
+        if number and number not in self._ended:
+            self._ended[number] = self._slurm.ended(number)
+        return self._ended.get(number)
+
+    def _last_words(self, gang: str, number: str) -> str:
+        file = Path(gang_folder(self._spec, self._job_name(gang)), f"slurm-{number}.out")
+        with contextlib.suppress(OSError):
+            lines = [line.strip() for line in file.read_text(errors="replace").splitlines() if line.strip()]
+            own = [line for line in lines if not line.startswith(("srun:", "slurmstepd:"))] or lines
+            return f"; the last it said: {own[-1][:400]}" if own else ""
+        return ""
+
+    # --- stop -------------------------------------------------------------------------------------------------
+    def stop(self, name: str) -> None:
+        """Waits a moment for nodes whose agents leave, then cancels. Raises UnreachableError while Slurm can't say
+        that it is over.
+        """
+        job_name = self._job_name(name)
+        self._await_end(job_name, self.leave_s)
+        living = self._living(job_name)
+        self._slurm.cancel([job.id for job in living])
+        if living and not self._await_end(job_name, END_S):
+            raise UnreachableError(f"Slurm job {living[0].id} still ends on {living[0].nodes or 'its nodes'}")
+        faultpoint("engine.agents_gone")
+        shutil.rmtree(gang_folder(self._spec, job_name), ignore_errors=True)
+        with self._lock:
+            self._started.pop(name, None)
+
+    def _await_end(self, job_name: str, within_s: float) -> bool:
+        end, pause = time.monotonic() + within_s, 0.1
+        while self._living(job_name):
+            if time.monotonic() >= end:
+                return False
+            time.sleep(pause)
+            pause = min(2.0, pause * 1.5)
+        return True
+
+    def _living(self, job_name: str) -> list[SlurmJob]:
+        return [job for job in self._slurm.jobs(job_name) if job.stage is not Stage.OVER]
+
+    def sweep(self, wanted: set[str]) -> list[str]:
+        """Cancels the others, then waits for them."""
+        keep = {self._job_name(name) for name in wanted}
+        try:
+            there = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix) and job.name not in keep]
+            living = [job for job in there if job.stage is not Stage.OVER]
+            self._slurm.cancel([job.id for job in living])
+            ended = sorted({job.name.removeprefix(self._prefix) for job in living})
+            for name in ended:
+                self.stop(name)
+        except UnreachableError as error:
+            raise EngineError(error.what, where=error.where, fix=error.fix) from error
+        for folder in Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"):
+            if folder.name not in keep:
+                shutil.rmtree(folder, ignore_errors=True)
+        return ended
+
+    def close(self) -> None:
+        """Asks no more."""
+        self._closing.set()
+        self._must_look.set()
+
+    # --- asking -----------------------------------------------------------------------------------------------
+    def _job_name(self, gang: str) -> str:
+        return f"{self._prefix}{gang}"
+
+    def _begin(self) -> None:
+        with self._lock:
+            if not self._begun:
+                self._begun = True
+                threading.Thread(target=self._follow, name="slurm-look", daemon=True).start()
+        self._has_looked.wait(FIRST_LOOK_S)
+
+    def _follow(self) -> None:
+        failures = 0
+        while not self._closing.is_set():
+            try:
+                self._look()
+            except DrumbeatError as error:
+                self._trouble, failures = error.what, failures + 1
+            else:
+                self._trouble, failures = "", 0
+            self._has_looked.set()
+            calm = POLL_S if self._started or self._seen.jobs else IDLE_POLL_S
+            self._must_look.wait(min(MOST_S, calm * 2**failures))
+            self._must_look.clear()
+            self._closing.wait(0.2)  # Many starts at once are one question.
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        if began - self._nodes_at > MACHINES_S or not self._nodes:
+            self._look_at_machines(began)
+        found: dict[str, list[SlurmJob]] = {}
+        for job in self._slurm.jobs():
+            if job.name.startswith(self._prefix):
+                found.setdefault(job.name, []).append(job)
+        self._seen = _Seen(found, began)
+        self._cancel_doubles(found)
+
+    def _cancel_doubles(self, found: dict[str, list[SlurmJob]]) -> None:
+        """A submission that was answered too late was made again: the older one stays."""
+        living = [[job for job in jobs if job.stage in (Stage.WAITS, Stage.RUNS)] for jobs in found.values()]
+        self._slurm.cancel([job.id for jobs in living for job in sorted(jobs, key=lambda job: int(job.id))[1:]])
+
+    def _look_at_machines(self, began: float) -> None:
+        left_out = set(self._slurm.names(self._spec.exclude)) if self._spec.exclude else set[str]()
+        found = [node for node in self._slurm.nodes(self._spec.partition or "") if node.name not in left_out]
+        self._nodes, self._nodes_at = found, began
+        if not self._addresses and not self._spec.server_address:
+            self._addresses = self._towards([node.address for node in found])
+
+    def _towards(self, nodes: Sequence[str]) -> list[str]:
+        """Where this machine is on the way to the nodes; to slurmctld where nodes have no address yet."""
+        for place in (*nodes[:8], *self._slurm.controllers()):
+            own = route_to(place, SLURMCTLD_PORT)
+            if own and not own.startswith("127.") and own != "::1":
+                return [own]
+        return []
+
+
+def judged(ended: Ended | None, grace_s: float) -> tuple[Loss, str]:
+    """Why a gang is gone whose Slurm job is over, and a sentence without its subject."""
+    if ended is None:
+        return Loss.LOST, "isn't known to Slurm any more"
+    word = words.meaning(ended.word)
+    is_by_signal = ended.word in ("FAILED", "COMPLETED") and ended.code == SIGNALLED
+    if ended.was_preempted and (is_by_signal or ended.word == "CANCELLED"):
+        return Loss.PREEMPTED, words.JOB["PREEMPTED"].what
+    if is_by_signal and not _is_at_limit(ended, grace_s):
+        return Loss.LOST, "was told to stop (SIGTERM) by Slurm or on its nodes"
+    if is_by_signal or ended.word == "TIMEOUT":
+        limit = f" of {_shown(ended.limit_s)}" if ended.limit_s else ""
+        what = f"reached Slurm's time limit{limit}. Raise `time_limit` of the compute, or make the job shorter"
+        return Loss.TIMED_OUT, what
+    return word.loss, word.what or f"is over in Slurm: {ended.word}"
+
+
+def _is_at_limit(ended: Ended, grace_s: float) -> bool:
+    """Whether the ranks were told to stop because the limit was near, as `--signal` asks for."""
+    if ended.ran_s is None or ended.limit_s is None:
+        return False
+    return ended.ran_s >= ended.limit_s - grace_s - _WARNS_EARLY_S
+
+
+def _shown(seconds: int | None) -> str:
+    hours, rest = divmod(seconds or 0, 3600)
+    return f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+
+
+def _chosen(jobs: Sequence[SlurmJob], number: str) -> SlurmJob | None:
+    """The one that counts of those that have a gang's name: one that lives, the oldest of them."""
+    ranked = sorted(jobs, key=lambda job: (job.stage is Stage.OVER, job.id != number, int(job.id)))
+    return ranked[0] if ranked else None

@@ -1,0 +1,87 @@
+"""`python -I FILE drumbeat.host.slurmstep FOLDER`: what srun starts on each node of a gang, and what lives as long.
+
+FOLDER, which all nodes see, has an enrolment file for each of them. What the node works with lies on its own disk
+(TMPDIR). When the agent has left, or won't stay, everything of the gang on this node ends, and the step with it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+from drumbeat.host import processes
+from drumbeat.host.gangs import Gangs, living_agent
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import Enrolment
+
+LEFT, STALE, TOLD = 0, 3, 143
+"""How an agent ends that needn't be started again: as the server said; replaced; SIGTERM."""
+_WONT_STAY = 1
+_LOOK_S = 1.0
+
+
+def main() -> int:
+    """0 = the server has no use for the node any more; 143 = the node was told to stop; 1 = its agent won't stay."""
+    if os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0"):
+        print("drumbeat: this Slurm job was requeued, which ended its attempt; another one follows", flush=True)  # noqa: T201
+        return LEFT
+    given, node = Path(sys.argv[1]), int(os.environ["SLURM_PROCID"])
+    step = _Step(Gangs(_own_folder(), leave_s=1.0), given.name, node)
+    return step.hold((given / str(node) / "enrolment.json").read_bytes())
+
+
+class _Step:
+    """A node of a gang, held until it is over. name: of the gang's folder."""
+
+    def __init__(self, gangs: Gangs, name: str, node: int) -> None:
+        self._gangs, self._name, self._node = gangs, name, node
+        self._folder = gangs.folder / name / str(node)
+        self._is_told = False
+
+    def hold(self, given: bytes) -> int:
+        processes.adopt_orphans()
+        signal.signal(signal.SIGTERM, self._hand_on)
+        try:
+            self._gangs.start(self._name, {self._node: self._enrolment(given)})
+            return self._until_over()
+        finally:
+            self._gangs.stop(self._name)
+
+    def _until_over(self) -> int:
+        while True:
+            code = self._gangs.ended(self._name, self._node, _LOOK_S)
+            if code is not None and (self._is_told or code == TOLD):
+                return TOLD
+            if code in (LEFT, STALE):
+                return LEFT
+            for why in self._gangs.look(self._name, [self._node]).values():
+                print(f"drumbeat: node {self._node}: {why}", flush=True)  # noqa: T201 (Slurm keeps it)
+                return _WONT_STAY
+
+    def _enrolment(self, given: bytes) -> str:
+        told = wire.loads(Enrolment, given)
+        return wire.dumps(replace(told, root=str(self._folder / "root"), gpus=_own_gpus(told.gpus)))
+
+    def _hand_on(self, *_: object) -> None:
+        """Slurm tells most of the node's processes itself; one that is told twice doesn't mind."""
+        self._is_told = True
+        if (agent := living_agent(self._folder)) is not None:
+            processes.signal_all([agent], signal.SIGTERM)
+
+
+def _own_folder() -> Path:
+    return Path(tempfile.gettempdir(), f"drumbeat-{os.getuid()}")
+
+
+def _own_gpus(wanted: tuple[str, ...]) -> tuple[str, ...]:
+    """As many as are wanted of those that Slurm gave."""
+    given = [one for one in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if one]
+    return tuple(given[: len(wanted)]) if given else wanted
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,200 @@
+"""A real Slurm cluster on the nodes of a lab: the first has slurmctld, the others slurmd, each a munged of its own.
+
+Everything runs inside nodes, so it ends with the lab, however that ends. Slurm's commands are called from this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.engines.netlab.lab import Lab, require_tools
+from drumbeat.protocol.errors import EngineError
+from tools.apt import install
+
+PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
+PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge")
+
+
+def missing() -> str:
+    """What is missing for it, "" = nothing any more: root has it installed."""
+    try:
+        require_tools()
+    except EngineError as error:
+        return str(error)
+    if not all(map(_where, PROGRAMS)):
+        install(*PACKAGES)
+    if not all(map(_where, PROGRAMS)):
+        return f"Slurm isn't here: install it (Debian: apt-get install {' '.join(PACKAGES)})"
+    return ""
+
+
+def _where(program: str) -> str:
+    return shutil.which(program, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") or ""
+
+
+@dataclass
+class SlurmLab:
+    """The cluster. shared: a folder that all nodes see. conf: what SLURM_CONF must be."""
+
+    lab: Lab
+    folder: Path
+
+    @property
+    def conf(self) -> Path:
+        return self.folder / "slurm.conf"
+
+    @property
+    def shared(self) -> Path:
+        return self.folder / "shared"
+
+    @property
+    def head(self) -> str:
+        return f"{self.lab.name}-1"
+
+    @property
+    def names(self) -> list[str]:
+        """The nodes that jobs run on."""
+        return [node["name"] for node in self.lab.blueprint()["nodes"]][1:]
+
+    def up(self) -> None:
+        for part in ("shared", "munge", "state", "spool", "scratch"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        (self.folder / "munge" / "key").write_bytes(os.urandom(128))
+        (self.folder / "munge" / "key").chmod(0o400)
+        own = f"{self.folder}/scratch/$SLURMD_NODENAME"
+        prolog = self.folder / "prolog"
+        prolog.write_text(f"#!/bin/sh\nmkdir -p {own}\necho export TMPDIR={own}\n")
+        prolog.chmod(0o755)
+        self.conf.write_text(self._conf())
+        self._munge(self.head)
+        self.start_slurmctld()
+        for name in self.names:
+            self.start(name)
+        self.await_nodes("idle", self.names)
+
+    def _munge(self, name: str) -> None:
+        socket = self.folder / "munge" / ("socket" if name == self.head else f"{name}.socket")
+        files = [f"--{kind}-file={self.folder}/munge/{name}.{kind}" for kind in ("pid", "log", "seed")]
+        key = f"--key-file={self.folder}/munge/key"
+        self.on(name, _where("munged"), "--force", f"--socket={socket}", key, *files)
+        if name != self.head:
+            self.on(name, "mount", "--bind", str(socket), str(self.folder / "munge" / "socket"))
+
+    def start(self, name: str) -> None:
+        """A node's munged and slurmd."""
+        self._munge(name)
+        self.on(name, _where("slurmd"), "-b", "-N", name)
+
+    def start_slurmctld(self) -> None:
+        self.on(self.head, _where("slurmctld"))
+        until(lambda: "UP" in self.slurm("scontrol", "ping", ok=False), "slurmctld is up")
+
+    def kill_slurmctld(self) -> None:
+        self.on(self.head, "kill", "-9", (self.folder / "slurmctld.pid").read_text().strip())
+        until(lambda: "UP" not in self.slurm("scontrol", "ping", ok=False), "slurmctld is gone")
+
+    def on(self, name: str, *command: str) -> str:
+        environment = {"PATH": os.defpath + ":/usr/sbin:/sbin", "SLURM_CONF": str(self.conf), "HOME": "/root"}
+        said = self.folder / "said"
+        with said.open("wb") as out:  # A daemon may keep it open.
+            done = subprocess.run(self.lab.inside(name, list(command)), env=environment, stdin=subprocess.DEVNULL,
+                                  stdout=out, stderr=out, check=False)  # fmt: skip
+        assert done.returncode == 0, f"{command}: {said.read_text()}"
+        return said.read_text()
+
+    def slurm(self, *command: str, ok: bool = True) -> str:
+        """One of Slurm's commands, called on this machine."""
+        environment = {**os.environ, "SLURM_CONF": str(self.conf)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert not ok or done.returncode == 0, f"{command}: {done.stderr}"
+        return done.stdout
+
+    def await_nodes(self, state: str, names: list[str]) -> None:
+        def states() -> set[str]:
+            return set(self.slurm("sinfo", "-h", "-N", "-p", "main", "-n", ",".join(names), "-o", "%T").split())
+
+        until(lambda: states() == {state}, f"nodes are {state}")
+
+    def mend(self) -> None:
+        """Every node on, connected, and idle."""
+        for name in self.names:
+            self.lab.set_link(name, is_up=True)
+            if not self.lab.pid_of(name):
+                self.lab.switch_on(name)
+                until(lambda name=name: self.lab.pid_of(name), "the node is on")
+                self.start(name)
+        self.slurm("scancel", "--user=root", ok=False)
+        self.await_nodes("idle", self.names)
+
+    def _conf(self) -> str:
+        address = {node["name"]: node["address"] for node in self.lab.blueprint()["nodes"]}
+        nodes = "".join(f"NodeName={name} NodeAddr={address[name]}\n" for name in self.names)
+        here = self.folder
+        return f"""\
+ClusterName={self.lab.name}
+SlurmctldHost={self.head}({address[self.head]})
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+CredType=cred/munge
+AuthInfo=socket={here}/munge/socket,cred_expire=5
+StateSaveLocation={here}/state
+SlurmdSpoolDir={here}/spool/%n
+SlurmctldPidFile={here}/slurmctld.pid
+SlurmdPidFile={here}/%n.pid
+SlurmctldLogFile={here}/slurmctld.log
+SlurmdLogFile={here}/%n.log
+TaskProlog={here}/prolog
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU_Memory
+SlurmdParameters=config_overrides
+AccountingStorageType=accounting_storage/none
+JobCompType=jobcomp/filetxt
+JobCompLoc={here}/completed
+SchedulerParameters=sched_interval=2,bf_interval=2,batch_sched_delay=0
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
+ReturnToService=2
+JobRequeue=1
+SlurmdTimeout=5
+TCPTimeout=1
+MessageTimeout=5
+KillWait=3
+MpiDefault=none
+NodeName=DEFAULT CPUs=4 RealMemory=4000
+{nodes}PartitionName=DEFAULT Nodes=ALL MaxTime=INFINITE State=UP
+PartitionName=main Default=YES PriorityTier=10 PreemptMode=OFF
+PartitionName=low PriorityTier=1 PreemptMode=REQUEUE
+PartitionName=slow PriorityTier=1 PreemptMode=CANCEL GraceTime=5
+"""
+
+
+def until(holds: Callable[[], object], what: str, within_s: float = 60.0) -> None:
+    """Waits for it. what: in words."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, f"it never came to hold that {what}"
+        time.sleep(0.1)
+
+
+@contextlib.contextmanager
+def slurm_lab(folder: Path, name: str, nodes: int) -> Iterator[SlurmLab]:
+    """A cluster with so many nodes for jobs."""
+    lab = Lab(folder / "lab", name, nodes + 1)
+    try:
+        lab.up()
+        there = SlurmLab(lab, folder)
+        there.up()
+        yield there
+    finally:
+        lab.close()
