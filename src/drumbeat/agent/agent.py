@@ -273,7 +273,7 @@ class Agent:
         if self._going:
             return
         self._journal.note("SIGTERM: the ranks are stopped, then the agent goes")
-        self._going = True
+        self._going = self._facts.is_taken = True
         self._facts.detail = "the node was told to stop (SIGTERM)"
         last = threading.Timer(self._plan.grace_s + _LAST_LOGS_S, self._posting(self._leave))
         last.daemon = True
