@@ -16,12 +16,12 @@ from typing import Any
 
 from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.journal import Journal
-from drumbeat.agent.keeping import Keeping, rank_message
+from drumbeat.agent.keeping import Keeping
 from drumbeat.agent.link import Link
 from drumbeat.agent.logs import GrowingLog, LogSender, pause_s, tail
 from drumbeat.agent.node import HeldPort, member
+from drumbeat.agent.preparing import Preparing
 from drumbeat.agent.reporting import Reporting
-from drumbeat.launch import render
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit
 from drumbeat.protocol.errors import DrumbeatError, StaleError
@@ -44,6 +44,7 @@ class Agent:
         self._facts = Facts()
         self._wanted: Directive | None = None
         self._port: HeldPort | None = None
+        self._preparing = Preparing(enrolment)
         self._sender: LogSender | None = None
         self._log_paths: dict[int, str] = {}
         self._detail_at = 0.0
@@ -143,7 +144,12 @@ class Agent:
 
         self._facts.staging = Work.GOING
         staging = Staging(self._enrolment, Link(self._enrolment), self._progress)
-        self._beside("staging", staging.stage, self._on_staged)
+
+        def stage() -> None:
+            self._preparing.check()
+            staging.stage()
+
+        self._beside("staging", stage, self._on_staged)
 
     def _hold_port(self) -> None:
         self._port = HeldPort()
@@ -153,17 +159,25 @@ class Agent:
     def _start(self) -> None:
         roster = self._wanted.roster if self._wanted else None
         try:
-            processes = render(self._plan, roster, self._enrolment.node) if roster else []
+            todo, starter = self._preparing.processes(roster) if roster else ([], None)
         except (KeyError, IndexError, ValueError, DrumbeatError) as error:
-            self._facts.staging = Work.FAILED
-            self._facts.error = f"node {self._enrolment.node} can't work out its ranks: {error!r}"
+            self._refuse_round(error)
             return
         self._facts.round.asked = True
         self._facts.detail = ""
         faultpoint("agent.before_start")
-        self._keeping.start(self._facts.round.number, [rank_message(each, self._root) for each in processes])
+        self._keeping.start(self._facts.round.number, todo, starter)
         faultpoint("agent.after_start")
         self._follow_logs()
+
+    def _refuse_round(self, error: Exception) -> None:
+        """None of the ranks is started, and each says why."""
+        self._facts.round.started = self._facts.round.over = self._facts.round.logs_sent = True
+        why, own = str(error) if isinstance(error, DrumbeatError) else repr(error), self._enrolment.node
+        mine = [each.rank for each in self._plan.ranks if each.node == own]
+        self._facts.round.exits = {
+            rank: RankExit(rank, 127, None, time.time(), order, error=why) for order, rank in enumerate(mine, 1)
+        }
 
     def _stop(self) -> None:
         self._facts.round.stopping = True
@@ -238,6 +252,7 @@ class Agent:
     def _on_over(self) -> None:
         self._facts.round.over = True
         self._facts.detail = ""
+        self._preparing.clear()
         self._release_port()
         if self._sender is not None:
             self._sender.finish()
@@ -250,6 +265,7 @@ class Agent:
         self._facts.keeper_error = sentence
 
     def _on_staged(self, error: DrumbeatError | None) -> None:
+        self._member = self._preparing.member(self._member)
         self._facts.staging = Work.FAILED if error else Work.DONE
         self._facts.error, self._facts.detail = "" if self._facts.round.closed else str(error or ""), ""
 

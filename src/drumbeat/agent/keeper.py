@@ -19,6 +19,7 @@ from drumbeat.agent.bell import Bell
 from drumbeat.agent.confinement import choose, end_rest
 from drumbeat.agent.door import Door, hold_folder, read_marker
 from drumbeat.agent.records import Exit, Records
+from drumbeat.agent.starter import Starter
 from drumbeat.host import processes
 from drumbeat.protocol.faults import faultpoint
 
@@ -39,6 +40,7 @@ class Keeper:
         self.records = Records(folder)
         self.number = -1
         self.running: dict[int, int] = {}
+        self.starter, self.is_launcherless = Starter(), False
         self.sessions: set[int] = set()
         self.exits: list[Exit] = []
         self.over, self.lost = True, False
@@ -81,7 +83,7 @@ class Keeper:
         """Does what the agent says. What belongs to another round than the present one changes nothing."""
         match message:
             case {"do": "start", "round": int(number)} if number > self.number and self.over:
-                self._start(number, message["ranks"])
+                self._start(number, message["ranks"], message.get("starter"))
             case {"do": "stop", "round": int(number), "grace_s": grace_s} if number == self.number:
                 self._stop(float(grace_s))
             case {"do": "leave", "grace_s": grace_s}:
@@ -94,10 +96,11 @@ class Keeper:
             case _:
                 pass
 
-    def _start(self, number: int, todo: list[dict[str, Any]]) -> None:
+    def _start(self, number: int, todo: list[dict[str, Any]], starter: dict[str, Any] | None) -> None:
         self.number, self.exits, self.over, self.lost = number, [], False, False
         self.kill_at = self.sweep_at = None
-        self.sessions, self.trouble = set(), ""
+        self.sessions, self.trouble, self.starter = set(), "", Starter()
+        self.is_launcherless = False
         try:
             # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
             self.records.write_round(number, over=False, ranks=len(todo))
@@ -108,6 +111,8 @@ class Keeper:
             return
         for rank in todo:
             self._start_rank(rank)
+        if starter is not None:
+            self.starter.start(starter, todo, self.confinement)
         self.door.tell()
 
     def _refuse(self, todo: list[dict[str, Any]], error: OSError) -> None:
@@ -129,13 +134,13 @@ class Keeper:
             faultpoint("keeper.rank_forked")
 
     def _stop(self, grace_s: float) -> None:
-        """SIGTERM once; a later word can only bring SIGKILL nearer."""
+        """SIGTERM once, not to the launcher, which ranks need to the end; a later word only brings SIGKILL nearer."""
         if self.over:
             return
         kill_at = time.monotonic() + grace_s
         if self.kill_at is None:
             self.kill_at = kill_at
-            self.confinement.ask()
+            self.confinement.ask(spared=self.starter.session)
             self.door.tell()
         self.kill_at = min(self.kill_at, kill_at)
 
@@ -151,6 +156,8 @@ class Keeper:
                 break
             if pid in self.running:
                 self._add_exit(self.running.pop(pid), os.waitstatus_to_exitcode(status))
+            elif pid == self.starter.pid:
+                self.starter.end(os.waitstatus_to_exitcode(status))
         if len(self.exits) > told:
             self.door.tell()
 
@@ -161,9 +168,11 @@ class Keeper:
             "signal": -code if code < 0 else None,
             "at": time.time(),
             "order": len(self.exits) + 1,
-            "told": self.kill_at is not None,
+            "told": self.kill_at is not None and not self.is_launcherless,
             "error": error,
         }
+        if code and not ended["told"]:
+            ended |= self.starter.part_in(rank, time.monotonic())
         self.exits.append(ended)
         try:
             self.records.add_exit(self.number, ended)
@@ -181,9 +190,14 @@ class Keeper:
         if self.over:
             return
         if self.running:
+            if self.kill_at is None and self.starter.is_missed(now):
+                self.is_launcherless = True
+                self._stop(self.grace_s)
             if self.kill_at is not None and now >= self.kill_at:
                 self.confinement.kill()
             return
+        if self.starter.pid and self.kill_at is None:
+            return  # It ends when the ranks of all nodes have.
         left = self.confinement.members()
         if not left or self._is_hopeless(now):
             self._finish(left)
@@ -233,11 +247,15 @@ class Keeper:
 
     def _pause_s(self) -> float | None:
         """Seconds to sleep when nothing happens."""
-        if not self.over and (not self.running or (self.kill_at is not None and time.monotonic() >= self.kill_at)):
+        now = time.monotonic()
+        is_sweeping = not self.running and not (self.starter.pid and self.kill_at is None)
+        if not self.over and (is_sweeping or (self.kill_at is not None and now >= self.kill_at)):
             return PULSE_S
         waits = [self.patience_s - self.door.alone_s()] if self.door.is_alone and not self.leaving else []
         if not self.over and self.kill_at is not None:
-            waits.append(self.kill_at - time.monotonic())
+            waits.append(self.kill_at - now)
+        elif not self.over and self.running:
+            waits += self.starter.due_s(now)
         return max(0.0, min(waits)) + 0.001 if waits else None
 
     def _drain_bell(self) -> None:

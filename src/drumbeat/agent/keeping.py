@@ -34,9 +34,12 @@ Message = dict[str, Any]
 
 def rank_message(each: ProcessSpec, root: str) -> Message:
     """What a keeper must know to start a rank: it has no word for anything but files, arguments and variables."""
+    joining = [*program("drumbeat.agent.mpi.rank"), each.joins] if each.joins else []
     return {
         "rank": each.rank,
-        "argv": each.argv,
+        "role": each.role,
+        "joins": each.joins,
+        "argv": [*joining, *each.argv],
         "cwd": each.cwd,
         "log": f"{root}/{each.log}",
         "env": each.environment(os.environ),
@@ -66,11 +69,11 @@ class Keeping:
         self._tell({"do": "patience", "lost_after_s": lost_after_s, "grace_s": grace_s})
         threading.Thread(target=self._follow, name="keeping", daemon=True).start()
 
-    def start(self, number: int, ranks: list[Message]) -> None:
-        """Starts the ranks of a round."""
+    def start(self, number: int, ranks: list[Message], starter: Message | None = None) -> None:
+        """Starts the ranks of a round, and the launcher's own process beside them."""
         with self._lock:
             self._wants.pop("stop", None)
-        self._tell({"do": "start", "round": number, "ranks": ranks})
+        self._tell({"do": "start", "round": number, "ranks": ranks, "starter": starter})
 
     def cancel(self) -> None:
         """Doesn't start what no keeper has been told of yet."""

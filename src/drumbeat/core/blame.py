@@ -179,6 +179,8 @@ def _reason(cause: _Ended) -> Reason:
     ended, told = cause.exit, cause.told
     if ended.error:
         return Reason.RANK_COULD_NOT_START
+    if ended.launcher:
+        return Reason.RANK_KILLED
     if not ended.is_failure:
         return Reason.RANK_LEFT_EARLY
     if told.errors and told.errors[-1].line.startswith(_NEVER_RAN):
@@ -221,6 +223,8 @@ def _how(cause: _Ended, reason: Reason) -> str:
     by = tracebacks.signal_name(number or 0)
     if ended.error:
         return f"could not be started: {ended.error}"
+    if ended.launcher:
+        return f"was ended because its launcher is gone: {ended.launcher}"
     if reason is Reason.RANK_LEFT_EARLY:
         return "left with exit code 0 while the other ranks still needed it"
     if cause.told.is_shut_down and not cause.told.errors:

@@ -13,12 +13,13 @@ from drumbeat import launch
 from drumbeat.core.job import Need, Policy
 from drumbeat.core.refusals import not_yet
 from drumbeat.launch import environment as rank_environment
-from drumbeat.launch import pytorch
+from drumbeat.launch import mpi, pytorch
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
 from drumbeat.spec import expressions
 from drumbeat.spec.data import Input
+from drumbeat.spec.distribution import MpiDistribution
 from drumbeat.spec.job import CommandJob
 
 CURRENT = "current"
@@ -27,6 +28,7 @@ CURRENT = "current"
 INSTANCE_TYPES = ("cpu", "gpu")
 """The kinds of slot that a compute of ours knows; a cloud's names for machines go by alias."""
 
+_RESERVED = {"pytorch": pytorch.SET, "mpi": mpi.SET}
 _PRIORITY = {"low": -1, "medium": 0, "high": 1}
 
 
@@ -71,7 +73,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     compute = _compute(job, facts)
     environment = _environment(job, facts)
     need, notes = _need(job, facts.computes[compute], _instance_type(job, facts))
-    launcher = "pytorch"
+    launcher = "mpi" if isinstance(job.distribution, MpiDistribution) else "pytorch"
     plan = Plan(
         job=name,
         experiment=experiment,
@@ -80,7 +82,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         processes_per_node=job.processes_per_node,
         command=_command(job, name),
         ranks=launch.ranks(launcher, job.node_count, job.processes_per_node),
-        variables=_variables(job),
+        variables=_variables(job, launcher),
         literals={key: text for key, text in _literals(job).items() if text is not None},
         inputs=tuple(_inputs(job, sources)),
         outputs=tuple(_outputs(job)),
@@ -92,15 +94,10 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         grace_s=job.drumbeat.grace_s,
         lost_after_s=job.drumbeat.lost_after_s,
         network=job.drumbeat.network or "",
-        mpi_options=_mpi_options(job),
+        mpi_options=tuple(job.drumbeat.mpi_options),
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
     return Planned(plan, need, policy, (*notes, *_notes(job, compute)))
-
-
-def _mpi_options(job: CommandJob) -> tuple[str, ...]:
-    """Words for mpirun's line."""
-    return tuple(job.drumbeat.mpi_options)
 
 
 # --- names that only someone's cloud knows ----------------------------------------------------------------------
@@ -221,8 +218,8 @@ def _literals(job: CommandJob) -> dict[str, str | None]:
     return found
 
 
-def _variables(job: CommandJob) -> dict[str, str]:
-    reserved = {*pytorch.SET, *rank_environment.RESERVED}
+def _variables(job: CommandJob, launcher: str) -> dict[str, str]:
+    reserved = {*_RESERVED[launcher], *rank_environment.RESERVED}
     taken = [Problem(f"{name} is set by drumbeat for each rank", f"environment_variables.{name}", "Leave it out.")
              for name in job.environment_variables if name in reserved]  # fmt: skip
     if taken:

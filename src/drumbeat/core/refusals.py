@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from drumbeat.protocol.errors import Problem
 from drumbeat.spec.data import Input
-from drumbeat.spec.distribution import PyTorchDistribution
+from drumbeat.spec.distribution import MpiDistribution, PyTorchDistribution
 from drumbeat.spec.job import CommandJob
 
 _REMOTE_CODE = ("git+", "git@", "http://", "https://", "azureml:")
@@ -24,11 +24,11 @@ def not_yet(job: CommandJob) -> Iterator[Problem]:
 
 
 def _of_job(job: CommandJob) -> Iterator[Problem]:
-    if job.distribution is not None and not isinstance(job.distribution, PyTorchDistribution):
+    if job.distribution is not None and not isinstance(job.distribution, PyTorchDistribution | MpiDistribution):
         yield _later(
             f"distribution.type {job.distribution.type}",
             "distribution.type",
-            "This version starts pytorch; with one process per node, a launcher of your own can start the rest.",
+            "This version starts pytorch and mpi; at one process per node, a launcher of your own can start the rest.",
         )
     if job.code is not None and job.code.startswith(_REMOTE_CODE):
         yield _later(f"code from {job.code}", "code", "Clone it, and name the folder.")
@@ -75,9 +75,8 @@ def _of_extensions(job: CommandJob) -> Iterator[Problem]:
         yield _later("warm start", "drumbeat.warm_start", "Leave it out, or set it to false.")
     if "hang_after_s" in given and extra.hang_after_s:
         yield _later("looking for hangs", "drumbeat.hang_after_s", "Leave it out, or set it to 0.")
-    for key in ("mpi_options", "network", "checkpoints"):
-        if key in given and getattr(extra, key):
-            yield _later(f"drumbeat.{key}", f"drumbeat.{key}", "Leave it out.")
+    if "checkpoints" in given:
+        yield _later("drumbeat.checkpoints", "drumbeat.checkpoints", "Leave it out.")
 
 
 def _later(what: str, where: str, fix: str) -> Problem:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drumbeat.launch import pytorch
+from drumbeat.launch import mpi, pytorch
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
 
-_RENDER: dict[str, Callable[[Plan, Roster, int], list[ProcessSpec]]] = {"pytorch": pytorch.render}
-_RANKS: dict[str, Callable[[int, int], tuple[Rank, ...]]] = {"pytorch": pytorch.ranks}
+_RENDER: dict[str, Callable[[Plan, Roster, int], list[ProcessSpec]]] = {"pytorch": pytorch.render, "mpi": mpi.render}
+_RANKS: dict[str, Callable[[int, int], tuple[Rank, ...]]] = {"pytorch": pytorch.ranks, "mpi": pytorch.ranks}
+_STARTER: dict[str, Callable[[Plan, Roster, int], ProcessSpec | None]] = {"mpi": mpi.starter}
 
 LAUNCHERS = tuple(_RENDER)
 """The launchers that there are."""
@@ -22,6 +23,12 @@ LAUNCHERS = tuple(_RENDER)
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
     """The processes that `node` starts in the round of `roster`, in order of their rank."""
     return _RENDER[plan.launcher](plan, roster, node)
+
+
+def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
+    """What `node` runs beside its ranks so that they begin, None = nothing: its argv is the launcher's own line."""
+    find = _STARTER.get(plan.launcher)
+    return find(plan, roster, node) if find else None
 
 
 def ranks(launcher: str, nodes: int, processes_per_node: int) -> tuple[Rank, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.launch import paths
+from drumbeat.launch import network, paths
 from drumbeat.protocol import layout
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.roster import Roster
@@ -40,14 +40,14 @@ def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     }
 
 
-def defaults(plan: Plan) -> dict[str, str]:
+def defaults(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     """What a rank is given where neither the job nor the node says otherwise.
 
     OMP_NUM_THREADS is 1 with several ranks on a node, as torchrun does: each rank would take every core otherwise.
     PYTHONUNBUFFERED makes a line visible when it is printed.
     """
     threads = {"OMP_NUM_THREADS": "1"} if plan.processes_per_node > 1 else {}
-    return {**threads, "PYTHONUNBUFFERED": "1"}
+    return {**threads, "PYTHONUNBUFFERED": "1", **network.variables(plan, roster.members[rank.node])}
 
 
 def _dialect(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:

@@ -40,7 +40,7 @@ def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
         cwd=layout.code_folder(root),
         log=layout.log_file(roster.attempt, roster.round, rank.node, rank.rank),
         set={**environment.of_job(plan, roster, rank), **_of_rank(plan, roster, rank)},
-        defaulted=environment.defaults(plan),
+        defaulted=environment.defaults(plan, roster, rank),
         scrubbed=environment.SCRUBBED,
         path_first=plan.path_first,
     )

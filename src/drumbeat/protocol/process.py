@@ -12,7 +12,8 @@ class ProcessSpec:
 
     set: always given. defaulted: given where neither the job nor the node's environment has the name. scrubbed: name
     prefixes (ending in `*`) and names taken out of what the node's environment would pass on. log: file for stdout and
-    stderr, relative to the attempt's folder.
+    stderr, relative to the attempt's folder. joins: the socket at which the launcher's own child hands over what the
+    process must have of it before it begins; "" = nothing.
     """
 
     rank: int
@@ -25,6 +26,7 @@ class ProcessSpec:
     defaulted: dict[str, str] = field(default_factory=dict[str, str])
     scrubbed: tuple[str, ...] = ()
     path_first: tuple[str, ...] = ()
+    joins: str = ""
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """The variables of the process, given those that the node would pass on."""

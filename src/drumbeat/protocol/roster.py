@@ -11,7 +11,8 @@ class Member:
 
     address: as the other nodes reach it. root: the attempt's folder on that node. checkpoints: a folder that outlives
     the attempt. gpus: device ids that its ranks see. cpus: cores it may use. environment: what the ranks inherit is
-    not told, only a hash of the interpreter and its packages.
+    not told, only a hash of the interpreter and its packages. interface, subnet: what `address` is on, "" = not known.
+    infiniband: its devices. mpi: name and version of the MPI on the job's PATH, "" = not looked for.
     """
 
     node: int
@@ -22,16 +23,24 @@ class Member:
     gpus: tuple[str, ...] = ()
     cpus: int = 1
     environment: str = ""
+    interface: str = ""
+    subnet: str = ""
+    infiniband: tuple[str, ...] = ()
+    mpi: str = ""
 
 
 @dataclass(frozen=True)
 class Roster:
-    """One round's members in order of their node, and the port of node 0 that the ranks meet at."""
+    """One round's members in order of their node, and the port of node 0 that the ranks meet at.
+
+    ports: the one that each node holds for the round, node 0's first.
+    """
 
     attempt: int
     round: int
     members: tuple[Member, ...]
     port: int
+    ports: tuple[int, ...] = ()
 
     @property
     def master(self) -> Member:

@@ -39,7 +39,10 @@ class Extensions(Model):
         default="job", description="`job` takes the job's environment, `current` the server's own interpreter."
     )
     mpi_options: list[Text] = Field(default_factory=list, description="Words added to the `mpirun` line.")
-    network: Filled | None = Field(default=None, description="Interface or subnet for collectives; found when absent.")
+    network: Filled | None = Field(
+        default=None,
+        description="Interface or subnet between nodes; found when absent. `tcp`, or `tcp:` in front: no InfiniBand.",
+    )
     checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="How checkpoints are kept.")
 
     def contradictions(self) -> Iterator[Contradiction]:

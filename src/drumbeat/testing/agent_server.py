@@ -113,7 +113,8 @@ class AgentServer:
 
     def _roster(self, round: int, nodes: int) -> Roster:
         said = [self.said[node][-1] for node in range(nodes)]
-        return Roster(self.attempt, round, tuple(each.member for each in said), said[0].port)
+        ports = tuple(each.port for each in said)
+        return Roster(self.attempt, round, tuple(each.member for each in said), ports[0], ports)
 
     # --- what agents ask ------------------------------------------------------------------------------------------
 

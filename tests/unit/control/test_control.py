@@ -223,7 +223,7 @@ def test_a_silent_node_is_given_up_after_lost_after(house: House):
             UnknownNameError,
             "alias set instance_type STANDARD_NC6 gpu",
         ),
-        ({"distribution": {"type": "mpi"}}, NotYetError, "mpi"),
+        ({"distribution": {"type": "ray"}}, NotYetError, "ray"),
         ({"services": {"tb": {"type": "tensor_board"}}}, NotYetError, "services"),
         ({"drumbeat": {"warm_start": True}}, NotYetError, "warm start"),
         ({"outputs": {"m": {"name": "model"}}}, NotYetError, "outputs.m.name"),

