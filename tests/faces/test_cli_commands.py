@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,11 +15,12 @@ from drumbeat.client.views import (
     ExitView,
     FailureView,
     NodeView,
+    ObservedView,
     VerdictView,
 )
 from drumbeat.protocol.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
-from tests.unit.cli.samples import a_failed_job, a_job, after, story
+from tests.unit.cli.samples import NOON, a_failed_job, a_job, after, story
 from tests.unit.cli.test_cli_planview import preview
 
 
@@ -102,6 +104,30 @@ def test_show_tells_everything(drumbeat: Type, server: FakeServer):
     for part in ("2 nodes × 2 = 4 ranks", "rank 3, node 1", "Check inputs.data.", "│ ValueError: no data\\x1b[2J"):
         assert part in text
     assert "first in line" in text
+
+
+def test_show_of_a_job_that_ended_doesnt_say_what_its_engine_once_said(drumbeat: Type, server: FakeServer):
+    running = a_job(observed=ObservedView("running", NOON), verdict=VerdictView("finished", "4 ranks ended"))
+    server.jobs["mnist-7f3a"] = running
+    assert "engine says" in drumbeat("show", "mnist").stdout
+    server.jobs["mnist-7f3a"] = replace(running, state="completed", ended_at=after(9))
+    assert "engine says" not in drumbeat("show", "mnist").stdout
+
+
+@pytest.mark.parametrize(
+    ("state", "reason", "title"),
+    [
+        ("finalizing", "finished", ""),
+        ("completed", "finished", ""),
+        ("stopping", "rank_failed", "Why it is being stopped"),
+        ("finalizing", "rank_failed", "Why it ended"),
+        ("failed", "results_lost", "Why it ended"),
+    ],
+)
+def test_show_says_why_only_of_what_went_wrong(drumbeat: Type, server: FakeServer, state: str, reason: str, title: str):
+    server.jobs["mnist-7f3a"] = a_job(state=state, verdict=VerdictView(reason, "so it is"))
+    titles = [line for line in drumbeat("show", "mnist").stdout.splitlines() if line.startswith("Why")]
+    assert titles == [title] * bool(title)
 
 
 def test_show_tells_of_rounds_that_failed_before(drumbeat: Type, server: FakeServer):

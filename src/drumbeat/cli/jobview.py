@@ -14,6 +14,7 @@ from drumbeat.cli.safe import safe_lines
 from drumbeat.cli.saying import count, say_ago, say_duration, say_moment
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs, state_cell
 from drumbeat.client.views import ExitView, JobView, NodeView
+from drumbeat.core.states import Reason, State
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -69,7 +70,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("state", state_cell(job.state)),
         ("why", job.sentence),
         ("notice", job.notice),
-        ("engine says", f"{job.observed.word}, seen {say_moment(job.observed.at)}" if job.observed else ""),
+        ("engine says", _engines_word(job)),
         ("shape", f"{job.launcher}, {ranks}"),
         ("compute", job.compute),
         ("environment", job.environment),
@@ -78,6 +79,13 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         *((title, say_moment(at)) for title, at in _moments(job) if at is not None),
         ("exit code", job.exit_code),
     ]
+
+
+def _engines_word(job: JobView) -> str:
+    """Of a job that has ended the last word is of the past, and misleads."""
+    if job.observed is None or job.has_ended:
+        return ""
+    return f"{job.observed.word}, seen {say_moment(job.observed.at)}"
 
 
 def _moments(job: JobView) -> list[tuple[str, datetime | None]]:
@@ -92,9 +100,9 @@ def _moments(job: JobView) -> list[tuple[str, datetime | None]]:
 
 def _verdict(job: JobView) -> Iterator[RenderableType]:
     verdict = job.verdict
-    if verdict is None or job.state == "completed":
+    if verdict is None or verdict.reason == Reason.FINISHED:
         return
-    yield heading("Why it ended" if job.ended_at else "Why it is being stopped")
+    yield heading("Why it is being stopped" if job.state == State.STOPPING else "Why it ended")
     place = [f"rank {verdict.rank}" if verdict.rank is not None else "", f"node {verdict.node}"]
     yield pairs(
         [
