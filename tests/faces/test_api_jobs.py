@@ -133,7 +133,8 @@ def test_stop_waits_for_nobody_only_when_forced(tmp_path: Path) -> None:
         name = house.submit("in-the-way")
         refused = house.http.post("/api/v1/stop")
         assert (refused.status_code, refused.json()["code"]) == (409, "conflict")
-        assert name in refused.json()["what"]
+        assert refused.json()["what"] == f"1 job isn't finished: {name}"
+        assert "drumbeat server stop --force" in refused.json()["fix"]
         assert house.http.post("/api/v1/stop", json={"force": True}).status_code == 202
         house.finish(name)
         assert house.http.post("/api/v1/stop").status_code == 202

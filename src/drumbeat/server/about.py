@@ -13,6 +13,10 @@ from drumbeat.server.room import RoomOf
 from drumbeat.server.views import DoorView, StatusView, VersionView
 
 AFTER_THE_END_S = 5.0
+STOP_FIX = (
+    "Wait for the end (drumbeat wait JOB), cancel it (drumbeat cancel JOB), or stop the server all the same "
+    "(drumbeat server stop --force): jobs that run go on without one."
+)
 
 router = APIRouter(prefix="/api/v1", tags=["server"])
 
@@ -33,6 +37,12 @@ def _is_done(control: Control) -> bool:
             return False
         time.sleep(0.02)
     return True
+
+
+def _unfinished(jobs: int) -> str:
+    if not jobs:
+        return "work isn't finished"
+    return "1 job isn't finished: " if jobs == 1 else f"{jobs} jobs aren't finished: "
 
 
 @router.get("/version")
@@ -60,9 +70,6 @@ def stop(room: RoomOf, body: StopRequest | None = None) -> dict[str, bool]:
     if not is_forced and not _is_done(room.control):
         jobs = [one.job.name for one in room.control.store.unfinished()]
         named = ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "")
-        raise ConflictError(
-            f"{len(jobs)} jobs aren't finished: {named}" if jobs else "work isn't finished",
-            fix="Wait for them, cancel them, or stop with force: jobs that run go on without a server.",
-        )
+        raise ConflictError(f"{_unfinished(len(jobs))}{named}", fix=STOP_FIX)
     room.stop()
     return {"stopping": True}
