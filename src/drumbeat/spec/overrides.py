@@ -79,7 +79,8 @@ def _value(words: list[str], written: str) -> object:
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
         return text[1:-1]
     value = scalar(text)
-    return text if isinstance(value, int | float) and stays_text(tuple(words)) else value
+    is_text = isinstance(value, int | float) or not text
+    return text if is_text and stays_text(tuple(words)) else value
 
 
 def _key(owner: object, word: str, above: list[str]) -> str | int:

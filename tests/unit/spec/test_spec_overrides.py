@@ -61,6 +61,11 @@ def test_the_last_one_counts_and_nothing_unsets() -> None:
     assert read("resources.instance_count=").node_count == 1
 
 
+@pytest.mark.parametrize("key", ["environment_variables.A", "tags.A"])
+def test_a_text_may_be_empty(key: str) -> None:
+    assert getattr(read(f"{key}="), key.partition(".")[0]) == {"A": ""}
+
+
 @pytest.mark.feature("J1")
 @pytest.mark.parametrize(
     ("override", "message"),
