@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.snapshot import pack
+from drumbeat.client.snapshot import LEAVE_OUT, pack
 from drumbeat.protocol.errors import RefusedError
 
 
@@ -106,6 +106,7 @@ def test_a_link_that_leaves_the_folder_is_refused(tmp_path: Path, target: str) -
     with pytest.raises(RefusedError, match="leaves the folder") as refused:
         pack(folder, "code")
     assert "link" in refused.value.where
+    assert refused.value.fix.endswith("or leave the link out. " + LEAVE_OUT)
     (folder / ".amlignore").write_text("deep/chain\nlink\n")
     pack(folder, "code").file.close()
 

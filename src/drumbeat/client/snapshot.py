@@ -114,7 +114,7 @@ def _target(link: Path, root: Path, key: str) -> str:
     aim = os.path.normpath(link.parent.resolve() / target)
     top = root.resolve()
     if not Path(aim).is_relative_to(top) or not Path(os.path.realpath(aim)).is_relative_to(top):
-        fix = f"Copy what it points to, make it an input, or leave the link out: {LEAVE_OUT}"
+        fix = f"Copy what it points to, make it an input, or leave the link out. {LEAVE_OUT}"
         raise RefusedError(f"this link leaves the folder, to {target}", where=f"{key}: {link}", fix=fix)
     return os.path.relpath(aim, link.parent.resolve()) if target.is_absolute() else str(target)
 
