@@ -223,7 +223,7 @@ def train(data: Data, options: argparse.Namespace, device: torch.device) -> None
     facts = {"test": asdict(scores), "images_per_s": round(speed), "ranks": dist.get_world_size()}
     if dist.get_rank() == 0:
         save(network, options.model_dir, {**facts, "seed": options.seed, "epochs": options.epochs})
-        say(f"saved {options.model_dir / 'model.pt'}")
+        say(f"saved {options.model_dir.name}/model.pt")
 
 
 def leave() -> None:

@@ -47,6 +47,7 @@ def test_held_out_digits_are_read_right(runs, ranks):
     assert metrics["test"]["accuracy"] >= 0.97
     assert metrics["test"]["images"] == 360  # each counted once, though 360 images pad to more over uneven ranks
     assert f"test: loss={metrics['test']['loss']:.4f} accuracy={metrics['test']['accuracy']:.4f} images=360" in out
+    assert f"\nsaved {ranks}/model.pt\n" in out
     assert (model / "model.pt").stat().st_size > 100_000
 
 
