@@ -414,7 +414,8 @@ class Engine(Protocol):
 
     def start(self, gang: Gang) -> str:
         """Starts the agents, all or none, and gives the engine's word for it. A gang of this name that runs already is
-        left alone. Raises EngineError with a sentence when it can't be started.
+        left alone. Raises EngineError with a sentence when it can't be started; UnreachableError when a machine (its
+        `where`) doesn't answer, so that another one may do.
         """
         ...
 

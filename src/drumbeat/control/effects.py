@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from drumbeat.control.loop import Loop
-from drumbeat.core.events import GangRefused, GangSeen, KeepStory, StartGang, StopGang
+from drumbeat.core.events import GangRefused, GangSeen, KeepStory, NodeLost, StartGang, StopGang
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Engine, Gang, PendingEffect, Record
 from drumbeat.protocol import wire
-from drumbeat.protocol.errors import EngineError, StaleError
+from drumbeat.protocol.errors import EngineError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,8 @@ class Effects:
         self, loop: Loop, engines: Mapping[str, Engine], artifacts: Artifacts, gang_of: Callable[[Job], Gang]
     ) -> None:
         self.loop, self.engines, self.artifacts, self.gang_of = loop, engines, artifacts, gang_of
+        self.look_at_machines: Callable[[], None] = _nothing
+        """Called when one didn't answer, before anything is placed again."""
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="effect")
         self._busy: set[str] = set()
         self._lock = threading.Lock()
@@ -116,7 +118,7 @@ class Effects:
             self.loop.call(lambda: self.loop.apply(pending.job, event))
         self.loop.store.done(pending.id)
 
-    def _started(self, job: Job, pending: PendingEffect) -> GangSeen | GangRefused:
+    def _started(self, job: Job, pending: PendingEffect) -> GangSeen | GangRefused | NodeLost:
         engine = self.engines[job.plan.compute]
         try:
             gang = self.gang_of(job)
@@ -124,6 +126,10 @@ class Effects:
             faultpoint("effect.started")
         except EngineError as error:
             return GangRefused(pending.attempt, str(error))
+        except UnreachableError as error:
+            self.look_at_machines()
+            node = next((slot.node for slot in job.slots if slot.machine == error.where), 0)
+            return NodeLost(pending.attempt, node, error.what)
         try:
             self._own(pending)
         except StaleError:
@@ -144,6 +150,10 @@ class Effects:
         faultpoint("effect.keeping_story")
         self.artifacts.write_text(job.name, STORY, "\n".join(lines) + "\n")
         faultpoint("effect.story_kept")
+
+
+def _nothing() -> None:
+    """Nobody has machines that come and go."""
 
 
 def _is_wanted(job: Job, attempt: int) -> bool:

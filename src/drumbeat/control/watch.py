@@ -33,6 +33,8 @@ class Watch:
 
     def __init__(self, loop: Loop, engines: Mapping[str, Engine], gang_of: Callable[[Job], Gang]) -> None:
         self.loop, self.engines, self.gang_of = loop, engines, gang_of
+        self.look_at_machines: Callable[[], None] = _nothing
+        """Called when a node is gone, before anything is placed again."""
         self._heard: dict[Node, float] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -89,6 +91,8 @@ class Watch:
             if node not in gone and silent > job.plan.lost_after_s:
                 gone[node] = f"its agent has been silent for {silent:.0f} s, and the engine can't tell about it"
         lost = [(node, why) for node, why in sorted(gone.items()) if node not in job.lost]
+        if lost:
+            self.look_at_machines()
         return events + [NodeLost(job.attempt, node, why, _cause(sighting, node)) for node, why in lost]
 
     def _miss_nobody(self, job: Job) -> None:
@@ -99,6 +103,10 @@ class Watch:
     def _silent_s(self, job: Job, node: int) -> float:
         now = self.loop.clock.monotonic()
         return now - self._heard.setdefault((job.name, job.attempt, node), now)
+
+
+def _nothing() -> None:
+    """Nobody has machines that come and go."""
 
 
 def _cause(sighting: Sighting, node: int) -> Loss:

@@ -7,6 +7,7 @@ is unusable and nothing more: what runs there is not given up for it.
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -79,6 +80,7 @@ class RemoteEngine:
         self._addresses = addresses
         self._known = {host.name: _Known(host) for host in hosts}
         self._started: dict[str, float] = {}
+        """When each gang was there, by the monotonic clock; what was seen before says nothing of it."""
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._begun = False
@@ -99,17 +101,24 @@ class RemoteEngine:
         """Starts the agents on all machines at once, all or none."""
         self._begin()
         machines = sorted({slot.machine for slot in gang.slots})
+        self._started[gang.name] = math.inf
         asked = self._everywhere(machines, lambda known: self._start_on(known, gang))
         failed = {name: error for name, error in asked.items() if error is not None}
         if failed:
             self.stop(gang.name)
-            name, error = next(iter(failed.items()))
-            raise EngineError(f"no agent could be started on {name}: {error.what}", where=error.where, fix=error.fix)
-        with self._lock:
-            self._started[gang.name] = time.monotonic()
+            raise self._not_started(*next(iter(failed.items())))
+        self._started[gang.name] = time.monotonic()
         for machine in machines:
             self._known[machine].must_look.set()
         return "started"
+
+    def _not_started(self, name: str, error: DrumbeatError) -> DrumbeatError:
+        """UnreachableError where the machine is to blame and another one may do."""
+        what = f"no agent could be started on {name}: {error.what}"
+        if not isinstance(error, UnreachableError):
+            return EngineError(what, where=error.where, fix=error.fix)
+        self._known[name].trouble = error.what
+        return UnreachableError(what, where=name, fix=error.fix)
 
     def _start_on(self, known: _Known, gang: Gang) -> None:
         host = known.host
@@ -161,8 +170,7 @@ class RemoteEngine:
             if error is not None:
                 self._known[machine].to_end.add(name)
                 self._known[machine].must_look.set()
-        with self._lock:
-            self._started.pop(name, None)
+        self._started.pop(name, None)
 
     def _stop_on(self, known: _Known, name: str) -> None:
         known.host.reach.ask("stop", {"folder": known.host.folder, "gang": name, "leave_s": self.leave_s})

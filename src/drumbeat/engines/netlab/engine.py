@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from drumbeat.engines.netlab.lab import Lab
 from drumbeat.engines.remote import Answer, Host, RemoteEngine, understood
 from drumbeat.host.program import program
-from drumbeat.ports import Gang, Sighting
+from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import EngineError, UnreachableError
 
 ASK_S = 30.0
@@ -66,6 +66,12 @@ class NetlabEngine(RemoteEngine):
             if not self.lab.pid_of(slot.machine)
         }
         return Sighting(seen.word, {**seen.gone, **off})
+
+    def machines(self) -> list[Machine]:
+        """A node that is off is known to be, whenever it was last asked."""
+        found = super().machines()
+        off = {one.name for one in found if not self.lab.pid_of(one.name)}
+        return [replace(one, unusable=one.unusable or "it is off") if one.name in off else one for one in found]
 
     def close(self) -> None:
         """The lab goes with its engine."""
