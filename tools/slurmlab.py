@@ -125,11 +125,12 @@ class SlurmLab:
     def mend(self) -> None:
         """Every node on, connected, and idle."""
         for name in self.names:
-            self.lab.set_link(name, is_up=True)
-            if not self.lab.pid_of(name):
-                self.lab.switch_on(name)
-                until(lambda name=name: self.lab.pid_of(name), "the node is on")
-                self.start(name)
+            if self.lab.pid_of(name):
+                self.lab.set_link(name, is_up=True)
+                continue
+            self.lab.switch_on(name)
+            until(lambda name=name: self.lab.pid_of(name), "the node is on")
+            self.start(name)
         self.slurm("scancel", "--user=root", ok=False)
         self.await_nodes("idle", self.names)
 

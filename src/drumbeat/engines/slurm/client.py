@@ -84,11 +84,11 @@ class Slurm:
     """The commands, as this user may call them on this machine."""
 
     def submit(self, script: str, folder: Path) -> str:
-        """The id of the new job. Raises EngineError with Slurm's refusal, UnreachableError when it may be taken later."""
+        """The id of the new job. Raises EngineError with Slurm's refusal, UnreachableError: it may be taken later."""
         printed = self._run(["sbatch", "--parsable", f"--chdir={folder}"], text=script)
         found = re.search(r"^(\d+)(?:;|$)", printed, re.MULTILINE)
         if not found:
-            raise UnreachableError(f"sbatch gave no job id: {_last_line(printed)}")
+            raise UnreachableError(f"sbatch gave no job id: {_complaint(printed)}")
         return found[1]
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
@@ -149,7 +149,7 @@ class Slurm:
             raise UnreachableError(f"{command[0]} doesn't answer within {ASK_S:g} s") from None
         if done.returncode == 0:
             return done.stdout
-        last = _last_line(done.stderr or done.stdout)
+        last = _complaint(done.stderr or done.stdout)
         if _PASSES.search(done.stderr):
             raise UnreachableError(f"Slurm doesn't answer now: {last}")
         raise EngineError(f"{command[0]} refused: {last}")
@@ -217,6 +217,8 @@ def _number(text: str) -> int:
     return int(found[0]) if found else 0
 
 
-def _last_line(said: str) -> str:
-    lines = [line.strip() for line in said.strip().splitlines() if line.strip()]
-    return re.sub(r"^s\w+: (?:error: )?", "", lines[-1]) if lines else "nothing"
+def _complaint(said: str) -> str:
+    """What a command says went wrong: its last lines, each without its name."""
+    lines = [re.sub(r"^s\w+: (?:error: )?", "", line.strip()) for line in said.splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith("Try ")]
+    return "; ".join(told[-3:]) or "it said nothing"

@@ -7,6 +7,7 @@ isn't gone. The name of a gang's Slurm job says whose it is, so that nothing is 
 from __future__ import annotations
 
 import contextlib
+import re
 import shutil
 import threading
 import time
@@ -35,6 +36,7 @@ FIRST_LOOK_S = 5.0
 END_S = 50.0
 """How long a stop waits for Slurm at a time; it is tried again."""
 SLURMCTLD_PORT = 6817
+_MOST_OUTPUT = 100_000
 SIGNALLED = 143
 """How a node ends that was told to stop."""
 _WARNS_EARLY_S = 60
@@ -167,9 +169,8 @@ class SlurmEngine:
             return Sighting(f"{job.told if job else 'gone'}; {error.what}")
         if ended is None or words.meaning(ended.word).stage is not Stage.OVER:
             ended = Ended(job.word) if job else None
-        loss, why = judged(ended, gang.plan.grace_s)
-        said = self._last_words(gang.name, number) if loss is Loss.FAILED else ""
-        sentence = f"Slurm job {number or 'of that name'} {why}{said}"
+        loss, why = judged(ended, gang.plan.grace_s, self._output(gang.name, number))
+        sentence = f"Slurm job {number or 'of that name'} {why}"
         return Sighting(ended.word if ended else "gone", {slot.node: sentence for slot in gang.slots}, loss)
 
     def _how_ended(self, number: str) -> Ended | None:
@@ -177,12 +178,10 @@ class SlurmEngine:
             self._ended[number] = self._slurm.ended(number)
         return self._ended.get(number)
 
-    def _last_words(self, gang: str, number: str) -> str:
+    def _output(self, gang: str, number: str) -> str:
         file = Path(gang_folder(self._spec, self._job_name(gang)), f"slurm-{number}.out")
         with contextlib.suppress(OSError):
-            lines = [line.strip() for line in file.read_text(errors="replace").splitlines() if line.strip()]
-            own = [line for line in lines if not line.startswith(("srun:", "slurmstepd:"))] or lines
-            return f"; the last it said: {own[-1][:400]}" if own else ""
+            return file.read_text(errors="replace")[-_MOST_OUTPUT:]
         return ""
 
     # --- stop -------------------------------------------------------------------------------------------------
@@ -293,8 +292,15 @@ class SlurmEngine:
         return []
 
 
-def judged(ended: Ended | None, grace_s: float) -> tuple[Loss, str]:
-    """Why a gang is gone whose Slurm job is over, and a sentence without its subject."""
+_NODE_TROUBLE = re.compile(
+    r"srun: error: (?:Node failure on \S+|Task launch for \S+ failed on node \S+: "
+    r"(?:Communication connection failure|Socket timed out|Connection|Unable to|Zero Bytes|No route).*)"
+)
+"""What srun says when a node didn't answer it, before slurmctld noticed; the job has FAILED then."""
+
+
+def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]:
+    """Why a gang is gone whose Slurm job is over, and a sentence without its subject. output: the job's own."""
     if ended is None:
         return Loss.LOST, "isn't known to Slurm any more"
     word = words.meaning(ended.word)
@@ -307,7 +313,18 @@ def judged(ended: Ended | None, grace_s: float) -> tuple[Loss, str]:
         limit = f" of {_shown(ended.limit_s)}" if ended.limit_s else ""
         what = f"reached Slurm's time limit{limit}. Raise `time_limit` of the compute, or make the job shorter"
         return Loss.TIMED_OUT, what
-    return word.loss, word.what or f"is over in Slurm: {ended.word}"
+    trouble = _NODE_TROUBLE.search(output) if word.loss is Loss.FAILED else None
+    if trouble:
+        return Loss.LOST, f"lost a node: {trouble[0].removeprefix('srun: error: ')}"
+    last = _last_words(output) if word.loss is Loss.FAILED else ""
+    return word.loss, f"{word.what or f'is over in Slurm: {ended.word}'}{last}"
+
+
+def _last_words(output: str) -> str:
+    """The last line that isn't one of Slurm's own, if there is one."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    own = [line for line in lines if not line.startswith(("srun:", "slurmstepd"))] or lines
+    return f"; the last it said: {own[-1][:400]}" if own else ""
 
 
 def _is_at_limit(ended: Ended, grace_s: float) -> bool:
