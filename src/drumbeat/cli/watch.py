@@ -35,6 +35,26 @@ def notice_lines(before: str, now: str, ink: Ink) -> list[str]:
     return [ink.paint(f"── {make_safe(now or 'its logs go on')} ──", "yellow" if now else "dim")]
 
 
+def what_is_new(before: str, sentence: str) -> str:
+    """A stage's sentence without the clauses with which the stage before began, too."""
+    told, clauses = before.split("; "), sentence.split("; ")
+    alike = next((n for n, pair in enumerate(zip(told, clauses, strict=False)) if pair[0] != pair[1]), None)
+    return "; ".join(clauses[min(len(told), len(clauses)) if alike is None else alike :])
+
+
+def held_up(job: JobView) -> str:
+    """What a job waits for that keeps its results, "" = nothing."""
+    if job.state != "finalizing":
+        return ""
+    return "; ".join(f"node {node.node}: {node.detail}" for node in job.nodes if " waits: " in node.detail)
+
+
+def kill_at(job: JobView) -> datetime | None:
+    """When the ranks that are left are killed; None = none is left, or none is being stopped."""
+    are_left = sum(len(node.exits) for node in job.nodes) < job.world_size
+    return job.stop_at if job.state == "stopping" and are_left else None
+
+
 class Watch:
     """Prints what happens to one job. is_quiet: nothing at all before it has ended."""
 
@@ -42,7 +62,8 @@ class Watch:
         self.job = job
         self.has_ended = self.is_canceling = False
         self._line, self._logs, self._ink, self._is_quiet = line, logs, ink, is_quiet
-        self._told = -1
+        self._told, self._told_last = -1, ""
+        self._held_up = ""
         self._counted: tuple[datetime, int] | None = None
 
     def see(self, events: list[Event], now: Now) -> None:
@@ -69,8 +90,16 @@ class Watch:
         else:
             lines = notice_lines(self.job.notice, event.notice, self._ink)
             self.job = event
-            return lines
+            return lines + self._what_holds_up()
         return []
+
+    def _what_holds_up(self) -> list[str]:
+        """What keeps the results from being kept, once, and the way out of it."""
+        before, self._held_up = self._held_up, held_up(self.job)
+        if not self._held_up or before == self._held_up:
+            return []
+        way_out = f"to give up what isn't kept: drumbeat cancel {self.job.name} --discard"
+        return [self._ink.paint(f"── {make_safe(self._held_up)}; {way_out} ──", "yellow")]
 
     def _stage(self, entry: StoryLine) -> list[str]:
         """One line of the story, once, with the time since the job was submitted."""
@@ -78,23 +107,24 @@ class Watch:
             return []
         self._told = entry.n
         since = say_duration(entry.at - self.job.submitted_at)
-        stage = self._ink.paint(f"{since:>7}  {entry.state:<12} ", "dim") + make_safe(entry.sentence)
-        return [*(self._logs.end() if entry.state in RANKS_ENDED else []), stage]
+        news, self._told_last = what_is_new(self._told_last, entry.sentence), entry.sentence
+        stage = self._ink.paint(f"{since:>7}  {entry.state:<12} ", "dim") + make_safe(news)
+        return [*(self._logs.end() if entry.state in RANKS_ENDED else []), stage.rstrip()]
 
     def _count_down(self, now: datetime) -> list[str]:
         """The grace time that is left, at the stop and every ten seconds after."""
-        if self.job.state != "stopping" or self.job.stop_at is None:
+        if (end := kill_at(self.job)) is None:
             return []
-        left = max(ceil((self.job.stop_at - now) / timedelta(seconds=COUNTDOWN_EVERY_S)), 0)
-        if self._counted == (self.job.stop_at, left):
+        left = max(ceil((end - now) / timedelta(seconds=COUNTDOWN_EVERY_S)), 0)
+        if self._counted == (end, left):
             return []
-        self._counted = (self.job.stop_at, left)
-        return [f"{'':>7}  {self.job.state:<12} {say_countdown(self.job.stop_at, now)}"]
+        self._counted = (end, left)
+        return [f"{'':>7}  {self.job.state:<12} {say_countdown(end, now)}"]
 
     def _status(self, now: Now) -> str:
         job = self.job
         since = say_duration(now.wall - job.submitted_at)
-        parts = [f"{spin(now.monotonic)} {job.state}", since, job.sentence]
-        if job.state == "stopping" and job.stop_at is not None:
-            parts.insert(1, say_countdown(job.stop_at, now.wall))
+        parts = [f"{spin(now.monotonic)} {job.state}", since, held_up(job) or job.sentence]
+        if end := kill_at(job):
+            parts.insert(1, say_countdown(end, now.wall))
         return make_safe(" · ".join(part for part in parts if part))

@@ -199,10 +199,16 @@ def _stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
         return _after_stop(judged, now)
     grace = timedelta(seconds=job.plan.grace_s)
     stopping = replace(judged, stop_at=now + grace)
-    sentence = f"{verdict.sentence}; SIGTERM to every rank, SIGKILL after {job.plan.grace_s:g} s"
+    order = f"; SIGTERM to every rank, SIGKILL after {job.plan.grace_s:g} s" if _has_ranks_left(judged) else ""
+    sentence = f"{verdict.sentence}{order}"
     moved = _move(stopping, now, State.STOPPING, verdict.reason, sentence)
     # Those that are left may all have ended already: then nobody will say anything new.
     return _then(moved, _stopped(moved.job, now))
+
+
+def _has_ranks_left(job: Job) -> bool:
+    ended = sum(node not in job.lost for node, _ in job.exits)
+    return ended < (job.plan.nodes - len(job.lost)) * job.plan.processes_per_node
 
 
 def _cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision:

@@ -9,7 +9,7 @@ from drumbeat.cli.ink import Ink
 from drumbeat.cli.logview import LogLook, LogView
 from drumbeat.cli.statusline import SPINNER, StatusLine, spin
 from drumbeat.cli.watch import Now, Watch
-from drumbeat.client.views import End, Event
+from drumbeat.client.views import End, Event, ExitView, NodeView
 from tests.unit.cli.samples import NOON, a_job, after, piece, story
 
 CLEAR = "\r\x1b[2K"
@@ -89,6 +89,45 @@ def test_the_grace_time_is_printed_every_ten_seconds_where_there_is_no_live_line
     assert screen.see(at_s=10.0) == "         stopping     SIGKILL in 20s\n"
     assert screen.see(at_s=30.0) == "         stopping     SIGKILL sent, waiting for the ranks to be gone\n"
     assert screen.see(at_s=60.0) == ""
+
+
+def test_no_time_is_counted_down_when_no_rank_is_left():
+    screen = Screen()
+    ends = tuple(NodeView(n, exits=(ExitView(2 * n, 1, None), ExitView(2 * n + 1, 0, None))) for n in (0, 1))
+    assert screen.see(a_job(state="stopping", stop_at=after(30), nodes=ends)) == ""
+    assert "SIGKILL in 30s" in screen.see(a_job(state="stopping", stop_at=after(30), nodes=ends[:1]))
+
+
+def test_what_a_stage_has_said_the_next_one_doesnt_say_again():
+    screen = Screen()
+    why = "rank 1 on node 0 stopped with exit code 7: ValueError: no; then KeyError"
+    shown = screen.see(
+        story(1, "stopping", f"{why}; SIGTERM to every rank"),
+        story(2, "finalizing", f"{why}; it was tried 3 times"),
+        story(3, "failed", f"{why}; it was tried 3 times"),
+    )
+    assert shown == (
+        f"   0.0s  stopping     {why}; SIGTERM to every rank\n"
+        "   0.0s  finalizing   it was tried 3 times\n"
+        "   0.0s  failed\n"
+    )
+
+
+def test_a_cause_that_is_another_one_in_the_end_is_said_whole():
+    screen = Screen()
+    screen.see(story(1, "stopping", "rank 1 failed; SIGTERM to every rank"))
+    assert screen.see(story(2, "staging", "rank 0 failed; again")).endswith("staging      rank 0 failed; again\n")
+
+
+def test_what_keeps_the_results_from_being_kept_is_shown_once_with_the_way_out():
+    screen = Screen()
+    full = NodeView(1, detail="sending outputs waits: the disk is full")
+    job = a_job(state="finalizing", nodes=(NodeView(0, detail="sending outputs: file 1 of 2"), full))
+    assert screen.see(job) == (
+        "── node 1: sending outputs waits: the disk is full; "
+        "to give up what isn't kept: drumbeat cancel mnist-7f3a --discard ──\n"
+    )
+    assert screen.see(job) == ""
 
 
 def test_quiet_prints_nothing():

@@ -129,6 +129,14 @@ def test_one_failing_rank_stops_the_others():
 
 
 @pytest.mark.feature("F2")
+def test_of_signals_to_come_is_only_spoken_while_a_rank_is_left():
+    failed = (ended(0, 1),)
+    some = told(running(1, 2), said(0, Phase.RUNNING, exits=failed))
+    assert "SIGTERM to every rank, SIGKILL after 30 s" in some.job.sentence
+    none = told(running(1, 2), said(0, Phase.RUNNING, exits=(*failed, ended(1, 1))))
+    assert (none.job.state, "SIG" in none.job.sentence) == (State.STOPPING, False)
+
+
 def test_an_own_failure_starts_a_new_round_on_the_same_nodes():
     job = after(running(), done(0, 1, 0), done(1, 0, 0))
     assert (job.state, job.reason, job.round, job.attempt) == (State.STAGING, Reason.RESTARTING_RANKS, 2, 1)
