@@ -73,6 +73,17 @@ def test_without_any_file_the_error_says_so(drumbeat: Type, server: FakeServer, 
     assert server.calls == []
 
 
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_of_a_folder_with_a_job_file_the_error_says_what_to_type(
+    drumbeat: Type, server: FakeServer, tmp_path: Path, command: str
+):
+    (tmp_path / "hello").mkdir()
+    (tmp_path / "hello" / "job.yml").write_text("command: true\n")
+    told = drumbeat(command, "hello").stderr
+    assert told == "error: this is a folder\n  at hello\n  → Name the file in it: drumbeat run hello/job.yml\n"
+    assert server.calls == []
+
+
 # --- list, show, and how a job is named ---------------------------------------------------------------------------
 def test_list_shows_the_newest_first_with_what_holds_them_up(drumbeat: Type, server: FakeServer):
     old, new = a_failed_job(), a_job(name="cifar-01ab", submitted_at=after(60))

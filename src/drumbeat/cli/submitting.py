@@ -13,7 +13,8 @@ from drumbeat.protocol.errors import SpecError
 
 DEFAULT_FILE = Path("job.yml")
 
-File = Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The job file; ./job.yml if none is named.")]
+FILE = "The job file; ./job.yml if none is named; - reads it from standard input."
+File = Annotated[Path | None, typer.Argument(metavar="[FILE]", help=FILE)]
 Sets = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file, as inputs.epochs=3. Repeatable."),
@@ -70,7 +71,7 @@ def run(
 
 def _chosen(file: Path | None) -> Path:
     if file is not None:
-        return file
+        return _no_folder(file)
     if DEFAULT_FILE.is_file():
         return DEFAULT_FILE
     raise SpecError(
@@ -78,3 +79,12 @@ def _chosen(file: Path | None) -> Path:
         where=str(Path.cwd()),
         fix="Name one: drumbeat run path/to/job.yml",
     )
+
+
+def _no_folder(file: Path) -> Path:
+    """The same path; SpecError with what to type where it is a folder that holds a job file."""
+    if (file / DEFAULT_FILE).is_file():
+        raise SpecError(
+            "this is a folder", where=str(file), fix=f"Name the file in it: drumbeat run {file / DEFAULT_FILE}"
+        )
+    return file

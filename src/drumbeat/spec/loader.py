@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -28,6 +29,8 @@ else:
 
 M = TypeVar("M", bound=Model)
 KINDS = ("command", "sweep", "pipeline")
+STANDARD_INPUT = "-"
+"""As a path: the text is read from there, and paths in it count from the current folder."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,10 @@ def load(path: str | Path, *, overrides: Sequence[str] = ()) -> Job:
 def load_file(path: str | Path, *, overrides: Sequence[str] = ()) -> Loaded:
     """The job in a file, with the folder that its paths count from."""
     file = Path(path)
+    if str(path) == STANDARD_INPUT:
+        name = "standard input"
+        text = _decoded(sys.stdin.buffer.read(MOST_BYTES + 1), name)
+        return Loaded(loads(text, name, overrides), Path.cwd(), name)
     job = loads(read_text(file), name=str(path), overrides=overrides)
     return Loaded(job, file.absolute().parent, str(path))
 
@@ -106,13 +113,17 @@ def read_text(path: Path) -> str:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SpecError(f"can't be read: {reason}", where=shown(str(path)).strip("`")) from None
+    return _decoded(content, str(path))
+
+
+def _decoded(content: bytes, name: str) -> str:
     if len(content) > MOST_BYTES:
-        raise SpecError("the file is larger than 1 MiB", where=str(path), fix="A job file is text of a few pages.")
+        raise SpecError("the file is larger than 1 MiB", where=name, fix="A job file is text of a few pages.")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise SpecError("the file isn't UTF-8 text", where=f"{path}:{line}", fix="Save it as UTF-8.") from None
+        raise SpecError("the file isn't UTF-8 text", where=f"{name}:{line}", fix="Save it as UTF-8.") from None
 
 
 def _yaml_names(folder: Path) -> list[str]:
@@ -124,7 +135,7 @@ def _yaml_names(folder: Path) -> list[str]:
 
 def _files_in(folder: Path) -> str:
     names = _yaml_names(folder)[:5]
-    return f"It holds {words(names)}." if names else "Give the path of a job file."
+    return f"It holds {words(names)}. Give the path of a file." if names else "Give the path of a job file."
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 """Reading a job file: what comes out, and where each message points."""
 
+import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -222,9 +224,19 @@ def test_a_file_that_isnt_there_is_refused_with_the_nearest_name(tmp_path: Path)
         load(tmp_path / "nowhere" / "x.yml")
 
 
+def test_a_job_file_may_come_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"command: echo hi")))
+    loaded = load_file("-", overrides=["resources.instance_count=2"])
+    assert (loaded.base, loaded.source, loaded.job.node_count) == (tmp_path, "standard input", 2)
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(b"comand: echo hi")))
+    with pytest.raises(SpecError, match="standard input:1:1"):
+        load_file("-")
+
+
 def test_a_folder_is_refused_with_what_it_holds(tmp_path: Path) -> None:
     (tmp_path / "train.yml").write_text(GOOD, encoding="utf-8")
-    with pytest.raises(SpecError, match=r"this is a folder. It holds `train.yml`"):
+    with pytest.raises(SpecError, match=r"this is a folder. It holds `train.yml`. Give the path of a file."):
         load(tmp_path)
 
 
