@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client.views import (
+    ComputeView,
     DoorView,
     ExitView,
     FailureView,
@@ -211,11 +212,26 @@ def test_archive_and_restore(drumbeat: Type, server: FakeServer, command: str):
 @pytest.mark.feature("J1")
 def test_aliases_are_set_listed_and_removed(drumbeat: Type, server: FakeServer):
     assert "no aliases" in drumbeat("alias", "list").stdout
+    server.known_computes = [ComputeView("local", "local", ())]
     assert drumbeat("alias", "set", "compute", "gpu-cluster", "local").stdout == "compute gpu-cluster now means local\n"
     assert drumbeat("alias", "list").stdout.split()[-3:] == ["compute", "gpu-cluster", "local"]
     assert drumbeat("alias", "remove", "compute", "gpu-cluster").exit_code == 0
     assert drumbeat("alias", "remove", "compute", "gpu-cluster").stderr == "error: no alias gpu-cluster\n"
     assert drumbeat("alias", "set", "colour", "a", "b").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "there_is"),
+    [("compute", "nowhere", "lab"), ("environment", "torch", "current"), ("instance_type", "tpu", "cpu, gpu")],
+)
+def test_an_alias_of_what_there_isnt_yet_says_so(
+    drumbeat: Type, server: FakeServer, kind: str, target: str, there_is: str
+):
+    server.known_computes = [ComputeView("lab", "netlab", ())]
+    shown = drumbeat("alias", "set", kind, "x", target)
+    assert (shown.exit_code, shown.stdout) == (0, f"{kind} x now means {target}\n")
+    assert shown.stderr.startswith(f"note: there is no {kind.replace('_', ' ')} {target} yet; there is {there_is}")
+    assert drumbeat("alias", "set", kind, "x", there_is.partition(",")[0]).stderr == ""
 
 
 @pytest.mark.feature("X4")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from drumbeat.cli.connect import connect
+from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.help import new_family
 
 app = new_family("Say what a cloud's names of computes and environments mean here.")
@@ -43,8 +44,23 @@ def set_alias(
     kind: KindOf, name: NameOf, target: Annotated[str, typer.Argument(metavar="TARGET", help="What it means here.")]
 ) -> None:
     """Say what a name means here, from the next job on."""
-    connect().set_alias(kind, name, target)
+    server = connect()
+    server.set_alias(kind, name, target)
     print(f"{kind} {name} now means {target}")
+    there = _targets(server, kind)
+    if target not in there:
+        more = "; make one: drumbeat compute create" if kind is Kind.COMPUTE else ""
+        noun = kind.replace("_", " ")
+        print(f"note: there is no {noun} {target} yet; there is {', '.join(there)}{more}", file=sys.stderr)
+
+
+def _targets(server: Server, kind: Kind) -> tuple[str, ...]:
+    """What a name of this kind can mean here now."""
+    from drumbeat.core.plan import CURRENT, INSTANCE_TYPES
+
+    if kind is Kind.COMPUTE:
+        return tuple(compute.name for compute in server.computes())
+    return (CURRENT,) if kind is Kind.ENVIRONMENT else INSTANCE_TYPES
 
 
 @app.command("remove", epilog="Example: drumbeat alias remove compute gpu-cluster")
