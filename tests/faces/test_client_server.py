@@ -120,6 +120,7 @@ def test_where_the_server_is_comes_from_arguments_then_the_environment(tmp_path:
     assert where_of(None, None, None, told) == Where(tmp_path, "http://there:1", "t")
     assert where_of("/h", "http://here", "u", told) == Where(Path("/h"), "http://here", "u")
     assert where_of(None, None, None, {"XDG_STATE_HOME": "/state"}).home == Path("/state/drumbeat")
+    assert where_of(None, None, None, {"DRUMBEAT_HOME": "~/x"}).home == Path("~/x").expanduser()
     assert where_of(None, None, None, {}).home == Path("~/.local/state/drumbeat").expanduser()
     with pytest.raises(UnauthorizedError, match="DRUMBEAT_TOKEN"):
         Where(tmp_path).secret()

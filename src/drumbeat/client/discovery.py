@@ -74,7 +74,7 @@ def where_of(home: str | Path | None, url: str | None, token: str | None, enviro
 def default_home(environ: Mapping[str, str]) -> Path:
     """`$DRUMBEAT_HOME`, else a folder for state under the user's home, as the XDG directories say."""
     if told := environ.get("DRUMBEAT_HOME"):
-        return Path(told).absolute()
+        return Path(told).expanduser().absolute()
     state = environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     return Path(state) / "drumbeat"
 

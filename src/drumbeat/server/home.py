@@ -18,7 +18,7 @@ from drumbeat.protocol.errors import ConflictError, RefusedError, StorageError
 def default_home(environ: Mapping[str, str]) -> Path:
     """`$DRUMBEAT_HOME`, else a folder for state under the user's home, as the XDG directories say."""
     if told := environ.get("DRUMBEAT_HOME"):
-        return Path(told).absolute()
+        return Path(told).expanduser().absolute()
     state = environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     return Path(state) / "drumbeat"
 
@@ -37,6 +37,7 @@ class Home:
     @classmethod
     def made(cls, path: Path) -> Home:
         """The folder, mode 0700. Raises StorageError, RefusedError."""
+        check_length(path)
         try:
             path.mkdir(parents=True, exist_ok=True, mode=0o700)
             status = path.stat()
@@ -97,11 +98,21 @@ class Home:
         (self.path / "server.json").unlink(missing_ok=True)
 
 
+def check_length(home: Path) -> None:
+    """Raises RefusedError for a path below which SQLite can't open its files."""
+    length = len(os.fsencode(home))
+    if length > LONGEST:
+        what = f"the path of the home folder is too long: {length:,} bytes; at most {LONGEST} will do"
+        raise RefusedError(what, where=f"{str(home)[:60]}…", fix=ELSEWHERE)
+
+
 def machine() -> tuple[str, str]:
     """The machine's name and the id of its present boot."""
     return socket.gethostname(), Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+LONGEST = 480
+"""Bytes: SQLite opens paths of up to 512 (MAX_PATHNAME in its os_unix.c), its journals included."""
 ELSEWHERE = "Name another folder, on a disk of this machine, in DRUMBEAT_HOME."
 
 
