@@ -107,6 +107,15 @@ def test_download_of_an_output_that_is_none_names_those_there_are(drumbeat: Type
     assert shown.stderr == "error: the job has no files in output 'modle'\n  → Its outputs: default, model.\n"
 
 
+def test_download_into_a_file_names_it(drumbeat: Type, server: FakeServer, tmp_path: Path):
+    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
+    (tmp_path / "fl").write_text("mine")
+    for to in ("fl", "fl/below"):
+        shown = drumbeat("download", "mnist", "--to", to)
+        told = "error: this is a file, not a folder\n  at fl\n  → Name a folder to bring the files to.\n"
+        assert (shown.exit_code, shown.stderr) == (1, told)
+
+
 @pytest.mark.feature("X5")
 @pytest.mark.parametrize("path", ["../evil", "/etc/evil", "outputs/../../evil"])
 def test_a_hostile_server_cannot_write_elsewhere(drumbeat: Type, server: FakeServer, tmp_path: Path, path: str):

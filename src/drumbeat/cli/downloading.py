@@ -51,8 +51,9 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
 
 def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> None:
     """Brings the files, with progress on a terminal."""
-    from drumbeat.client.downloading import place_in
+    from drumbeat.client.downloading import check_folder, place_in
 
+    check_folder(folder)
     wanted = [(file, place_in(folder, file.path)) for file in files]
     with _progress(sum(file.size for file in files)) as advance:
         for file, place in wanted:

@@ -167,6 +167,7 @@ class Client:
 
     def download(self, name: str, to: str | Path, *, under: str = "") -> list[Path]:
         """Brings the files of a job into a folder. under: only those whose path begins so, like `outputs/`."""
+        downloading.check_folder(Path(to))
         chosen = [file.path for file in self.files(name) if file.path.startswith(under)]
         places = [downloading.place_in(Path(to), path) for path in chosen]
         for path, place in zip(chosen, places, strict=True):

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 import httpx
 
 from drumbeat.client.connection import Connection, part, unreachable
-from drumbeat.protocol.errors import ConflictError, ForbiddenError, StorageError, UnreachableError
+from drumbeat.protocol.errors import ConflictError, ForbiddenError, RefusedError, StorageError, UnreachableError
 
 TRIES = 5
 PIECE = 1 << 20
@@ -28,6 +28,13 @@ def place_in(folder: Path, path: str) -> Path:
     if not place.parent.resolve().is_relative_to(folder.resolve()):
         raise ForbiddenError("a link here leads out of the folder that files are brought to", where=str(place))
     return place
+
+
+def check_folder(folder: Path) -> None:
+    """Raises RefusedError where files can't be brought to because something else is there, naming it."""
+    taken = next((place for place in (folder, *folder.parents) if place.exists() and not place.is_dir()), None)
+    if taken:
+        raise RefusedError("this is a file, not a folder", where=str(taken), fix="Name a folder to bring the files to.")
 
 
 @dataclass(frozen=True)
