@@ -47,6 +47,13 @@ def test_logs(drumbeat: Type, logged: FakeServer, options: tuple[object, ...], l
     assert shown.exit_code == 0
 
 
+@pytest.mark.parametrize("follow", [(), ("-f",)])
+def test_raw_of_one_rank_is_its_text_as_it_comes(drumbeat: Type, server: FakeServer, follow: tuple[str, ...]):
+    server.jobs["mnist-7f3a"] = a_job()
+    server.events = [piece("name? ", 3), piece("other", 0), piece("\x1b[1m  0%\r100%", 3)]
+    assert drumbeat("logs", "mnist", "--raw", "--rank", 3, *follow).output == "name? \x1b[1m  0%\r100%"
+
+
 @pytest.mark.parametrize(
     ("option", "said"),
     [

@@ -16,8 +16,11 @@ from drumbeat.protocol.errors import NotFoundError
 
 if TYPE_CHECKING:
     from drumbeat.cli.batches import Batches
-    from drumbeat.cli.logview import LogView
+    from drumbeat.cli.logview import Passing, Whole
     from drumbeat.client.views import Event, JobView, LogPiece
+
+
+RAW = "Lines as they were written: no prefix, nothing escaped; of one rank, its text as it comes."
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,14 @@ def logs(
     node: Annotated[int | None, typer.Option("--node", metavar="N", min=0, help="Only the ranks of this node.")] = None,
     round_: Annotated[str | None, typer.Option("--round", metavar="A.R", help="Only attempt A, round R.")] = None,
     collapse: Annotated[bool, typer.Option("--collapse", "-c", help="Fold identical lines of ranks into one.")] = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Lines as they were written: no prefix, nothing escaped.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help=RAW)] = False,
 ) -> None:
     """Print what a job's ranks have printed, each line after `node:rank`.
 
     All rounds are shown in the order in which their lines arrived; a line marks where a new round begins.
     """
     from drumbeat.cli.ink import ink_for
-    from drumbeat.cli.logview import LogLook, LogView, prefix_width, weight_of
+    from drumbeat.cli.logview import LogLook, LogView, Passing, Whole, prefix_width, weight_of
     from drumbeat.cli.naming import find_job
 
     chosen = Chosen(rank, node, parse_round(round_))
@@ -60,7 +63,8 @@ def logs(
     found = find_job(server, job)
     check_places(found, chosen)
     width = prefix_width(found.node_count, found.world_size)
-    view = LogView(LogLook(ink_for(sys.stdout), raw, collapse, width))
+    is_one = raw and not collapse and (rank is not None or found.world_size == 1)
+    view = Passing() if is_one else Whole(LogView(LogLook(ink_for(sys.stdout), raw, collapse, width)))
     if follow:
         from drumbeat.cli.batches import Batches
 
@@ -93,7 +97,7 @@ def check_places(job: JobView, chosen: Chosen) -> None:
         raise NotFoundError(f"the job has no round {asked_for}", where=job.name, fix=there)
 
 
-def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: LogView) -> None:
+def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: Passing | Whole) -> None:
     for piece in pieces:
         if chosen.has(piece):
             _write(view.take(piece, 0.0))
@@ -116,25 +120,25 @@ class Told:
         self._notice = job.notice
 
 
-def _follow(batches: Batches[Event], chosen: Chosen, view: LogView) -> None:
+def _follow(batches: Batches[Event], chosen: Chosen, view: Passing | Whole) -> None:
     from drumbeat.client.views import JobView, LogPiece
 
     told = Told()
     try:
         for batch in batches:
             now = time.monotonic()
-            lines: list[str] = []
+            text = ""
             for piece in batch:
                 if isinstance(piece, LogPiece) and chosen.has(piece):
-                    lines += view.take(piece, now)
+                    text += view.take(piece, now)
                 elif isinstance(piece, JobView):
                     told.see(piece)
-            _write(lines + view.due(now))
+            _write(text + view.due(now))
     finally:
         _write(view.end())
 
 
-def _write(lines: list[str]) -> None:
-    if lines:
-        sys.stdout.write("\n".join(lines) + "\n")
+def _write(text: str) -> None:
+    if text:
+        sys.stdout.write(text)
         sys.stdout.flush()

@@ -22,6 +22,45 @@ class LogLook:
     width: int = 3
 
 
+class Passing:
+    """One rank's text as it comes: nothing is held back, nothing added."""
+
+    def take(self, piece: LogPiece, _now: float) -> str:
+        """The piece's text."""
+        return piece.text
+
+    def due(self, _now: float) -> str:
+        """Nothing waits."""
+        return ""
+
+    def end(self) -> str:
+        """Nothing is left."""
+        return ""
+
+
+class Whole:
+    """Whole lines of a view, as text."""
+
+    def __init__(self, view: LogView) -> None:
+        self._view = view
+
+    def take(self, piece: LogPiece, now: float) -> str:
+        """What to print for a piece of a rank's log."""
+        return _text(self._view.take(piece, now))
+
+    def due(self, now: float) -> str:
+        """What to print because time has passed."""
+        return _text(self._view.due(now))
+
+    def end(self) -> str:
+        """All that is left."""
+        return _text(self._view.end())
+
+
+def _text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
 class LogView:
     """The lines to print for the pieces that arrive. Time is an argument, in seconds of a monotonic clock."""
 
