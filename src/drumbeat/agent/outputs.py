@@ -141,10 +141,12 @@ class Outputs:
 
     def _file(self, entry: os.DirEntry[str], below: str, inside: tuple[tuple[int, int], ...]) -> Iterator[str]:
         path = f"{below}{entry.name}"
+        if not _is_utf8(path):
+            self._unkept[_readable(path)] = "its name isn't UTF-8"
+            return
         try:
             kind = entry.stat().st_mode
-            path.encode()
-        except (OSError, UnicodeEncodeError) as error:
+        except OSError as error:
             self._journal.note(f"{path!r} isn't sent as an output: {error}")
             return
         if stat.S_ISDIR(kind):
@@ -153,3 +155,16 @@ class Outputs:
             yield path
         else:
             self._journal.note(f"{path} isn't sent as an output: it is no file")
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _readable(path: str) -> str:
+    """The path with an escape for each byte that isn't UTF-8."""
+    return os.fsencode(path).decode(errors="backslashreplace")
