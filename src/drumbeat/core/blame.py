@@ -94,11 +94,18 @@ class _Ended:
         """A traceback that neither a missing peer nor being stopped explains."""
         return bool(self.told.errors) and not self.is_symptom and not _OF_BEING_STOPPED.search(self.root)
 
+    def is_of_its_own(self, first: _Ended) -> bool:
+        """Whether it failed by itself though it was being stopped already: its own error, or the line of the first."""
+        is_said = bool(_BAD_COMMAND.search(self.told.last)) and _numberless(self.told.last) == _numberless(
+            first.told.last
+        )
+        return self.has_own_error or is_said
+
     @property
     def way(self) -> tuple[object, ...]:
         """The same for ranks that failed in the same way, whatever numbers their messages hold."""
         if self.root:
-            return (re.sub(r"0x[0-9a-f]+|\d+", "#", self.root),)
+            return (_numberless(self.root),)
         return (self.exit.code, self.exit.signal, self.exit.error)
 
     @property
@@ -106,6 +113,10 @@ class _Ended:
         errors = self.told.errors
         is_eof_of_pipe = errors and errors[0].line == "EOFError" and "connection.py" in errors[0].frames[-1][0]
         return "broken pipe" if is_eof_of_pipe else self.root
+
+
+def _numberless(line: str) -> str:
+    return re.sub(r"0x[0-9a-f]+|\d+", "#", line)
 
 
 def verdict(exits: Sequence[Exit], world: int = 0) -> Verdict:
@@ -151,7 +162,7 @@ def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
     first = first or next((one for one in failures if one.exit.told and one.has_own_error), None)
     if first is None:
         return [_left_early(ordered, own) or own[0]]
-    alike = [one for one in failures if one.way == first.way and (one in own or one.has_own_error)]
+    alike = [one for one in failures if one.way == first.way and (one in own or one.is_of_its_own(first))]
     return sorted(alike, key=lambda one: one.exit.rank)
 
 

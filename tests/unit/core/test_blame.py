@@ -53,6 +53,18 @@ def test_a_killed_rank_is_the_cause_of_what_its_peers_say():
     assert "memory" in found.advice
 
 
+USAGE = "usage: train.py [-h] [--epochs N]\ntrain.py: error: unrecognized arguments: --epoch 3\n"
+
+
+def test_ranks_that_end_with_the_same_usage_error_are_named_together_though_some_were_told_to_stop():
+    exits = [(rank // 2, ended(rank, 2, at=1.0 + rank % 5, told=rank != 2, tail=USAGE)) for rank in range(6)]
+    found = verdict(exits, 6)
+    assert found.sentence.startswith("all 6 ranks stopped with exit code 2")
+    assert found.reason is Reason.BAD_COMMAND
+    stopped = (2, ended(5, 143, at=3.0, told=True, tail="epoch 1\n"))
+    assert verdict([*exits[:5], stopped], 6).sentence.startswith("ranks 0, 1, 2, 3 and 4 stopped")
+
+
 def test_ranks_that_were_told_to_stop_are_not_the_cause():
     found = verdict([(0, ended(0, 143, at=1.0, told=True)), (1, ended(2, 3, at=2.0))])
     assert (found.rank, found.code) == (2, 3)
