@@ -15,6 +15,8 @@ import psutil
 
 from drumbeat import Client
 
+from .guard import guarded
+
 DRUMBEAT = str(Path(sys.executable).with_name("drumbeat"))
 
 
@@ -92,7 +94,8 @@ def _words(process: psutil.Process) -> str:
 @contextlib.contextmanager
 def a_house(folder: Path) -> Iterator[House]:
     there = House(folder)
-    try:
-        yield there
-    finally:
-        there.close()
+    with guarded(folder):
+        try:
+            yield there
+        finally:
+            there.close()

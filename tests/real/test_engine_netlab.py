@@ -23,6 +23,8 @@ from drumbeat.ports import Gang
 from drumbeat.protocol.errors import EngineError
 from drumbeat.testing.engine_contract import EngineContract, a_gang
 
+from .guard import guarded
+
 pytestmark = [pytest.mark.feature("C7"), pytest.mark.xdist_group("labs")]
 
 try:
@@ -33,10 +35,12 @@ except EngineError as error:
 
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    lab = Lab(tmp_path_factory.mktemp("lab"), "net", 3)
-    yield lab
-    interface = lab.blueprint()["interface"]
-    lab.close()
+    folder = tmp_path_factory.mktemp("lab")
+    lab = Lab(folder, "net", 3)
+    with guarded(folder):
+        yield lab
+        interface = lab.blueprint()["interface"]
+        lab.close()
     assert not Path("/sys/class/net", interface).exists()
     assert not lab.folder.exists()
 

@@ -21,6 +21,8 @@ from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import EngineContract, a_gang
 from tools.sshlab import SshLab, missing, ssh_lab
 
+from .guard import guarded
+
 pytestmark = [pytest.mark.feature("C4"), pytest.mark.xdist_group("labs")]
 
 PYTHON = str(Path(os.__file__).parents[2] / "bin" / "python3")
@@ -31,7 +33,8 @@ PYTHON = str(Path(os.__file__).parents[2] / "bin" / "python3")
 def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SshLab]:
     if why := missing():
         pytest.skip(why)
-    with ssh_lab(tmp_path_factory.mktemp("ssh"), "far", 3) as there:
+    folder = tmp_path_factory.mktemp("ssh")
+    with guarded(folder), ssh_lab(folder, "far", 3) as there:
         yield there
 
 

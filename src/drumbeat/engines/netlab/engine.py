@@ -26,6 +26,8 @@ class Inside:
     node: str
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
+        if trouble := self.lab.trouble(self.node):
+            raise UnreachableError(trouble)
         try:
             command = self.lab.inside(self.node, [*program("drumbeat.host"), verb])
             done = subprocess.run(
@@ -69,9 +71,7 @@ class NetlabEngine(RemoteEngine):
 
     def machines(self) -> list[Machine]:
         """A node that is off is known to be, whenever it was last asked."""
-        found = super().machines()
-        off = {one.name for one in found if not self.lab.pid_of(one.name)}
-        return [replace(one, unusable=one.unusable or "it is off") if one.name in off else one for one in found]
+        return [replace(one, unusable=self.lab.trouble(one.name) or one.unusable) for one in super().machines()]
 
     def close(self) -> None:
         """The lab goes with its engine."""

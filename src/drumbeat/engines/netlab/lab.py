@@ -77,8 +77,8 @@ class Lab:
             return
         self.down()
         blueprint = self._draw()
-        for off in self.folder.glob("nodes/*/off"):
-            off.unlink()
+        for mark in (*self.folder.glob("nodes/*/off"), *self.folder.glob("nodes/*/cut")):
+            mark.unlink()
         (self.folder / "lab.json").write_text(json.dumps({**asdict(blueprint), "wish": self._wish}))
         try:
             self._start_holder()
@@ -182,18 +182,32 @@ class Lab:
         )
         if done.returncode:
             raise EngineError(f"the link of {node} could not be changed: {done.stderr.strip()}")
+        self._mark(node, "cut", is_set=not is_up)
+
+    def trouble(self, node: str) -> str:
+        """Why nobody reaches a node, "" = it can be reached."""
+        if not self.pid_of(node):
+            return f"node {node} is off"
+        return f"the link of node {node} is down" if (self.folder / "nodes" / node / "cut").exists() else ""
+
+    def _mark(self, node: str, mark: str, *, is_set: bool) -> None:
+        folder = self.folder / "nodes" / node
+        folder.mkdir(parents=True, exist_ok=True)
+        if is_set:
+            (folder / mark).touch()
+        else:
+            (folder / mark).unlink(missing_ok=True)
 
     def switch_off(self, node: str) -> None:
         """Ends a node with everything on it, as a power failure would; it stays off until `switch_on`."""
-        folder = self.folder / "nodes" / node
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "off").touch()
+        self._mark(node, "off", is_set=True)
+        self._mark(node, "cut", is_set=False)
         if pid := self.pid_of(node):
             os.kill(pid, signal.SIGKILL)
 
     def switch_on(self, node: str) -> None:
         """The node starts again, with its files and without its processes."""
-        (self.folder / "nodes" / node / "off").unlink(missing_ok=True)
+        self._mark(node, "off", is_set=False)
         if said := self._said():
             os.kill(said["pid"], signal.SIGHUP)
 
