@@ -47,6 +47,14 @@ def test_plan_prints_what_would_run_and_submits_nothing(drumbeat: Type, server: 
         assert part in shown.stdout
 
 
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_plan_of_a_job_that_could_never_start_ends_as_a_refusal(
+    drumbeat: Type, server: FakeServer, options: tuple[str, ...]
+):
+    server.preview = replace(preview(), never=True)
+    assert drumbeat("plan", "job.yml", *options).exit_code == 1
+
+
 @pytest.mark.feature("J4")
 def test_plan_as_json_is_the_servers_own(drumbeat: Type, server: FakeServer):
     server.preview = preview()

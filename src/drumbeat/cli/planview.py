@@ -17,16 +17,19 @@ from drumbeat.protocol.process import ProcessSpec
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-NODES_SHOWN = 8
-"""Nodes whose own variables are listed; `--full` lists all."""
+NODES_SHOWN, RANKS_SHOWN = 8, 64
+"""Nodes whose own variables are listed, and rows of ranks; `--full` lists all."""
 Variables = dict[str, str]
 
 
 def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[RenderableType]:
     """The page, part by part."""
+    if preview.never:
+        yield from _refusal(preview)
+        return
     yield from _head(preview)
     yield heading("Ranks")
-    yield _rank_table(preview)
+    yield from _rank_table(preview, full=full)
     if full:
         yield from _whole_processes(preview)
     else:
@@ -39,9 +42,14 @@ def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[Rendera
     if preview.script:
         yield heading("Handed to the scheduler")
         yield from _sentences(preview.script.splitlines())
-    if preview.notes:
-        yield heading("Notes")
-        yield from _sentences(preview.notes)
+    yield from _notes(preview)
+
+
+def _refusal(preview: PreviewView) -> Iterator[RenderableType]:
+    """The verdict first, and what the job asked for."""
+    yield cell(preview.queue, "red")
+    yield pairs([("job", preview.plan.job), ("asks for", _shape(preview))])
+    yield from _notes(preview)
 
 
 def _head(preview: PreviewView) -> Iterator[RenderableType]:
@@ -60,12 +68,20 @@ def _head(preview: PreviewView) -> Iterator[RenderableType]:
 
 def _shape(preview: PreviewView) -> str:
     plan = preview.plan
-    return f"{count(plan.nodes, 'node')} × {plan.processes_per_node} per node = {count(len(plan.ranks), 'rank')}"
+    return f"{count(plan.nodes, 'node')} × {plan.processes_per_node} per node = {count(plan.world_size, 'rank')}"
 
 
-def _rank_table(preview: PreviewView) -> Table:
-    rows = [(rank.node, rank.rank, rank.local_rank, rank.role) for rank in preview.plan.ranks]
-    return fill_table(make_table(">node", ">rank", ">local rank", "role"), rows)
+def _rank_table(preview: PreviewView, *, full: bool) -> Iterator[RenderableType]:
+    ranks = preview.plan.ranks if full else preview.plan.ranks[:RANKS_SHOWN]
+    rows = [(rank.node, rank.rank, rank.local_rank, rank.role) for rank in ranks]
+    yield fill_table(make_table(">node", ">rank", ">local rank", "role"), rows)
+    yield from _more(len(preview.plan.ranks) - len(ranks))
+
+
+def _notes(preview: PreviewView) -> Iterator[RenderableType]:
+    if preview.notes:
+        yield heading("Notes")
+        yield from _sentences(preview.notes)
 
 
 def _sentences(sentences: Iterable[str]) -> Iterator[RenderableType]:
@@ -87,7 +103,7 @@ def _alike(preview: PreviewView, value: Callable[[ProcessSpec], str]) -> Iterato
     for same, ranks in groups[:NODES_SHOWN]:
         who = "" if len(groups) == 1 else f"{_span(ranks)}: "
         yield Padding(cell(who + same), (0, 0, 0, 2))
-    yield from _more(len(groups))
+    yield from _more(len(groups) - NODES_SHOWN)
 
 
 def _command(process: ProcessSpec) -> str:
@@ -99,9 +115,9 @@ def _span(ranks: Sequence[int]) -> str:
     return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}-{ranks[-1]}"
 
 
-def _more(groups: int) -> Iterator[RenderableType]:
-    if groups > NODES_SHOWN:
-        yield cell(f"  … and {groups - NODES_SHOWN} more; --full shows each process whole", "dim")
+def _more(left: int) -> Iterator[RenderableType]:
+    if left > 0:
+        yield cell(f"  … and {left:,} more; --full shows each process whole", "dim")
 
 
 # --- environments -----------------------------------------------------------------------------------------------
@@ -118,8 +134,9 @@ def _environments(preview: PreviewView) -> Iterator[RenderableType]:
         yield from _node_table(preview, of_node)
     if of_rank:
         yield heading("… and of each rank")
-        rows = [(p.rank, *(p.set.get(name) for name in of_rank)) for p in processes]
+        rows = [(p.rank, *(p.set.get(name) for name in of_rank)) for p in processes[:RANKS_SHOWN]]
         yield fill_table(make_table(">rank", *of_rank), rows)
+        yield from _more(len(processes) - RANKS_SHOWN)
 
 
 def split_names(preview: PreviewView) -> tuple[list[str], list[str], list[str]]:
@@ -146,7 +163,7 @@ def _node_table(preview: PreviewView, names: list[str]) -> Iterator[RenderableTy
     shown = sorted(first)[:NODES_SHOWN]
     rows = [("" if i else node, name, by_rank[first[node]].get(name)) for node in shown for i, name in enumerate(names)]
     yield fill_table(make_table(">node", "variable", "value"), rows)
-    yield from _more(len(first))
+    yield from _more(len(first) - NODES_SHOWN)
 
 
 def _three_columns(process: ProcessSpec, names: Iterable[str]) -> Table:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from drumbeat.cli.connect import connect
+from drumbeat.cli.failures import Exit
 from drumbeat.protocol.errors import SpecError
 
 DEFAULT_FILE = Path("job.yml")
@@ -32,7 +33,7 @@ def plan(
     """Show what a job file would run, and start nothing.
 
     Prints the rank table, the command after substitution, the environment of each process (what is set, what is a
-    default, what is taken out), what is staged, and where the job would wait.
+    default, what is taken out), what is staged, and where the job would wait. Ends with 1 if the job could never start.
     """
     preview = connect().plan(_chosen(file), sets=sets or [], name=name)
     if as_json:
@@ -44,6 +45,8 @@ def plan(
         from drumbeat.cli.screen import show
 
         show(*render_plan(preview, full=full))
+    if preview.never:
+        raise typer.Exit(Exit.FAILED)
 
 
 def run(

@@ -152,7 +152,7 @@ Event = StoryLine | JobView | LogPiece | End
 
 @dataclass(frozen=True)
 class PreviewView:
-    """What would run."""
+    """What would run. never: the job could never start, as `queue` says; then neither ranks nor processes are told."""
 
     plan: Plan
     processes: tuple[ProcessSpec, ...]
@@ -160,6 +160,7 @@ class PreviewView:
     queue: str = ""
     notes: tuple[str, ...] = ()
     script: str = ""
+    never: bool = False
 
 
 @dataclass(frozen=True)

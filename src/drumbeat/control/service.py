@@ -9,7 +9,7 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drumbeat.control import submitting
 from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, no_engines
@@ -76,7 +76,8 @@ class Request:
 class Preview:
     """What would run. processes: of every node, in rank order. staged, notes: sentences. queue: where it would wait.
 
-    script: what a scheduler would be handed, "" = there is none.
+    script: what a scheduler would be handed, "" = there is none. never: the job could never start, as `queue` says;
+    there are neither processes nor ranks then, for they may be very many.
     """
 
     plan: Plan
@@ -85,6 +86,7 @@ class Preview:
     queue: str
     notes: tuple[str, ...]
     script: str = ""
+    never: bool = False
 
 
 @dataclass(frozen=True)
@@ -222,8 +224,11 @@ class Control:
         """What `submit` would run. Starts and writes nothing."""
         written, made = submitting.planned(request, self._facts())
         job, _ = submitting.new_job(written, made, self.setting.clock.now())
-        processes = submitting.preview_processes(made.plan)
         placed = self._placed(job)
+        if placed.never:
+            plan = replace(made.plan, ranks=())
+            return Preview(plan, (), (), self._queue(job, placed), made.notes, never=True)
+        processes = submitting.preview_processes(made.plan)
         return Preview(
             made.plan, processes, planning.staged(made.plan), self._queue(job, placed), made.notes,
             self._script(job, placed),

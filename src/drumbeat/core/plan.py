@@ -22,6 +22,9 @@ from drumbeat.spec.data import Input
 from drumbeat.spec.distribution import MpiDistribution
 from drumbeat.spec.job import CommandJob
 
+MOST_RANKS = 100_000
+"""A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""
+
 CURRENT = "current"
 """The environment that is there: the interpreter that the server runs on."""
 
@@ -70,6 +73,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     refused = [*not_yet(job)]
     if refused:
         raise NotYetError(refused[0].what, where=refused[0].where, fix=refused[0].fix, fields=tuple(refused))
+    _check_size(job)
     compute = _compute(job, facts)
     environment = _environment(job, facts)
     need, notes = _need(job, facts.computes[compute], _instance_type(job, facts))
@@ -98,6 +102,13 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
     return Planned(plan, need, policy, (*notes, *_notes(job, compute)))
+
+
+def _check_size(job: CommandJob) -> None:
+    ranks = job.node_count * job.processes_per_node
+    if ranks > MOST_RANKS:
+        what = f"{ranks:,} ranks are more than a job can have; at most {MOST_RANKS:,}"
+        raise RefusedError(what, where="resources.instance_count", fix="Ask for fewer nodes, or fewer ranks on each.")
 
 
 # --- names that only someone's cloud knows ----------------------------------------------------------------------

@@ -93,6 +93,18 @@ def test_many_nodes_are_cut_short():
     assert "… and 4 more; --full shows each process whole" in text
 
 
+def test_many_ranks_are_cut_short():
+    text = render(preview(2, 50))
+    assert text.count("… and 36 more; --full shows each process whole") == 2
+    assert "more; --full" not in render(preview(2, 50), full=True)
+
+
+def test_of_a_job_that_could_never_start_the_verdict_stands_first():
+    shown = preview()
+    text = render(replace(shown, plan=replace(shown.plan, ranks=()), processes=(), queue="never", never=True))
+    assert text.splitlines()[:3] == ["never", "job       mnist-7f3a", "asks for  2 nodes × 2 per node = 4 ranks"]
+
+
 def test_a_hostile_command_cannot_move_the_cursor():
     shown = preview()
     hostile = replace(shown.processes[0], argv=("/bin/bash", "-c", "echo \x1b[2J"))

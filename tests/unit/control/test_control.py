@@ -17,6 +17,7 @@ from drumbeat.protocol.errors import (
     ConflictError,
     NotFoundError,
     NotYetError,
+    RefusedError,
     SpecError,
     StaleError,
     UnauthorizedError,
@@ -264,6 +265,19 @@ def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: Hous
     assert house.store.unfinished() == []
     house.gang(house.submit("j", nodes=4))
     assert "would wait: needs 2 × 1 CPU slots" in house.control.preview(request).queue
+
+
+def test_a_preview_of_what_could_never_start_holds_the_verdict_and_no_ranks(house: House):
+    preview = house.control.preview(Request({**JOB, "resources": {"instance_count": 100_000}}))
+    assert preview.never
+    assert "would never start: 100,000 nodes would share" in preview.queue
+    assert (preview.processes, preview.plan.ranks) == ((), ())
+
+
+def test_more_ranks_than_a_plan_can_name_are_refused(house: House):
+    wide = {"type": "pytorch", "process_count_per_instance": 1_000_000}
+    with pytest.raises(RefusedError, match="1,000,000,000,000 ranks are more than a job can have"):
+        house.control.preview(Request({**JOB, "resources": {"instance_count": 1_000_000}, "distribution": wide}))
 
 
 class JumpingClock(SystemClock):
