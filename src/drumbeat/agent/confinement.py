@@ -59,11 +59,12 @@ class Subreaper:
         """SIGTERM to each member that hasn't had it; a stopped one is woken, so that it can act on it.
 
         helpers: also to what belongs to a Python program that is asked itself (a data loader's workers): they are its
-        own to end, and it couldn't save if they fell away under it. spared: a session that isn't asked.
+        own to end, and it couldn't save if they fell away under it. spared: isn't asked, nor is what it started.
         """
         members = [pid for pid in self.members() if pid not in self._asked]
         if spared:
-            members = [pid for pid in members if processes.session(pid) != spared]
+            kept = {spared, *processes.descendants(spared)}
+            members = [pid for pid in members if pid not in kept]
         asked = members if helpers else [pid for pid in members if not processes.is_helper(pid)]
         self._asked.update(asked)
         processes.signal_all(asked, signal.SIGTERM)

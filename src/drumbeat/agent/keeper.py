@@ -140,7 +140,7 @@ class Keeper:
         kill_at = time.monotonic() + grace_s
         if self.kill_at is None:
             self.kill_at = kill_at
-            self.confinement.ask(spared=self.starter.session)
+            self.confinement.ask(spared=self.starter.pid)
             self.door.tell()
         self.kill_at = min(self.kill_at, kill_at)
 

@@ -17,7 +17,7 @@ class Starter:
     """That of one round; there may be none. pid: 0 = it isn't running."""
 
     def __init__(self) -> None:
-        self.pid, self.session = 0, 0
+        self.pid = 0
         self._why, self._is_gone = "", False
         self._failed_at: float | None = None
         self._joins: dict[int, str] = {}
@@ -27,7 +27,7 @@ class Starter:
         """Begins with its ranks; one that can't be started has failed."""
         self._role, self._joins = wanted["role"], {rank["rank"]: rank["joins"] for rank in todo}
         try:
-            self.pid = self.session = ranks.start(wanted, confinement)
+            self.pid = ranks.start(wanted, confinement)
         except OSError as error:
             self._fail(f"{self._role} can't be started: {error.strerror}")
             self._failed_at = time.monotonic() - WAIT_S

@@ -7,7 +7,6 @@ the rank (docs/decisions/0012-mpi.md). Nodes at the same address are one host to
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -89,7 +88,7 @@ def kind(member: Member) -> tuple[str, str]:
 def _open_mpi(plan: Plan, roster: Roster, *, is_new: bool) -> list[str]:
     """Open MPI 4, or 5, whose runtime is PRRTE with parameters of its own."""
     runtime, shell = ("--prtemca", "plm_ssh") if is_new else ("--mca", "plm_rsh")
-    there, folder = hosts(plan, roster), place(roster)
+    there, folder, subnets = hosts(plan, roster), place(roster), _subnets(roster)
     shared = "btl_sm" if is_new else "btl_vader"
     words = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--map-by", "slot", "-np", str(plan.world_size)]
     words += ["--host", ",".join(f"{host.address}:{host.ranks}" for host in there), "--wdir", "/"]
@@ -97,11 +96,13 @@ def _open_mpi(plan: Plan, roster: Roster, *, is_new: bool) -> list[str]:
     if len(there) > 1:
         words += ["--leave-session-attached", runtime, f"{shell}_agent", f"sh {folder}/shell"]
         words += [runtime, f"{shell}_no_tree_spawn", "1"]
-        words += _interfaces(roster, runtime)
+        words += [runtime, "prte_if_include" if is_new else "oob_tcp_if_include", subnets] if subnets else []
+    if plan.nodes > 1 and subnets:
+        words += _mca("btl_tcp_if_include", subnets)
     if _is_shared(plan, roster):
-        # Nodes on one machine have process numbers of their own, by which memory would be read of the wrong process.
-        words += _mca("smsc", "^cma") if is_new else _mca("btl_vader_single_copy_mechanism", "none")
-    if network.is_tcp_only(plan.network):
+        # Nodes of one machine number their processes alike, and Open MPI takes another's memory for its own by that.
+        words += [*_mca("pml", "ob1"), *_mca("btl", "self,tcp")]
+    elif network.is_tcp_only(plan.network):
         words += [*_mca("pml", "ob1"), *_mca("btl", "self,sm,tcp" if is_new else "self,vader,tcp")]
     return [*words, *plan.mpi_options, *_child(folder)]
 
@@ -134,12 +135,10 @@ def _yields(plan: Plan, roster: Roster) -> str:
     return "1" if any(host.ranks > roster.members[host.node].cpus for host in hosts(plan, roster)) else "0"
 
 
-def _interfaces(roster: Roster, runtime: str) -> Iterator[str]:
-    """Subnets, for the interface may have another name on each node."""
-    subnets = list(dict.fromkeys(member.subnet for member in roster.members))
-    if all(subnets):
-        yield from (runtime, "oob_tcp_if_include" if runtime == "--mca" else "prte_if_include", ",".join(subnets))
-        yield from _mca("btl_tcp_if_include", ",".join(subnets))
+def _subnets(roster: Roster) -> str:
+    """What the nodes reach each other on, for the interface may have another name on each; "" = not known."""
+    found = list(dict.fromkeys(member.subnet for member in roster.members))
+    return ",".join(found) if all(found) else ""
 
 
 def _is_shared(plan: Plan, roster: Roster) -> bool:
