@@ -14,6 +14,7 @@ from drumbeat.core.events import (
     GangSeen,
     Granted,
     KeepStory,
+    Loss,
     NeverFits,
     NodeLost,
     StartGang,
@@ -239,21 +240,22 @@ def test_every_state_is_reachable():
 NODES = 2
 codes = st.sampled_from([None, 0, 0, 0, 1, 127, 137])
 agent_events = st.builds(
-    lambda node, phase, nth, attempt, codes, error, lost: said(
+    lambda node, phase, nth, attempt, codes, error, lost, taken: said(
         node, phase, nth, attempt,
         exits=tuple(ended(node * 2 + n, c, signal=9 if c is None else None) for n, c in enumerate(codes)),
-        error=error, lost=lost,
+        error=error, lost=lost, is_taken=taken,
     ),
     st.integers(0, NODES - 1), st.sampled_from(list(Phase)), st.integers(1, 3), st.integers(0, 2),
     st.lists(codes, max_size=2), st.sampled_from(["", "", "", "broken"]), st.sampled_from([False, False, True]),
+    st.sampled_from([False, False, False, True]),
 )  # fmt: skip
 other_events = st.one_of(
     st.just(Granted(slots())),
     st.builds(Waits, st.sampled_from([Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN]), st.just("waits")),
     st.just(NeverFits("never")),
-    st.builds(GangSeen, st.integers(0, 2), st.text(max_size=5)),
+    st.builds(GangSeen, st.integers(0, 2), st.text(max_size=5), st.booleans()),
     st.builds(GangRefused, st.integers(0, 2), st.just("refused")),
-    st.builds(NodeLost, st.integers(0, 2), st.integers(0, NODES - 1), st.just("gone")),
+    st.builds(NodeLost, st.integers(0, 2), st.integers(0, NODES - 1), st.just("gone"), st.sampled_from(Loss)),
     st.just(CancelRequested("ada")),
     st.just(TimeUp()),
 )
@@ -307,3 +309,72 @@ def passes_through(before: Job, now: Job) -> bool:
 def test_replacing_a_node_frees_what_the_attempt_held():
     job = after(running(), NodeLost(1, 0, "gone"), NodeLost(1, 1, "gone"))
     assert (job.state, job.slots, job.nodes) == (State.QUEUED, (), ())
+
+
+# --- engines with a queue of their own --------------------------------------------------------------------------
+@pytest.mark.feature("C3")
+def test_a_gang_in_its_engine_s_queue_says_what_it_waits_for():
+    waiting = told(after(a_job(), Granted(slots())), GangSeen(1, "PENDING (Resources)", waits=True))
+    assert (waiting.job.state, waiting.job.reason) == (State.PROVISIONING, Reason.IN_QUEUE)
+    assert waiting.story[-1].sentence == "waits in the queue of local: PENDING (Resources)"
+    other = told(waiting.job, GangSeen(1, "PENDING (Priority)", waits=True))
+    assert "Priority" in other.job.sentence
+    assert told(other.job, GangSeen(1, "PENDING (Priority)", waits=True)).story == ()
+    started = after(other.job, GangSeen(1, "RUNNING"))
+    assert (started.reason, started.sentence) == (Reason.STARTING_NODES, "local has given the nodes: RUNNING")
+
+
+GONE = [
+    (Loss.LOST, State.QUEUED, Reason.NODE_LOST, None),
+    (Loss.PREEMPTED, State.QUEUED, Reason.PREEMPTED, None),
+    (Loss.TIMED_OUT, State.FAILED, Reason.TIMED_OUT, 124),
+    (Loss.CANCELED, State.CANCELED, Reason.CANCELED_OUTSIDE, 130),
+    (Loss.OUT_OF_MEMORY, State.FAILED, Reason.OUT_OF_MEMORY, 137),
+    (Loss.FAILED, State.FAILED, Reason.NODES_FAILED, 1),
+]
+
+
+def test_every_loss_has_a_row():
+    assert {row[0] for row in GONE} == set(Loss)
+
+
+@pytest.mark.feature("C6", "F2")
+@pytest.mark.parametrize(("cause", "state", "reason", "code"), GONE)
+@pytest.mark.parametrize("is_running", [False, True])
+def test_what_follows_when_an_engine_takes_all_nodes(
+    cause: Loss, state: State, reason: Reason, code: int | None, is_running: bool
+):
+    """Without retries left: what the cluster did isn't the job's failure."""
+    job = running(max_retries=0) if is_running else after(a_job(max_retries=0), Granted(slots()))
+    job = after(job, NodeLost(1, 0, "it was so", cause), NodeLost(1, 1, "it was so", cause))
+    assert job.state is state
+    if state is State.QUEUED:
+        assert [one.verdict.reason for one in job.failures] == [reason]
+        assert "doesn't count as a retry" in job.sentence
+    else:
+        assert (job.reason, exit_code(job)) == (reason, code)
+        assert "it was so" in job.sentence
+
+
+@pytest.mark.feature("C6")
+@pytest.mark.parametrize("first", ["ranks", "agents"])
+def test_ranks_that_end_as_their_nodes_are_taken_are_not_the_cause(first: str):
+    """Slurm tells agents and ranks at once; who is heard of first is chance."""
+    killed = {"exits": (ended(0, None, signal=15), ended(1, None, signal=15))}
+    job = running(max_retries=0)
+    if first == "ranks":
+        job = after(job, said(1, Phase.RUNNING, **killed))
+        assert job.reason is Reason.RANK_KILLED
+    job = after(job, said(0, Phase.ENDED, is_taken=True, **killed), said(1, Phase.ENDED, is_taken=True, **killed))
+    assert job.state is State.STOPPING, "its engine will say what for"
+    job = after(job, NodeLost(1, 0, "preempted", Loss.PREEMPTED), NodeLost(1, 1, "preempted", Loss.PREEMPTED))
+    assert job.state is State.QUEUED
+    assert [one.verdict.reason for one in job.failures] == [Reason.PREEMPTED]
+
+
+def test_a_node_that_was_told_to_stop_and_has_a_new_agent_goes_on():
+    job = after(running(), said(0, Phase.RUNNING, is_taken=True))
+    assert (job.state, job.reason) == (State.STOPPING, Reason.NODE_TAKEN)
+    job = after(job, said(0, Phase.ENDED), said(1, Phase.ENDED))
+    assert (job.state, job.reason, job.round) == (State.STAGING, Reason.RESTARTING_RANKS, 2)
+    assert "doesn't count as a retry" in job.sentence

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.core.job import Need, Slot
-from drumbeat.core.placement import Holding, Placed, Room, Waiting, place
+from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
 from drumbeat.core.states import Reason
 
 from .jobs import START, at
@@ -158,3 +158,33 @@ def test_slots_are_never_booked_twice(wanted: list[tuple[Need, int, int | None]]
         assert len(devices) == len(set(devices))
     for p in said:
         assert bool(p.slots) + bool(p.reason) + p.never == 1
+
+
+# --- engines with a queue of their own --------------------------------------------------------------------------
+def test_where_the_engine_has_a_queue_every_job_is_handed_over_at_once():
+    said = enqueue(
+        [waits("a", nodes=2, cpus=3), waits("b", nodes=2, cpus=4)], [Room("m", 4), Room("n", 4)], compute="c"
+    )
+    assert [one.slots for one in said] == [
+        (Slot(0, "", 3), Slot(1, "", 3)),
+        (Slot(0, "", 4), Slot(1, "", 4)),
+    ]
+
+
+@pytest.mark.parametrize("unusable", ["", "it is down"])
+def test_only_what_no_set_of_machines_has_never_fits_there(unusable: str):
+    rooms = [Room("m", 4, ("0", "1"), unusable), Room("n", 4)]
+    said = enqueue([waits("three", nodes=3), waits("two", nodes=2), waits("gpu", nodes=2, gpus=1)], rooms, compute="c")
+    assert [one.never for one in said] == [True, False, True]
+    assert said[0].sentence == "the job needs 3 × 1 CPU slots; c has 2 machines with that much"
+    assert said[2].sentence == "the job needs 2 × 1 CPU slots and 1 GPUs; c has 1 machines with that much"
+
+
+def test_devices_in_a_queue_are_numbers_that_only_say_how_many():
+    (said,) = enqueue([waits("a", gpus=2)], ROOM, compute="c")
+    assert said.slots == (Slot(0, "", 1, ("0", "1")),)
+
+
+def test_a_job_with_more_ranks_than_slots_asks_for_what_a_machine_has():
+    (said,) = enqueue([waits("a", nodes=2, cpus=16, alone=True)], [Room("m", 4), Room("n", 4)], compute="c")
+    assert [slot.cpus for slot in said.slots] == [4, 4]

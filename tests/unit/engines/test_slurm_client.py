@@ -1,0 +1,98 @@
+"""What Slurm's commands print, of several versions, as it is read."""
+
+from __future__ import annotations
+
+import pytest
+
+from drumbeat.engines.slurm.client import Ended, SlurmJob, clean, gpus_in, read_ended, read_jobs, read_nodes
+
+pytestmark = pytest.mark.feature("C4")
+
+
+def rows(*lines: str) -> str:
+    return "".join(line.replace("|", "\x1f") + "\n" for line in lines)
+
+
+def test_squeue_s_lines_are_read_and_others_passed_over():
+    printed = rows(
+        "17|PENDING||1:00:00|drumbeat-rack-ab12cd-a.1|Resources",
+        "18|RUNNING|n[1-3]|UNLIMITED|drumbeat-rack-ab12cd-b.1|None",
+        "19|CANCELLED by 0|(null)|10:00|x y|(null)",
+        "20_[1-3]|PENDING||10:00|array|Priority",
+        "slurm_load_jobs: a warning",
+        "",
+    )
+    assert read_jobs(printed) == [
+        SlurmJob("17", "PENDING", "drumbeat-rack-ab12cd-a.1", "Resources", "", "1:00:00"),
+        SlurmJob("18", "RUNNING", "drumbeat-rack-ab12cd-b.1", "", "n[1-3]", "UNLIMITED"),
+        SlurmJob("19", "CANCELLED", "x y", "", "", "10:00"),
+    ]
+    assert [job.told for job in read_jobs(printed)[:2]] == ["PENDING (Resources)", "RUNNING"]
+
+
+def test_sinfo_s_machines_are_each_there_once_and_of_the_default_partition():
+    printed = rows(
+        "n1|10.0.0.1|main*|idle|96|515000|gpu:h100:8(S:0-1)|none",
+        "n1|10.0.0.1|low|idle|96|515000|gpu:h100:8(S:0-1)|none",
+        "n2|n2|main*|down*|96+|515000+|gpu:8|Not responding",
+        "m1|m1|low|mixed|4|4000|(null)|none",
+    )
+    found = read_nodes(printed)
+    assert [(one.name, one.state, one.cpus, one.memory_mib, one.gpus) for one in found] == [
+        ("n1", "idle", 96, 515000, 8),
+        ("n2", "down*", 96, 515000, 8),
+    ]
+    assert [one.name for one in read_nodes(printed.replace("*\x1f", "\x1f"))] == ["n1", "n2", "m1"]
+
+
+@pytest.mark.parametrize(
+    ("gres", "gpus"),
+    [
+        ("(null)", 0), ("", 0), ("gpu:4", 4), ("gpu", 1), ("gpu:h100:8", 8), ("gpu:h100:8(S:0-1)", 8),
+        ("gpu:a100:2,gpu:v100:2(S:0),nvme:1", 4), ("gpu:nvidia_a100_3g.20gb:2", 2), ("nogpu:3", 0), ("gpu:h100", 1),
+    ],
+)  # fmt: skip
+def test_gpus_are_counted(gres: str, gpus: int):
+    assert gpus_in(gres) == gpus
+
+
+SHOWN = {
+    "20.11": "JobId=7 JobName=x UserId=u(1) Priority=1 Nice=0 QOS=normal JobState=TIMEOUT Reason=TimeLimit "
+    "Dependency=(null) Requeue=0 Restarts=0 BatchFlag=1 Reboot=0 ExitCode=0:15 RunTime=00:01:21 TimeLimit=00:01:00 "
+    "TimeMin=N/A SubmitTime=2021-01-01T00:00:00 PreemptEligibleTime=2021-01-01T00:00:00 PreemptTime=None",
+    "22.05": "JobId=7 JobName=drumbeat-rack-a-b.1 UserId=root(0) JobState=FAILED Reason=NonZeroExitCode Requeue=0 "
+    "ExitCode=143:0 RunTime=00:00:31 TimeLimit=365-00:00:00 PreemptTime=None Comment=JobState=RUNNING mine",
+    "23.11": "JobId=7 JobName=x JobState=PREEMPTED Reason=None ExitCode=0:0 RunTime=1-00:00:01 TimeLimit=UNLIMITED "
+    "PreemptEligibleTime=2024-01-01T00:00:00 PreemptTime=2024-01-02T00:00:01 SegmentSize=0",
+    "24.11": "JobId=7 JobName=x JobState=OUT_OF_MEMORY Reason=OutOfMemory ExitCode=0:125 RunTime=00:00:05 "
+    "TimeLimit=Partition_Limit StepMgrEnabled=Yes OOMKillStep=0",
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "ended"),
+    [
+        ("20.11", Ended("TIMEOUT", 143, 81, 60)),
+        ("22.05", Ended("FAILED", 143, 31, 365 * 86400)),
+        ("23.11", Ended("PREEMPTED", 0, 86401, None, was_preempted=True)),
+        ("24.11", Ended("OUT_OF_MEMORY", 253, 5, None)),
+    ],
+)
+def test_scontrol_s_words_on_a_job_s_end_are_read(version: str, ended: Ended):
+    assert read_ended(SHOWN[version]) == ended
+
+
+def test_what_is_no_job_isn_t_taken_for_one():
+    assert read_ended("slurm_load_jobs error: Invalid job id specified") is None
+
+
+def test_nothing_that_changes_what_is_asked_for_gets_into_a_job():
+    given = {
+        "PATH": "/my/venv/bin", "HOME": "/home/u", "SBATCH_PARTITION": "x", "SLURM_JOB_ID": "1", "PYTHONPATH": "/x",
+        "SLURM_CONF": "/etc/s.conf", "TOKEN": "secret", "LC_ALL": "de_DE",
+    }  # fmt: skip
+    found = clean(given, "/opt/slurm/bin")
+    assert found == {
+        "HOME": "/home/u", "SLURM_CONF": "/etc/s.conf", "LC_ALL": "C.UTF-8",
+        "PATH": "/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
+    }  # fmt: skip

@@ -1,0 +1,75 @@
+"""Slurm's words, as its commands have printed them from 20.11 to 24.11."""
+
+from __future__ import annotations
+
+import pytest
+
+from drumbeat.core.events import Loss
+from drumbeat.engines.slurm import words
+from drumbeat.engines.slurm.words import Stage
+
+pytestmark = pytest.mark.feature("C4")
+
+
+@pytest.mark.parametrize(
+    ("printed", "word"),
+    [
+        ("RUNNING", "RUNNING"), ("R", "RUNNING"), ("PD", "PENDING"), ("CG", "COMPLETING"), ("OOM", "OUT_OF_MEMORY"),
+        ("CANCELLED by 1000", "CANCELLED"), ("CANCELLED+", "CANCELLED"), ("OUT_OF_ME+", "OUT_OF_MEMORY"),
+        ("NODE_FAIL", "NODE_FAIL"), ("COMPLETED", "COMPLETED"), ("CD", "COMPLETED"), ("TIMEOUT", "TIMEOUT"),
+        ("COMP+", "COMP"), ("NEW_WORD", "NEW_WORD"), ("", ""),
+    ],
+)  # fmt: skip
+def test_a_word_is_found_in_what_is_printed(printed: str, word: str):
+    assert words.said(printed) == word
+
+
+def test_a_word_that_nobody_knows_moves_nothing():
+    assert words.meaning("EXPEDITING") == words.UNKNOWN
+    assert words.UNKNOWN.stage is Stage.RUNS
+
+
+def test_no_two_words_have_the_same_short_form():
+    assert len({one.short for one in words.JOB.values()}) == len(words.JOB)
+
+
+@pytest.mark.parametrize(
+    ("word", "loss"),
+    [
+        ("PREEMPTED", Loss.PREEMPTED), ("NODE_FAIL", Loss.LOST), ("BOOT_FAIL", Loss.LOST), ("TIMEOUT", Loss.TIMED_OUT),
+        ("DEADLINE", Loss.TIMED_OUT), ("OUT_OF_MEMORY", Loss.OUT_OF_MEMORY), ("CANCELLED", Loss.CANCELED),
+        ("FAILED", Loss.FAILED), ("COMPLETED", Loss.LOST), ("REVOKED", Loss.LOST),
+    ],
+)  # fmt: skip
+def test_the_ends_of_a_job_are_kept_apart(word: str, loss: Loss):
+    assert (words.meaning(word).stage, words.meaning(word).loss) == (Stage.OVER, loss)
+    assert words.meaning(word).what
+
+
+@pytest.mark.parametrize("word", ["PENDING", "CONFIGURING", "SUSPENDED", "STOPPED", "REQUEUED", "SPECIAL_EXIT"])
+def test_nobody_is_missed_while_a_job_waits(word: str):
+    assert words.meaning(word).stage is Stage.WAITS
+
+
+@pytest.mark.parametrize(
+    ("state", "why", "unusable"),
+    [
+        ("idle", "none", ""), ("mixed", "none", ""), ("allocated", "none", ""), ("idle~", "none", ""),
+        ("mix#", "none", ""), ("planned", "none", ""), ("reserved", "none", ""), ("completing", "none", ""),
+        ("brand_new", "none", ""),
+        ("down*", "Not responding", "it is down"), ("down", "bad fan", "it is down (bad fan)"),
+        ("drained", "Low RealMemory", "it is drained (Low RealMemory)"), ("drng", "none", "it is being drained"),
+        ("idle*", "none", "it doesn't answer Slurm"), ("maint", "week 12", "it is in maintenance (week 12)"),
+        ("inval", "", "it isn't as Slurm was told"),
+    ],
+)  # fmt: skip
+def test_a_machine_s_word_says_whether_anything_can_start_there(state: str, why: str, unusable: str):
+    assert words.unusable(state, why) == unusable
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("00:01:00", 60), ("1-02:00:03", 93603), ("30:00", 1800), ("UNLIMITED", None), ("Partition_Limit", None)],
+)
+def test_times_are_read(text: str, seconds: int | None):
+    assert words.seconds(text) == seconds
