@@ -103,6 +103,29 @@ def test_list_shows_the_newest_first_with_what_holds_them_up(drumbeat: Type, ser
     assert "rank 3 on node 1" in "\n".join(lines[3:])
 
 
+@pytest.mark.parametrize(
+    ("columns", "titles"),
+    [
+        ("160", "job state experiment ranks submitted ran why"),
+        ("80", "job state ranks submitted why"),
+        ("40", "job state"),
+        ("16", "job"),
+    ],
+)
+@pytest.mark.parametrize("command", [("list",), ("top", "--once")])
+def test_a_narrow_terminal_shows_fewer_columns_and_breaks_no_word(
+    drumbeat: Type, server: FakeServer, monkeypatch: pytest.MonkeyPatch, columns: str, titles: str, command: tuple[str]
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    server.jobs["mnist-7f3a"] = a_job(sentence="waiting for the slots that others have")
+    lines = drumbeat(*command).stdout.splitlines()
+    assert command != ("list",) or lines[0].split() == titles.split()
+    assert all(len(line) <= int(columns) for line in lines)
+    words = " ".join(lines[2:]).split()
+    assert "mnist-7f3a" in words
+    assert "slots" in words or "why" not in lines[0]
+
+
 def test_list_asks_for_what_was_asked_for(drumbeat: Type, server: FakeServer):
     shown = drumbeat("list", "--state", "failed", "--experiment", "e", "--all", "--limit", 5)
     assert shown.stdout == "no jobs\n"

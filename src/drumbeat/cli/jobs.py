@@ -36,9 +36,9 @@ def list_jobs(
         print("no jobs")
     else:
         from drumbeat.cli.jobview import job_table
-        from drumbeat.cli.screen import show
+        from drumbeat.cli.screen import make_console, show
 
-        show(job_table(jobs, datetime.now(UTC)))
+        show(job_table(jobs, datetime.now(UTC), make_console().width))
 
 
 def show_job(job: Job, as_json: AsJson = False) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from drumbeat.cli.safe import safe_lines
 from drumbeat.cli.saying import count, say_ago, say_duration, say_moment
-from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs, state_cell
+from drumbeat.cli.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.client.views import ExitView, JobView, NodeView
 from drumbeat.core.states import Reason, State
 
@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-def job_table(jobs: Iterable[JobView], now: datetime) -> Table:
-    """One row per job."""
+COLUMNS = ("job", "state", "experiment", ">ranks", ">submitted", ">ran", "why")
+DROPPED = ("experiment", ">ran", ">ranks", ">submitted", "why", "state")
+"""What goes first where the terminal is too narrow for all of it."""
+
+
+def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
+    """One row per job. width: of the terminal."""
     rows = [
         (
             job.name,
@@ -34,7 +39,7 @@ def job_table(jobs: Iterable[JobView], now: datetime) -> Table:
         )
         for job in jobs
     ]
-    return fill_table(make_table("job", "state", "experiment", ">ranks", ">submitted", ">ran", "why"), rows)
+    return fitted(COLUMNS, rows, width, DROPPED)
 
 
 def render_job(job: JobView) -> Iterator[RenderableType]:

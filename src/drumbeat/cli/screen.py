@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -16,6 +17,9 @@ from drumbeat.cli.safe import make_safe
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+SENTENCE, BETWEEN = 24, 3
+"""Columns below which a sentence can't be read any more; columns between two of a table's."""
 
 PIPED_WIDTH = 160
 """Columns where nobody's terminal says how many there are."""
@@ -55,6 +59,24 @@ def fill_table(table: Table, rows: Iterable[Iterable[object]]) -> Table:
     for row in rows:
         table.add_row(*(value if isinstance(value, Text) else cell(value) for value in row))
     return table
+
+
+def fitted(titles: Sequence[str], rows: Iterable[Sequence[object]], width: int, dropped: Sequence[str]) -> Table:
+    """A table of the columns that there is room for. dropped: those that may be missing, the first goes first.
+
+    The last column is of sentences, which fold: it wants `SENTENCE` columns, the others all that is in them.
+    """
+    cells = [[value if isinstance(value, Text) else cell(value) for value in row] for row in rows]
+    wanted = [
+        max(map(cell_len, [title.removeprefix(">"), *(row[n].plain for row in cells)]))
+        for n, title in enumerate(titles)
+    ]
+    wanted[-1] = min(wanted[-1], SENTENCE)
+    kept = list(range(len(titles)))
+    for title in dropped:
+        if sum(wanted[n] + BETWEEN for n in kept) - BETWEEN > width:
+            kept.remove(titles.index(title))
+    return fill_table(make_table(*(titles[n] for n in kept)), [[row[n] for n in kept] for row in cells])
 
 
 def heading(title: str) -> Text:

@@ -41,22 +41,23 @@ class Sample:
 def top(
     once: Annotated[bool, typer.Option("--once", help="Print the table once, and go.")] = False,
 ) -> None:
-    """Watch the jobs that are on: state, ranks, how fast they log. Ctrl-C ends it."""
+    """Watch the jobs that are on, and the last that ended: state, ranks, how fast they log. Ctrl-C ends it."""
     from drumbeat.cli.screen import make_console, show
 
     server = connect()
     first = take_sample(server, None, time.monotonic())
     if once:
-        show(render_top(first, datetime.now(UTC)))
+        show(render_top(first, datetime.now(UTC), make_console().width))
         return
     from rich.live import Live
 
-    with Live(render_top(first, datetime.now(UTC)), console=make_console(), auto_refresh=False) as live:
+    console = make_console()
+    with Live(render_top(first, datetime.now(UTC), console.width), console=console, auto_refresh=False) as live:
         try:
             while True:
                 time.sleep(REFRESH_S)
                 first = take_sample(server, first, time.monotonic())
-                live.update(render_top(first, datetime.now(UTC)), refresh=True)
+                live.update(render_top(first, datetime.now(UTC), console.width), refresh=True)
         except KeyboardInterrupt:
             return
 
@@ -91,12 +92,16 @@ def _log_bytes(server: Server, name: str) -> int:
         return 0
 
 
-def render_top(sample: Sample, now: datetime) -> Table:
-    """The table."""
-    from drumbeat.cli.saying import say_duration, say_size
-    from drumbeat.cli.screen import cell, fill_table, make_table, state_cell
+COLUMNS = ("job", "state", ">ranks", ">ended", ">for", ">log", ">log/s", "why")
+DROPPED = (">log", ">ended", ">ranks", ">for", ">log/s", "why", "state")
+"""What goes first where the terminal is too narrow for all of it."""
 
-    table = make_table("job", "state", ">ranks", ">ended", ">for", ">log", ">log/s", "why")
+
+def render_top(sample: Sample, now: datetime, width: int) -> Table:
+    """The table. width: of the terminal."""
+    from drumbeat.cli.saying import say_duration, say_size
+    from drumbeat.cli.screen import cell, fitted, state_cell
+
     rows = [
         (
             row.job.name,
@@ -110,4 +115,4 @@ def render_top(sample: Sample, now: datetime) -> Table:
         )
         for row in sample.rows
     ]
-    return fill_table(table, rows)
+    return fitted(COLUMNS, rows, width, DROPPED)
