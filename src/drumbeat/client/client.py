@@ -70,7 +70,8 @@ class Client:
         """Sends a job: the path of a file, or a job made in Python. Once this returns, it is durable.
 
         sets: `key.path=value`, changed in the file before it is read. Local paths count from the file's folder, or from
-        the current one. Raises SpecError, RefusedError, ConflictError (the name is taken).
+        the current one where no file is given; it names the experiment, too. Raises SpecError, RefusedError,
+        ConflictError (the name is taken).
         """
         return self._read(JobView, self._post("/jobs", job, sending.Given(sets, name), is_sending=True))
 

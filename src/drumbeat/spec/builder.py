@@ -198,7 +198,11 @@ def command(  # noqa: PLR0913 - azure-ai-ml's own signature
 
 
 def load_job(source: str | Path) -> Job:
-    """The job in a YAML file, as Azure's function of this name gives it."""
+    """The job in a YAML file, as Azure's function of this name gives it.
+
+    It no longer knows the file: its paths count from the current folder, which names its experiment. Submit the file's
+    path to have them count from there.
+    """
     return load(source)
 
 

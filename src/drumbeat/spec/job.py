@@ -30,10 +30,14 @@ class JobHead(Model):
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
     read_only: ClassVar[frozenset[str]] = frozenset({"id", "status", "log_files", "creation_context"})
 
-    name: Name | None = Field(default=None, description="The job's own name; made up when absent.")
+    name: Name | None = Field(
+        default=None, description="The job's own name; made up when absent, from `display_name` or the experiment's."
+    )
     display_name: Text | None = Field(default=None, max_length=255, description="What lists and pages call it.")
     experiment_name: Name | None = Field(
-        default=None, description="The experiment it belongs to; the folder's name when absent."
+        default=None,
+        description="The experiment it belongs to. When absent: the folder of the job file, whether `drumbeat run` or "
+        "Python is given it; without a file, the current folder.",
     )
     description: Text | None = Field(default=None, description="What it is for.")
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")

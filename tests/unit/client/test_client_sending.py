@@ -6,7 +6,7 @@ import pytest
 
 from drumbeat.client.connection import checked, unreachable
 from drumbeat.client.following import Wait, read
-from drumbeat.client.sending import experiment_of, is_remote
+from drumbeat.client.sending import Given, experiment_of, is_remote, written
 from drumbeat.client.views import End
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
 
@@ -98,3 +98,13 @@ def test_an_event_of_a_later_version_is_passed_over() -> None:
 
     assert read(ServerSentEvent("fanfare", "{}", "1.1")) is None
     assert read(ServerSentEvent("end", '{"state":"failed","exit_code":3,"new":1}', "1.1")) == End("failed", 3)
+
+
+def test_paths_and_experiment_count_from_the_files_folder_or_the_current_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "hello").mkdir()
+    (tmp_path / "hello" / "job.yml").write_text("command: echo hi\n")
+    assert written("hello/job.yml", Given()).base == tmp_path / "hello"
+    assert written({"command": "echo hi"}, Given()).base == tmp_path
