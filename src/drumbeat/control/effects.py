@@ -127,6 +127,10 @@ class Effects:
         except EngineError as error:
             return GangRefused(pending.attempt, str(error))
         except UnreachableError as error:
+            if engine.has_queue:  # No machine is at fault: it is asked again.
+                waits = GangSeen(pending.attempt, f"not asked for yet: {error.what}", waits=True)
+                self.loop.call(lambda: self.loop.apply(pending.job, waits))
+                raise
             self.look_at_machines()
             node = next((slot.node for slot in job.slots if slot.machine == error.where), 0)
             return NodeLost(pending.attempt, node, error.what)

@@ -51,6 +51,11 @@ def test_what_a_job_said_last_is_told_without_slurm_s_own_lines():
     assert why == "failed; the last it said: drumbeat needs Python 3.11 or newer; /usr/bin/python3 is 3.9.2"
 
 
+def test_a_program_that_isn_t_there_is_named():
+    said = "slurmstepd: error: execve(): python9.9: No such file or directory\nsrun: error: n1: task 0: Exited\n"
+    assert judged(Ended("FAILED", 2), 30, said)[1].endswith("execve(): python9.9: No such file or directory")
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -7,6 +7,7 @@ isn't gone. The name of a gang's Slurm job says whose it is, so that nothing is 
 from __future__ import annotations
 
 import contextlib
+import math
 import re
 import shutil
 import threading
@@ -106,6 +107,8 @@ class SlurmEngine:
     def start(self, gang: Gang) -> str:
         """Submits it, unless Slurm has a job of its name. Raises EngineError with Slurm's refusal."""
         self._begin()
+        with self._lock:
+            self._started.setdefault(gang.name, (math.inf, ""))  # Not to be missed while it isn't there yet.
         name = self._job_name(gang.name)
         known = self._slurm.jobs(name)
         number = known[0].id if known else self._submit(gang, name)
@@ -321,9 +324,10 @@ def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]
 
 
 def _last_words(output: str) -> str:
-    """The last line that isn't one of Slurm's own, if there is one."""
+    """The last line that isn't one of Slurm's own; where there is none, of those that aren't srun's."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    own = [line for line in lines if not line.startswith(("srun:", "slurmstepd"))] or lines
+    left = [line for line in lines if not line.startswith("srun:")] or lines
+    own = [line for line in left if not line.startswith("slurmstepd")] or left
     return f"; the last it said: {own[-1][:400]}" if own else ""
 
 

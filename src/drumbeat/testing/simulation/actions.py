@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
+from drumbeat.core.events import Loss
 from drumbeat.testing.simulation.world import Nap, Server, World
 
 T = TypeVar("T")
@@ -101,11 +102,16 @@ def staging_fails(world: World, action: Action) -> None:
 
 
 def node_dies(world: World, action: Action) -> None:
-    """A node is gone, and the engine knows."""
+    """A node is gone, and the engine knows; or it takes all of a gang's, and knows why."""
     node = pick(world.nodes(), action.a)
-    if node:
-        node.leave()
-        world.engine.dead.setdefault(node.gang.name, {})[node.number] = "no power"
+    if node is None:
+        return
+    cause = list(Loss)[max(0, action.b % (2 * len(Loss)) - len(Loss))]
+    of_gang = [one for one in world.nodes() if one.gang.name == node.gang.name]
+    world.engine.causes.setdefault(node.gang.name, cause)
+    for one in [node] if cause is Loss.LOST else of_gang:
+        one.leave()
+        world.engine.dead.setdefault(one.gang.name, {})[one.number] = "no power"
 
 
 def link(world: World, action: Action) -> None:

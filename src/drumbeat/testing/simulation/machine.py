@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from drumbeat.core.events import Loss
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import EngineError
 from drumbeat.testing.simulation.nodes import Node
@@ -24,6 +25,7 @@ class Engine:
     has_queue: bool = False
     nodes: dict[str, list[Node]] = field(default_factory=dict[str, list[Node]])
     dead: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
+    causes: dict[str, Loss] = field(default_factory=dict[str, Loss])
     starts: list[str] = field(default_factory=list[str])
     late: dict[str, int] = field(default_factory=dict[str, int])
     ghosts: list[Node] = field(default_factory=list[Node])
@@ -66,7 +68,7 @@ class Engine:
 
     def observe(self, gang: Gang) -> Sighting:
         """What died is known."""
-        return Sighting("running", dict(self.dead.get(gang.name, {})))
+        return Sighting("running", dict(self.dead.get(gang.name, {})), self.causes.get(gang.name, Loss.LOST))
 
     def sweep(self, wanted: set[str]) -> list[str]:
         """Every node that remains hears from a server sooner or later."""
