@@ -94,12 +94,10 @@ class _Ended:
         """A traceback that neither a missing peer nor being stopped explains."""
         return bool(self.told.errors) and not self.is_symptom and not _OF_BEING_STOPPED.search(self.root)
 
-    def is_of_its_own(self, first: _Ended) -> bool:
-        """Whether it failed by itself though it was being stopped already: its own error, or the line of the first."""
-        is_said = bool(_BAD_COMMAND.search(self.told.last)) and _numberless(self.told.last) == _numberless(
-            first.told.last
-        )
-        return self.has_own_error or is_said
+    def says_the_same(self, first: _Ended) -> bool:
+        """Whether its last words are the first one's error line: it had failed by itself when it was stopped."""
+        said, by_first = _numberless(self.told.last), _numberless(first.told.last)
+        return said == by_first and bool(_BAD_COMMAND.search(said))
 
     @property
     def way(self) -> tuple[object, ...]:
@@ -162,7 +160,8 @@ def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
     first = first or next((one for one in failures if one.exit.told and one.has_own_error), None)
     if first is None:
         return [_left_early(ordered, own) or own[0]]
-    alike = [one for one in failures if one.way == first.way and (one in own or one.is_of_its_own(first))]
+    same = [one for one in failures if one.way == first.way and (one in own or one.has_own_error)]
+    alike = [*same, *(one for one in failures if one not in same and one.says_the_same(first))]
     return sorted(alike, key=lambda one: one.exit.rank)
 
 

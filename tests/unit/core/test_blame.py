@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from drumbeat.core.blame import AT_ONCE_S, error_line, verdict
@@ -61,6 +63,8 @@ def test_ranks_that_end_with_the_same_usage_error_are_named_together_though_some
     found = verdict(exits, 6)
     assert found.sentence.startswith("all 6 ranks stopped with exit code 2")
     assert found.reason is Reason.BAD_COMMAND
+    while_it_died = (2, replace(killed(5, 15, at=3.0), told=True, tail=USAGE))
+    assert verdict([*exits[:5], while_it_died], 6).sentence.startswith("all 6 ranks")
     stopped = (2, ended(5, 143, at=3.0, told=True, tail="epoch 1\n"))
     assert verdict([*exits[:5], stopped], 6).sentence.startswith("ranks 0, 1, 2, 3 and 4 stopped")
 
