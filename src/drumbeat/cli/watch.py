@@ -36,8 +36,14 @@ def notice_lines(before: str, now: str, ink: Ink) -> list[str]:
 
 
 def what_is_new(before: str, sentence: str) -> str:
-    """A stage's sentence without the clauses with which the stage before began, too."""
+    """A stage's sentence without the clauses with which the stage before began, too.
+
+    Where only who it was has changed, what they said isn't repeated.
+    """
     told, clauses = before.split("; "), sentence.split("; ")
+    who, _, said = clauses[0].partition(": ")
+    if told[0] != clauses[0] and said and said == told[0].partition(": ")[2]:
+        return "; ".join([who, *clauses[1:]])
     alike = next((n for n, pair in enumerate(zip(told, clauses, strict=False)) if pair[0] != pair[1]), None)
     return "; ".join(clauses[min(len(told), len(clauses)) if alike is None else alike :])
 
@@ -107,7 +113,9 @@ class Watch:
             return []
         self._told = entry.n
         since = say_duration(entry.at - self.job.submitted_at)
-        news, self._told_last = what_is_new(self._told_last, entry.sentence), entry.sentence
+        # Why it has failed is for the closing block to say, which follows at once.
+        news = "" if entry.state == "failed" else what_is_new(self._told_last, entry.sentence)
+        self._told_last = entry.sentence
         stage = self._ink.paint(f"{since:>7}  {entry.state:<12} ", "dim") + make_safe(news)
         return [*(self._logs.end() if entry.state in RANKS_ENDED else []), stage.rstrip()]
 

@@ -113,6 +113,13 @@ def test_what_a_stage_has_said_the_next_one_doesnt_say_again():
     )
 
 
+def test_of_ranks_that_are_named_together_later_the_error_isnt_said_again():
+    screen = Screen()
+    screen.see(story(1, "stopping", "rank 1 on node 0 stopped: ValueError: no; SIGTERM to every rank"))
+    shown = screen.see(story(2, "finalizing", "all 2 ranks stopped: ValueError: no; it was tried 3 times"))
+    assert shown == "   0.0s  finalizing   all 2 ranks stopped; it was tried 3 times\n"
+
+
 def test_a_cause_that_is_another_one_in_the_end_is_said_whole():
     screen = Screen()
     screen.see(story(1, "stopping", "rank 1 failed; SIGTERM to every rank"))
