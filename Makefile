@@ -8,7 +8,7 @@ FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(wildcard tools/make_*_docs.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test coverage demo bench bench-logs bench-api fuzz faults docs clean
+.PHONY: help setup lint check test coverage demo bench bench-logs bench-api fuzz faults matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, f
 
 faults: setup ## Every one-machine fault to drumbeat and to torchrun, and all labelled incidents; writes docs/faults.md
 	$(PYTHON) -m tools.faults --write docs/faults.md
+
+matrix: setup ## Every launcher on every engine with 1, 2 and 3 nodes, really trained (root); writes docs/matrix.md
+	$(PYTHON) -m tools.matrix --write docs/matrix.md
 
 docs: setup ## Writes the generated pages anew
 	@for generator in $(GENERATORS); do echo "$(PYTHON) $$generator"; $(PYTHON) $$generator || exit; done
