@@ -336,7 +336,8 @@ def test_preemption_is_told_as_such_and_the_job_goes_on(house: House, lab: Slurm
     (failure,) = house.client.get(job).failures
     assert failure.verdict.reason == "preempted"
     assert failure.verdict.sentence == f"Slurm job {number} was preempted by Slurm"
-    assert [(tmp_path / f"told.{rank}").exists() for rank in range(3)] == [True] * 3, "ranks have time to end well"
+    if partition == "slow":  # Without a grace time of the cluster's, srun ends its tasks as soon as it is told.
+        assert len(list(tmp_path.glob("told.*"))) == 3, "ranks have time to end well"
     assert any(
         "new set of nodes; this doesn't count as a retry" in line.sentence for line in house.client.get(job).story
     )

@@ -165,7 +165,7 @@ class SlurmEngine:
         return self._gone(gang, job, number)
 
     def _gone(self, gang: Gang, job: SlurmJob | None, number: str) -> Sighting:
-        number = job.id if job else number
+        number = job.id if job else number or self._number(gang.name)
         try:
             ended = self._how_ended(number)
         except UnreachableError as error:
@@ -175,6 +175,11 @@ class SlurmEngine:
         loss, why = judged(ended, gang.plan.grace_s, self._output(gang.name, number))
         sentence = f"Slurm job {number or 'of that name'} {why}"
         return Sighting(ended.word if ended else "gone", {slot.node: sentence for slot in gang.slots}, loss)
+
+    def _number(self, gang: str) -> str:
+        """The id of a Slurm job that another server submitted, by its output's name; "" = it never ran."""
+        found = Path(gang_folder(self._spec, self._job_name(gang))).glob("slurm-*.out")
+        return next((file.stem.removeprefix("slurm-") for file in found), "")
 
     def _how_ended(self, number: str) -> Ended | None:
         if number and number not in self._ended:
@@ -193,6 +198,7 @@ class SlurmEngine:
         that it is over.
         """
         job_name = self._job_name(name)
+        self._slurm.cancel([job.id for job in self._living(job_name) if job.stage is Stage.WAITS])
         self._await_end(job_name, self.leave_s)
         living = self._living(job_name)
         self._slurm.cancel([job.id for job in living])

@@ -1,0 +1,173 @@
+"""The engine beside a Slurm that a test plays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from drumbeat.core.events import Loss
+from drumbeat.engines.slurm import engine as slurm_engine
+from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
+from drumbeat.engines.slurm.engine import SlurmEngine
+from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.spec.computes import SlurmCompute
+from drumbeat.testing.engine_contract import a_gang
+
+pytestmark = pytest.mark.feature("C4")
+NAME = "drumbeat-rack-m4rk-contract.1"
+
+
+@dataclass
+class Played(Slurm):
+    """What a test says that Slurm says. is_away: slurmctld doesn't answer."""
+
+    there: list[SlurmJob] = field(default_factory=list[SlurmJob])
+    ends: dict[str, Ended] = field(default_factory=dict[str, Ended])
+    submitted: list[str] = field(default_factory=list[str])
+    is_away: bool = False
+
+    def _answer(self) -> None:
+        if self.is_away:
+            raise UnreachableError("Slurm doesn't answer now")
+
+    def submit(self, script: str, folder: Path) -> str:
+        self._answer()
+        self.submitted.append(script)
+        self.there.append(SlurmJob("17", "PENDING", NAME, "Priority"))
+        return "17"
+
+    def jobs(self, name: str = "") -> list[SlurmJob]:
+        self._answer()
+        return [job for job in self.there if name in ("", job.name)]
+
+    def nodes(self, partition: str = "") -> list[SlurmNode]:
+        self._answer()
+        return [SlurmNode("n1", "127.0.0.1", "main*", "idle", 8, 1000, 4, "none")]
+
+    def controllers(self) -> list[str]:
+        return []
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        self._answer()
+        self.there = [job for job in self.there if job.id not in ids]
+
+    def ended(self, job: str) -> Ended | None:
+        self._answer()
+        return self.ends.get(job)
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> Played:
+    monkeypatch.setattr(slurm_engine, "FIRST_LOOK_S", 0.0)
+    return Played()
+
+
+@pytest.fixture
+def engine(played: Played, tmp_path: Path) -> Iterator[SlurmEngine]:
+    """It looks when a test says so."""
+    made = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(tmp_path)), "m4rk", played)
+    made._begun = True
+    made.leave_s = 0.0
+    yield made
+    made.close()
+
+
+def test_a_gang_waits_runs_and_is_gone_as_slurm_says(engine: SlurmEngine, played: Played):
+    gang = a_gang()
+    assert engine.start(gang) == "submitted as Slurm job 17"
+    assert engine.observe(gang).waits, "nobody has asked since"
+    engine._look()
+    seen = engine.observe(gang)
+    assert (seen.word, seen.waits, seen.gone) == ("PENDING (Priority), Slurm job 17", True, {})
+    played.there = [SlurmJob("17", "RUNNING", NAME, nodes="n1")]
+    engine._look()
+    assert (engine.observe(gang).word, engine.observe(gang).waits) == ("RUNNING, Slurm job 17", False)
+    played.there = [SlurmJob("17", "NEW_WORD", NAME)]
+    engine._look()
+    assert engine.observe(gang).gone == {}, "a word that nobody knows moves nothing"
+    played.there, played.ends = [SlurmJob("17", "PREEMPTED", NAME)], {"17": Ended("PREEMPTED")}
+    engine._look()
+    seen = engine.observe(gang)
+    assert (seen.word, seen.cause, sorted(seen.gone)) == ("PREEMPTED", Loss.PREEMPTED, [0, 1])
+
+
+def test_what_nobody_can_tell_about_isn_t_gone(engine: SlurmEngine, played: Played):
+    gang = a_gang()
+    engine.start(gang)
+    engine._look()
+    played.is_away = True
+    with pytest.raises(UnreachableError):
+        engine._look()
+    engine._trouble = "Slurm doesn't answer now"
+    assert engine.observe(gang).gone == {}
+    assert engine.observe(gang).word == "PENDING (Priority), Slurm job 17; Slurm doesn't answer now"
+    with pytest.raises(UnreachableError):
+        engine.stop(gang.name)
+
+
+def test_a_gang_that_can_t_be_asked_for_yet_isn_t_missed(engine: SlurmEngine, played: Played):
+    gang = a_gang()
+    engine._look()
+    played.is_away = True
+    with pytest.raises(UnreachableError):
+        engine.start(gang)
+    assert engine.observe(gang).gone == {}
+    assert engine.observe(gang).waits
+
+
+def test_what_slurm_has_forgotten_is_looked_up_by_the_id_of_its_output(
+    engine: SlurmEngine, played: Played, tmp_path: Path
+):
+    """Another server submitted it; squeue shows no job that ended a while ago."""
+    folder = tmp_path / "gangs" / NAME
+    folder.mkdir(parents=True)
+    (folder / "slurm-9.out").touch()
+    played.ends = {"9": Ended("TIMEOUT", 0, 61, 60)}
+    engine._look()
+    seen = engine.observe(a_gang())
+    assert (seen.word, seen.cause) == ("TIMEOUT", Loss.TIMED_OUT)
+    assert seen.gone[0].startswith("Slurm job 9 reached Slurm's time limit of 00:01:00")
+
+
+def test_a_gang_is_submitted_once_and_taken_away_whole(engine: SlurmEngine, played: Played, tmp_path: Path):
+    gang = a_gang()
+    assert engine.start(gang) == engine.start(gang)
+    assert len(played.submitted) == 1
+    assert (tmp_path / "gangs" / NAME / "1" / "enrolment.json").exists()
+    engine.stop(gang.name)
+    assert played.there == []
+    assert not (tmp_path / "gangs" / NAME).exists()
+
+
+def test_of_two_living_jobs_of_a_name_the_older_stays(engine: SlurmEngine, played: Played):
+    played.there = [SlurmJob("9", "RUNNING", NAME), SlurmJob("10", "PENDING", NAME), SlurmJob("11", "RUNNING", "mine")]
+    engine._look()
+    assert [job.id for job in played.there] == ["9", "11"]
+
+
+def test_a_sweep_takes_this_server_s_others_and_nobody_else_s(engine: SlurmEngine, played: Played):
+    played.there = [SlurmJob("1", "RUNNING", NAME), SlurmJob("2", "RUNNING", NAME.replace("m4rk", "other"))]
+    assert engine.sweep({"contract.1"}) == []
+    assert engine.sweep(set()) == ["contract.1"]
+    assert [job.id for job in played.there] == ["2"]
+    played.is_away = True
+    with pytest.raises(EngineError, match="doesn't answer"):
+        engine.sweep(set())
+
+
+def test_machines_keep_slurm_s_word(engine: SlurmEngine, played: Played):
+    engine._look()
+    (machine,) = engine.machines()
+    assert (machine.name, machine.cpus, machine.gpus, machine.word) == ("n1", 8, ("0", "1", "2", "3"), "idle")
+    played.is_away = True
+    assert engine.machines() == [machine]
+
+
+def test_a_cluster_with_no_route_to_it_is_told(engine: SlurmEngine):
+    engine._look()
+    with pytest.raises(UnreachableError, match="no route") as caught:
+        engine.server_addresses()
+    assert "server_address" in caught.value.fix
