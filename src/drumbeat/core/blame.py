@@ -27,7 +27,8 @@ _PEER_GONE = re.compile(
     r"gloo.*(?:connection|(?:read|write) error|timed out|timeout|closed)|connection (?:closed|reset) by (remote )?peer"
     r"|remote process exited|ncclRemoteError|ncclSystemError|NCCL communicator (?:was|is) aborted"
     r"|Watchdog caught collective operation timeout|Dist(?:Network|Store|Backend)Error|failed to recv, got 0 bytes"
-    r"|socket (?:closed|timeout)|client socket has timed out|broken ?pipe|ConnectionResetError|ConnectionAbortedError",
+    r"|socket (?:closed|timeout)|client socket has timed out|broken ?pipe|ConnectionResetError|ConnectionAbortedError"
+    r"|PMIU_\w+ error|PMI_\w+ returned -1",
     re.IGNORECASE,
 )
 _WORKERS = re.compile(

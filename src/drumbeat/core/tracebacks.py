@@ -30,6 +30,9 @@ _FATAL = re.compile(r"^Fatal Python error: .+$")
 _CHILD = re.compile(r"^\s+rank\s+: (\d+) \(local_rank: \d+\)$")
 _CHILD_CODE = re.compile(r"^\s+exitcode\s+: (-?\d+) \(pid: \d+\)")
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound)\b:?.*$")
+_MPI_ABORT = re.compile(r"^Abort\(-?\d+\) on node \d+ .*: application called MPI_Abort\(.+$")
+_MPI_LOST = re.compile(r"^.*\bPMIU_\w+ error\b.*$|^.*\bPMI_\w+ returned -1$")
+"""What MPICH's library says in a rank that ends the job, and in those that it is ended for."""
 SHUT_DOWN = "terminate called without an active exception"
 """What C++ says when a thread outlives the program that should have waited for it."""
 
@@ -154,7 +157,7 @@ def _native(lines: Sequence[str]) -> str:
     what = next((match[1] for line in lines if (match := _WHAT.match(line))), "")
     if thrown or what:
         return ": ".join(part for part in (thrown, what) if part)
-    for pattern in (_FATAL, _ERROR_LINE):
+    for pattern in (_FATAL, _ERROR_LINE, _MPI_ABORT, _MPI_LOST):
         if found := [line for line in lines if pattern.match(line)]:
             return found[-1].strip()
     return ""
