@@ -25,7 +25,7 @@ def default_home(environ: Mapping[str, str]) -> Path:
 
 def shared_folder(home: Path, environ: Mapping[str, str]) -> Path:
     """`$DRUMBEAT_SHARED`, which several servers have in common, else the home itself."""
-    return Path(environ.get("DRUMBEAT_SHARED") or home).absolute()
+    return Path(environ.get("DRUMBEAT_SHARED") or home).expanduser().absolute()
 
 
 @dataclass(frozen=True)

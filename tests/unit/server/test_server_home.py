@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.server.home import LONGEST, check_length, default_home
+from drumbeat.server.home import LONGEST, check_length, default_home, shared_folder
 
 
 def test_a_home_may_begin_with_a_tilde():
     assert default_home({"DRUMBEAT_HOME": "~/x"}) == Path("~/x").expanduser()
+    assert shared_folder(Path("/h"), {"DRUMBEAT_SHARED": "~/y"}) == Path("~/y").expanduser()
 
 
 def test_a_home_whose_database_could_not_be_opened_is_refused_in_words():
