@@ -129,7 +129,8 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with a_house(tmp_path_factory.mktemp("mpi")) as house:
         yield house
         house.run("compute", "delete", "lab")
-        assert [path for path in Path("/dev/shm").glob("drumbeat-*/known.json") if str(house.home) in path.read_text()] == []
+        left = [path for path in Path("/dev/shm").glob("drumbeat-*/known.json") if str(house.home) in path.read_text()]
+        assert left == []
 
 
 @pytest.fixture(scope="module")

@@ -173,7 +173,8 @@ class Agent:
     def _refuse_round(self, error: Exception) -> None:
         """None of the ranks is started, and each says why."""
         self._facts.round.started = self._facts.round.over = self._facts.round.logs_sent = True
-        why, own = str(error) if isinstance(error, DrumbeatError) else repr(error), self._enrolment.node
+        own = self._enrolment.node
+        why = str(error) if isinstance(error, DrumbeatError) else f"node {own} can't work out its ranks: {error!r}"
         mine = [each.rank for each in self._plan.ranks if each.node == own]
         self._facts.round.exits = {
             rank: RankExit(rank, 127, None, time.time(), order, error=why) for order, rank in enumerate(mine, 1)

@@ -30,6 +30,7 @@ def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[Rendera
     yield from _head(preview)
     yield heading("Ranks")
     yield from _rank_table(preview, full=full)
+    yield from _line(preview)
     if full:
         yield from _whole_processes(preview)
     else:
@@ -90,6 +91,12 @@ def _sentences(sentences: Iterable[str]) -> Iterator[RenderableType]:
 
 
 # --- what several ranks have alike ------------------------------------------------------------------------------
+def _line(preview: PreviewView) -> Iterator[RenderableType]:
+    if preview.line:
+        yield heading("Launched by node 0 (as for Open MPI 4; the MPI that the nodes have decides)")
+        yield from _sentences((preview.line,))
+
+
 def _commands(preview: PreviewView) -> Iterator[RenderableType]:
     yield heading("Command")
     yield from _alike(preview, _command)

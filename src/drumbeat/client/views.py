@@ -160,6 +160,7 @@ class PreviewView:
     queue: str = ""
     notes: tuple[str, ...] = ()
     script: str = ""
+    line: str = ""
     never: bool = False
 
 

@@ -76,8 +76,8 @@ class Request:
 class Preview:
     """What would run. processes: of every node, in rank order. staged, notes: sentences. queue: where it would wait.
 
-    script: what a scheduler would be handed, "" = there is none. never: the job could never start, as `queue` says;
-    there are neither processes nor ranks then, for they may be very many.
+    script: what a scheduler would be handed; line: the launcher's own; "" = there is none. never: the job could never
+    start, as `queue` says; there are neither processes nor ranks then, for they may be very many.
     """
 
     plan: Plan
@@ -86,6 +86,7 @@ class Preview:
     queue: str
     notes: tuple[str, ...]
     script: str = ""
+    line: str = ""
     never: bool = False
 
 
@@ -231,7 +232,7 @@ class Control:
         processes = submitting.preview_processes(made.plan)
         return Preview(
             made.plan, processes, planning.staged(made.plan), self._queue(job, placed), made.notes,
-            self._script(job, placed),
+            self._script(job, placed), submitting.preview_line(made.plan),
         )  # fmt: skip
 
     def _script(self, job: Job, placed: Placed) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import secrets
+import shlex
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from drumbeat.core.events import StoryEntry
 from drumbeat.core.job import Job
 from drumbeat.core.plan import Facts, Planned, Sources
 from drumbeat.core.states import Reason, State
+from drumbeat.launch import mpi
 from drumbeat.protocol.errors import NotYetError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -63,6 +65,28 @@ def invent_name(subject: str) -> str:
 
 def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
     """The processes with stand-ins for what only the nodes know: `@node0` for addresses and folders."""
+    roster = _stand_ins(plan)
+    processes = [process for node in range(plan.nodes) for process in launch.render(plan, roster, node)]
+    for process in processes:
+        if "MASTER_PORT" in process.set:
+            process.set["MASTER_PORT"] = "@free-port"
+        if "AZ_BATCH_MASTER_NODE" in process.set:
+            process.set["AZ_BATCH_MASTER_NODE"] = f"{roster.master.address}:@free-port"
+    return tuple(processes)
+
+
+def preview_line(plan: Plan) -> str:
+    """The launcher's own line, which node 0 runs beside its ranks, "" = none. A node's MPI decides on its dialect."""
+    roster = _stand_ins(plan)
+    starter = launch.starter(plan, roster, 0)
+    return " ".join(map(_quoted, starter.argv)).replace(mpi.place(roster), "@shared") if starter else ""
+
+
+def _quoted(word: str) -> str:
+    return word if re.fullmatch(r"[\w@%+=:,./^-]+", word) else shlex.quote(word)
+
+
+def _stand_ins(plan: Plan) -> Roster:
     members = tuple(
         Member(
             node=node,
@@ -71,12 +95,9 @@ def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
             root=f"@node{node}",
             checkpoints="@checkpoints",
             gpus=tuple(f"@gpu{n}" for n in range(plan.gpus_per_node)),
+            interface="@interface",
+            subnet="@subnet",
         )
         for node in range(plan.nodes)
     )
-    roster = Roster(1, 1, members, port=0)
-    processes = [process for node in range(plan.nodes) for process in launch.render(plan, roster, node)]
-    for process in processes:
-        if "MASTER_PORT" in process.set:
-            process.set["MASTER_PORT"] = "@free-port"
-    return tuple(processes)
+    return Roster(1, 1, members, port=0)

@@ -156,6 +156,7 @@ class PreviewView(View):
     queue: str
     notes: list[str]
     script: str
+    line: str
     never: bool
 
 
