@@ -173,6 +173,8 @@ class RemoteEngine:
         self._started.pop(name, None)
 
     def _stop_on(self, known: _Known, name: str) -> None:
+        if known.trouble:
+            raise UnreachableError(known.trouble)  # Asking it would only take long; it's asked again all the time.
         known.host.reach.ask("stop", {"folder": known.host.folder, "gang": name, "leave_s": self.leave_s})
 
     def sweep(self, wanted: set[str]) -> list[str]:
