@@ -117,10 +117,17 @@ class SlurmLab:
         return done.stdout
 
     def await_nodes(self, state: str, names: list[str]) -> None:
-        def states() -> set[str]:
-            return set(self.slurm("sinfo", "-h", "-N", "-p", "main", "-n", ",".join(names), "-o", "%T").split())
+        def states() -> list[str]:
+            return self.slurm("sinfo", "-h", "-N", "-p", "main", "-n", ",".join(names), "-o", "%N %T %E").splitlines()
 
-        until(lambda: states() == {state}, f"nodes are {state}")
+        def they_are() -> bool:
+            return {line.split()[1] for line in states()} == {state}
+
+        try:
+            until(they_are, f"nodes are {state}")
+        except AssertionError as error:
+            log = (self.folder / "slurmctld.log").read_text()[-3000:]
+            raise AssertionError(f"{error}: {states()}, {self.slurm('squeue')}, {log}") from None
 
     def mend(self) -> None:
         """Every node on, connected, and idle."""
@@ -167,7 +174,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 ReturnToService=2
 JobRequeue=1
-SlurmdTimeout=5
+SlurmdTimeout=10
 TCPTimeout=1
 MessageTimeout=5
 KillWait=3

@@ -112,7 +112,7 @@ def test_a_second_server_of_the_same_home_finds_the_gang_and_submits_nothing(eng
 def test_of_two_jobs_with_a_gang_s_name_one_stays(engine: SlurmEngine, lab: SlurmLab):
     gang = a_gang()
     engine.start(gang)
-    number = engine._slurm.submit(engine.rendered(gang), lab.shared)
+    number = engine._slurm.submit(engine.rendered(gang))
     until(lambda: number not in lab.slurm("squeue", "-h", "-o", "%i").split(), "the double is cancelled")
     assert engine.observe(gang).gone == {}
     assert len(states(lab)) == 1
@@ -298,7 +298,7 @@ def test_a_job_that_is_canceled_leaves_nothing(house: House, lab: SlurmLab, tmp_
     reach(house, job, "canceled")
     until(lambda: states(lab) == [], "Slurm has nothing left")
     assert not [one for one in psutil.process_iter() if any(str(lab.shared) in words for words in words_of(one))]
-    assert not list((lab.folder / "scratch").glob("*/drumbeat-*/*"))
+    assert not list((lab.folder / "scratch").glob(f"*/drumbeat-*/*{job}*"))
 
 
 # --- what Slurm does --------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ class Played(Slurm):
         if self.is_away:
             raise UnreachableError("Slurm doesn't answer now")
 
-    def submit(self, script: str, folder: Path) -> str:
+    def submit(self, script: str) -> str:
         self._answer()
         self.submitted.append(script)
         self.there.append(SlurmJob("17", "PENDING", NAME, "Priority"))

@@ -83,9 +83,9 @@ class Ended:
 class Slurm:
     """The commands, as this user may call them on this machine."""
 
-    def submit(self, script: str, folder: Path) -> str:
+    def submit(self, script: str) -> str:
         """The id of the new job. Raises EngineError with Slurm's refusal, UnreachableError: it may be taken later."""
-        printed = self._run(["sbatch", "--parsable", f"--chdir={folder}"], text=script)
+        printed = self._run(["sbatch", "--parsable"], text=script)
         found = re.search(r"^(\d+)(?:;|$)", printed, re.MULTILINE)
         if not found:
             raise UnreachableError(f"sbatch gave no job id: {_complaint(printed)}")

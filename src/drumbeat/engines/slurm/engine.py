@@ -126,7 +126,7 @@ class SlurmEngine:
         except OSError as error:
             fix = "The compute's `folder` must be writable here, and on all nodes."
             raise EngineError(f"{error.strerror}", where=str(error.filename or folder), fix=fix) from error
-        number = self._slurm.submit(script, folder)
+        number = self._slurm.submit(script)
         faultpoint("engine.submitted")
         return number
 
