@@ -26,7 +26,7 @@ POINTS = (
 )  # fmt: skip
 """Every point on the way of a job, in its order."""
 
-ELSEWHERE = ("sharing.heard", "engine.submitted")
+ELSEWHERE = ("sharing.heard", "engine.submitted", "engine.cancelled")
 """Points that only several servers over one database come by; that only an engine with a queue does."""
 
 hook: Callable[[str], None] | None = None

@@ -204,7 +204,7 @@ class SlurmEngine:
         self._slurm.cancel([job.id for job in living])
         if living and not self._await_end(job_name, END_S):
             raise UnreachableError(f"Slurm job {living[0].id} still ends on {living[0].nodes or 'its nodes'}")
-        faultpoint("engine.agents_gone")
+        faultpoint("engine.cancelled")
         shutil.rmtree(gang_folder(self._spec, job_name), ignore_errors=True)
         with self._lock:
             self._started.pop(name, None)
