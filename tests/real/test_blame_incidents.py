@@ -13,7 +13,13 @@ from tools.faults.incidents import find_missing, run_incident
 from .house import House
 
 WITH_TORCH = frozenset(
-    {"leaves early with exit code 0", "a data-loader worker can't read", "shapes differ in a collective"}
+    {
+        "leaves early with exit code 0",
+        "a data-loader worker can't read",
+        "shapes differ in a collective",
+        "rank 0 evaluates alone and divides by zero",
+        "an error below a pipe to tee",
+    }
 )
 CHOSEN = [each for each in (*RULES, *JUDGE) if "torch" not in each.needs or each.name in WITH_TORCH]
 
