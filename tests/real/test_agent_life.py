@@ -149,7 +149,7 @@ def test_a_launcher_that_the_agent_does_not_know_is_an_error_and_the_round_can_b
     with AgentGang(tmp_path, "true", launcher="abacus") as gang:
         gang.prepare()
         gang.order(Order.RUN)
-        gang.server.wait_for(lambda: [exit for exit in gang.status().exits if "can't work out its ranks" in exit.error])
+        gang.server.wait_for(lambda: [one for one in gang.status().exits if "work out its ranks" in one.error])
         gang.order(Order.STOP)
         gang.reach(Phase.ENDED)
         assert gang.leave() == [0]

@@ -116,7 +116,9 @@ def _hydra(plan: Plan, roster: Roster) -> list[str]:
     if len(there) > 1:
         words += ["-launcher", "ssh", "-launcher-exec", "/bin/sh"]
     if _is_shared(plan, roster):  # As for Open MPI.
-        apart = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "UCX_TLS": "self,tcp", "I_MPI_FABRICS": "ofi"}
+        # UCX takes every interface but loopback, also those that come and go.
+        apart = {"MPIR_CVAR_CH4_CMA_ENABLE": "0", "MPIR_CVAR_CH4_NETMOD": "ofi", "I_MPI_FABRICS": "ofi"}
+        apart |= {"FI_PROVIDER": "tcp", "FI_TCP_IFACE": roster.master.interface or "lo"}
         words += [word for name, value in apart.items() for word in ("-genv", name, value)]
     return [*words, *plan.mpi_options, *_child(folder)]
 

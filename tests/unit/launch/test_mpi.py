@@ -71,7 +71,8 @@ LINES = {
     ),
     ("MPICH 5.0.2", ("10.0.0.1", "10.0.0.1")): (
         "mpirun -np 4 -hosts 10.0.0.1:4 -wdir / -localhost 10.0.0.1 -bind-to none "
-        "-genv MPIR_CVAR_CH4_CMA_ENABLE 0 -genv UCX_TLS self,tcp -genv I_MPI_FABRICS ofi /bin/sh @shared/rank"
+        "-genv MPIR_CVAR_CH4_CMA_ENABLE 0 -genv MPIR_CVAR_CH4_NETMOD ofi -genv I_MPI_FABRICS ofi "
+        "-genv FI_PROVIDER tcp -genv FI_TCP_IFACE eth0 /bin/sh @shared/rank"
     ),
 }  # fmt: skip
 
