@@ -171,8 +171,8 @@ class Keeper:
             "told": self.kill_at is not None and not self.is_launcherless,
             "error": error,
         }
-        if code and not ended["told"]:
-            ended |= self.starter.part_in(rank, time.monotonic())
+        if not ended["told"]:
+            ended |= self.starter.part_in(rank, code, time.monotonic())
         self.exits.append(ended)
         try:
             self.records.add_exit(self.number, ended)

@@ -8,6 +8,7 @@ from typing import Any
 
 from drumbeat.agent import ranks
 from drumbeat.agent.confinement import Subreaper
+from drumbeat.agent.door import hold_folder
 
 WAIT_S = 5.0
 """How long after the end of a launcher that failed its ranks have to end for reasons of their own."""
@@ -48,11 +49,30 @@ class Starter:
         """Seconds until it is missed."""
         return [] if self._failed_at is None else [self._failed_at + WAIT_S - now]
 
-    def part_in(self, rank: int, now: float) -> dict[str, str]:
-        """What its end has to do with that of a rank: `error` of one that never began, `launcher` of any other."""
+    def part_in(self, rank: int, code: int, now: float) -> dict[str, Any]:
+        """What its end has to do with that of a rank: `error` of one that never began, `launcher` of any other.
+
+        A rank that ended well has not, when MPI had ended its child before: in MPICH, a rank that aborts waits to
+        be killed, and goes on when nobody does it.
+        """
+        if code == 0:
+            is_ended = rank in self._joins and _is_gone(self._joins[rank])
+            return {"code": 1, "launcher": "MPI has ended the job"} if is_ended else {}
         if self._failed_at is None or not (self._is_gone or self.is_missed(now)):
             return {}
         return {"error" if os.path.exists(self._joins.get(rank, "")) else "launcher": self._why}
 
     def _fail(self, sentence: str) -> None:
         self._why, self._failed_at = sentence, time.monotonic()
+
+
+def _is_gone(joins: str) -> bool:
+    """Whether the child that handed over at this socket has ended."""
+    folder, _, name = joins.rpartition("/")
+    name = name.replace(".sock", ".child")
+    if not joins or not os.path.exists(f"{folder}/{name}.lock"):
+        return False
+    lock = hold_folder(folder, name=name)
+    if lock is not None:
+        os.close(lock)
+    return lock is not None

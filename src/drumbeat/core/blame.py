@@ -86,7 +86,14 @@ class _Ended:
         return bool(_PEER_GONE.search(self._first)) and any(_WORKERS.search(file) for file in files)
 
     @property
+    def is_without_launcher(self) -> bool:
+        """Whether it was ended with MPI, and wasn't the rank that asked for it."""
+        return bool(self.exit.launcher) and "called MPI_Abort" not in self.told.line
+
+    @property
     def is_symptom(self) -> bool:
+        if self.exit.launcher:
+            return self.is_without_launcher
         refused = _NOBODY_THERE.search(self._first) and not _OWN_AFTER_ALL.search(self._first)
         return self.is_missing_a_peer or bool(refused)
 
@@ -190,7 +197,7 @@ def _reason(cause: _Ended) -> Reason:
     ended, told = cause.exit, cause.told
     if ended.error:
         return Reason.RANK_COULD_NOT_START
-    if ended.launcher:
+    if cause.is_without_launcher:
         return Reason.RANK_KILLED
     if not ended.is_failure:
         return Reason.RANK_LEFT_EARLY
@@ -234,7 +241,7 @@ def _how(cause: _Ended, reason: Reason) -> str:
     by = tracebacks.signal_name(number or 0)
     if ended.error:
         return f"could not be started: {ended.error}"
-    if ended.launcher:
+    if cause.is_without_launcher:
         return f"was ended because its launcher is gone: {ended.launcher}"
     if reason is Reason.RANK_LEFT_EARLY:
         return "left with exit code 0 while the other ranks still needed it"

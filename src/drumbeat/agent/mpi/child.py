@@ -13,6 +13,7 @@ import socket
 import sys
 import time
 
+from drumbeat.agent.door import hold_folder
 from drumbeat.agent.mpi import handing
 from drumbeat.agent.mpi.place import known
 from drumbeat.agent.records import Records
@@ -33,6 +34,7 @@ def main() -> int:
     folder = sys.argv[1]
     told = known(folder)
     rank = next(os.environ[name] for name in _RANK if name in os.environ)
+    hold_folder(folder, name=f"{rank}.child")  # By this the keeper knows whether MPI has ended this process.
     try:
         handle = _hand_over(f"{folder}/{rank}.sock")
     except OSError as error:
