@@ -41,7 +41,7 @@ coverage: setup ## Which lines the unit and contract tests run
 	$(PYTHON) -m coverage combine -q
 	$(PYTHON) -m coverage report
 
-demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for Fashion-MNIST's own files; ENGINE=netlab or ssh, NODES=3)
+demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for Fashion-MNIST's own files; ENGINE=netlab, ssh or slurm, NODES=3)
 	@ENGINE=$(or $(ENGINE),local) NODES=$(or $(NODES),2) tools/demo.sh $(if $(DATA),"$(DATA)")
 
 bench: setup ## Start-up times beside bare torchrun; writes docs/bench/start.md

@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools import sshlab
+from tools import slurmlab, sshlab
 
 BIN = Path(sys.executable).parent
 DRUMBEAT = str(BIN / "drumbeat")
@@ -43,7 +43,23 @@ def ssh(nodes: int, folder: Path) -> Iterator[Path]:
         yield file
 
 
-ENGINES: dict[str, Callable[[int, Path], contextlib.AbstractContextManager[Path]]] = {"netlab": netlab, "ssh": ssh}
+@contextlib.contextmanager
+def slurm(nodes: int, folder: Path) -> Iterator[Path]:
+    """The file of a real Slurm cluster, which has Python and a folder that its nodes share."""
+    if why := slurmlab.missing():
+        sys.exit(f"demo: {why}")
+    with slurmlab.slurm_lab(folder / "slurm", "n", nodes) as lab:
+        file = folder / "compute.yml"
+        file.write_text(
+            f"name: demo-slurm\ntype: slurm\nfolder: {lab.shared}\nconf: {lab.conf}\n"
+            f"python: {sys.executable}\nprograms: {BIN}\n"
+        )
+        yield file
+
+
+ENGINES: dict[str, Callable[[int, Path], contextlib.AbstractContextManager[Path]]] = {
+    "netlab": netlab, "ssh": ssh, "slurm": slurm,
+}  # fmt: skip
 
 
 def main() -> int:

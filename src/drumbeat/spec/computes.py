@@ -217,6 +217,9 @@ class SlurmCompute(RemoteCompute):
 
     type: Annotated[Literal["slurm"], AnyCase()] = Field(default="slurm", description="Always `slurm`.")
     folder: Absolute = Field(description="Folder that the server and all nodes see under this path.")
+    conf: Absolute | None = Field(
+        default=None, description="The cluster's `slurm.conf`; the one that Slurm's commands take when absent."
+    )
     partition: Word | None = Field(default=None, description="Partition; the cluster's default when absent.")
     account: Word | None = Field(default=None, description="Account that pays.")
     qos: Word | None = Field(default=None, description="Quality of service.")

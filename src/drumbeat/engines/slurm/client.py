@@ -81,7 +81,10 @@ class Ended:
 
 
 class Slurm:
-    """The commands, as this user may call them on this machine."""
+    """The commands, as this user may call them on this machine. conf: the cluster's slurm.conf, "" = as they find it."""
+
+    def __init__(self, conf: str = "") -> None:
+        self._told = {"SLURM_CONF": conf} if conf else {}
 
     def submit(self, script: str) -> str:
         """The id of the new job. Raises EngineError with Slurm's refusal, UnreachableError: it may be taken later."""
@@ -143,7 +146,7 @@ class Slurm:
         try:
             done = subprocess.run(
                 [program, *command[1:]], input=text, capture_output=True, text=True, errors="replace", timeout=ASK_S,
-                env=clean(os.environ, str(Path(program).parent)), cwd="/", check=False,
+                env={**clean(os.environ, str(Path(program).parent)), **self._told}, cwd="/", check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"{command[0]} doesn't answer within {ASK_S:g} s") from None

@@ -61,7 +61,7 @@ class SlurmEngine:
     """How long nodes whose agents were told to leave are waited for."""
 
     def __init__(self, spec: SlurmCompute, mark: str, slurm: Slurm | None = None) -> None:
-        self._spec, self._slurm = spec, slurm or Slurm()
+        self._spec, self._slurm = spec, slurm or Slurm(spec.conf or "")
         self._prefix = f"drumbeat-{spec.name}-{mark}-"
         self._nodes: list[SlurmNode] = []
         self._addresses: list[str] = []
