@@ -71,9 +71,10 @@ def write_job(house: House, incident: Incident, cgroup: Path | None, max_retries
         drumbeat=f"{{max_retries: {max_retries}, grace_s: 5}}",
         environment_variables=json.dumps({"INCIDENT_CGROUP": str(cgroup or "")}),
     )
-    (path.parent / "code").mkdir()
     for name, text in incident.all_files.items():
-        (path.parent / "code" / name).write_text(text, encoding="utf-8")
+        file = path.parent / "code" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
     return path
 
 

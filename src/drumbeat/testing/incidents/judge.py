@@ -389,7 +389,8 @@ _WITH_TORCH = (
         if RANK == 1:
             raise IndexError("token 50257 is out of range")
         dist.all_reduce(torch.ones(1))
-        """, "token 50257 is out of range", "", 2, "bash -c 'set -o pipefail; python t.py 2>&1 | tee log.$RANK'", _TORCH,
+        """, "token 50257 is out of range", "", 2,
+        "bash -c 'set -o pipefail; python t.py 2>&1 | tee log.$RANK'", _TORCH,
     ),
     Incident(
         "rank 0 is busy for longer than a collective waits", (0, 1), _FAILED,
