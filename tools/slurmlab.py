@@ -97,6 +97,11 @@ class SlurmLab:
         until(lambda: "UP" in self.slurm("scontrol", "ping", ok=False), "slurmctld is up")
 
     def kill_slurmctld(self) -> None:
+        """Once it has saved what it knows, which it does every few seconds: what it hasn't saved it would forget."""
+        began, saved = time.time(), self.folder / "state" / "job_state"
+        for job in (there := self.slurm("squeue", "-h", "-o", "%i").split()):
+            self.slurm("scontrol", "update", f"jobid={job}", "comment=seen")
+        until(lambda: not there or (saved.exists() and saved.stat().st_mtime > began + 1), "its state is saved")
         self.on(self.head, "kill", "-9", (self.folder / "slurmctld.pid").read_text().strip())
         until(lambda: "UP" not in self.slurm("scontrol", "ping", ok=False), "slurmctld is gone")
 
@@ -139,6 +144,9 @@ class SlurmLab:
             until(lambda name=name: self.lab.pid_of(name), "the node is on")
             self.start(name)
         self.slurm("scancel", "--user=root", ok=False)
+        # A slurmctld that was killed may start a job again that had ended, and drains the node where it meets it.
+        for name in self.names:
+            self.slurm("scontrol", "update", f"nodename={name}", "state=resume", ok=False)
         self.await_nodes("idle", self.names)
 
     def _conf(self) -> str:
