@@ -14,6 +14,7 @@ import pytest
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.host.gangs import members
 from drumbeat.protocol.errors import EngineError
+from tools import slurmlab
 from tools.sshlab import SshLab, missing, ssh_lab
 
 from .house import House, a_house, until
@@ -102,4 +103,18 @@ def ssh(folder: Path) -> Iterator[Place]:
         yield Place(house, "rack", hosts.lab, hosts)
 
 
+@contextlib.contextmanager
+def slurm(folder: Path) -> Iterator[Place]:
+    if why := slurmlab.missing():
+        pytest.skip(why)
+    with a_house(folder) as house, slurmlab.slurm_lab(folder / "slurm", "n", 3) as cluster:
+        spec = {
+            "name": "cluster", "type": "slurm", "folder": str(cluster.shared), "conf": str(cluster.conf),
+            "python": BARE_PYTHON, "programs": str(Path(sys.executable).parent),
+        }  # fmt: skip
+        house.client.create_compute(spec)
+        yield Place(house, "cluster", cluster.lab)
+
+
 PLACES = {"netlab": netlab, "ssh": ssh}
+"""Those whose machines drumbeat chooses itself."""

@@ -13,14 +13,15 @@ import pytest
 from tools.apt import install
 from tools.matrix.runs import LAUNCHERS, RECIPE, code_folder, run
 
-from .places import PLACES, Place
+from .places import PLACES, Place, slurm
 
 pytestmark = [pytest.mark.feature("C4", "J5", "L10"), pytest.mark.xdist_group("labs")]
 
 
 @pytest.fixture(scope="module")
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    with PLACES[request.param](tmp_path_factory.mktemp(request.param)) as there:
+    made = {**PLACES, "slurm": slurm}[request.param]
+    with made(tmp_path_factory.mktemp(request.param)) as there:
         yield there
 
 
@@ -37,6 +38,7 @@ PAIRS = [
     ("netlab", "mpi per node", 2),
     ("ssh", "mpi per process", 2),
     ("ssh", "pytorch", 3),
+    ("slurm", "mpi per process", 3),
 ]
 
 

@@ -81,7 +81,7 @@ class Ended:
 
 
 class Slurm:
-    """The commands, as this user may call them on this machine. conf: the cluster's slurm.conf, "" = as they find it."""
+    """The commands, as this user may call them here. conf: the cluster's slurm.conf, "" = as they find it."""
 
     def __init__(self, conf: str = "") -> None:
         self._told = {"SLURM_CONF": conf} if conf else {}
