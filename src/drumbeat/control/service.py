@@ -9,19 +9,18 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from drumbeat.control import submitting
 from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, no_engines
 from drumbeat.control.effects import STORY, Effects
-from drumbeat.control.loop import Loop, waiting
+from drumbeat.control.loop import Loop
+from drumbeat.control.previewing import Preview, preview
 from drumbeat.control.sharing import Sharing
 from drumbeat.control.watch import Watch
-from drumbeat.core import plan as planning
 from drumbeat.core.directive import directive
 from drumbeat.core.events import AgentSaid, CancelRequested
 from drumbeat.core.job import Job
-from drumbeat.core.placement import Placed, Room
 from drumbeat.core.plan import Facts
 from drumbeat.core.states import State
 from drumbeat.ports import (
@@ -48,8 +47,6 @@ from drumbeat.protocol.errors import (
     UnauthorizedError,
 )  # fmt: skip
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.plan import Plan
-from drumbeat.protocol.process import ProcessSpec
 from drumbeat.spec.computes import compute_from
 
 log = logging.getLogger(__name__)
@@ -70,24 +67,6 @@ class Request:
     experiment: str = "default"
     code: str | None = None
     inputs: dict[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True)
-class Preview:
-    """What would run. processes: of every node, in rank order. staged, notes: sentences. queue: where it would wait.
-
-    script: what a scheduler would be handed; line: the launcher's own; "" = there is none. never: the job could never
-    start, as `queue` says; there are neither processes nor ranks then, for they may be very many.
-    """
-
-    plan: Plan
-    processes: tuple[ProcessSpec, ...]
-    staged: tuple[str, ...]
-    queue: str
-    notes: tuple[str, ...]
-    script: str = ""
-    line: str = ""
-    never: bool = False
 
 
 @dataclass(frozen=True)
@@ -225,35 +204,7 @@ class Control:
         """What `submit` would run. Starts and writes nothing."""
         written, made = submitting.planned(request, self._facts())
         job, _ = submitting.new_job(written, made, self.setting.clock.now())
-        placed = self._placed(job)
-        if placed.never:
-            plan = replace(made.plan, ranks=())
-            return Preview(plan, (), (), self._queue(job, placed), made.notes, never=True)
-        processes = submitting.preview_processes(made.plan)
-        return Preview(
-            made.plan, processes, planning.staged(made.plan), self._queue(job, placed), made.notes,
-            self._script(job, placed), submitting.preview_line(made.plan),
-        )  # fmt: skip
-
-    def _script(self, job: Job, placed: Placed) -> str:
-        gang = Gang(job.name, 1, job.plan, placed.slots, "", ())
-        return self.engines[job.plan.compute].rendered(gang) if placed.slots else ""
-
-    def _queue(self, job: Job, placed: Placed) -> str:
-        compute = job.plan.compute
-        if placed.slots:
-            where = "be handed to its queue" if compute in self.loop.with_queue else "start"
-            return f"compute {compute}: would {where} at once"
-        return f"compute {compute}: would {'never start' if placed.never else 'wait'}: {placed.sentence}"
-
-    def _placed(self, job: Job) -> Placed:
-        compute = job.plan.compute
-        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in self.loop.machines.get(compute, [])]
-        everybody = self.loop.everybody()
-        queue = [waiting(one) for one in self.loop.jobs_queued(everybody) if one.plan.compute == compute]
-        held = self.loop.holdings(compute, everybody)
-        said = self.loop.placed(compute, [*queue, waiting(job)], rooms, held)
-        return next(one for one in said if one.job == job.name)
+        return preview(job, made, self.loop, self.engines)
 
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:
         """Asks a job to stop. Twice is the same as once; one that has ended otherwise is a ConflictError, and so is one
