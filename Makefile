@@ -5,7 +5,7 @@ PYTHON := .venv/bin/python
 JOBS ?= auto
 PYTEST := $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup
 FAST := $(wildcard tests/unit tests/contract)
-GENERATORS := $(sort $(wildcard tools/make_*_docs.py))
+GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.py)))
 
 .DEFAULT_GOAL := help
 .PHONY: help setup lint check test coverage demo bench bench-logs bench-api fuzz faults matrix docs clean
@@ -23,7 +23,7 @@ lint: setup ## Style, types, walls between the rooms, generated pages
 	run $(PYTHON) -m ruff format --check .; \
 	run .venv/bin/basedpyright; \
 	run .venv/bin/lint-imports --no-logo; \
-	for generator in $(GENERATORS); do run $(PYTHON) $$generator --check; done; \
+	for generator in $(GENERATORS); do run $(PYTHON) -m $$generator --check; done; \
 	exit $$status
 
 check: lint ## The fast loop: lint, unit and contract tests
@@ -63,7 +63,7 @@ matrix: setup ## Every launcher on every engine with 1, 2 and 3 nodes, really tr
 	$(PYTHON) -m tools.matrix --write docs/matrix.md
 
 docs: setup ## Writes the generated pages anew
-	@for generator in $(GENERATORS); do echo "$(PYTHON) $$generator"; $(PYTHON) $$generator || exit; done
+	@for generator in $(GENERATORS); do echo "$(PYTHON) -m $$generator"; $(PYTHON) -m $$generator || exit; done
 
 clean: ## Removes what the tools left behind, .venv too
 	rm -rf .venv .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* dist demo

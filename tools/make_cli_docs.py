@@ -1,10 +1,9 @@
 """Writes docs/cli.md: every command of `drumbeat`, its arguments and options, from the commands themselves.
 
-python tools/make_cli_docs.py            writes the page
-python tools/make_cli_docs.py --check    fails when the page isn't what it would write
+python -m tools.make_cli_docs            writes the page
+python -m tools.make_cli_docs --check    fails when the page isn't what it would write
 """
 
-import argparse
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ import typer
 
 from drumbeat.cli.failures import Exit
 from drumbeat.cli.main import app
+from tools.generated_page import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "cli.md"
@@ -100,16 +100,8 @@ def metavar_of(param: Any) -> str:
 
 
 def main() -> int:
-    """The exit code: 1 with --check when the page is stale."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, fail when the page is stale")
-    page = render_page()
-    if not parser.parse_args().check:
-        PAGE.write_text(page, encoding="utf-8")
-    elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print(f"{PAGE.relative_to(ROOT)} is stale: run make docs", file=sys.stderr)
-        return 1
-    return 0
+    """Writes the page, or checks it."""
+    return write_or_check({PAGE: render_page()})
 
 
 if __name__ == "__main__":

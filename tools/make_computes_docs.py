@@ -1,17 +1,13 @@
 """Writes docs/computes.md: every key of a compute's file, read from the models that check it.
 
-python tools/make_computes_docs.py            writes the page
-python tools/make_computes_docs.py --check    fails when the page isn't what it would write
+python -m tools.make_computes_docs            writes the page
+python -m tools.make_computes_docs --check    fails when the page isn't what it would write
 """
 
-import argparse
 import sys
-from pathlib import Path
-
-# Run as a script, its own folder is on the path; imported by the tests, the repository is.
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from drumbeat.spec import computes
+from tools.generated_page import write_or_check
 from tools.make_jobfile_docs import ROOT, render_model
 
 PAGE = ROOT / "docs" / "computes.md"
@@ -101,18 +97,8 @@ def render_page() -> str:
 
 
 def main() -> int:
-    """The command line: writes the page, or checks it."""
-    parser = argparse.ArgumentParser(description="Writes docs/computes.md.")
-    parser.add_argument("--check", action="store_true", help="change nothing, fail when the page is old")
-    check = parser.parse_args().check
-    page = render_page()
-    if not check:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print("docs/computes.md is old. Run: python tools/make_computes_docs.py", file=sys.stderr)
-        return 1
-    return 0
+    """Writes the page, or checks it."""
+    return write_or_check({PAGE: render_page()})
 
 
 if __name__ == "__main__":

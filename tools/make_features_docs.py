@@ -2,8 +2,8 @@
 
 The tests are read, not run: `@pytest.mark.feature("L1", "L2")` on a function or class, or in a module's `pytestmark`.
 
-    python tools/make_features_docs.py            writes the page
-    python tools/make_features_docs.py --check    fails when the page isn't what it would write
+    python -m tools.make_features_docs            writes the page
+    python -m tools.make_features_docs --check    fails when the page isn't what it would write
 """
 
 import argparse

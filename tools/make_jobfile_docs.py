@@ -1,10 +1,9 @@
 """Writes docs/jobfile.md: every key of the job file, read from the models that check it.
 
-python tools/make_jobfile_docs.py            writes the page
-python tools/make_jobfile_docs.py --check    fails when the page isn't what it would write
+python -m tools.make_jobfile_docs            writes the page
+python -m tools.make_jobfile_docs --check    fails when the page isn't what it would write
 """
 
-import argparse
 import sys
 from pathlib import Path
 from types import NoneType, UnionType
@@ -16,6 +15,7 @@ from pydantic_core import PydanticUndefined
 from drumbeat.spec import component, compute, data, distribution, environment, extensions, job, nodes, search, sweep
 from drumbeat.spec import pipeline_job as pipelines
 from drumbeat.spec.shape import Model
+from tools.generated_page import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "jobfile.md"
@@ -221,18 +221,8 @@ def render_page() -> str:
 
 
 def main() -> int:
-    """The command line: writes the page, or checks it."""
-    parser = argparse.ArgumentParser(description="Writes docs/jobfile.md.")
-    parser.add_argument("--check", action="store_true", help="change nothing, fail when the page is old")
-    check = parser.parse_args().check
-    page = render_page()
-    if not check:
-        PAGE.write_text(page, encoding="utf-8")
-        return 0
-    if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != page:
-        print("docs/jobfile.md is old. Run: python tools/make_jobfile_docs.py", file=sys.stderr)
-        return 1
-    return 0
+    """Writes the page, or checks it."""
+    return write_or_check({PAGE: render_page()})
 
 
 if __name__ == "__main__":

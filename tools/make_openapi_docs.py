@@ -1,6 +1,5 @@
 """Writes docs/openapi.json, the API's description; --check only says whether it is up to date."""
 
-import argparse
 import json
 import sys
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import cast
 from drumbeat.control.service import Control
 from drumbeat.server.app import make_app
 from drumbeat.server.room import Room
+from tools.generated_page import write_or_check
 
 PLACE = Path(__file__).parent.parent / "docs" / "openapi.json"
 
@@ -20,17 +20,8 @@ def make_openapi_docs() -> str:
 
 
 def main() -> int:
-    """0 = written, or up to date."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true")
-    made = make_openapi_docs()
-    if parser.parse_args().check:
-        if PLACE.exists() and PLACE.read_text() == made:
-            return 0
-        print(f"{PLACE} isn't what the server offers; run tools/make_openapi_docs.py")
-        return 1
-    PLACE.write_text(made)
-    return 0
+    """Writes the description, or checks it."""
+    return write_or_check({PLACE: make_openapi_docs()})
 
 
 if __name__ == "__main__":

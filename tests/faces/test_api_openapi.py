@@ -6,7 +6,7 @@ from tools.make_openapi_docs import PLACE, make_openapi_docs
 
 
 def test_the_description_is_up_to_date() -> None:
-    assert PLACE.read_text() == make_openapi_docs(), "run tools/make_openapi_docs.py"
+    assert PLACE.read_text() == make_openapi_docs(), "run `make docs`"
 
 
 def test_every_answer_and_refusal_is_described() -> None:

@@ -14,6 +14,7 @@ import signal
 from typing import NoReturn
 
 from drumbeat.host import processes
+from drumbeat.host.kernel import call
 
 _NEW_PIDS, _NEW_MOUNTS = 0x20000000, 0x00020000
 _NOSUID_NODEV_NOEXEC, _RECURSIVE, _SLAVE = 0xE, 0x4000, 0x80000
@@ -28,7 +29,7 @@ class Namespace:
     def __init__(self) -> None:
         self._own = os.stat("/")
         _be_in("/proc/self/ns/pid", _NEW_PIDS)
-        _call("unshare", _NEW_PIDS)
+        call("unshare", _NEW_PIDS)
         try:
             self.first, self._rope = _start_first()
         except OSError:
@@ -39,7 +40,7 @@ class Namespace:
 
     def enter(self) -> None:
         """In a process that was born into it: sees its /proc from now on."""
-        _call("setns", self._mounts, _NEW_MOUNTS)
+        call("setns", self._mounts, _NEW_MOUNTS)
         if not os.path.samestat(self._own, os.stat("/")):
             raise OSError(1, "its root folder is another one")
 
@@ -97,9 +98,9 @@ def _be_first(rope: int, tell: int, held: int) -> NoReturn:
 
 
 def _mount_proc() -> None:
-    _call("unshare", _NEW_MOUNTS)
-    _call("mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
-    _call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
+    call("unshare", _NEW_MOUNTS)
+    call("mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
+    call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
 
 
 def _close_all_but(*kept: int) -> None:
@@ -117,17 +118,6 @@ def _close_all_but(*kept: int) -> None:
 def _be_in(path: str, kind: int) -> None:
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _call("setns", file, kind)
+        call("setns", file, kind)
     finally:
         os.close(file)
-
-
-def _call(name: str, *arguments: bytes | int | None) -> None:
-    """A function of the C library. Raises OSError."""
-    import ctypes
-
-    library = ctypes.CDLL(None, use_errno=True)
-    values = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in arguments]
-    if getattr(library, name)(*values) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from drumbeat.host import processes
+from drumbeat.host.kernel import call
 
 _NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_PIDS, _NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
 _RECURSIVE, _SLAVE, _BIND = 0x4000, 1 << 19, 0x1000
@@ -39,7 +40,7 @@ def main() -> int:
     folder = Path(sys.argv[1])
     lab: dict[str, Any] = json.loads((folder / "lab.json").read_text())
     outside = os.getppid()
-    _call("unshare", _NEW_NET)
+    call("unshare", _NEW_NET)
     ip("link", "set", "lo", "up")
     ip("link", "add", BRIDGE, "type", "bridge")
     ip("link", "set", BRIDGE, "up")
@@ -163,7 +164,7 @@ def _be_between(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoRet
     """Makes the namespaces, and waits for the node's first process: it ends with the holder."""
     with contextlib.suppress(BaseException):
         processes.die_with_parent(os.getppid())
-        _call("unshare", _NEW_NET | _NEW_UTS | _NEW_IPC | _NEW_PIDS | _NEW_MOUNTS)
+        call("unshare", _NEW_NET | _NEW_UTS | _NEW_IPC | _NEW_PIDS | _NEW_MOUNTS)
         first = os.fork()
         if first == 0:
             _be_first(node, folder, tell, go)
@@ -180,10 +181,10 @@ def _be_first(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoRetur
         for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # Ended children are reaped by the kernel then (wait(2)).
         socket.sethostname(node["name"])
-        _call("mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
-        _call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
+        call("mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
+        call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
         with contextlib.suppress(OSError):  # Nodes find each other by their addresses; names are a comfort.
-            _call("mount", os.fsencode(folder / "hosts"), b"/etc/hosts", None, _BIND, None)
+            call("mount", os.fsencode(folder / "hosts"), b"/etc/hosts", None, _BIND, None)
         os.read(go, 1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         ip("link", "set", "lo", "up")
@@ -224,17 +225,6 @@ def _run(*words: str) -> None:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(1, f"{' '.join(words)}: {done.stderr.strip()}")
-
-
-def _call(name: str, *arguments: bytes | int | None) -> None:
-    """A function of the C library. Raises OSError."""
-    import ctypes
-
-    library = ctypes.CDLL(None, use_errno=True)
-    values = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in arguments]
-    if getattr(library, name)(*values) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{name}: {os.strerror(number)}")
 
 
 if __name__ == "__main__":
