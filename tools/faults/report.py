@@ -40,9 +40,11 @@ Labelled incidents, each a small script that goes wrong on 1 to 4 ranks, run as 
 with the first set; the second one judges them, with other kinds, ranks and words. A verdict is right when rank, reason,
 class of retry and the words that a person needs are all right.
 
-The second set's first run had 43 of 46 right: one miss of the rules (that incident moved to the first set, another took
-its place), one script that hung instead of failing and one label with a wrong word, both corrected since. Later runs
-are therefore of a set that has been seen. The rules before these had 20 of 38 and 25 of 46.
+Only the first run of a second set judges; later runs are of a set that has been seen. The set of 21 November 2026,
+written and labelled by somebody who hadn't read the rules, had 34 of 40 right in its first run: rank 39, reason and
+retry 40, sentence 34, advice 39. The rules were mended for five of its misses, and these incidents moved to the first
+set. The sixth stays: a rank that fails first, ignores SIGTERM and takes a second to exit is seen only after the next
+one. The set before it had 43 of 46 in its first run, and is part of the first set now.
 
 | set | n | all right | rank | reason | retry | sentence | advice |
 |---|---|---|---|---|---|---|---|

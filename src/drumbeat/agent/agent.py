@@ -246,7 +246,9 @@ class Agent:
             self._journal.note(self._facts.detail)
         for ended in state["exits"]:
             if ended["rank"] not in here.exits:
-                here.exits[ended["rank"]] = RankExit(**ended, tail=tail(self._log_paths[ended["rank"]]))
+                is_raised = ended["code"] == 1 and not ended["told"]
+                end = tail(self._log_paths[ended["rank"]], is_raised=is_raised)
+                here.exits[ended["rank"]] = RankExit(**ended, tail=end)
         if state["over"] and not here.over:
             self._on_over()
 

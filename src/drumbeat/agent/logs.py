@@ -8,17 +8,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import threading
 from collections.abc import Callable
 
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.link import Link
+from drumbeat.protocol.agent import LEFT_OUT
 from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
 PIECE = 1 << 20
 TAIL_BYTES, TAIL_LINES = 4096, 60
+REACH_BYTES, FAR_BYTES = 64 << 10, 2048
+"""How far back a traceback is looked for, and how much of it is kept."""
+_TRACEBACK = re.compile(rb"^(?:\[rank\d+\]: ?)?Traceback \(most recent call last\):\n", re.MULTILINE)
+_ITS_ERROR = re.compile(rb"^(?:\[rank\d+\]: ?)?[^\s\[].*$", re.MULTILINE)
+_HANDLED = re.compile(rb"\b(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|^Exception |^Process \S+:")
+"""In the line before a traceback: it was logged, or is of another thread or process, and the program went on."""
 _MARK_BYTES = 64
 _QUICKEST_S, _SLOWEST_S = 0.025, 1.0
 
@@ -32,16 +40,34 @@ FULL_BYTES = 64 << 10
 """A disk with less room than this is full."""
 
 
-def tail(path: str) -> str:
-    """The end of a log for a person to read: at most 60 lines and 4 KiB, "" when there is none."""
+def tail(path: str, *, is_raised: bool = False) -> str:
+    """The end of a log for a person to read: at most 60 lines and 4 KiB, "" when there is none.
+
+    is_raised: it ended as Python does when nobody catches an error; a traceback further up then stands before the end.
+    """
     try:
         with open(path, "rb") as file:
             size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - TAIL_BYTES))
-            end = file.read(TAIL_BYTES)
+            file.seek(max(0, size - REACH_BYTES))
+            seen = file.read(REACH_BYTES)
     except OSError:
         return ""
-    return "\n".join(part for part in (last_lines(end), _disk_is_full(path)) if part)
+    end = last_lines(seen[-TAIL_BYTES:])
+    far = _far_error(seen, end.count("\n") + 1) if is_raised and "Traceback (" not in end else ""
+    return "\n".join(part for part in (far, LEFT_OUT if far else "", end, _disk_is_full(path)) if part)
+
+
+def _far_error(seen: bytes, lines: int) -> str:
+    """The last traceback before so many last lines, if it is one that nobody caught; "" = none."""
+    before = b"\n".join(seen.rstrip(b"\n").split(b"\n")[:-lines])
+    header = next(reversed(list(_TRACEBACK.finditer(before))), None)
+    error = _ITS_ERROR.search(before, header.end()) if header else None
+    if header is None or error is None:
+        return ""
+    line_before = before[: header.start()].rstrip(b"\n").rpartition(b"\n")[2]
+    if _HANDLED.search(line_before):
+        return ""
+    return before[header.start() : error.end()][-FAR_BYTES:].decode("utf-8", "replace")
 
 
 def _disk_is_full(path: str) -> str:

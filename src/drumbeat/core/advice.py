@@ -15,8 +15,12 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "Install the missing package in the environment that the job runs in (`drumbeat plan` shows which).",
     ),
     (
-        r"DataLoader worker .*(killed by signal|exited unexpectedly)|insufficient shared memory|worker process",
+        r"DataLoader worker .*(killed by|exited unexpectedly)|insufficient shared memory|worker process of its own",
         "Look at the memory and at /dev/shm: fewer workers (num_workers) or a smaller batch may do; see the log above.",
+    ),
+    (
+        r"died with <Signals\.SIGKILL|non-zero exit status (?:-9|137)\b",
+        "If nobody ended that process of its own, look at the machine's memory: the kernel ends the largest process.",
     ),
     (r"CUDA out of memory|(?:^|\.)OutOfMemoryError", "Use a smaller batch or model, or ask for more nodes."),
     (
@@ -64,6 +68,9 @@ SIGNALS: dict[signal.Signals, str] = {
     signal.SIGBUS: "Often /dev/shm is full: use fewer data-loader workers, or make it larger.",
     signal.SIGSEGV: "Compiled code went wrong: `python -X faulthandler` in the command shows where.",
     signal.SIGILL: "The program uses instructions that this processor doesn't have: install a build for it.",
+    signal.SIGABRT: "It ended itself, mostly in compiled code: what that said of the reason stands in the log.",
+    signal.SIGFPE: "Compiled code divided by zero: `python -X faulthandler` in the command shows where.",
+    signal.SIGXFSZ: "A limit on the size of files was reached: see `ulimit -f`.",
     signal.SIGXCPU: "A limit on processor time was reached: see `ulimit -t`.",
 }
 """What a signal most often means, where that isn't memory."""
@@ -77,8 +84,7 @@ def advice_on(told: Told, cause: RankExit, reason: Reason, sentence: str) -> str
     for words, advice in ADVICE:
         if re.search(words, text, re.MULTILINE):
             return advice
-    if reason is Reason.RANK_KILLED and cause.signal is not None:
-        number = cause.signal
-        if number in set(signal.Signals) and signal.Signals(number) in SIGNALS:
-            return SIGNALS[signal.Signals(number)]
+    number = cause.signal if cause.signal is not None else (cause.code or 0) - 128
+    if reason is Reason.RANK_KILLED and number in set(signal.Signals):
+        return SIGNALS.get(signal.Signals(number), REASONS[reason].advice)
     return REASONS[reason].advice

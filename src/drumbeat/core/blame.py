@@ -19,7 +19,7 @@ from drumbeat.core import tracebacks
 from drumbeat.core.advice import advice_on
 from drumbeat.core.job import Verdict
 from drumbeat.core.states import Reason
-from drumbeat.protocol.agent import RankExit
+from drumbeat.protocol.agent import LEFT_OUT, RankExit
 
 Exit = tuple[int, RankExit]
 
@@ -102,6 +102,11 @@ class _Ended:
         """A traceback that neither a missing peer nor being stopped explains."""
         return bool(self.told.errors) and not self.is_symptom and not _OF_BEING_STOPPED.search(self.root)
 
+    @property
+    def is_far(self) -> bool:
+        """Whether so much was said after the error that the rank may have lived on."""
+        return LEFT_OUT in self.exit.tail
+
     def says_the_same(self, first: _Ended) -> bool:
         """Whether its last words are the first one's error line: it had failed by itself when it was stopped."""
         said, by_first = _numberless(self.told.last), _numberless(first.told.last)
@@ -133,7 +138,8 @@ def verdict(exits: Sequence[Exit], world: int = 0) -> Verdict:
     alike = _culprits(exits)
     cause = alike[0]
     reason = _reason(cause)
-    sentence = f"{_who(alike, world)} {_how(cause, reason)}"
+    how = _how(cause, reason)
+    sentence = f"{_who(alike, world)} {how if len(alike) == 1 else re.sub('^was ', 'were ', how)}"
     return Verdict(
         reason=reason,
         sentence=sentence,
@@ -201,13 +207,14 @@ def _reason(cause: _Ended) -> Reason:
         return Reason.RANK_KILLED
     if not ended.is_failure:
         return Reason.RANK_LEFT_EARLY
-    if told.errors and told.errors[-1].line.startswith(_NEVER_RAN):
+    if told.errors and told.errors[-1].line.startswith(_NEVER_RAN) and not cause.is_far:
         return Reason.BAD_COMMAND
     if _signal(ended) is not None and not (told.is_shut_down and told.errors) and not _is_stopped_late(cause):
         return Reason.RANK_KILLED
     is_said = bool(_BAD_COMMAND.search("\n".join(tracebacks.clean(ended.tail)[-6:])))
     if told.errors or not is_said or ended.code not in (1, 2, *_OF_THE_SHELL):
-        return Reason.BAD_COMMAND if told.line.startswith(_NEVER_RAN) else Reason.RANK_FAILED
+        never_ran = told.line.startswith(_NEVER_RAN) and not cause.is_far
+        return Reason.BAD_COMMAND if never_ran else Reason.RANK_FAILED
     return Reason.BAD_COMMAND
 
 
@@ -228,7 +235,7 @@ def _place(cause: _Ended) -> str:
     "" when it isn't known, or when the error is one of the moment.
     """
     errors = cause.told.errors
-    if not errors or cause.is_symptom or _PASSING.search(cause.root):
+    if not errors or cause.is_far or cause.is_symptom or _PASSING.search(cause.root):
         return ""
     file, line = errors[0].frames[-1]
     return f"{file.rpartition('/root/code/')[2]}:{line} {errors[0].kind}"
@@ -244,13 +251,15 @@ def _how(cause: _Ended, reason: Reason) -> str:
     if cause.is_without_launcher:
         return f"was ended because its launcher is gone: {ended.launcher}"
     if reason is Reason.RANK_LEFT_EARLY:
-        return "left with exit code 0 while the other ranks still needed it"
+        told = f" (its log tells of {said})" if cause.has_own_error else ""
+        return f"left with exit code 0 while the other ranks still needed it{told}"
     if cause.told.is_shut_down and not cause.told.errors:
         return f"was ended by {by} while its program was shutting down: a C++ thread was still running"
     if reason is Reason.RANK_KILLED:
         return f"was ended by {by}" + (f" ({said})" if said else "")
     how = "stopped" if number else f"stopped with exit code {ended.code}"
-    said = said or (f"the last that it said is “{_short(cause.told.last)}”" if cause.told.last else "")
+    last = f"the last that it said is “{_short(cause.told.last)}”" if cause.told.last else ""
+    said = f"{said}, further up in its log; {last}" if said and cause.is_far else said or last
     return how + (f": {said}" if said else "")
 
 
@@ -264,5 +273,6 @@ def _said(cause: _Ended) -> str:
     return _short(cause.told.line)
 
 
-def _short(line: str, length: int = 200) -> str:
-    return line if len(line) <= length else line[: length - 1] + "…"
+def _short(line: str, length: int = 260, end: int = 60) -> str:
+    """The line, or its beginning and its end: an error's last words often say how, after a long command or path."""
+    return line if len(line) <= length else f"{line[: length - end - 1]}…{line[-end:]}"

@@ -23,10 +23,17 @@ _FOLLOWS = re.compile(r"^(?:The above exception was the direct cause|During hand
 _INSIDE = re.compile(r"^-- Process \d+ terminated with the following error")
 _IGNORED = re.compile(r"^Exception ignored in")
 _ASIDE = re.compile(r"^(?:Exception in thread|Process \S+:)")
+_WAITED = re.compile(r"^(?:[\w.]+\.)?(?:Empty|Full|TimeoutError|Broken(?:Barrier|Thread|Process)\w+)\b")
+"""Errors that only say that another thread or process hasn't done its part."""
 
 _WHAT = re.compile(r"^\s*what\(\):\s*(.+)$")
 _THROWN = re.compile(r"^(?:libc\+\+abi: )?terminat(?:e called|ing).*(?:instance of|of type) '?([\w:]+)'?")
 _FATAL = re.compile(r"^Fatal Python error: .+$")
+_ABORTED = re.compile(
+    r"^(?:\S+: )?\S+:\d+: .*Assertion .* failed\.?$|^\*\*\* .+ \*\*\*: terminated$"
+    r"|^(?:free|malloc|realloc|munmap_chunk)\(\): .+$|^double free or corruption.*$|^corrupted .+$"
+)
+"""What C's library says before it ends the program: assert(3), mallopt(3)."""
 _CHILD = re.compile(r"^\s+rank\s+: (\d+) \(local_rank: \d+\)$")
 _CHILD_CODE = re.compile(r"^\s+exitcode\s+: (-?\d+) \(pid: \d+\)")
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound)\b:?.*$")
@@ -99,18 +106,23 @@ class _Block(Raised):
 
 
 def _chain(lines: Sequence[str]) -> tuple[Raised, ...]:
-    """The errors of the last failure as they were raised, first to last; a thread's only if nothing else is told."""
+    """The errors of the last failure as they were raised, first to last.
+
+    One of a thread or of a child counts only if nothing else is told, or if what followed is that it was waited for.
+    """
     chains: list[list[_Block]] = []
     for block in _blocks(lines):
         if chains and (block.follows or block.is_inside):
             chains[-1].insert(-1 if block.is_inside else len(chains[-1]), block)
         elif not block.is_ignored:
             chains.append([block])
-    for wanted in (False, True):
-        found = [chain for chain in chains if any(b.is_aside for b in chain) == wanted]
-        if found:
-            return tuple(found[-1])
-    return ()
+    asides = [any(block.is_aside for block in chain) for chain in chains]
+    if all(asides):
+        return tuple(chains[-1]) if chains else ()
+    own = len(asides) - 1 - asides[::-1].index(False)
+    before = [chain for chain, is_aside in zip(chains[:own], asides[:own], strict=True) if is_aside]
+    waited_for = before[-1] if before and _WAITED.match(chains[own][0].line) else []
+    return (*waited_for, *chains[own])
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
@@ -157,7 +169,7 @@ def _native(lines: Sequence[str]) -> str:
     what = next((match[1] for line in lines if (match := _WHAT.match(line))), "")
     if thrown or what:
         return ": ".join(part for part in (thrown, what) if part)
-    for pattern in (_FATAL, _ERROR_LINE, _MPI_ABORT, _MPI_LOST):
+    for pattern in (_FATAL, _ABORTED, _ERROR_LINE, _MPI_ABORT, _MPI_LOST):
         if found := [line for line in lines if pattern.match(line)]:
             return found[-1].strip()
     return ""

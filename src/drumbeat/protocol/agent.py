@@ -12,6 +12,9 @@ from enum import StrEnum
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Member, Roster
 
+LEFT_OUT = "[… more was said here …]"
+"""Stands in the end of a log between an error further up and the last lines."""
+
 
 class Phase(StrEnum):
     """How far an agent is; in order."""

@@ -1,14 +1,15 @@
 """Small pure parts of the agent: waiting, tails, names in archives, which answers end an attempt."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from drumbeat.agent.archive import is_inside
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.link import Link
-from drumbeat.agent.logs import last_lines, pause_s
-from drumbeat.protocol.agent import Enrolment
+from drumbeat.agent.logs import last_lines, pause_s, tail
+from drumbeat.protocol.agent import LEFT_OUT, Enrolment
 from drumbeat.protocol.errors import (
     DrumbeatError,
     NotFoundError,
@@ -37,6 +38,34 @@ def test_a_tail_is_the_last_sixty_lines_whatever_they_hold():
     assert last_lines(b"".join(b"%d\n" % i for i in range(99))).split("\n") == [str(i) for i in range(39, 99)]
     assert last_lines(b"\xff\xfea\x1b[31mred\n") == "\ufffd\ufffda\x1b[31mred"
     assert last_lines(b"") == ""
+
+
+RAISED = 'Traceback (most recent call last):\n  File "t.py", line 3, in f\n    raise OSError("x")\nOSError: x\n'
+MORE = "".join(f"op {n}\n" for n in range(200))
+
+
+@pytest.mark.parametrize(
+    ("text", "far"),
+    [
+        ("epoch 3\n" + RAISED + MORE, RAISED),
+        (RAISED.replace("Traceback", "[rank1]: Traceback").replace("\nOS", "\n[rank1]: OS") + MORE, "[rank1]: Tr"),
+        ("ERROR:root:no cache\n" + RAISED + MORE, ""),
+        ("Exception in thread Thread-1 (read):\n" + RAISED + MORE, ""),
+        (RAISED + MORE * 70, ""),
+        (MORE + RAISED, ""),
+        (RAISED[:40] + "\n" + "\n".join(" " * 8 for _ in range(99)), ""),
+        ("", ""),
+    ],
+)
+def test_a_traceback_that_nobody_caught_stands_before_the_end(tmp_path: Path, text: str, far: str):
+    log = tmp_path / "0.log"
+    log.write_text(text)
+    end = tail(str(log))
+    assert end == last_lines(text.encode()[-4096:])
+    found = tail(str(log), is_raised=True)
+    assert found.endswith(end)
+    assert found.startswith(f"{far.strip()}\n{LEFT_OUT}\n" if far.endswith("\n") else far)
+    assert (LEFT_OUT in found) == bool(far)
 
 
 @pytest.mark.parametrize(("world_size", "seconds"), [(1, 0.025), (4, 0.025), (100, 0.1), (5000, 1.0)])

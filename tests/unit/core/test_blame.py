@@ -8,7 +8,7 @@ import pytest
 
 from drumbeat.core.blame import AT_ONCE_S, error_line, verdict
 from drumbeat.core.states import Reason
-from drumbeat.protocol.agent import RankExit
+from drumbeat.protocol.agent import LEFT_OUT, RankExit
 
 from .jobs import ended
 
@@ -153,6 +153,10 @@ def test_ranks_that_failed_in_the_same_way_are_named_together_under_the_lowest()
     assert verdict(many, world=64).sentence.startswith("32 ranks, from 1 to 32, stopped")
 
 
+def test_ranks_that_were_ended_together_are_told_in_the_plural():
+    assert verdict([(0, killed(1, 9)), (0, killed(3, 9))], 4).sentence == "ranks 1 and 3 were ended by SIGKILL"
+
+
 def test_different_errors_at_once_are_told_by_the_first():
     exits = [(0, ended(0, 1, at=2.0, tail=RAISED)), (0, ended(1, 1, at=1.9, tail=RAISED.replace("nan", "inf")))]
     found = verdict(exits)
@@ -207,6 +211,31 @@ def test_without_an_error_the_last_words_are_told():
     assert found.sentence.endswith("stopped with exit code 1: the last that it said is “no data for this rank”")
 
 
+def test_an_error_further_up_is_told_beside_the_last_words_and_ends_no_retries():
+    found = verdict([(0, ended(0, 1, tail=f"{RAISED}{LEFT_OUT}\nsaved\n"))])
+    assert found.sentence.endswith(
+        "exit code 1: ValueError: loss is nan, further up in its log; the last that it said is “saved”"
+    )
+    assert found.place == ""
+    optional = RAISED.replace("ValueError: loss is nan", "ModuleNotFoundError: No module named 'apex'")
+    assert verdict([(0, ended(0, 1, tail=f"{optional}{LEFT_OUT}\nsaved\n"))]).reason is Reason.RANK_FAILED
+
+
+def test_a_rank_that_left_early_after_an_error_of_its_own_is_told_with_it():
+    exits = [(0, ended(0, 1, at=9.0, tail=PEER_GONE)), (0, ended(1, 0, at=3.0, tail=RAISED))]
+    found = verdict(exits)
+    assert found.reason is Reason.RANK_LEFT_EARLY
+    assert found.sentence.endswith("still needed it (its log tells of ValueError: loss is nan)")
+
+
+def test_a_long_error_keeps_its_last_words():
+    line = f"subprocess.CalledProcessError: Command '{'x' * 300}' died with <Signals.SIGKILL: 9>."
+    found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", line)))])
+    assert "x…x" in found.sentence
+    assert found.sentence.endswith("' died with <Signals.SIGKILL: 9>.")
+    assert "memory" in found.advice
+
+
 def test_an_abort_while_shutting_down_is_told_as_such_and_how_to_avoid_it():
     found = verdict([(0, RankExit(1, None, 6, 1.0, 1, tail=SHUT_DOWN))])
     assert found.reason is Reason.RANK_KILLED
@@ -259,10 +288,16 @@ def test_advice_is_by_the_error(line: str, advice: str):
 
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [(7, "/dev/shm"), (11, "faulthandler"), (9, "memory"), (2, "Ctrl-C"), (15, "Nobody at drumbeat")],
+    [(7, "/dev/shm"), (11, "faulthandler"), (9, "memory"), (2, "Ctrl-C"), (15, "Nobody at drumbeat"), (6, "itself")],
 )
-def test_advice_is_by_the_signal(number: int, advice: str):
+def test_advice_is_by_the_signal_that_a_shell_may_have_told(number: int, advice: str):
     assert advice in verdict([(0, killed(0, number))]).advice
+    assert advice in verdict([(0, ended(0, 128 + number))]).advice
+
+
+def test_an_error_in_a_data_loader_worker_is_no_lack_of_memory():
+    tail = RAISED.replace("ValueError: loss is nan", "ValueError: Caught ValueError in DataLoader worker process 1.")
+    assert "num_workers" not in verdict([(0, ended(0, 1, tail=tail))]).advice
 
 
 def test_a_worker_process_of_the_ranks_own_is_no_peer():

@@ -86,6 +86,12 @@ Traceback (most recent call last):
   File "t.py", line 4, in read
 LookupError: shard 12
 """
+WAITED = """Traceback (most recent call last):
+  File "queue.py", line 179, in get
+    raise Empty
+_queue.Empty
+"""
+ASSERTED = "epoch 3\npython: decode.c:88: read_block: Assertion `n > 0' failed.\n"
 GROUP = """  + Exception Group Traceback (most recent call last):
   |   File "t.py", line 6, in <module>
   |     raise ExceptionGroup('two shards', [ValueError('shard 3')])
@@ -107,6 +113,10 @@ ABORT = """terminate called after throwing an instance of 'gloo::EnforceNotMet'
         (IGNORED, ["KeyError"], "KeyError: 'label'"),
         (THREAD, ["LookupError"], "LookupError: shard 12"),
         (THREAD + IGNORED, ["KeyError"], "KeyError: 'label'"),
+        (THREAD + WAITED, ["LookupError", "_queue.Empty"], "_queue.Empty at `raise Empty`"),
+        (WAITED + THREAD, ["_queue.Empty"], "_queue.Empty at `raise Empty`"),
+        (ASSERTED, [], "python: decode.c:88: read_block: Assertion `n > 0' failed."),
+        ("epoch 3\nfree(): invalid pointer\n", [], "free(): invalid pointer"),
         (GROUP, ["ExceptionGroup"], "ExceptionGroup: two shards (1 sub-exception)"),
         (ABORT, [], "gloo::EnforceNotMet: [enforce fail at pair.cc:456] op.preamble.length <= op.nbytes. 8 vs 4."),
         ("Fatal Python error: Segmentation fault\n\nCurrent thread 0x7 (most recent call first):", [],

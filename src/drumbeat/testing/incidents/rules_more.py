@@ -1,4 +1,4 @@
-"""The incidents that judged blame until November 2026: seen since, so they are among those it is made with."""
+"""The incidents that judged blame until November 2026, and those of the next set that a rule was changed for."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ _CODES_AND_SIGNALS = (
         command="python -X faulthandler t.py", world=2,
     ),
     Incident(
-        "two ranks are killed at once", (1,), _KILLED,
+        "two ranks are killed at once", (1, 3), _KILLED,
         """
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         pathlib.Path(f"pid.{RANK}").write_text(str(os.getpid()))
@@ -321,4 +321,66 @@ _WITH_TORCH = (
     ),
 )  # fmt: skip
 
-RULES_MORE: tuple[Incident, ...] = (*_RAISED, *_CODES_AND_SIGNALS, *_COMMANDS, *_WITH_TORCH)
+_MENDED = (
+    Incident(
+        "a prefetching thread raises, the main thread gives up later", (2,), _FAILED,
+        """
+        import queue, threading
+        batches = queue.Queue()
+        def prefetch():
+            raise ValueError("image header is bad")
+        meet()
+        if RANK == 2:
+            threading.Thread(target=prefetch, daemon=True).start()
+            batches.get(timeout=1)
+        wait()
+        """, "image header is bad",
+    ),
+    Incident(
+        "500 lines after the traceback", (1,), _FAILED,
+        """
+        import atexit
+        def summary():
+            for n in range(500): print(f"profiler: aten::op{n:<4} {n * 3.7:9.1f} us  self {n * 1.2:9.1f} us")
+        meet()
+        if RANK == 1:
+            atexit.register(summary)
+            raise RuntimeError("loss scale fell to 0")
+        wait()
+        """, "loss scale fell to 0",
+    ),
+    Incident(
+        "the kernel kills a child process for its memory", (0,), _FAILED,
+        """
+        import subprocess
+        grow = ("import os, pathlib; "
+            "pathlib.Path(os.environ['INCIDENT_CGROUP'], 'cgroup.procs').write_text(str(os.getpid())); "
+            "held = [os.urandom(1 << 20) for _ in range(1 << 12)]")
+        meet()
+        if RANK == 0: subprocess.run([sys.executable, "-c", grow], check=True)
+        wait()
+        """, "SIGKILL", "memory", 2, needs=_CGROUP,
+    ),
+    Incident(
+        "an assertion in C", (2,), _KILLED,
+        _one(2, "import ctypes; ctypes.CDLL(None).__assert_fail(b'n > 0', b'decode.c', 88, b'read_block')"),
+        "n > 0",
+    ),
+    Incident(
+        "prints its own error and ends with exit code 0", (2,), Reason.RANK_LEFT_EARLY,
+        """
+        import torch, traceback
+        dist = group()
+        shards = ["a.tar", "b.tar"]
+        try:
+            shard = shards[RANK]
+        except Exception:
+            traceback.print_exc()
+            os._exit(0)
+        for step in range(3):
+            dist.all_reduce(torch.ones(1))
+        """, "list index out of range", "", 3, needs=_TORCH,
+    ),
+)  # fmt: skip
+
+RULES_MORE: tuple[Incident, ...] = (*_RAISED, *_CODES_AND_SIGNALS, *_COMMANDS, *_WITH_TORCH, *_MENDED)
