@@ -136,7 +136,8 @@ def verdict(exits: Sequence[Exit], world: int = 0) -> Verdict:
     world: how many ranks there are, so that "all" can be said; 0 = not known.
     """
     alike = _culprits(exits)
-    cause = alike[0]
+    # One that was stopped while it said the same is named with the others, but how it ended tells nothing.
+    cause = next((one for one in alike if not one.exit.told or one.has_own_error), alike[0])
     reason = _reason(cause)
     how = _how(cause, reason)
     sentence = f"{_who(alike, world)} {how if len(alike) == 1 else re.sub('^was ', 'were ', how)}"

@@ -65,6 +65,10 @@ def test_ranks_that_end_with_the_same_usage_error_are_named_together_though_some
     assert found.reason is Reason.BAD_COMMAND
     while_it_died = (2, replace(killed(5, 15, at=3.0), told=True, tail=USAGE))
     assert verdict([*exits[:5], while_it_died], 6).sentence.startswith("all 6 ranks")
+    first_of_all = (0, replace(killed(0, 15, at=3.0), told=True, tail=USAGE))
+    found = verdict([first_of_all, *exits[1:]], 6)
+    assert found.reason is Reason.BAD_COMMAND
+    assert found.sentence.startswith("all 6 ranks stopped with exit code 2")
     stopped = (2, ended(5, 143, at=3.0, told=True, tail="epoch 1\n"))
     assert verdict([*exits[:5], stopped], 6).sentence.startswith("ranks 0, 1, 2, 3 and 4 stopped")
 
