@@ -50,7 +50,7 @@ def main() -> int:
     sizes = [int(one) for one in given.nodes.split(",")]
     table: dict[str, Row] = {name: {} for name in launchers}
     for engine in engines:
-        with tempfile.TemporaryDirectory(prefix="drumbeat-matrix-") as folder, _place(engine, Path(folder)) as there:
+        with tempfile.TemporaryDirectory(prefix="drumbeat-matrix-") as folder, place_on(engine, Path(folder)) as there:
             for name in launchers:
                 for nodes in sizes:
                     job = LAUNCHERS[name].job(there.compute, nodes, there.code, there.data)
@@ -71,7 +71,7 @@ def _options() -> argparse.Namespace:
 
 
 @contextlib.contextmanager
-def _place(engine: str, folder: Path) -> Iterator[Place]:
+def place_on(engine: str, folder: Path) -> Iterator[Place]:
     """A server in a home of its own, a compute of that engine with three nodes, the code and the data."""
     code, data = code_folder(folder), folder / "digits"
     subprocess.run([sys.executable, RECIPE / "make_digits.py", data], check=True, stdout=subprocess.DEVNULL)
