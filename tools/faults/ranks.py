@@ -199,7 +199,7 @@ def kill_keeper(scene: Scene) -> Seen:
         """,
     )
     job = play.submit("max_retries: 1, grace_s: 5")
-    until(lambda: play.is_up() and (play.marks / "daemon.1").exists(), "the start")
+    until(lambda: play.is_up() and all((play.marks / f"daemon.{rank}").exists() for rank in (0, 1)), "the start")
     old = mentioning_marks(play)
     (keeper,) = [pid for pid in find(str(play.at.home), "drumbeat.agent.keeper") if is_of(pid, job)][:1]
     os.kill(keeper, signal.SIGKILL)
