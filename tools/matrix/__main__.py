@@ -30,6 +30,11 @@ Each cell is a real run of the recipe's training script (`recipes/fashion_mnist`
 ranks a node): its accuracy on held-out digits, and the seconds from the submitted job to its end. netlab, ssh and slurm
 have nodes with addresses of their own, made on one machine of {cores} cores, so the seconds say that it works, not how
 fast it is.
+
+`python -m tools.matrix.cut` cuts a node's link for 60 s in the middle of such a run, on netlab, ssh and slurm. Seen:
+where the job waits for its node (`lost_after_s: 600`) it goes on in the same attempt; where it doesn't (20), and on
+Slurm, which gives the node up by itself (SlurmdTimeout), it trains on other nodes in a second attempt. The accuracy is
+the same each time.
 """
 
 
