@@ -154,7 +154,7 @@ class Loop:
                 self.apply(name, TimeUp())
 
     def _is_time_up(self, job: Job) -> bool:
-        """By the monotonic clock since this server first saw the job run: the wall clock may jump."""
+        """By the monotonic clock, since the job started or this server did: the wall clock may jump."""
         if job.deadline is None:
             return False
         now = self.clock.monotonic()
@@ -177,13 +177,16 @@ class Loop:
     def apply(self, name: str, event: Event, booking: Booking | None = None) -> Job:
         """What becomes of a job by an event, written down before it is told. Only on the loop's thread."""
         record = self.jobs.get(name) or self.store.load(name)
-        decision = decide(record.job, event, self.clock.now())
+        now, at = self.clock.now(), self.clock.monotonic()
+        decision = decide(record.job, event, now)
         if decision.job == record.job:
             return record.job
         change = Change(decision.job, record.version, decision.story, decision.effects)
         if booking:
             change = replace(change, reserve=booking.slots, booked=booking.booked)
         self._commit(name, record, change)
+        if decision.job.state is State.RUNNING and decision.job.deadline:
+            self._time_up_at.setdefault(name, at + (decision.job.deadline - now).total_seconds())
         if decision.effects:
             self.has_effects.set()
         if decision.job.state is State.QUEUED or decision.job.state.is_terminal:
