@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from drumbeat.host.gangs import living_agent, members
 from drumbeat.host.processes import command_lines
 from drumbeat.ports import Gang
 from drumbeat.testing.engine import FakeEngine
-from drumbeat.testing.engine_contract import EngineContract, a_gang
+from drumbeat.testing.engine_contract import PATIENCE_S, EngineContract, a_gang
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -69,6 +70,9 @@ class TestLocal(EngineContract):
         gang = a_gang(nodes=1)
         engine.start(gang)
         assert (engine.folder / gang.name / "0" / "enrolment.json").stat().st_mode & 0o077 == 0
-        told = {pid: " ".join(words) for pid, words in command_lines()}
-        assert living_agent(engine.folder / gang.name / "0") in told
+        told: dict[int, str] = {}
+        deadline = time.monotonic() + PATIENCE_S
+        while living_agent(engine.folder / gang.name / "0") not in told:  # /proc shows it a moment after its start.
+            assert time.monotonic() < deadline
+            told = {pid: " ".join(words) for pid, words in command_lines()}
         assert not [pid for pid, words in told.items() if gang.secret in words]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -345,7 +346,8 @@ def test_a_canceled_mpi_job_has_its_grace_time_with_mpi_in_it(jobs: Jobs):
 def test_ranks_whose_mpirun_was_killed_are_ended_and_the_job_says_so(jobs: Jobs):
     job = jobs.begun(WAITS)
     for process in processes_of(jobs.house, "mpirun", "prterun"):
-        process.send_signal(signal.SIGKILL)
+        with contextlib.suppress(psutil.NoSuchProcess):  # One takes the other along.
+            process.send_signal(signal.SIGKILL)
     ended = jobs.ended(job)
     assert ended.state == "failed"
     assert "mpirun was ended by signal 9" in ended.sentence

@@ -28,11 +28,11 @@ Machine: {machine}. The run took {minutes:.1f} minutes.
 |---|---|---|---|---|---|---|
 """
 NOT_HERE = """
-Not played here: a node's link that goes down, or the node (nodes with addresses of their own: [matrix.md](matrix.md) and
-`tests/real/test_engines_jobs.py`), a server killed while it sweeps (no sweeps yet), the bitwise equal loss after a resume
-(no checkpoints yet). Kills at every commit, effect and write are played by the tests (`tests/chaos`,
-`tests/contract/test_killed_writers.py`), and schedules of many faults by the simulator, in `make check`. The clock is moved
-for drumbeat's processes alone, by a library that they load.
+Not played here: a node's link that goes down, or the node (nodes with addresses of their own: `tests/real`, and
+[matrix.md](matrix.md)), a server killed while it sweeps (no sweeps yet), the bitwise equal loss after a resume (no
+checkpoints yet). Kills at every commit, effect and write are played by the tests (`tests/chaos`,
+`tests/contract/test_killed_writers.py`), and schedules of many faults by the simulator, in `make check`. The clock is
+moved for drumbeat's processes alone, by a library that they load.
 """
 INCIDENTS = """
 ## Who was the cause
