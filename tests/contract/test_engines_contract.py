@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -65,6 +66,19 @@ class TestLocal(EngineContract):
         before.wait(10)
         assert engine.observe(gang).gone == {}
         assert living_agent(engine.folder / gang.name / "0") not in (None, before.pid)
+
+    @pytest.mark.feature("F5")
+    def test_an_agent_that_ended_before_its_birth_was_written_down_is_not_alive(self, engine: LocalEngine):
+        gang = a_gang(nodes=1)
+        engine.start(gang)
+        folder = engine.folder / gang.name / "0"
+        agent = psutil.Process(living_agent(folder))
+        agent.kill()
+        agent.wait(10)
+        (folder / "agent.json").write_text(json.dumps({"pid": agent.pid, "born": None, "starts": 1}))
+        assert living_agent(folder) is None
+        assert engine.observe(gang).gone == {}
+        assert living_agent(folder) not in (None, agent.pid)
 
     def test_an_enrolment_is_for_its_owner_only(self, engine: LocalEngine):
         gang = a_gang(nodes=1)

@@ -190,7 +190,8 @@ def living_agent(folder: Path) -> int | None:
     """The agent of a node's folder, if it is still the one that was started there: ids are used again."""
     said = _told(folder)
     pid = int(said.get("pid", 0))
-    if pid and born(pid) == said.get("born"):
+    # One that ended before its birth could be written down has none.
+    if pid and said.get("born") and born(pid) == said["born"]:
         return pid
     # A server that died right after it had started it couldn't write it down.
     ending = [AGENT, str(folder / _ENROLMENT)]
