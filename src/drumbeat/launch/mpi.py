@@ -10,8 +10,8 @@ import hashlib
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from drumbeat.launch import environment, network, paths
-from drumbeat.protocol import layout
+from drumbeat.launch import network
+from drumbeat.launch.ranks import process
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
@@ -152,19 +152,8 @@ def _is_shared(plan: Plan, roster: Roster) -> bool:
 def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     member = roster.members[rank.node]
     interface = {"NCCL_SOCKET_IFNAME": member.interface or "lo"}
-    return ProcessSpec(
-        rank=rank.rank,
-        local_rank=rank.local_rank,
-        role=rank.role,
-        argv=("/bin/bash", "-c", paths.fill(plan, member.root)),
-        cwd=layout.code_folder(member.root),
-        log=layout.log_file(roster.attempt, roster.round, rank.node, rank.rank),
-        set={**environment.of_job(plan, roster, rank), **_of_rank(plan, roster, rank)},
-        defaulted={**interface, **environment.defaults(plan, roster, rank)},
-        scrubbed=environment.SCRUBBED,
-        path_first=plan.path_first,
-        joins=f"{place(roster)}/{rank.rank}.sock",
-    )
+    made = process(plan, roster, rank, _of_rank(plan, roster, rank))
+    return replace(made, defaulted={**interface, **made.defaulted}, joins=f"{place(roster)}/{rank.rank}.sock")
 
 
 def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:

@@ -6,8 +6,7 @@ process per node is also how the users' own launchers are run: they read NODE_RA
 
 from __future__ import annotations
 
-from drumbeat.launch import environment, paths
-from drumbeat.protocol import layout
+from drumbeat.launch.ranks import process
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
@@ -27,23 +26,7 @@ def ranks(nodes: int, processes_per_node: int) -> tuple[Rank, ...]:
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
     """One process per rank of the node."""
-    return [_process(plan, roster, rank) for rank in plan.ranks if rank.node == node]
-
-
-def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
-    root = roster.members[rank.node].root
-    return ProcessSpec(
-        rank=rank.rank,
-        local_rank=rank.local_rank,
-        role=rank.role,
-        argv=("/bin/bash", "-c", paths.fill(plan, root)),
-        cwd=layout.code_folder(root),
-        log=layout.log_file(roster.attempt, roster.round, rank.node, rank.rank),
-        set={**environment.of_job(plan, roster, rank), **_of_rank(plan, roster, rank)},
-        defaulted=environment.defaults(plan, roster, rank),
-        scrubbed=environment.SCRUBBED,
-        path_first=plan.path_first,
-    )
+    return [process(plan, roster, rank, _of_rank(plan, roster, rank)) for rank in plan.ranks if rank.node == node]
 
 
 def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:

@@ -1,0 +1,28 @@
+"""A rank's process, as far as it is the same under every launcher that runs the user's command once per rank."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from drumbeat.launch import environment, paths
+from drumbeat.protocol import layout
+from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.roster import Roster
+
+
+def process(plan: Plan, roster: Roster, rank: Rank, own: Mapping[str, str]) -> ProcessSpec:
+    """The process. own: the variables that the launcher sets."""
+    root = roster.members[rank.node].root
+    return ProcessSpec(
+        rank=rank.rank,
+        local_rank=rank.local_rank,
+        role=rank.role,
+        argv=("/bin/bash", "-c", paths.fill(plan, root)),
+        cwd=layout.code_folder(root),
+        log=layout.log_file(roster.attempt, roster.round, rank.node, rank.rank),
+        set={**environment.of_job(plan, roster, rank), **own},
+        defaulted=environment.defaults(plan, roster, rank),
+        scrubbed=environment.SCRUBBED,
+        path_first=plan.path_first,
+    )
