@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
 from drumbeat.core.events import GangRefused, GangSeen, KeepStory, NodeLost, StartGang, StopGang
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
-from drumbeat.ports import Artifacts, Engine, Gang, PendingEffect, Record
+from drumbeat.ports import Artifacts, Gang, PendingEffect, Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import EngineError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
@@ -27,12 +28,8 @@ AGAIN_S = 1.0
 class Effects:
     """Runs what the outbox holds, beside the loop."""
 
-    def __init__(
-        self, loop: Loop, engines: Mapping[str, Engine], artifacts: Artifacts, gang_of: Callable[[Job], Gang]
-    ) -> None:
+    def __init__(self, loop: Loop, engines: Computes, artifacts: Artifacts, gang_of: Callable[[Job], Gang]) -> None:
         self.loop, self.engines, self.artifacts, self.gang_of = loop, engines, artifacts, gang_of
-        self.look_at_machines: Callable[[], None] = _nothing
-        """Called when one didn't answer, before anything is placed again."""
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="effect")
         self._busy: set[str] = set()
         self._lock = threading.Lock()
@@ -131,7 +128,7 @@ class Effects:
                 waits = GangSeen(pending.attempt, f"not asked for yet: {error.what}", waits=True)
                 self.loop.call(lambda: self.loop.apply(pending.job, waits))
                 raise
-            self.look_at_machines()
+            self.engines.look()  # Before anything is placed again.
             node = next((slot.node for slot in job.slots if slot.machine == error.where), 0)
             return NodeLost(pending.attempt, node, error.what)
         try:
@@ -154,10 +151,6 @@ class Effects:
         faultpoint("effect.keeping_story")
         self.artifacts.write_text(job.name, STORY, "\n".join(lines) + "\n")
         faultpoint("effect.story_kept")
-
-
-def _nothing() -> None:
-    """Nobody has machines that come and go."""
 
 
 def _is_wanted(job: Job, attempt: int) -> bool:

@@ -117,7 +117,6 @@ class Control:
         self.engines = Computes(self.loop, setting.engines, setting.make_engine)
         self.effects = Effects(self.loop, self.engines, setting.artifacts, self._gang)
         self.watch = Watch(self.loop, self.engines, self._gang)
-        self.watch.look_at_machines = self.effects.look_at_machines = self.engines.look
         self.sharing = Sharing(self.loop, self.watch.heard)
         if not setting.is_alone:
             self.loop.look_around = self.sharing.look

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
 from drumbeat.core.events import Event, GangSeen, Loss, NodeLost
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
-from drumbeat.ports import Engine, Gang, Sighting
+from drumbeat.ports import Gang, Sighting
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +32,8 @@ _WITH_GANG = (State.PROVISIONING, State.STAGING, State.RUNNING, State.STOPPING, 
 class Watch:
     """Hears agents and asks engines, beside the loop."""
 
-    def __init__(self, loop: Loop, engines: Mapping[str, Engine], gang_of: Callable[[Job], Gang]) -> None:
+    def __init__(self, loop: Loop, engines: Computes, gang_of: Callable[[Job], Gang]) -> None:
         self.loop, self.engines, self.gang_of = loop, engines, gang_of
-        self.look_at_machines: Callable[[], None] = _nothing
-        """Called when a node is gone, before anything is placed again."""
         self._heard: dict[Node, float] = {}
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -92,7 +91,7 @@ class Watch:
                 gone[node] = f"its agent has been silent for {silent:.0f} s, and the engine can't tell about it"
         lost = [(node, why) for node, why in sorted(gone.items()) if node not in job.lost]
         if lost:
-            self.look_at_machines()
+            self.engines.look()  # Before anything is placed again.
         return events + [NodeLost(job.attempt, node, why, _cause(sighting, node)) for node, why in lost]
 
     def _miss_nobody(self, job: Job) -> None:
@@ -103,10 +102,6 @@ class Watch:
     def _silent_s(self, job: Job, node: int) -> float:
         now = self.loop.clock.monotonic()
         return now - self._heard.setdefault((job.name, job.attempt, node), now)
-
-
-def _nothing() -> None:
-    """Nobody has machines that come and go."""
 
 
 def _cause(sighting: Sighting, node: int) -> Loss:
