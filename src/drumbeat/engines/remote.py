@@ -66,6 +66,7 @@ class _Known:
     trouble: str = "it has not answered yet"
     to_end: set[str] = field(default_factory=set[str])
     must_look: threading.Event = field(default_factory=threading.Event)
+    has_looked: threading.Event = field(default_factory=threading.Event)
 
 
 class RemoteEngine:
@@ -218,14 +219,13 @@ class RemoteEngine:
         for known in self._known.values():
             threading.Thread(target=self._follow, args=[known], name=f"{self.name}-look", daemon=True).start()
         deadline = time.monotonic() + FIRST_LOOK_S
-        while any(not k.seen_at and k.trouble == _Known.trouble for k in self._known.values()):
-            if time.monotonic() > deadline:
-                return
-            time.sleep(0.01)
+        for known in self._known.values():
+            known.has_looked.wait(max(0.0, deadline - time.monotonic()))
 
     def _follow(self, known: _Known) -> None:
         while not self._closing.is_set():
             self._look(known)
+            known.has_looked.set()
             is_needed = self._started or known.gone or known.trouble or known.to_end
             known.must_look.wait(POLL_S if is_needed else IDLE_POLL_S)
             known.must_look.clear()

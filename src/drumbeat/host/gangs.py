@@ -82,7 +82,7 @@ class Gangs:
             )
         self._agents[folder] = agent
         faultpoint("engine.agent_started")
-        said = {"pid": agent.pid, "born": born(agent.pid), "starts": starts}
+        said = {"pid": agent.pid, "born": processes.birth(agent.pid), "starts": starts}
         write_private(folder / "agent.json", json.dumps(said))
 
     # --- look -------------------------------------------------------------------------------------------------
@@ -191,16 +191,11 @@ def living_agent(folder: Path) -> int | None:
     said = _told(folder)
     pid = int(said.get("pid", 0))
     # One that ended before its birth could be written down has none.
-    if pid and said.get("born") and born(pid) == said["born"]:
+    if pid and processes.is_still(pid, said.get("born") or ""):
         return pid
     # A server that died right after it had started it couldn't write it down.
     ending = [AGENT, str(folder / _ENROLMENT)]
     return next((pid for pid, words in processes.command_lines() if words[-2:] == ending), None)
-
-
-def born(pid: int) -> str | None:
-    """Which process of this number it is (see `processes.birth`), None when it has ended."""
-    return (processes.birth(pid) or None) if processes.is_alive(pid) else None
 
 
 def _at_work(folder: Path) -> Iterator[str]:

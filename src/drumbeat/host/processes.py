@@ -75,6 +75,11 @@ def birth(pid: int) -> str:
         return f"{file.read().strip()} {fields[19]}" if fields else ""
 
 
+def is_still(pid: int, born: str) -> bool:
+    """Whether the process that had this birth lives: numbers are used again."""
+    return is_alive(pid) and birth(pid) == born
+
+
 def session(pid: int) -> int:
     """The session it is in, 0 when it is gone."""
     fields = _stat(pid)
@@ -145,7 +150,7 @@ def end_marked(value: str, within_s: float = 2.0) -> list[int]:
 def end_one(pid: int, born: str, meanwhile: Callable[[], None], within_s: float = 2.0) -> None:
     """Kills a process, unless it is another one by now, and waits until it is gone."""
     deadline = time.monotonic() + within_s
-    while is_alive(pid) and birth(pid) == born and time.monotonic() < deadline:
+    while is_still(pid, born) and time.monotonic() < deadline:
         signal_all([pid], signal.SIGKILL)
         meanwhile()
         time.sleep(0.005)

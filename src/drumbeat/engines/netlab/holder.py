@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from drumbeat.host import processes
+from drumbeat.host.gangs import write_private
 from drumbeat.host.kernel import call
 
 _NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_PIDS, _NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
@@ -104,9 +105,7 @@ class Holder:
                 self._say()
 
     def _say(self) -> None:
-        part = self._folder / "holder.json.part"
-        part.write_text(json.dumps({**self._own, "nodes": self._nodes}))
-        part.replace(self._folder / "holder.json")
+        write_private(self._folder / "holder.json", json.dumps({**self._own, "nodes": self._nodes}))
 
 
 def _is_wanted(folder: Path) -> bool:

@@ -151,7 +151,7 @@ class Lab:
     def pid_of(self, node: str) -> int:
         """The first process of a node, 0 = the node is off, by itself or with the whole lab."""
         known = self._said().get("nodes", {}).get(node)
-        return known["pid"] if known and _lives(known) else 0
+        return known["pid"] if known and processes.is_still(known["pid"], known["birth"]) else 0
 
     def inside(self, node: str, command: Sequence[str]) -> list[str]:
         """The command line that runs a command on a node. Raises EngineError when the node is off."""
@@ -162,7 +162,7 @@ class Lab:
 
     def _said(self) -> dict[str, Any]:
         said = _json(self.folder / "holder.json")
-        return said if said and _lives(said) else {}
+        return said if said and processes.is_still(said["pid"], said["birth"]) else {}
 
     # --- faults -----------------------------------------------------------------------------------------------
     def set_link(self, node: str, *, is_up: bool) -> None:
@@ -244,10 +244,6 @@ def _networks() -> list[str]:
         routes: list[dict[str, Any]] = json.loads(listed.stdout or "[]")
         return [str(one["dst"]) for one in routes if one.get("dst", "default")[:1].isdigit()]
     return []
-
-
-def _lives(known: dict[str, Any]) -> bool:
-    return processes.is_alive(known["pid"]) and processes.birth(known["pid"]) == known["birth"]
 
 
 def _json(file: Path) -> dict[str, Any]:
