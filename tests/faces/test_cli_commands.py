@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,20 +19,9 @@ from drumbeat.client.views import (
     VerdictView,
 )
 from drumbeat.protocol.errors import UnreachableError
-from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
+from tests.unit.cli.fake_server import FakeServer, Type
 from tests.unit.cli.samples import NOON, a_failed_job, a_job, after, story
 from tests.unit.cli.test_cli_planview import preview
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with in_memory() as fake:
-        yield fake
-
-
-@pytest.fixture
-def drumbeat(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
-    return typing_in(tmp_path, monkeypatch)
 
 
 # --- plan -------------------------------------------------------------------------------------------------------

@@ -1,24 +1,17 @@
 """`drumbeat compute` as a person types it, against a server in memory."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from drumbeat.client.views import ComputeView, HeldView, MachineView
 from drumbeat.protocol.errors import ConflictError
-from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
+from tests.unit.cli.fake_server import FakeServer, Type, typing_in
 
 pytestmark = pytest.mark.feature("C1")
 
 LAB = "name: lab\ntype: netlab\nnodes: 3\nbandwidth: 200mbit\n"
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with in_memory() as fake:
-        yield fake
 
 
 @pytest.fixture

@@ -1,24 +1,12 @@
 """Failures as a person reads them, and their exit codes."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from drumbeat.protocol.errors import Problem, RefusedError, SpecError, UnreachableError
-from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
+from tests.unit.cli.fake_server import FakeServer, Type
 from tests.unit.cli.samples import a_job
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with in_memory() as fake:
-        yield fake
-
-
-@pytest.fixture
-def drumbeat(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
-    return typing_in(tmp_path, monkeypatch)
 
 
 def test_every_problem_of_a_job_file_is_listed(drumbeat: Type, server: FakeServer):

@@ -1,23 +1,11 @@
 """Logs and files of a job, as a person gets them in a terminal."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
+from tests.unit.cli.fake_server import FakeServer, Type
 from tests.unit.cli.samples import a_job, after, piece
-
-
-@pytest.fixture
-def server() -> Iterator[FakeServer]:
-    with in_memory() as fake:
-        yield fake
-
-
-@pytest.fixture
-def drumbeat(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
-    return typing_in(tmp_path, monkeypatch)
 
 
 # --- logs -------------------------------------------------------------------------------------------------------
