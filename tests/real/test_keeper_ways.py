@@ -126,6 +126,18 @@ def test_the_ranks_see_a_proc_that_fits_them_and_each_other(kept: Kept):
     assert kept.log().startswith("True ")
 
 
+def test_ranks_of_jobs_side_by_side_have_numbers_apart(kept: Kept, tmp_path: Path):
+    """Programs name what they share in /dev/shm by their pid: MPICH's ranks read another job's words by that."""
+    other = Kept(tmp_path / "other")
+    try:
+        for one in (kept, other):
+            one.start(f'exec {sys.executable} -S -c "import os; print(os.getpid())"')
+            one.over()
+        assert kept.log() != other.log()
+    finally:
+        finish(other, tmp_path)
+
+
 @pytest.mark.feature("L1")
 def test_worker_processes_of_python_work(kept: Kept):
     program = """

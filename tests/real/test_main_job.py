@@ -23,7 +23,7 @@ import os, torch, torch.distributed as dist
 dist.init_process_group("gloo", init_method="env://")
 t = torch.tensor([float(os.environ["RANK"]) + 1])
 dist.all_reduce(t)
-print("sum", t.item(), "of", dist.get_world_size())
+print(f"sum {t.item()} of {dist.get_world_size()}")  # One write: torchrun gives two ranks one file.
 dist.destroy_process_group()
 """
 

@@ -69,7 +69,7 @@ import os, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 t = torch.tensor([float(os.environ["RANK"]) + 1])
 dist.all_reduce(t)
-print("sum", t.item(), "of", dist.get_world_size())
+print(f"sum {t.item()} of {dist.get_world_size()}")
 dist.destroy_process_group()
 """
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import signal
 from typing import NoReturn
 
@@ -86,6 +87,7 @@ def _be_first(rope: int, tell: int, held: int) -> NoReturn:
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _mount_proc()
+        _number_apart()
         _close_all_but(rope, tell)
         os.write(tell, b"ready")
         os.close(tell)
@@ -101,6 +103,19 @@ def _mount_proc() -> None:
     call("unshare", _NEW_MOUNTS)
     call("mount", None, b"/", None, _RECURSIVE | _SLAVE, None)
     call("mount", b"proc", b"/proc", b"proc", _NOSUID_NODEV_NOEXEC, None)
+
+
+def _number_apart() -> None:
+    """Begins its numbering somewhere of its own.
+
+    Programs name what they share in /dev/shm and /tmp by their pid; two jobs whose processes had the same numbers would
+    have it together (MPICH's ranks of one job then wait for words that the other job's got).
+    """
+    with contextlib.suppress(OSError, ValueError):  # It can be read-only, in a container.
+        with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
+            most = int(file.read())
+        with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
+            file.write(str(most // 64 + secrets.randbelow(most // 2)))
 
 
 def _close_all_but(*kept: int) -> None:
