@@ -88,7 +88,12 @@ class _Ended:
     @property
     def is_without_launcher(self) -> bool:
         """Whether it was ended with MPI, and wasn't the rank that asked for it."""
-        return bool(self.exit.launcher) and "called MPI_Abort" not in self.told.line
+        return bool(self.exit.launcher) and not self.is_aborting
+
+    @property
+    def is_aborting(self) -> bool:
+        """Whether it asked MPI to end all ranks."""
+        return "called MPI_Abort" in self.told.line
 
     @property
     def is_symptom(self) -> bool:
@@ -172,6 +177,9 @@ def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
     failures = [one for one in ordered if one.exit.is_failure]
     own = [one for one in failures if not one.exit.told] or failures
     first = next((one for one in own if not one.is_symptom), None)
+    # Ranks that lose their peer by it can crash before the one that asked for it has ended.
+    end = first.exit.at + AT_ONCE_S if first else float("inf")
+    first = next((one for one in own if one.is_aborting and one.exit.at <= end), first)
     first = first or next((one for one in failures if one.exit.told and one.has_own_error), None)
     if first is None:
         return [_left_early(ordered, own) or own[0]]

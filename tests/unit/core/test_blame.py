@@ -55,6 +55,19 @@ def test_a_killed_rank_is_the_cause_of_what_its_peers_say():
     assert "memory" in found.advice
 
 
+ABORTED = "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1\n"
+
+
+def test_the_rank_that_had_mpi_abort_is_the_cause_of_crashes_that_came_before_its_own_end():
+    found = verdict([(1, killed(2, 11, at=4.0)), (1, killed(3, 11, at=4.0)), (0, ended(1, 3, at=4.2, tail=ABORTED))])
+    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: ")
+
+
+def test_a_crash_well_before_another_rank_had_mpi_abort_is_the_cause():
+    found = verdict([(1, killed(2, 11, at=4.0)), (0, ended(1, 3, at=4.1 + AT_ONCE_S, tail=ABORTED))])
+    assert found.sentence == "rank 2 on node 1 was ended by SIGSEGV"
+
+
 USAGE = "usage: train.py [-h] [--epochs N]\ntrain.py: error: unrecognized arguments: --epoch 3\n"
 
 

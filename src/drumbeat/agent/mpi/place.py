@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import json
 import os
+import secrets
 import shlex
 import shutil
 from typing import Any
@@ -80,7 +81,7 @@ def _script(module: str, folder: str) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    part = f"{path}.{os.getpid()}.part"
+    part = f"{path}.{secrets.token_hex(4)}.part"  # Nodes in PID namespaces of their own have the same pids.
     with open(part, "w", encoding="utf-8", opener=lambda name, how: os.open(name, how, 0o700)) as file:
         file.write(text)
     os.replace(part, path)
