@@ -19,9 +19,10 @@ class Rank:
 class InputPlan:
     """A file or folder that must be on the node before the ranks start.
 
-    uri: `file:///path` on a file system that the node shares with the submitter, or `snapshot:<sha256>` kept by the
-    server. mode: `ro_mount` and `direct` use a `file:` path in place, `download` copies it to the node. file: what the
-    file of a `uri_file` is called where it came from.
+    uri: `file:///path` on a file system that the node shares with the submitter, `snapshot:<sha256>` kept by the
+    server, or any other, whose files the server lists for the node and says where to fetch. mode: `ro_mount` and `direct` use a
+    `file:` path in place, `download` copies it to the node; a remote one is staged, but with `direct` the ranks get the
+    address as it is. file: what the file of a `uri_file` is called where it came from.
     """
 
     name: str
@@ -41,12 +42,34 @@ class OutputPlan:
 
 
 @dataclass(frozen=True)
+class PythonEnvironment:
+    """A Python environment that each node makes once, keeps, and shares among jobs.
+
+    key: names its content; the same for two jobs that ask for the same. name: for people. python: `3.11`, "" = any.
+    requirements: lines as pip takes them. conda: packages for conda beside these, where a node has one; without it they
+    can't be had. channels: of conda. source: the file that it was written in; lines: the line there, counted from 1, of
+    each requirement.
+    """
+
+    key: str
+    name: str
+    python: str = ""
+    requirements: tuple[str, ...] = ()
+    conda: tuple[str, ...] = ()
+    channels: tuple[str, ...] = ()
+    source: str = ""
+    lines: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
 
     command: shell text in which literals are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each
     node puts its own paths there. variables: set in every rank. literals: the job's literal inputs, as text.
-    path_first: folders that go to the front of PATH (the chosen environment). gpus_per_node: devices that each node's
+    environment: what the ranks run in, as a person calls it; python: what a node has to make for it, None = nothing.
+    path_first: folders that go to the front of PATH; the environment's own goes before them. prepare: shell text that
+    each node runs before the ranks of its first round. gpus_per_node: devices that each node's
     ranks see, 0 = none. network: interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" =
     found. mpi_options: words added to the `mpirun` line.
     """
@@ -66,6 +89,8 @@ class Plan:
     path_first: tuple[str, ...] = ()
     compute: str = "local"
     environment: str = "current"
+    python: PythonEnvironment | None = None
+    prepare: str = ""
     gpus_per_node: int = 0
     grace_s: float = 30.0
     lost_after_s: float = 600.0

@@ -23,6 +23,7 @@ from drumbeat.ports import (
     Submission,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.testing.memory_catalog import CatalogShelf, MemoryCatalog
 
 LEFT = -1
 """The beats of a server that has left."""
@@ -50,6 +51,7 @@ class Shelf:
     places: dict[int, str] = field(default_factory=dict[int, str])
     bookings: Counter[str] = field(default_factory=Counter[str])
     letters: dict[int, Letter] = field(default_factory=dict[int, Letter])
+    catalog: CatalogShelf = field(default_factory=CatalogShelf)
     last: Counter[str] = field(default_factory=Counter[str])
     lock: RLock = field(default_factory=RLock)
 
@@ -59,7 +61,7 @@ class Shelf:
         return self.last[what]
 
 
-class MemoryStore:
+class MemoryStore(MemoryCatalog):
     """The `Store` port over a `Shelf`. Two stores over one shelf are two servers that share a database.
 
     silent_after: how long a server may be silent before `claim` replaces it, by `monotonic`.
@@ -73,6 +75,7 @@ class MemoryStore:
         silent_after: timedelta = timedelta(seconds=15),
     ) -> None:
         self.shelf = shelf or Shelf()
+        super().__init__(self.shelf.catalog, self.shelf.lock)
         self._monotonic = monotonic
         self._silent_s = silent_after.total_seconds()
         self._heard: dict[int, tuple[int, float]] = {}
@@ -145,6 +148,7 @@ class MemoryStore:
             shelf.keys[submission.key] = name
             shelf.records[name] = Record(submission.job, 1, copy.deepcopy(submission.spec), lease=token)
             shelf.stories[name] = list(submission.story)
+            shelf.catalog.uses += [(name, one) for one in submission.uses]
             return shelf.records[name], True
 
     def commit(self, token: int, changes: Sequence[Change]) -> None:

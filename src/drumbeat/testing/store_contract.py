@@ -14,13 +14,14 @@ import pytest
 from drumbeat.core.states import State
 from drumbeat.ports import JobFilter, PendingEffect, Reservation, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.testing.catalog_contract import CatalogContract, asset
 from drumbeat.testing.lease_contract import Open
 from drumbeat.testing.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission
 from drumbeat.testing.sharing_contract import SharingContract
 from drumbeat.testing.store_witness import at_once, everything, listed
 
 
-class StoreContract(SharingContract):
+class StoreContract(CatalogContract, SharingContract):
     """Jobs, stories, outbox, reservations, aliases, computes; leases and sharing are in the classes above."""
 
     # --- submit ---
@@ -282,6 +283,7 @@ class StoreContract(SharingContract):
         store.archive("b", is_archived=True)
         store.set_alias("compute", "x", "y")
         store.set_compute("lab", {"type": "netlab"})
+        store.add_asset(asset())
         before = everything(store)
         store.close()
         assert everything(open_store()) == before

@@ -17,6 +17,7 @@ from drumbeat.core.states import Reason, State
 from drumbeat.ports import Change, Head, JobFilter, Record, Submission
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.stores.sql.catalog import note_uses
 from drumbeat.stores.sql.leases import UNFINISHED, is_free_for
 from drumbeat.stores.sql.schema import jobs, story, submissions
 
@@ -145,6 +146,7 @@ def add(connection: Connection, token: int, new: Submission) -> Record:
     connection.execute(insert(jobs).values(**fixed, **_columns(job)))
     connection.execute(insert(submissions).values(key=new.key, job=job.name, spec=spec))
     add_story(connection, [(job.name, entry) for entry in new.story])
+    note_uses(connection, job.name, new.uses)
     return Record(job, 1, json.loads(spec), lease=token)
 
 

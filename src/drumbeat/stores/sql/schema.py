@@ -13,6 +13,7 @@ from sqlalchemy import (
     ForeignKey,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     Table,
     Text,
@@ -21,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0003"
+HEAD = "0004"
 """The revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -198,3 +199,43 @@ computes = Table(
     Column("spec", Text, nullable=False),
 )
 """Computes that people have made. spec: JSON."""
+
+assets = Table(
+    "assets",
+    metadata,
+    Column("number", Serial, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("name", AnyText, nullable=False),
+    Column("version", AnyText, nullable=False),
+    Column("digest", Text, nullable=False),
+    Column("created_at", UtcTime, nullable=False),
+    Column("made_by", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    UniqueConstraint("kind", "name", "version"),
+    sqlite_autoincrement=True,
+)
+"""Versions of environments and data. number: the order in which they came. document: JSON."""
+
+asset_uses = Table(
+    "asset_uses",
+    metadata,
+    Column("id", Serial, primary_key=True),
+    Column("job", Text, ForeignKey("jobs.name"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("name", AnyText, nullable=False),
+    Column("version", AnyText, nullable=False),
+    Column("role", AnyText, nullable=False),
+    Index(None, "job"),
+    Index(None, "kind", "name", "version"),
+    sqlite_autoincrement=True,
+)
+"""Which job named which asset."""
+
+datastores = Table(
+    "datastores",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+)
+"""sealed: the credentials, encrypted."""

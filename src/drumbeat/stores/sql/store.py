@@ -12,6 +12,8 @@ from sqlalchemy import delete, insert, select, update
 
 from drumbeat.core.events import StoryEntry
 from drumbeat.ports import (
+    Asset,
+    AssetKind,
     Change,
     Head,
     JobFilter,
@@ -20,10 +22,12 @@ from drumbeat.ports import (
     PendingEffect,
     Record,
     Reservation,
+    StoredDatastore,
     Submission,
+    Use,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.sql import computes, inbox, jobs, leases, outbox, slots
+from drumbeat.stores.sql import catalog, computes, inbox, jobs, leases, outbox, slots
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases
 from drumbeat.stores.sql.upgrade import upgrade
@@ -205,6 +209,44 @@ class SqlStore:
                 computes.remove(connection, name)
             else:
                 computes.keep(connection, name, spec)
+
+    # --- the catalog ---
+    def add_asset(self, asset: Asset) -> tuple[Asset, bool]:
+        try:
+            with self._database.write() as connection:
+                return catalog.add(connection, asset)
+        except ConflictError:
+            # Where writers run side by side, another one may have taken the version in between.
+            with self._database.write() as connection:
+                return catalog.add(connection, asset)
+
+    def asset(self, kind: AssetKind, name: str, version: str = "") -> Asset:
+        with self._database.read() as connection:
+            return catalog.one(connection, kind, name, version)
+
+    def assets(self, kind: AssetKind, name: str | None = None) -> list[Asset]:
+        with self._database.read() as connection:
+            return catalog.versions(connection, kind, name)
+
+    def remove_asset(self, kind: AssetKind, name: str, version: str) -> None:
+        with self._database.write() as connection:
+            catalog.remove(connection, kind, name, version)
+
+    def users(self, kind: AssetKind, name: str, version: str) -> list[tuple[str, str]]:
+        with self._database.read() as connection:
+            return catalog.users(connection, kind, name, version)
+
+    def uses(self, job: str) -> list[Use]:
+        with self._database.read() as connection:
+            return catalog.uses(connection, job)
+
+    def datastores(self) -> dict[str, StoredDatastore]:
+        with self._database.read() as connection:
+            return catalog.all_datastores(connection)
+
+    def set_datastore(self, name: str, datastore: StoredDatastore | None) -> None:
+        with self._database.write() as connection:
+            catalog.set_datastore(connection, name, datastore)
 
     def close(self) -> None:
         self._database.close()

@@ -1,0 +1,54 @@
+"""What the core asks of the outside: Protocols whose docstrings are the contract.
+
+Every adapter passes the contract suites in `drumbeat.testing`. All calls are synchronous and may block; the control
+room runs them where blocking does no harm. Foreign exceptions are mapped to `drumbeat.protocol.errors` by the adapter.
+"""
+
+from drumbeat.ports.artifacts import Artifacts, LogChunk, StoredFile, iter_pieces
+from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, Use
+from drumbeat.ports.clock import Clock
+from drumbeat.ports.data import DataAccess, Entry, Written
+from drumbeat.ports.engines import Doors, Engine, Gang, Machine, Sighting
+from drumbeat.ports.store import (
+    Change,
+    Head,
+    JobFilter,
+    Letter,
+    Message,
+    PendingEffect,
+    Record,
+    Reservation,
+    Store,
+    Submission,
+)
+
+__all__ = [
+    "Artifacts",
+    "Asset",
+    "AssetKind",
+    "Catalog",
+    "Change",
+    "Clock",
+    "DataAccess",
+    "Doors",
+    "Engine",
+    "Entry",
+    "Gang",
+    "Head",
+    "JobFilter",
+    "Letter",
+    "LogChunk",
+    "Machine",
+    "Message",
+    "PendingEffect",
+    "Record",
+    "Reservation",
+    "Sighting",
+    "Store",
+    "StoredDatastore",
+    "StoredFile",
+    "Submission",
+    "Use",
+    "Written",
+    "iter_pieces",
+]

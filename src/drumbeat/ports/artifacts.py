@@ -1,0 +1,97 @@
+"""The files of jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol
+
+
+@dataclass(frozen=True)
+class LogChunk:
+    """A piece of one rank's log, in the order in which pieces arrived at the server.
+
+    position: grows over all pieces of a job; a follower continues after the last one it has seen.
+    """
+
+    position: int
+    attempt: int
+    round: int
+    node: int
+    rank: int
+    offset: int
+    data: bytes
+    at: float
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """A file of a job that a person can fetch. path: relative to the job's folder. size: bytes."""
+
+    path: str
+    size: int
+
+
+class Artifacts(Protocol):
+    """The files of jobs and the snapshots of code and data. Every path is contained: one that would leave its folder
+    raises ForbiddenError. A disk that refuses raises StorageError with its own word for it.
+    """
+
+    def has_snapshot(self, digest: str) -> bool:
+        """Whether the content with this SHA-256 is kept whole."""
+        ...
+
+    def add_snapshot(self, digest: str, pieces: Iterable[bytes]) -> None:
+        """Keeps a tar file. Raises ConflictError when the bytes don't have that SHA-256; nothing is kept then."""
+        ...
+
+    def open_snapshot(self, digest: str) -> BinaryIO:
+        """The tar file. Raises NotFoundError."""
+        ...
+
+    def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:
+        """Adds what of `data` (which begins at `offset`) lies beyond the log's size; gives the size afterwards.
+
+        A gap is never made: an offset beyond the size adds nothing. file: as `protocol.layout.log_file` names it.
+        """
+        ...
+
+    def log_chunks(self, job: str, *, after: int = 0, limit: int = 1 << 20) -> list[LogChunk]:
+        """Pieces of all logs of a job that arrived after position `after`, in order, about `limit` bytes at most."""
+        ...
+
+    def append_output(  # noqa: PLR0913 (whose, which, where, what: the words of its route)
+        self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes
+    ) -> int:
+        """Like `append_log`, for an output file that isn't shown before `commit_outputs`. path: below `outputs/`.
+
+        Raises StaleError when a newer attempt has shown its outputs.
+        """
+        ...
+
+    def commit_outputs(self, job: str, attempt: int, node: int, files: dict[str, tuple[int, str]]) -> list[str]:
+        """Shows the node's outputs at once if every file has the size and SHA-256 that `files` says; gives the paths
+        that don't (and shows nothing): one that can't become right begins anew at offset 0. A path that a lower node
+        gave already keeps that node's file. A newer attempt's outputs take the place of an older one's, whose late
+        commit raises StaleError. The same commit again is the same success.
+        """
+        ...
+
+    def write_text(self, job: str, path: str, text: str) -> None:
+        """Puts a small file (`plan.json`, `story.jsonl`) into the job's folder, whole or not at all."""
+        ...
+
+    def files(self, job: str) -> list[StoredFile]:
+        """Everything that a person can fetch of a job, by path."""
+        ...
+
+    def open_file(self, job: str, path: str) -> Path:
+        """The file's place. Raises NotFoundError, ForbiddenError."""
+        ...
+
+
+def iter_pieces(file: BinaryIO, size: int = 1 << 20) -> Iterator[bytes]:
+    """The file in pieces of `size` bytes."""
+    while piece := file.read(size):
+        yield piece

@@ -1,0 +1,64 @@
+"""Data that lies outside of drumbeat: in datastores, and at URLs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from drumbeat.protocol.listing import Link, ListedFile, Listing
+
+
+@dataclass(frozen=True)
+class Written:
+    """A file that was put into a datastore. tag: what the store calls this content of it."""
+
+    path: str
+    size: int
+    sha256: str
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a listing for a person. is_folder: it stands for everything below it."""
+
+    path: str
+    size: int = 0
+    is_folder: bool = False
+    facts: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class DataAccess(Protocol):
+    """Reads and writes where a URI points to, by the datastore that covers it. Every call may block.
+
+    uri: `azureml://datastores/<name>/paths/<path>`, or an address of a store itself (`https:`, `wasbs:`, `abfss:`,
+    `s3:`, `gs:`, `sftp:`, `file:`); for such a one the credentials of a datastore of the same account and container are
+    taken, else none. No error, link or listing shows a credential, but for the signature in a link. Every call
+    raises NotFoundError (nothing there), ForbiddenError (the store refuses; what it said), UnreachableError (no
+    answer, or a passing trouble of the store), RefusedError (no such scheme or datastore; a library is missing).
+    """
+
+    def listing(self, uri: str, *, is_file: bool) -> Listing:
+        """Every file below the URI, or the one file that it is."""
+        ...
+
+    def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
+        """An address at which anybody can read just this file, and for how long; None = there can't be one."""
+        ...
+
+    def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        """Its bytes. Raises ConflictError when it isn't the content any more that was listed."""
+        ...
+
+    def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+        """Puts a file below the URI, whole or not at all."""
+        ...
+
+    def entries(self, uri: str) -> Sequence[Entry]:
+        """What lies directly in a folder, for a person."""
+        ...
+
+    def remove(self, uri: str, path: str) -> None:
+        """Takes a file away. One that isn't there is no error."""
+        ...

@@ -1,0 +1,242 @@
+"""Jobs and all that must be durable with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from drumbeat.core.events import AgentSaid, CancelRequested, Effect, StoryEntry
+from drumbeat.core.job import Job, Slot
+from drumbeat.core.states import State
+from drumbeat.ports.catalog import Catalog, Use
+
+
+@dataclass(frozen=True)
+class Record:
+    """A job as stored. version: grows by one with each write. spec: what the person wrote, as the client sent it.
+
+    lease: token of the server that holds the job.
+    """
+
+    job: Job
+    version: int
+    spec: dict[str, object] = field(default_factory=dict[str, object])
+    archived: bool = False
+    lease: int = 0
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A new job, and the key that makes submitting it twice the same as once. uses: the assets that it names."""
+
+    key: str
+    job: Job
+    spec: dict[str, object]
+    story: tuple[StoryEntry, ...] = ()
+    uses: tuple[Use, ...] = ()
+
+
+@dataclass(frozen=True)
+class Change:
+    """One job's new value with all that belongs to it; written whole or not at all.
+
+    version: the job's version that the change was made from. effects: appended to the outbox under the keys
+    (job, attempt, n), n counted on from what the job has. done: outbox rows that are finished. reserve: slots taken
+    by (job, attempt). release: attempts whose slots are given back. booked: what `Store.booked` said before the slots
+    were chosen; if anybody has booked in between, nothing is written.
+    """
+
+    job: Job
+    version: int
+    story: tuple[StoryEntry, ...] = ()
+    effects: tuple[Effect, ...] = ()
+    done: tuple[int, ...] = ()
+    reserve: tuple[Slot, ...] = ()
+    release: tuple[int, ...] = ()
+    booked: int | None = None
+
+
+@dataclass(frozen=True)
+class PendingEffect:
+    """A row of the outbox: run at least once, then `done`."""
+
+    id: int
+    job: str
+    attempt: int
+    n: int
+    effect: Effect
+    tries: int = 0
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """Slots of a compute that an attempt holds."""
+
+    compute: str
+    job: str
+    attempt: int
+    slot: Slot
+
+
+Message = AgentSaid | CancelRequested
+"""What can come to a server that doesn't hold the job."""
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A message about a job that came to a server which doesn't hold it: kept until the one that does has heard it."""
+
+    id: int
+    job: str
+    message: Message
+
+
+@dataclass(frozen=True)
+class Head:
+    """As much of an unfinished job as tells whether anything about it has changed, and whose it is."""
+
+    name: str
+    version: int
+    lease: int
+    state: State
+
+
+@dataclass(frozen=True)
+class JobFilter:
+    """Which jobs to list, newest first. after: name of the last job of the page before."""
+
+    states: tuple[State, ...] = ()
+    experiment: str | None = None
+    is_archived: bool | None = False
+    limit: int = 100
+    after: str | None = None
+
+
+class Store(Catalog, Protocol):
+    """Jobs, stories, the outbox, the inbox, reservations, aliases, computes, and the catalog. What a call has returned
+    from is durable.
+
+    A server opens the store with `lease()`; every write to a job carries that token, and a write to a job that another
+    live server holds raises StaleError and changes nothing. The wall clock decides nothing about leases.
+    """
+
+    def lease(self, *, is_alone: bool, address: str = "") -> int:
+        """A token for this server, larger than any before. is_alone: no other server can be alive (a file lock
+        says so), so what the others held is this one's at once; else a silent holder is watched before it is replaced.
+        address: where agents find the server.
+        """
+        ...
+
+    def leave(self, token: int) -> None:
+        """The server ends in good order: whoever claims next needn't wait for its silence. Twice is as once."""
+        ...
+
+    def addresses(self) -> list[str]:
+        """Where the servers are that haven't been replaced and haven't left; the newest first."""
+        ...
+
+    def beat(self, token: int) -> None:
+        """The server of this token lives. Raises StaleError when it has been replaced."""
+        ...
+
+    def claim(self, token: int) -> list[str]:
+        """Takes over what servers held that have left, or haven't beaten for a while by this process's monotonic clock,
+        and gives the names of the jobs that are this server's since then. Raises StaleError as `beat` does.
+        """
+        ...
+
+    def submit(self, token: int, submission: Submission) -> tuple[Record, bool]:
+        """Writes a job, its story and its key in one transaction; (record, True).
+
+        The same key again gives the record that there is, and False. Another key with the same job name raises
+        ConflictError.
+        """
+        ...
+
+    def commit(self, token: int, changes: Sequence[Change]) -> None:
+        """Writes all of the changes in one transaction. Raises StaleError, and writes nothing, when any job's version
+        has moved on or its lease is another's; NotFoundError when there is no such job; ConflictError when slots of
+        the compute were booked after the change's `booked`.
+        """
+        ...
+
+    def load(self, name: str) -> Record:
+        """One job. Raises NotFoundError."""
+        ...
+
+    def unfinished(self) -> list[Record]:
+        """Every job that isn't in a terminal state, oldest first."""
+        ...
+
+    def heads(self) -> list[Head]:
+        """The same jobs, in the same order, in short."""
+        ...
+
+    def jobs(self, chosen: JobFilter) -> list[Record]:
+        """A page of jobs, newest first. Raises NotFoundError when `after` names no job."""
+        ...
+
+    def story(self, name: str) -> list[StoryEntry]:
+        """All lines of a job's story, oldest first. Raises NotFoundError."""
+        ...
+
+    def outbox(self, token: int | None = None) -> list[PendingEffect]:
+        """Every effect that isn't done, oldest first. token: only of jobs that this server holds."""
+        ...
+
+    def tried(self, effect: int) -> None:
+        """Counts a try of an effect that failed."""
+        ...
+
+    def done(self, effect: int, *, release: tuple[str, int] | None = None) -> None:
+        """An effect is finished, and with it (job, attempt) gives its slots back. Twice is the same as once."""
+        ...
+
+    def reservations(self, compute: str) -> list[Reservation]:
+        """The slots that are held."""
+        ...
+
+    def booked(self, compute: str) -> int:
+        """Grows whenever slots of the compute are taken or given back. Read before `reservations`, and given with a
+        `Change`, it makes sure that two servers never give the same slots to two jobs.
+        """
+        ...
+
+    def post(self, job: str, message: Message) -> None:
+        """Keeps a message for the server that holds the job. For a job that has ended it is nothing; raises
+        NotFoundError when there is no such job.
+        """
+        ...
+
+    def inbox(self, token: int) -> list[Letter]:
+        """The messages that wait for this server, in the order in which they came."""
+        ...
+
+    def heard(self, letters: Iterable[int]) -> None:
+        """Those letters have been acted on. Hearing one twice must do no harm: the server may die before this."""
+        ...
+
+    def archive(self, name: str, *, is_archived: bool) -> None:
+        """Hides a job from lists, or shows it again. Raises NotFoundError; ConflictError while it is unfinished."""
+        ...
+
+    def aliases(self) -> dict[tuple[str, str], str]:
+        """(kind, name) to target; kinds are `compute`, `environment`, `instance_type`."""
+        ...
+
+    def set_alias(self, kind: str, name: str, target: str | None) -> None:
+        """Sets an alias, or removes it (None). Removing one that isn't there raises NotFoundError."""
+        ...
+
+    def computes(self) -> dict[str, dict[str, object]]:
+        """Name to spec of the computes that people have made."""
+        ...
+
+    def set_compute(self, name: str, spec: dict[str, object] | None) -> None:
+        """Keeps a compute's spec, or removes it (None). Removing one that isn't there raises NotFoundError."""
+        ...
+
+    def close(self) -> None:
+        """Lets go of the database."""
+        ...

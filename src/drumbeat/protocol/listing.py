@@ -1,0 +1,54 @@
+"""What of an input a node has to fetch, and from where."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ListedFile:
+    """A file of an input. path: relative to the input, with `/`. key: names its content: other content has another.
+
+    sha256: in hex, "" = the store doesn't tell it; key is then made of what the store tells instead (address, tag or
+    time, size).
+    """
+
+    path: str
+    size: int
+    key: str
+    sha256: str = ""
+
+
+@dataclass(frozen=True)
+class Listing:
+    """All files of an input as they were at one moment, by path. is_file: the input is its only file."""
+
+    files: tuple[ListedFile, ...]
+    is_file: bool = False
+
+    @property
+    def size(self) -> int:
+        """Bytes in all."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def key(self) -> str:
+        """Names the content of the whole; changes with any file's path or content."""
+        told = [[file.path, file.key] for file in self.files]
+        return hashlib.sha256(json.dumps(told, separators=(",", ":")).encode()).hexdigest()
+
+
+def listing(files: Sequence[ListedFile], *, is_file: bool = False) -> Listing:
+    """The listing of these files, in order of path."""
+    return Listing(tuple(sorted(files, key=lambda one: one.path)), is_file)
+
+
+@dataclass(frozen=True)
+class Link:
+    """An address to GET a file at. headers: to send along."""
+
+    url: str = field(repr=False)
+    headers: dict[str, str] = field(default_factory=dict[str, str], repr=False)

@@ -1,0 +1,121 @@
+"""Versions of environments and data, who used them, and datastores."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, Row, delete, insert, select, update
+
+from drumbeat.ports import Asset, AssetKind, StoredDatastore, Use
+from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.stores.sql.schema import asset_uses, assets, datastores
+
+
+def add(connection: Connection, asset: Asset) -> tuple[Asset, bool]:
+    """As `Catalog.add_asset`."""
+    there = versions(connection, asset.kind, asset.name)
+    known = _known(there, asset)
+    if known is not None:
+        if known.digest != asset.digest:
+            what = f"{asset.kind} {asset.name}:{asset.version} is there already, with other content"
+            raise ConflictError(what, fix="Give this one another version, or none: then the next number is taken.")
+        return known, False
+    made = _numbered(asset, there)
+    values = {
+        "kind": made.kind, "name": made.name, "version": made.version, "digest": made.digest,
+        "created_at": made.created_at, "made_by": made.made_by,
+        "document": json.dumps(made.document, separators=(",", ":")),
+    }  # fmt: skip
+    connection.execute(insert(assets).values(values))
+    return made, True
+
+
+def _known(there: list[Asset], asset: Asset) -> Asset | None:
+    """The version that is asked for, or whose content it is."""
+    if asset.version:
+        return next((one for one in there if one.version == asset.version), None)
+    return there[0] if there and there[0].digest == asset.digest else None
+
+
+def _numbered(asset: Asset, there: list[Asset]) -> Asset:
+    if asset.version:
+        return asset
+    highest = max((int(one.version) for one in there if one.version.isascii() and one.version.isdigit()), default=0)
+    return Asset(
+        asset.kind, asset.name, str(highest + 1), asset.document, asset.digest, asset.created_at, asset.made_by
+    )
+
+
+def one(connection: Connection, kind: AssetKind, name: str, version: str) -> Asset:
+    """As `Catalog.asset`."""
+    there = versions(connection, kind, name)
+    found = next((each for each in there if version in ("", each.version)), None)
+    if found is None:
+        raise missing(kind, name, version, [each.version for each in there])
+    return found
+
+
+def missing(kind: AssetKind, name: str, version: str, there: list[str]) -> NotFoundError:
+    """Says what there is."""
+    fix = f"See `drumbeat {kind} list`."
+    if not there:
+        return NotFoundError(f"there is no {kind} {name}", fix=fix)
+    said = ", ".join(there[:5]) + (" …" if len(there) > 5 else "")
+    return NotFoundError(f"there is no version {version} of {kind} {name}; there is {said}", fix=fix)
+
+
+def versions(connection: Connection, kind: AssetKind, name: str | None) -> list[Asset]:
+    """Newest first."""
+    wanted = [assets.c.kind == kind, *([assets.c.name == name] if name is not None else [])]
+    return [_asset(row) for row in connection.execute(select(assets).where(*wanted).order_by(assets.c.number.desc()))]
+
+
+def _asset(row: Row[tuple[object, ...]]) -> Asset:
+    document = json.loads(row.document)
+    return Asset(row.kind, row.name, row.version, document, row.digest, row.created_at, row.made_by)
+
+
+def remove(connection: Connection, kind: AssetKind, name: str, version: str) -> None:
+    """As `Catalog.remove_asset`."""
+    this = (assets.c.kind == kind, assets.c.name == name, assets.c.version == version)
+    if connection.execute(delete(assets).where(*this)).rowcount == 0:
+        raise missing(kind, name, version, [each.version for each in versions(connection, kind, name)])
+
+
+def note_uses(connection: Connection, job: str, uses: Iterable[Use]) -> None:
+    """The job names these."""
+    rows = [{"job": job, "kind": one.kind, "name": one.name, "version": one.version, "role": one.role} for one in uses]
+    if rows:
+        connection.execute(insert(asset_uses), rows)
+
+
+def users(connection: Connection, kind: AssetKind, name: str, version: str) -> list[tuple[str, str]]:
+    """As `Catalog.users`."""
+    this = (asset_uses.c.kind == kind, asset_uses.c.name == name, asset_uses.c.version == version)
+    found = select(asset_uses.c.job, asset_uses.c.role).where(*this).order_by(asset_uses.c.id.desc())
+    return [(row.job, row.role) for row in connection.execute(found)]
+
+
+def uses(connection: Connection, job: str) -> list[Use]:
+    """As `Catalog.uses`."""
+    found = select(asset_uses).where(asset_uses.c.job == job).order_by(asset_uses.c.id)
+    return [Use(row.kind, row.name, row.version, row.role) for row in connection.execute(found)]
+
+
+def all_datastores(connection: Connection) -> dict[str, StoredDatastore]:
+    """By name."""
+    rows = connection.execute(select(datastores).order_by(datastores.c.name))
+    return {row.name: StoredDatastore(row.name, json.loads(row.document), bytes(row.sealed)) for row in rows}
+
+
+def set_datastore(connection: Connection, name: str, datastore: StoredDatastore | None) -> None:
+    """As `Catalog.set_datastore`."""
+    this = datastores.c.name == name
+    if datastore is None:
+        if connection.execute(delete(datastores).where(this)).rowcount == 0:
+            raise NotFoundError(f"there is no datastore {name}", fix="See `drumbeat datastore list`.")
+        return
+    values = {"document": json.dumps(datastore.document, separators=(",", ":")), "sealed": datastore.sealed}
+    if connection.execute(update(datastores).where(this).values(values)).rowcount == 0:
+        connection.execute(insert(datastores).values(name=name, **values))
