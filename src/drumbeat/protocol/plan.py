@@ -21,8 +21,8 @@ class InputPlan:
 
     uri: `file:///path` on a file system that the node shares with the submitter, `snapshot:<sha256>` kept by the
     server, or any other, whose files the server lists for the node and says where to fetch. mode: `ro_mount` and
-    `direct` use a `file:` path in place, `download` copies it to the node; a remote one is staged, but with `direct` the
-    ranks get the address as it is. file: what the file of a `uri_file` is called where it came from.
+    `direct` use a `file:` path in place, `download` copies it to the node; a remote one is staged, but with `direct`
+    the ranks get the address as it is. file: what the file of a `uri_file` is called where it came from.
     """
 
     name: str
