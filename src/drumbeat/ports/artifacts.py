@@ -12,7 +12,7 @@ from typing import BinaryIO, Protocol
 class LogChunk:
     """A piece of one rank's log, in the order in which pieces arrived at the server.
 
-    position: grows over all pieces of a job; a follower continues after the last one it has seen.
+    rank: -1 = the node's own log. position: grows over all pieces of a job; a follower continues after the last one it has seen.
     """
 
     position: int
@@ -80,6 +80,10 @@ class Artifacts(Protocol):
 
     def write_text(self, job: str, path: str, text: str) -> None:
         """Puts a small file (`plan.json`, `story.jsonl`) into the job's folder, whole or not at all."""
+        ...
+
+    def keep_text(self, job: str, path: str, text: str) -> str:
+        """Like `write_text`, but what is there already stays, whoever else writes it at the same time; gives that."""
         ...
 
     def files(self, job: str) -> list[StoredFile]:

@@ -225,6 +225,11 @@ class ArtifactsContract:
             artifacts.write_text("a", "plan.json", content)
             assert contents(artifacts, "a") == {"plan.json": content.encode()}
 
+    def test_a_kept_text_stays_what_it_was_first(self, artifacts: Artifacts) -> None:
+        assert artifacts.keep_text("a", "inputs/x.json", "first") == "first"
+        assert artifacts.keep_text("a", "inputs/x.json", "second") == "first"
+        assert contents(artifacts, "a") == {"inputs/x.json": b"first"}
+
     def test_files_are_listed_by_path(self, artifacts: Artifacts) -> None:
         artifacts.write_text("a", "story.jsonl", "s")
         artifacts.write_text("a", "plan.json", "{}")
@@ -260,6 +265,7 @@ class ArtifactsContract:
             lambda: artifacts.open_file("a", path),
             lambda: artifacts.open_file("a", "outputs/" + path),
             lambda: artifacts.write_text("a", path, "x"),
+            lambda: artifacts.keep_text("a", path, "x"),
             lambda: artifacts.append_output("a", 1, 0, path, 0, b"x"),
             lambda: artifacts.commit_outputs("a", 1, 0, {path: (1, sha(b"x"))}),
             lambda: artifacts.append_log("a", path, 0, b"x"),

@@ -112,6 +112,19 @@ class FolderArtifacts:
 
     # --- files ---
     def write_text(self, job: str, path: str, text: str) -> None:
+        with self._place_of_text(job, path) as place:
+            put_whole(place, [text.encode()], self._folder(job) / ".text.new")
+
+    def keep_text(self, job: str, path: str, text: str) -> str:
+        with self._place_of_text(job, path) as place:
+            if _is_file(place):
+                return place.read_text()
+            put_whole(place, [text.encode()], self._folder(job) / ".text.new")
+            return text
+
+    @contextmanager
+    def _place_of_text(self, job: str, path: str) -> Generator[Path]:
+        """Where it may be written, by nobody else meanwhile."""
         first, *_ = parts_of(path)
         if first.startswith(".") or first in _OURS_TO_WRITE:
             raise ForbiddenError(f"{first} isn't written as text", where=path)
@@ -119,7 +132,7 @@ class FolderArtifacts:
         with refusals(self._root), self._outputs_of(job):
             place = inside(folder, path)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
-            put_whole(place, [text.encode()], folder / ".text.new")
+            yield place
 
     def files(self, job: str) -> list[StoredFile]:
         folder = self._folder(job)
