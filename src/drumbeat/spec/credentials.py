@@ -1,0 +1,211 @@
+"""How one gets into a datastore: models that hold secrets, and messages that don't show them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import BeforeValidator, Discriminator, Field, SecretStr, Tag
+
+from drumbeat.spec.problems import words
+from drumbeat.spec.shape import Contradiction, Model
+from drumbeat.spec.values import complaint, filled
+
+
+def _secret(value: object) -> object:
+    """A text that isn't empty. What it is isn't said."""
+    text = value.get_secret_value() if isinstance(value, SecretStr) else value
+    if not isinstance(text, str):
+        raise complaint("expected a text", "Put it in quotes.")
+    return SecretStr(filled(text).strip())
+
+
+def _account_file(value: object) -> object:
+    """The account's file as Google gives it: as a text, or as the mapping that it is."""
+    if isinstance(value, Mapping):
+        value = json.dumps(dict(cast("Mapping[str, object]", value)))
+    text = _secret(value)
+    try:
+        found = json.loads(cast("SecretStr", text).get_secret_value())
+    except ValueError:
+        raise complaint("this isn't the JSON of a service account") from None
+    if not isinstance(found, dict) or not {"client_email", "private_key"} <= set(cast("dict[str, Any]", found)):
+        raise complaint("this isn't a service account's key: it has no `client_email` and `private_key`")
+    return text
+
+
+def _plain_name(value: object) -> object:
+    if not isinstance(value, str):
+        raise complaint("expected a text", "Put it in quotes.")
+    return filled(value).strip()
+
+
+Secret = Annotated[SecretStr, BeforeValidator(_secret)]
+Called = Annotated[str, BeforeValidator(_plain_name)]
+
+
+def tag_of(value: object) -> str:
+    """Which member of a union of a way's name and credentials it is."""
+    return "[value]" if isinstance(value, str) else "[mapping]"
+
+
+def given_as(cls: type[Credentials], *ways: str) -> BeforeValidator:
+    """Reads a mapping as `cls`, and a word as a way without secrets. A wrong value isn't shown: it may be a secret."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str) and value.strip().casefold() in ways:
+            return value.strip().casefold()
+        if not isinstance(value, Mapping | cls):
+            raise complaint(f"expected {words(ways, 'or')}, or a mapping", f"Its keys: {words(cls.model_fields)}.")
+        return cast("object", value)
+
+    return BeforeValidator(read)
+
+
+class Credentials(Model):
+    """What all of them have."""
+
+    @property
+    def called(self) -> str:
+        """What a person calls it."""
+        raise NotImplementedError
+
+    def opened(self) -> dict[str, str]:
+        """All that was given, secrets in the clear."""
+        given = {name: getattr(self, name) for name in type(self).model_fields}
+        return {
+            name: value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+            for name, value in given.items()
+            if value is not None
+        }
+
+    def _whole(self, *ways: tuple[str, ...]) -> Iterator[Contradiction]:
+        """Exactly one of the ways is given, and whole."""
+        given = [name for name in type(self).model_fields if getattr(self, name) is not None]
+        begun = [way for way in ways if set(way) & set(given)]
+        if not begun:
+            yield Contradiction((), f"this needs {' or '.join(words(way) for way in ways)}")
+        elif len(begun) > 1:
+            yield Contradiction((begun[1][0],), "more than one way to get in", f"Keep {words(begun[0])} or this.")
+        elif missing := [name for name in begun[0] if name not in given]:
+            yield Contradiction((), f"this needs {words(missing)} too")
+
+
+class FileShareCredentials(Credentials):
+    """A key of the storage account, or a signature that it gave."""
+
+    account_key: Secret | None = Field(default=None, repr=False, description="Key of the storage account.")
+    sas_token: Secret | None = Field(default=None, repr=False, description="Shared access signature.")
+
+    @property
+    def called(self) -> str:
+        return "account key" if self.account_key else "SAS token"
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from self._whole(("account_key",), ("sas_token",))
+
+
+class AzureCredentials(FileShareCredentials):
+    """A key, a signature, or a service principal."""
+
+    tenant_id: Called | None = Field(default=None, repr=False, description="Tenant of the service principal.")
+    client_id: Called | None = Field(default=None, repr=False, description="Its id.")
+    client_secret: Secret | None = Field(default=None, repr=False, description="Its secret.")
+    authority_url: Called | None = Field(default=None, repr=False, description="Who answers for it; Azure when absent.")
+    resource_url: Called | None = Field(default=None, repr=False, description="Taken as Azure has it; not used.")
+
+    @property
+    def called(self) -> str:
+        return "service principal" if self.client_secret else super().called
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from self._whole(("account_key",), ("sas_token",), ("tenant_id", "client_id", "client_secret"))
+
+
+class HttpCredentials(Credentials):
+    """A user with a password, or a bearer token."""
+
+    user: Called | None = Field(default=None, repr=False, description="User.")
+    password: Secret | None = Field(default=None, repr=False, description="The user's password.")
+    token: Secret | None = Field(default=None, repr=False, description="Bearer token.")
+
+    @property
+    def called(self) -> str:
+        return "bearer token" if self.token else "password"
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from self._whole(("user", "password"), ("token",))
+
+
+class S3Credentials(Credentials):
+    """An access key."""
+
+    access_key_id: Called = Field(repr=False, description="Id of the key.")
+    secret_access_key: Secret = Field(repr=False, description="The key.")
+    session_token: Secret | None = Field(default=None, repr=False, description="For keys that expire.")
+
+    @property
+    def called(self) -> str:
+        return "access key"
+
+
+class SftpCredentials(Credentials):
+    """A password, or a private key."""
+
+    password: Secret | None = Field(default=None, repr=False, description="The user's password.")
+    private_key: Secret | None = Field(default=None, repr=False, description="A private key, as its file has it.")
+    passphrase: Secret | None = Field(default=None, repr=False, description="What the private key is locked with.")
+
+    @property
+    def called(self) -> str:
+        return "private key" if self.private_key else "password"
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from self._whole(("password",), ("private_key",))
+        if self.passphrase is not None and self.private_key is None:
+            yield Contradiction(("passphrase",), "a passphrase without a `private_key`")
+
+
+class GcsCredentials(Credentials):
+    """A key of a service account."""
+
+    service_account: Annotated[SecretStr, BeforeValidator(_account_file)] = Field(
+        repr=False, description="The service account's key, as Google's JSON file has it."
+    )
+
+    @property
+    def called(self) -> str:
+        return "service account"
+
+
+AzureAccess = Annotated[
+    Annotated[AzureCredentials, Tag("[mapping]")] | Annotated[Literal["environment", "none"], Tag("[value]")],
+    Discriminator(tag_of),
+    given_as(AzureCredentials, "environment", "none"),
+]
+FileShareAccess = Annotated[
+    Annotated[FileShareCredentials, Tag("[mapping]")] | Annotated[Literal["none"], Tag("[value]")],
+    Discriminator(tag_of),
+    given_as(FileShareCredentials, "none"),
+]
+HttpAccess = Annotated[
+    Annotated[HttpCredentials, Tag("[mapping]")] | Annotated[Literal["none"], Tag("[value]")],
+    Discriminator(tag_of),
+    given_as(HttpCredentials, "none"),
+]
+S3Access = Annotated[
+    Annotated[S3Credentials, Tag("[mapping]")] | Annotated[Literal["environment", "none"], Tag("[value]")],
+    Discriminator(tag_of),
+    given_as(S3Credentials, "environment", "none"),
+]
+SftpAccess = Annotated[
+    Annotated[SftpCredentials, Tag("[mapping]")] | Annotated[Literal["environment"], Tag("[value]")],
+    Discriminator(tag_of),
+    given_as(SftpCredentials, "environment"),
+]
+GcsAccess = Annotated[
+    Annotated[GcsCredentials, Tag("[mapping]")] | Annotated[Literal["environment", "none"], Tag("[value]")],
+    Discriminator(tag_of),
+    given_as(GcsCredentials, "environment", "none"),
+]
