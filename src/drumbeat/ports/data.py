@@ -30,7 +30,7 @@ class Entry:
 
 
 class DataAccess(Protocol):
-    """Reads and writes where a URI points to, by the datastore that covers it. Every call may block.
+    """Reads and writes where a URI points to, by the datastore that covers it. Every call may block; from any thread.
 
     uri: `azureml://datastores/<name>/paths/<path>`, or an address of a store itself (`https:`, `wasbs:`, `abfss:`,
     `s3:`, `gs:`, `sftp:`, `file:`); for such a one the credentials of a datastore of the same account and container are
@@ -40,11 +40,17 @@ class DataAccess(Protocol):
     """
 
     def listing(self, uri: str, *, is_file: bool) -> Listing:
-        """Every file below the URI, or the one file that it is."""
+        """Every file below the URI, or the one file that it is (marked `alone`).
+
+        A folder without files raises NotFoundError in a store that doesn't know folders, and is empty in the others.
+        """
         ...
 
     def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
-        """An address at which anybody can read just this file, and for how long; None = there can't be one."""
+        """An address at which anybody can read just this file, for so long; None = there can't be one: `read` it.
+
+        Its headers make a store that can refuse other content than was listed (status 412).
+        """
         ...
 
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:

@@ -13,13 +13,16 @@ class ListedFile:
     """A file of an input. path: relative to the input, with `/`. key: names its content: other content has another.
 
     sha256: in hex, "" = the store doesn't tell it; key is then made of what the store tells instead (address, tag or
-    time, size).
+    time, size). tag: what the store calls this content, to ask for it and no other. alone: the input is this file, and
+    its URI points to it; path is then its name.
     """
 
     path: str
     size: int
     key: str
     sha256: str = ""
+    tag: str = ""
+    alone: bool = False
 
 
 @dataclass(frozen=True)
