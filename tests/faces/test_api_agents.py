@@ -115,7 +115,7 @@ def test_a_status_that_is_none_is_refused(house: House, body: bytes) -> None:
     [
         "1.1/1/0.log", "2.1/0/0.log", "1.1/0/0.txt", "1.1/0/../0.log", "../../x", "%2e%2e/%2e%2e/x",
         "1.1/0/%2e%2e/0.log", "/etc/passwd", "%2Fetc%2Fpasswd", "1.1/0/0.log/x", "1.1/0/-1.log", "1.1/0/0.log%00",
-        "1.1/00x/0.log", "%D9%A1.1/0/0.log", "1.%D9%A1/0/0.log",
+        "1.1/00x/0.log", "1.1/1/node.log", "1.1/0/nodes.log", "%D9%A1.1/0/0.log", "1.%D9%A1/0/0.log",
     ],
 )  # fmt: skip
 def test_an_agent_writes_only_its_own_logs(house: House, path: str) -> None:

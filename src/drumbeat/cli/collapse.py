@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from drumbeat.cli.lines import Line, Origin
+from drumbeat.protocol.layout import NODE_LOG, log_name
 
 NEAR_LINES = 200
 """How many folds stay open: lines further apart than that are not folded together."""
@@ -91,16 +92,21 @@ def collapse(lines: Iterable[Line]) -> Iterator[Fold]:
 
 
 def name_ranks(origins: Iterable[Origin]) -> str:
-    """`0:0,0:1,1:2`; ranks of a node in a row become `0:0-3`."""
+    """`0:0,0:1,1:2`; ranks of a node in a row become `0:0-3`. The node itself is `0:node`."""
     places = sorted({(origin.node, origin.rank) for origin in origins})
     rows = groupby(enumerate(places), key=lambda pair: (pair[1][0], pair[1][1] - pair[0]))
     return ",".join(_name_row([place for _, place in row]) for _, row in rows)
 
 
 def _name_row(places: list[tuple[int, int]]) -> str:
-    if len(places) < RANGE_FROM:
-        return ",".join(f"{node}:{rank}" for node, rank in places)
+    if len(places) < RANGE_FROM or places[0][1] == NODE_LOG:
+        return ",".join(place_of(node, rank) for node, rank in places)
     return f"{places[0][0]}:{places[0][1]}-{places[-1][1]}"
+
+
+def place_of(node: int, rank: int) -> str:
+    """`0:1`, or `0:node` for the node's own log."""
+    return f"{node}:{log_name(rank)}"
 
 
 def prefix_of(fold: Fold) -> str:

@@ -31,7 +31,9 @@ class Ink:
         return f"\x1b[{STYLES[style]}m{text}{RESET}" if self.is_on and text else text
 
     def of_rank(self, text: str, rank: int) -> str:
-        """The text in the colour of a rank."""
+        """The text in the colour of a rank; dim for what no rank has said."""
+        if rank < 0:
+            return self.paint(text, "dim")
         return f"\x1b[{RANK_COLOURS[rank % len(RANK_COLOURS)]}m{text}{RESET}" if self.is_on else text
 
 

@@ -50,7 +50,7 @@ def logs(
     collapse: Annotated[bool, typer.Option("--collapse", "-c", help="Fold identical lines of ranks into one.")] = False,
     raw: Annotated[bool, typer.Option("--raw", help=RAW)] = False,
 ) -> None:
-    """Print what a job's ranks have printed, each line after `node:rank`.
+    """Print what a job's ranks have printed, each line after `node:rank`, and what making its nodes ready has said.
 
     All rounds are shown in the order in which their lines arrived; a line marks where a new round begins.
     """

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from drumbeat.cli.collapse import Fold, Folding, prefix_of
+from drumbeat.cli.collapse import Fold, Folding, place_of, prefix_of
 from drumbeat.cli.ink import Ink
 from drumbeat.cli.lines import Line, Lines, Origin
 from drumbeat.cli.safe import make_safe
 from drumbeat.client.views import Event, LogPiece
+from drumbeat.protocol.layout import NODE_LOG
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class LogView:
     """The lines to print for the pieces that arrive. Time is an argument, in seconds of a monotonic clock."""
 
     def __init__(self, look: LogLook) -> None:
-        self._look = look
+        self._look, self._width = look, look.width
         self._lines = Lines(raw=look.is_raw)
         self._folding = Folding()
         self._round: tuple[int, int] | None = None
@@ -107,18 +108,19 @@ class LogView:
     def _plain(self, line: Line) -> str:
         if self._look.is_raw:
             return line.text
-        prefix = f"{line.origin.node}:{line.origin.rank}".rjust(self._look.width)
-        return self._prefixed(prefix, line.origin.rank, line.text)
+        return self._prefixed(place_of(line.origin.node, line.origin.rank), line.origin.rank, line.text)
 
     def _folded(self, fold: Fold) -> str:
         first = next(iter(fold.times))
         if self._look.is_raw:
             return fold.text
-        return self._prefixed(prefix_of(fold).rjust(self._look.width), first.rank, fold.text)
+        return self._prefixed(prefix_of(fold), first.rank, fold.text)
 
     def _prefixed(self, prefix: str, rank: int, text: str) -> str:
         ink = self._look.ink
-        return f"{ink.of_rank(prefix + ' │', rank)} {make_safe(text, colour=ink.is_on)}"
+        if rank == NODE_LOG:  # What comes after it stands under it.
+            self._width = max(self._width, len(prefix))
+        return f"{ink.of_rank(prefix.rjust(self._width) + ' │', rank)} {make_safe(text, colour=ink.is_on)}"
 
 
 def weight_of(event: Event) -> int:

@@ -128,7 +128,10 @@ class JobView:
 
 @dataclass(frozen=True)
 class LogPiece:
-    """A piece of one rank's log. position: grows over all pieces of a job. offset: in the rank's file, in bytes."""
+    """A piece of one rank's log, or of the node's own: then rank is -1.
+
+    position: grows over all pieces of a job. offset: in the log's file, in bytes.
+    """
 
     position: int
     attempt: int

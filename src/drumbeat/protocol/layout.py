@@ -34,9 +34,23 @@ def output_path(root: str, name: str) -> str:
     return join(root, "outputs", name)
 
 
+NODE_LOG = -1
+"""Stands for a rank where the log is the node's own: what making its environment and preparing it have said."""
+
+
 def log_file(attempt: int, round: int, node: int, rank: int) -> str:
-    """A rank's log, relative to the attempt's folder and to the job's folder alike."""
-    return f"logs/{attempt}.{round}/{node}/{rank}.log"
+    """A rank's log, or the node's own, relative to the attempt's folder and to the job's folder alike."""
+    return f"logs/{attempt}.{round}/{node}/{log_name(rank)}.log"
+
+
+def log_name(rank: int) -> str:
+    """What a log is called among those of its node: `0`, `1`, …, `node`."""
+    return "node" if rank == NODE_LOG else str(rank)
+
+
+def log_rank(name: str) -> int:
+    """The rank in such a name. Raises ValueError."""
+    return NODE_LOG if name == "node" else int(name)
 
 
 def file_path(uri: str) -> str:

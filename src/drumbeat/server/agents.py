@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from drumbeat.ports import iter_pieces
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError
-from drumbeat.protocol.layout import log_file
+from drumbeat.protocol.layout import log_file, log_rank
 from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.auth import bearer
 from drumbeat.server.fanout import Bell
@@ -28,9 +28,10 @@ from drumbeat.server.room import Room, RoomOf, away
 
 LONGEST_WAIT_S = 60.0
 
-router = APIRouter(prefix="/agent/v1/{job}/{attempt}/{node}", tags=["agents"])
+PREFIX = "/agent/v1/{job}/{attempt}/{node}"
+router = APIRouter(prefix=PREFIX, tags=["agents"])
 
-LOG = re.compile(r"(\d{1,9})\.(\d{1,9})/(\d{1,9})/(\d{1,9})\.log", re.ASCII)
+LOG = re.compile(r"(\d{1,9})\.(\d{1,9})/(\d{1,9})/(\d{1,9}|node)\.log", re.ASCII)
 BODY: dict[str, Any] = {
     "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 }
@@ -75,7 +76,7 @@ Offset = Annotated[int, Query(ge=0, le=2**62)]
 @router.post("/sync", openapi_extra=JSON_BODY)
 async def sync(caller: Speaking, request: Request) -> JSONResponse:
     """Hears `{status, holds, wait_s}`, and answers `{directive}` once it isn't the one that the agent holds."""
-    body = _object(await request.body())
+    body = json_object(await request.body())
     status = _status(body)
     with caller.room.fanout.bell(caller.job) as bell:
         control = caller.room.control
@@ -145,7 +146,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 
 @router.put("/logs/" + rest("path"), openapi_extra=BODY)
 async def put_log(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
-    """Adds to a rank's log, `{attempt}.{round}/{node}/{rank}.log`; answers the log's size."""
+    """Adds to a rank's log, `{attempt}.{round}/{node}/{rank}.log`, or the node's, `…/node.log`; answers its size."""
     file, control = own_log(path, caller), caller.room.control
     data = await request.body()
     try:
@@ -174,17 +175,17 @@ def notice(caller: Caller, sentence: str) -> None:
 def own_log(path: str, caller: Caller) -> str:
     """The log's place in the job's folder; an agent may only write its own node's, of its own attempt."""
     match = LOG.fullmatch(path)
-    attempt, round_, node, rank = map(int, match.groups()) if match else (-1, -1, -1, -1)
-    if (attempt, node) != (caller.attempt, caller.node):
+    attempt, round_, node = map(int, match.groups()[:3]) if match else (-1, -1, -1)
+    if match is None or (attempt, node) != (caller.attempt, caller.node):
         fix = f"Its logs are {caller.attempt}.<round>/{caller.node}/<rank>.log."
         raise ForbiddenError("an agent writes only the logs of its own node", where=path[:200], fix=fix)
-    return log_file(attempt, round_, node, rank)
+    return log_file(attempt, round_, node, log_rank(match[4]))
 
 
 @router.post("/outputs/commit", openapi_extra=JSON_BODY)
 async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[str]]:
     """Shows the node's outputs, `{"files": {path: {size, sha256}}}`, at once; answers those that aren't whole yet."""
-    files = _files(_object(await request.body()))
+    files = _files(json_object(await request.body()))
     artifacts = caller.room.control.artifacts
     missing = await away(lambda: artifacts.commit_outputs(caller.job, caller.attempt, caller.node, files))
     return {"missing": missing}
@@ -198,7 +199,8 @@ async def put_output(path: str, offset: Offset, caller: Admitted, request: Reque
     return {"size": size}
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def json_object(body: bytes) -> dict[str, Any]:
+    """The object that a body holds. Raises RefusedError."""
     try:
         read = json.loads(body)
     except (ValueError, RecursionError):

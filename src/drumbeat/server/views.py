@@ -161,7 +161,7 @@ class PreviewView(View):
 
 
 class LogView(View):
-    """A piece of a rank's log, decoded. offset: of its first byte in the rank's file."""
+    """A piece of a rank's log, decoded. rank: -1 = the node's own log. offset: of its first byte in its file."""
 
     position: int
     attempt: int

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError, UnauthorizedError
+from drumbeat.protocol.layout import log_file
 from drumbeat.protocol.roster import Roster
 
 _STATUS = {"stale": 410, "not_found": 404, "unauthorized": 401}
@@ -108,8 +109,8 @@ class AgentServer:
         return digest
 
     def log(self, rank: int, round: int = 1, node: int = 0) -> bytes:
-        """What arrived of a rank's log."""
-        return bytes(self.logs.get(f"logs/{self.attempt}.{round}/{node}/{rank}.log", b""))
+        """What arrived of a rank's log; of the node's own with rank -1."""
+        return bytes(self.logs.get(log_file(self.attempt, round, node, rank), b""))
 
     def _roster(self, round: int, nodes: int) -> Roster:
         said = [self.said[node][-1] for node in range(nodes)]

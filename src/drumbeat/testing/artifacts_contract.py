@@ -15,7 +15,7 @@ import pytest
 
 from drumbeat.ports import Artifacts, LogChunk
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, StaleError
-from drumbeat.protocol.layout import log_file
+from drumbeat.protocol.layout import NODE_LOG, log_file
 
 Open = Callable[[], Artifacts]
 
@@ -288,8 +288,26 @@ class ArtifactsContract:
             with pytest.raises(ForbiddenError):
                 use()
 
+    def test_a_nodes_own_log_is_one_among_those_of_its_ranks(self, artifacts: Artifacts) -> None:
+        own = log_file(1, 1, 0, NODE_LOG)
+        artifacts.append_log("a", own, 0, b"collecting")
+        artifacts.append_log("a", LOG, 0, b"epoch 1")
+        artifacts.append_log("a", own, 10, b", done")
+        chunks = artifacts.log_chunks("a")
+        assert [(chunk.rank, chunk.data) for chunk in chunks] == [(-1, b"collecting"), (0, b"epoch 1"), (-1, b", done")]
+        assert artifacts.open_file("a", "logs/1.1/0/node.log").read_bytes() == b"collecting, done"
+
     @pytest.mark.parametrize(
-        "file", ["logs/1.1/0/0.txt", "logs/1/0/0.log", "logs/-1.1/0/0.log", "outputs/x", "logs/01.1/0/0.log"]
+        "file",
+        [
+            "logs/1.1/0/nodes.log",
+            "logs/1.1/0/-1.log",
+            "logs/1.1/0/0.txt",
+            "logs/1/0/0.log",
+            "logs/-1.1/0/0.log",
+            "outputs/x",
+            "logs/01.1/0/0.log",
+        ],
     )
     def test_a_log_has_a_log_s_name(self, artifacts: Artifacts, file: str) -> None:
         with pytest.raises(ForbiddenError):

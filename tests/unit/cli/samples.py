@@ -59,4 +59,4 @@ def story(n: int, state: str, sentence: str, at_s: float = 0.0) -> StoryLine:
 
 
 def piece(text: str, rank: int = 0, *, position: int = 0, round_: int = 1) -> LogPiece:
-    return LogPiece(position, 1, round_, rank // 2, rank, 0, text)
+    return LogPiece(position, 1, round_, max(rank, 0) // 2, rank, 0, text)

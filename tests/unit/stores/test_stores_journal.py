@@ -6,7 +6,8 @@ from hypothesis import strategies as st
 from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces
 
 numbers = st.integers(0, 2**32 - 1)
-logs = st.tuples(numbers, numbers, numbers, numbers, st.integers(0, 2**64 - 1), numbers, st.floats(0, 4e9))
+ranks = st.integers(-1, 2**31 - 1)
+logs = st.tuples(numbers, numbers, numbers, ranks, st.integers(0, 2**64 - 1), numbers, st.floats(0, 4e9))
 
 
 def journal(rows):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
-_RECORD = struct.Struct("<QIIIIQI4xd")
+_RECORD = struct.Struct("<QIIIiQI4xd")
 RECORD_SIZE = _RECORD.size
 _BLOCK = 1024
 """Records read at once."""
@@ -19,7 +19,10 @@ _BLOCK = 1024
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes [offset, offset + length) of one rank's log. position: from 1. at: seconds since the epoch."""
+    """Bytes [offset, offset + length) of one rank's log, of the node's own where rank is -1.
+
+    position: from 1. at: seconds since the epoch.
+    """
 
     position: int
     attempt: int
