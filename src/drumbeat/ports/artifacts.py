@@ -12,7 +12,8 @@ from typing import BinaryIO, Protocol
 class LogChunk:
     """A piece of one rank's log, in the order in which pieces arrived at the server.
 
-    rank: -1 = the node's own log. position: grows over all pieces of a job; a follower continues after the last one it has seen.
+    rank: -1 = the node's own log. position: grows over all pieces of a job; a follower continues after the last one it
+    has seen.
     """
 
     position: int
