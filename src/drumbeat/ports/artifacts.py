@@ -28,10 +28,14 @@ class LogChunk:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """A file of a job that a person can fetch. path: relative to the job's folder. size: bytes."""
+    """A file of a job that a person can fetch. path: relative to the job's folder. size: bytes.
+
+    sha256: in hex, of an output; "" = not known.
+    """
 
     path: str
     size: int
+    sha256: str = ""
 
 
 class Artifacts(Protocol):

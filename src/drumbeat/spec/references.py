@@ -89,7 +89,7 @@ class OfJob:
 Reference = Local | Address | OfAsset | InStore | OfJob
 
 
-def read(path: str, where: str = "") -> Reference:
+def reference_to(path: str, where: str = "") -> Reference:
     """What the text points to. Raises SpecError, which names `where`."""
     text = path.strip()
     scheme = _SCHEME.match(text)
@@ -108,7 +108,7 @@ def read(path: str, where: str = "") -> Reference:
 def is_local(path: str) -> bool:
     """Whether the text names a file or folder of this machine; False for what can't be read, too."""
     try:
-        return isinstance(read(path), Local)
+        return isinstance(reference_to(path), Local)
     except SpecError:
         return False
 

@@ -5,7 +5,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.protocol.errors import SpecError
-from drumbeat.spec.references import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, is_local, read
+from drumbeat.spec.references import (
+    Address,
+    InStore,
+    Local,
+    OfAsset,
+    OfJob,
+    Reference,
+    file_name,
+    is_local,
+    reference_to,
+)
 
 pytestmark = pytest.mark.feature("D2")
 
@@ -54,7 +64,7 @@ ARM = "/subscriptions/s-1/resourceGroups/g/providers/Microsoft.MachineLearningSe
     ],
 )
 def test_each_form_means_one_thing(text: str, means: Reference):
-    assert read(text) == means
+    assert reference_to(text) == means
     assert is_local(text) == isinstance(means, Local)
 
 
@@ -74,7 +84,7 @@ def test_each_form_means_one_thing(text: str, means: Reference):
 )
 def test_what_cant_be_read_is_refused_with_what_can(text: str, says: str):
     with pytest.raises(SpecError) as refused:
-        read(text, "inputs.data.path")
+        reference_to(text, "inputs.data.path")
     assert says in str(refused.value)
     assert refused.value.where == "inputs.data.path"
 
@@ -83,14 +93,14 @@ def test_what_cant_be_read_is_refused_with_what_can(text: str, says: str):
     "reference", [InStore("blobs", "a b/c"), InStore("blobs"), OfJob("j", "o", "a"), OfJob("j", "o")]
 )
 def test_what_is_written_is_read_again(reference: InStore | OfJob):
-    assert read(reference.uri) == reference
+    assert reference_to(reference.uri) == reference
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text: str):
     for tried in (text, f"azureml:{text}", f"azureml://datastores/{text}", f"file:{text}"):
         try:
-            found = read(tried)
+            found = reference_to(tried)
         except SpecError:
             continue
         if isinstance(found, InStore | OfJob):

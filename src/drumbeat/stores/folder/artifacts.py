@@ -138,12 +138,14 @@ class FolderArtifacts:
         folder = self._folder(job)
         with refusals(self._root):
             with self._outputs_of(job) as outputs:
-                found = {f"{SHOWN}/{path}": winner.kept.size for path, winner in outputs.shown.items()}
+                shown = {f"{SHOWN}/{path}": winner.kept for path, winner in outputs.shown.items()}
+            found = {path: kept.size for path, kept in shown.items()}
             found.update(_plain_files(folder))
             first = _first_log(folder)
             if first in found:
                 found[FIRST_LOG] = found[first]
-        return [StoredFile(path, size) for path, size in sorted(found.items())]
+        digests = {path: kept.sha256 for path, kept in shown.items()}
+        return [StoredFile(path, size, digests.get(path, "")) for path, size in sorted(found.items())]
 
     def open_file(self, job: str, path: str) -> Path:
         first, *rest = parts_of(path)

@@ -1,0 +1,128 @@
+"""The datastores that there are: those that people make, and the folders that are always there.
+
+Only here are credentials opened, and only for those who read and write data.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drumbeat.control.sealing import Seal
+from drumbeat.ports import Catalog, StoredDatastore
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, SpecError
+from drumbeat.spec.problems import nearest
+
+if TYPE_CHECKING:
+    from drumbeat.spec.datastores import Datastore
+
+log = logging.getLogger(__name__)
+
+DEFAULT = "workspaceblobstore"
+"""Where data goes for which nobody names a datastore. Azure's clients know it by this name."""
+
+ALWAYS_THERE = (DEFAULT, "workspaceartifactstore")
+"""Folders of the server's own, until somebody makes a datastore of that name."""
+
+ALIAS = "default"
+
+
+@dataclass(frozen=True)
+class DatastoreView:
+    """A datastore as a person may see it. credentials: their kind. is_default: what names none goes there."""
+
+    name: str
+    type: str
+    document: Mapping[str, object]
+    credentials: str
+    is_default: bool = False
+    is_builtin: bool = False
+
+
+class Datastores:
+    """By name. folder: the server's own, below which those that are always there lie."""
+
+    def __init__(self, catalog: Catalog, key: bytes, folder: str) -> None:
+        self._catalog, self._seal, self._folder = catalog, Seal(key), folder
+
+    def all(self) -> dict[str, Datastore]:
+        """Every one that can be read, with its credentials: for those who reach data, and for nobody else."""
+        found = self._always_there()
+        for name, stored in self._catalog.datastores().items():
+            try:
+                found[name] = self._opened(stored)
+            except DrumbeatError as error:  # It mustn't take the others along.
+                log.warning("datastore %s can't be used: %s", name, error)
+        return {**found, ALIAS: found[DEFAULT]} if DEFAULT in found else found
+
+    def names(self) -> list[str]:
+        """Of all of them."""
+        return sorted({*ALWAYS_THERE, *self._catalog.datastores()})
+
+    def views(self) -> list[DatastoreView]:
+        """All of them, as people may see them."""
+        return [self.view(name) for name in self.names()]
+
+    def view(self, name: str) -> DatastoreView:
+        """One of them. Raises NotFoundError."""
+        from drumbeat.spec.datastores import kind_of_credentials, split
+
+        title = DEFAULT if name == ALIAS else name
+        stored = self._catalog.datastores().get(title)
+        if stored is None and title not in ALWAYS_THERE:
+            raise self.missing(name)
+        try:
+            found = self._opened(stored) if stored else self._always_there()[title]
+        except DrumbeatError as error:
+            document = stored.document if stored else {}
+            return DatastoreView(title, str(document.get("type", "")), document, error.what)
+        shown, _ = split(found)
+        return DatastoreView(
+            title, found.type, shown, kind_of_credentials(found), title == DEFAULT, is_builtin=stored is None
+        )
+
+    def create(
+        self, document: Mapping[str, object], source: str, check: Callable[[Datastore], None]
+    ) -> tuple[DatastoreView, bool]:
+        """Keeps a datastore, in place of one of its name; and whether there was none.
+
+        check: is asked before, and raises when the store doesn't answer. Raises SpecError too.
+        """
+        from drumbeat.spec.datastores import datastore_from, split
+
+        made = datastore_from(document, source)
+        if made.name == ALIAS:
+            raise SpecError(f"`{ALIAS}` means {DEFAULT}", where=f"{source}.name", fix=f"Call it {DEFAULT}, or else.")
+        check(made)
+        kept, secrets = split(made)
+        is_new = made.name not in self._catalog.datastores()
+        self._catalog.set_datastore(made.name, StoredDatastore(made.name, kept, self._seal.close(made.name, secrets)))
+        return self.view(made.name), is_new
+
+    def delete(self, name: str) -> None:
+        """Forgets a datastore; what lies in it stays. Raises NotFoundError, ConflictError."""
+        if name not in self._catalog.datastores():
+            if name in (*ALWAYS_THERE, ALIAS):
+                raise ConflictError(f"datastore {name} is always there: a folder of the server's own")
+            raise self.missing(name)
+        self._catalog.set_datastore(name, None)
+
+    def missing(self, name: str) -> NotFoundError:
+        """Says what there is."""
+        names = self.names()
+        fix = nearest(name, names) or "Make it: drumbeat datastore create -f FILE"
+        return NotFoundError(f"there is no datastore {name}; there is {', '.join(names)}", fix=fix)
+
+    def _opened(self, stored: StoredDatastore) -> Datastore:
+        from drumbeat.spec.datastores import join
+
+        return join(stored.document, self._seal.open(stored.name, stored.sealed))
+
+    def _always_there(self) -> dict[str, Datastore]:
+        from drumbeat.spec.datastores import FolderDatastore
+
+        if not self._folder:
+            return {}
+        return {name: FolderDatastore(name=name, path=f"{self._folder}/{name}") for name in ALWAYS_THERE}
