@@ -56,7 +56,8 @@ def set_alias(
 
 def _targets(server: Server, kind: Kind) -> tuple[str, ...]:
     """What a name of this kind can mean here now."""
-    from drumbeat.core.plan import CURRENT, INSTANCE_TYPES
+    from drumbeat.core.environments import CURRENT
+    from drumbeat.core.plan import INSTANCE_TYPES
 
     if kind is Kind.COMPUTE:
         return tuple(compute.name for compute in server.computes())

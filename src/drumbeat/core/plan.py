@@ -5,11 +5,13 @@ What a job asks for is either planned, or refused in a sentence, or said in a no
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from drumbeat import launch
+from drumbeat.core.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.job import Need, Policy
 from drumbeat.core.refusals import not_yet
 from drumbeat.launch import environment as rank_environment
@@ -20,13 +22,11 @@ from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
 from drumbeat.spec import expressions
 from drumbeat.spec.data import Input
 from drumbeat.spec.distribution import MpiDistribution
+from drumbeat.spec.environments.texts import Texts
 from drumbeat.spec.job import CommandJob
 
 MOST_RANKS = 100_000
 """A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""
-
-CURRENT = "current"
-"""The environment that is there: the interpreter that the server runs on."""
 
 INSTANCE_TYPES = ("cpu", "gpu")
 """The kinds of slot that a compute of ours knows; a cloud's names for machines go by alias."""
@@ -40,7 +40,8 @@ class Facts:
     """What is known here that a plan depends on.
 
     aliases: (kind, name) to target. computes: name to (CPU slots, devices) of the whole compute. path_first: folders of
-    the current environment, by compute. troubles: computes that can't be used now, and why.
+    the current environment, by compute. troubles: computes that can't be used now, and why. environments: those that
+    the job may mean. prepare: the set-up commands of computes.
     """
 
     computes: Mapping[str, tuple[int, int]]
@@ -48,24 +49,34 @@ class Facts:
     path_first: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     troubles: Mapping[str, str] = field(default_factory=dict[str, str])
     default_compute: str = "local"
+    environments: Shelf = field(default_factory=Shelf)
+    prepare: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
 class Sources:
-    """What the client has already brought to the server: the code's snapshot, and each local input as a URI."""
+    """What the client has already brought to the server: the code's snapshot, and each local input as a URI.
+
+    environment: the files of the environment.
+    """
 
     code: str | None = None
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    environment: Texts = field(default_factory=Texts)
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan with what the server needs beside it. notes: sentences on what was decided without being asked."""
+    """A plan with what the server needs beside it. notes: sentences on what was decided without being asked.
+
+    asset: name and version of the environment that the job named, None where it named none.
+    """
 
     plan: Plan
     need: Need
     policy: Policy
     notes: tuple[str, ...] = ()
+    asset: tuple[str, str] | None = None
 
 
 def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: Facts) -> Planned:
@@ -75,7 +86,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         raise NotYetError(refused[0].what, where=refused[0].where, fix=refused[0].fix, fields=tuple(refused))
     _check_size(job)
     compute = _compute(job, facts)
-    environment = _environment(job, facts)
+    found = _environment(job, sources, facts)
     need, notes = _need(job, facts.computes[compute], _instance_type(job, facts))
     launcher = "mpi" if isinstance(job.distribution, MpiDistribution) else "pytorch"
     plan = Plan(
@@ -93,7 +104,9 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         code=sources.code,
         path_first=facts.path_first.get(compute, ()),
         compute=compute,
-        environment=environment,
+        environment=found.name,
+        python=found.python,
+        prepare=_prepare(job.drumbeat.prepare or "", facts.prepare.get(compute, "")),
         gpus_per_node=need.gpus,
         grace_s=job.drumbeat.grace_s,
         lost_after_s=job.drumbeat.lost_after_s,
@@ -101,7 +114,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         mpi_options=tuple(job.drumbeat.mpi_options),
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
-    return Planned(plan, need, policy, (*notes, *_notes(job, compute)))
+    return Planned(plan, need, policy, (*found.notes, *notes, *_notes(job, compute)), found.asset)
 
 
 def _check_size(job: CommandJob) -> None:
@@ -128,34 +141,19 @@ def _compute(job: CommandJob, facts: Facts) -> str:
     return found
 
 
-def _environment(job: CommandJob, facts: Facts) -> str:
+def _environment(job: CommandJob, sources: Sources, facts: Facts) -> Found:
+    """What the ranks run in: the interpreter that is there, unless the job names something else."""
     if job.environment is None or job.drumbeat.environment == CURRENT:
-        return CURRENT
-    if not isinstance(job.environment, str):
-        raise NotYetError(
-            "this version of drumbeat doesn't build environments; it runs a job in the interpreter of its server",
-            where="environment",
-            fix="Add `drumbeat: {environment: current}` to the job, and install what it needs beside drumbeat.",
-        )
-    name = job.environment.removeprefix("azureml:")
-    for key in _shorter_names(name):
-        if facts.aliases.get(("environment", key)) == CURRENT:
-            return CURRENT
-    plain = next(reversed(_shorter_names(name)))
-    raise UnknownNameError(
-        f"environment {name!r} isn't known here; there is {CURRENT} (the interpreter of the server)",
-        where="environment",
-        fix=f"Say what it means here: drumbeat alias set environment {plain} {CURRENT}",
-    )
+        return Found()
+    return resolve(job.environment, sources.environment, facts.environments)
 
 
-def _shorter_names(name: str) -> list[str]:
-    """An environment's reference as written, then without its version or label."""
-    head, _, tail = name.partition("@")
-    short = head if tail else name.rsplit(":", 1)[0]
-    for mark in ("/versions/", "/labels/"):
-        short = short.split(mark)[0]
-    return [name, short] if short != name else [name]
+def _prepare(of_job: str, of_compute: str) -> str:
+    """What a node runs before the ranks: the compute's set-up, then, if that went well, the job's own."""
+    if not (of_job and of_compute):
+        return of_job or of_compute
+    # In a shell of its own: `set -e`, `exit` and half a quote in it don't reach the job's.
+    return f"/bin/bash -c {shlex.quote(of_compute)} || exit\n{of_job}"
 
 
 def _instance_type(job: CommandJob, facts: Facts) -> str | None:

@@ -101,6 +101,9 @@ class ComputeHead(Model):
     name: ComputeTitle = Field(description="What jobs call it, as in `compute: rack`.")
     description: Text | None = Field(default=None, description="What it is for.")
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    prepare: Filled | None = Field(
+        default=None, description="Shell text that each node runs before a job's ranks start; its failure is the job's."
+    )
 
     def path_first(self, own: str) -> str:
         """The folder of programs that its ranks find first, "" = none. own: the server's."""

@@ -38,6 +38,9 @@ class Extensions(Model):
     environment: Annotated[Literal["job", "current"], AnyCase()] = Field(
         default="job", description="`job` takes the job's environment, `current` the server's own interpreter."
     )
+    prepare: Filled | None = Field(
+        default=None, description="Shell text that each node runs before its ranks start; its failure is the job's."
+    )
     mpi_options: list[Text] = Field(default_factory=list, description="Words added to the `mpirun` line.")
     network: Filled | None = Field(
         default=None,

@@ -1,0 +1,88 @@
+"""Environments that clouds offer by name, and ours: what a job that names one gets here.
+
+A person's own environment or alias of the same name comes first.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+
+@dataclass(frozen=True)
+class Curated:
+    """One definition. title: ours. patterns: names that mean it, in any case, with or without `AzureML-` in front."""
+
+    title: str
+    patterns: tuple[str, ...]
+    about: str
+    requirements: str
+
+    @property
+    def source(self) -> str:
+        """What stands for a file in messages."""
+        return f"curated {self.title}"
+
+
+TORCH = "torch==2.13.0"
+
+CURATED = (
+    Curated(
+        "pytorch",
+        ("acpt-*", "acft-*", "pytorch-*", "pytorch"),
+        "PyTorch. torchvision isn't in it: its wheel doesn't import beside the CPU build of this torch.",
+        f"{TORCH}\nnumpy\npandas\nscikit-learn\ntqdm\npyyaml\n",
+    ),
+    Curated(
+        "sklearn",
+        ("sklearn-*", "sklearn"),
+        "scikit-learn with what it is used with.",
+        "scikit-learn\nnumpy\npandas\nscipy\njoblib\nmatplotlib\n",
+    ),
+    Curated(
+        "lightgbm",
+        ("lightgbm-*", "lightgbm"),
+        "LightGBM with scikit-learn.",
+        "lightgbm\nscikit-learn\nnumpy\npandas\nscipy\n",
+    ),
+    Curated(
+        "tensorflow",
+        ("tensorflow-*", "tensorflow"),
+        "TensorFlow with the legacy Keras, whose distribution strategies train: set TF_USE_LEGACY_KERAS=1.",
+        "tensorflow==2.21.0\ntf-keras==2.21.0\nnumpy\n",
+    ),
+    Curated(
+        "deepspeed",
+        ("deepspeed-*", "deepspeed"),
+        "DeepSpeed on PyTorch. Its operators are compiled when first used: the nodes need a C++ compiler.",
+        f"{TORCH}\ndeepspeed==0.19.8\nninja\nnumpy\n",
+    ),
+    Curated(
+        "fastai",
+        ("fastai-*", "fastai"),
+        "fastai on PyTorch. On nodes with the CPU build of torch its vision part doesn't import (torchvision's wheel).",
+        f"{TORCH}\ntorchvision==0.28.0\nfastai==2.8.12\n",
+    ),
+    Curated(
+        "horovod",
+        ("horovod-*", "horovod"),
+        "What Horovod needs: PyTorch, mpi4py and Horovod's own dependencies. Horovod itself isn't in it: there is no "
+        "wheel of it for this torch, and this version of drumbeat doesn't build one.",
+        f"{TORCH}\nmpi4py\ncloudpickle\npsutil\npyyaml\npackaging\ncffi\nsetuptools<81\n",
+    ),
+)
+
+_IMAGE = re.compile(r"mcr\.microsoft\.com/azureml/curated/([A-Za-z0-9._-]+)(?:[:@].*)?")
+
+
+def curated(name: str) -> Curated | None:
+    """The definition that a name without version means, None where it means none."""
+    low = name.casefold().removeprefix("azureml-")
+    return next((one for one in CURATED if any(fnmatchcase(low, pattern) for pattern in one.patterns)), None)
+
+
+def curated_image(image: str) -> Curated | None:
+    """The same for a curated environment's image."""
+    found = _IMAGE.fullmatch(image)
+    return curated(found[1]) if found else None
