@@ -52,6 +52,8 @@ _BAD_COMMAND = re.compile(
 )
 AT_ONCE_S = 1.0
 """Exits this near to each other have no order: a busy keeper sees several at once, and the clocks of nodes differ."""
+_MPI_CODE = re.compile(r"^Abort\(\d+\)", re.MULTILINE)
+"""MPICH says so when it ends the rank with an exit code of its own, whose eighth bit says that an error was fatal."""
 _OF_THE_SHELL = (126, 127)
 _PASSING = re.compile(r"EADDRINUSE|address already in use|timed? ?out|temporarily unavailable", re.IGNORECASE)
 """Errors of the moment: the same words at the same place don't mean that a third time ends the same way."""
@@ -177,13 +179,15 @@ def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
     failures = [one for one in ordered if one.exit.is_failure]
     own = [one for one in failures if not one.exit.told] or failures
     first = next((one for one in own if not one.is_symptom), None)
-    # Ranks that lose their peer by it can crash before the one that asked for it has ended.
+    # Ranks that lose their peer by it can end before the one that asked for it, which is then told to stop with them.
     end = first.exit.at + AT_ONCE_S if first else float("inf")
-    first = next((one for one in own if one.is_aborting and one.exit.at <= end), first)
+    asking = [one for one in failures if one.is_aborting and one.exit.at <= end]
+    is_explained = first is not None and first.has_own_error
+    first = next((one for one in asking if not (one.exit.told and is_explained)), first)
     first = first or next((one for one in failures if one.exit.told and one.has_own_error), None)
     if first is None:
         return [_left_early(ordered, own) or own[0]]
-    same = [one for one in failures if one.way == first.way and (one in own or one.has_own_error)]
+    same = [one for one in failures if one.way == first.way and (one is first or one in own or one.has_own_error)]
     alike = [*same, *(one for one in failures if one not in same and one.says_the_same(first))]
     return sorted(alike, key=lambda one: one.exit.rank)
 
@@ -234,6 +238,8 @@ def _is_stopped_late(cause: _Ended) -> bool:
 
 def _signal(ended: RankExit) -> int | None:
     """The signal that ended it, also as a shell tells it (128 + n); None = none."""
+    if ended.signal is None and _MPI_CODE.search(ended.tail):
+        return None
     number = ended.signal if ended.signal is not None else (ended.code or 0) - 128
     return number if ended.signal is not None or number in set(signal.Signals) else None
 

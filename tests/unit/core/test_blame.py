@@ -68,6 +68,35 @@ def test_a_crash_well_before_another_rank_had_mpi_abort_is_the_cause():
     assert found.sentence == "rank 2 on node 1 was ended by SIGSEGV"
 
 
+PMI_GONE = """[cli-2]: PMIU_write error; fd=5 buf=:cmd=barrier_in
+:
+system msg for write_line failure : Broken pipe
+Abort(807528207): Fatal error in internal_Finalize: Other MPI error, error stack:
+internal_Finalize(50)...........: MPI_Finalize failed
+pmi1_barrier(120)...............: PMI_Barrier returned -1
+"""
+
+
+def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was_told_to_stop_with_the_others():
+    others = [(rank // 2, ended(rank, 15, at=4.0 + rank / 100, tail=PMI_GONE)) for rank in (0, 2, 3)]
+    asking = ended(1, 15, at=4.1, told=True, tail=ABORTED + PMI_GONE)
+    found = verdict([*others, (0, asking)], 4)
+    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 15: Abort(3) on node 1")
+    crashed = [(1, killed(rank, 11, at=4.0)) for rank in (2, 3)]
+    assert verdict([*crashed, (0, asking)], 4).rank == 1
+
+
+def test_a_rank_that_has_mpi_abort_when_it_is_told_to_stop_is_not_the_cause_of_an_error_before():
+    exits = [(1, ended(2, 1, at=4.0, tail=RAISED)), (0, ended(1, 15, at=4.1, told=True, tail=ABORTED + PMI_GONE))]
+    assert verdict(exits, 4).sentence == "rank 2 on node 1 stopped with exit code 1: ValueError: loss is nan"
+
+
+def test_an_exit_code_of_mpich_above_128_is_no_signal():
+    found = verdict([(0, ended(0, 142, tail="Abort(1090190) on node 0: Fatal error in internal_Init_thread\n"))])
+    assert found.sentence.startswith("rank 0 on node 0 stopped with exit code 142")
+    assert found.reason is Reason.RANK_FAILED
+
+
 USAGE = "usage: train.py [-h] [--epochs N]\ntrain.py: error: unrecognized arguments: --epoch 3\n"
 
 
