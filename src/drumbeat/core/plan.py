@@ -8,17 +8,18 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from drumbeat import launch
 from drumbeat.core.environments import CURRENT, Found, Shelf, resolve
+from drumbeat.core.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
 from drumbeat.core.job import Need, Policy
+from drumbeat.core.outputs import plan_outputs
 from drumbeat.core.refusals import not_yet
 from drumbeat.launch import environment as rank_environment
 from drumbeat.launch import mpi, pytorch
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
-from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
+from drumbeat.protocol.plan import Plan
 from drumbeat.spec import expressions
 from drumbeat.spec.data import Input
 from drumbeat.spec.distribution import MpiDistribution
@@ -41,7 +42,7 @@ class Facts:
 
     aliases: (kind, name) to target. computes: name to (CPU slots, devices) of the whole compute. path_first: folders of
     the current environment, by compute. troubles: computes that can't be used now, and why. environments: those that
-    the job may mean. prepare: the set-up commands of computes.
+    the job may mean. prepare: the set-up commands of computes. data: what names of data mean.
     """
 
     computes: Mapping[str, tuple[int, int]]
@@ -51,6 +52,7 @@ class Facts:
     default_compute: str = "local"
     environments: Shelf = field(default_factory=Shelf)
     prepare: Mapping[str, str] = field(default_factory=dict[str, str])
+    data: DataFacts = field(default_factory=DataFacts)
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,8 @@ class Sources:
 class Planned:
     """A plan with what the server needs beside it. notes: sentences on what was decided without being asked.
 
-    asset: name and version of the environment that the job named, None where it named none.
+    asset: name and version of the environment that the job named, None where it named none. data: versions of data that
+    it named.
     """
 
     plan: Plan
@@ -77,6 +80,7 @@ class Planned:
     policy: Policy
     notes: tuple[str, ...] = ()
     asset: tuple[str, str] | None = None
+    data: tuple[UsedData, ...] = ()
 
 
 def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: Facts) -> Planned:
@@ -87,6 +91,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     _check_size(job)
     compute = _compute(job, facts)
     found = _environment(job, sources, facts)
+    data = plan_inputs(job.inputs, sources.inputs, facts.data)
     need, notes = _need(job, facts.computes[compute], _instance_type(job, facts))
     launcher = "mpi" if isinstance(job.distribution, MpiDistribution) else "pytorch"
     plan = Plan(
@@ -99,8 +104,8 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         ranks=launch.ranks(launcher, job.node_count, job.processes_per_node),
         variables=_variables(job, launcher),
         literals={key: text for key, text in _literals(job).items() if text is not None},
-        inputs=tuple(_inputs(job, sources)),
-        outputs=tuple(_outputs(job)),
+        inputs=data.inputs,
+        outputs=plan_outputs(job.outputs, name, facts.data),
         code=sources.code,
         path_first=facts.path_first.get(compute, ()),
         compute=compute,
@@ -114,7 +119,8 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         mpi_options=tuple(job.drumbeat.mpi_options),
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
-    return Planned(plan, need, policy, (*found.notes, *notes, *_notes(job, compute)), found.asset)
+    notes = (*found.notes, *data.notes, *notes, *_notes(job, compute))
+    return Planned(plan, need, policy, notes, found.asset, data.used)
 
 
 def _check_size(job: CommandJob) -> None:
@@ -236,38 +242,6 @@ def _variables(job: CommandJob, launcher: str) -> dict[str, str]:
     return dict(job.environment_variables)
 
 
-# --- files ------------------------------------------------------------------------------------------------------
-def _inputs(job: CommandJob, sources: Sources) -> Iterator[InputPlan]:
-    for name, value in job.inputs.items():
-        if isinstance(value, Input) and not (value.is_parameter or value.is_absent):
-            uri = sources.inputs.get(name) or str(value.path or "")
-            if urlsplit(uri).scheme not in ("file", "snapshot"):
-                raise NotYetError(
-                    f"inputs.{name} is at {uri}, and this version of drumbeat reads only local files and folders",
-                    where=f"inputs.{name}.path",
-                    fix="Bring the data to this machine and name its folder.",
-                )
-            file = _file_name(value) if value.type == "uri_file" and urlsplit(uri).scheme == "snapshot" else ""
-            yield InputPlan(name, value.type, uri, _input_mode(value), file)
-
-
-def _file_name(value: Input) -> str:
-    """The last part of the path that a person wrote, "" where that is none."""
-    name = (value.path or "").rstrip("/").rsplit("/", 1)[-1]
-    return "" if name in (".", "..") else name
-
-
-def _input_mode(value: Input) -> str:
-    return value.mode if value.mode in ("download", "direct") else "ro_mount"
-
-
-def _outputs(job: CommandJob) -> Iterator[OutputPlan]:
-    for name, value in job.outputs.items():
-        yield OutputPlan(name, value.type, "upload" if value.mode == "upload" else "rw_mount")
-    if layout.DEFAULT_OUTPUT not in job.outputs:
-        yield OutputPlan(layout.DEFAULT_OUTPUT, "uri_folder", "rw_mount")
-
-
 # --- in words ---------------------------------------------------------------------------------------------------
 def staged(plan: Plan) -> tuple[str, ...]:
     """What is brought to each node before the ranks start, a sentence each."""
@@ -275,6 +249,9 @@ def staged(plan: Plan) -> tuple[str, ...]:
     if plan.code:
         lines.append(f"code: snapshot {plan.code[:12]}, unpacked on every node")
     for one in plan.inputs:
+        if not one.uri.startswith(HERE):
+            lines.append(say_staged(one))
+            continue
         is_file = one.uri.startswith("file:")
         how = "used in place, no mount needed" if is_file and one.mode != "download" else "copied to every node"
         where = layout.file_path(one.uri) if is_file else f"snapshot {one.uri[9:21]}"

@@ -39,22 +39,14 @@ def _of_job(job: CommandJob) -> Iterator[Problem]:
 
 
 def _of_input(name: str, value: Input) -> Iterator[Problem]:
-    for key in ("datastore", "path_on_compute"):
-        if getattr(value, key) is not None:
-            yield _later(f"`{key}` of an input", f"inputs.{name}.{key}", "Leave it out.")
+    if value.path_on_compute is not None:
+        yield _later("`path_on_compute` of an input", f"inputs.{name}.path_on_compute", "Leave it out.")
     if value.mode in ("eval_mount", "eval_download"):
         yield _later(f"input mode {value.mode}", f"inputs.{name}.mode", "Use download.")
 
 
 def _of_outputs(job: CommandJob) -> Iterator[Problem]:
     for name, value in job.outputs.items():
-        for key in ("path", "name", "version"):
-            if getattr(value, key) is not None:
-                yield _later(
-                    f"`{key}` of an output",
-                    f"outputs.{name}.{key}",
-                    "Leave it out: drumbeat download fetches the output.",
-                )
         if value.mode == "direct":
             yield _later("output mode direct", f"outputs.{name}.mode", "Use rw_mount or upload.")
 

@@ -34,11 +34,18 @@ class InputPlan:
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """A named place where the ranks write. mode: `upload` and `rw_mount`, both kept when the job ends."""
+    """A named place where the ranks write. mode: `upload` and `rw_mount`, both kept when the job ends.
+
+    uri: where it is put then, "" = it stays in the job's folder. asset: the data asset that it becomes when the job has
+    completed, "" = none; version: of it, "" = the next one.
+    """
 
     name: str
     type: str
     mode: str
+    uri: str = ""
+    asset: str = ""
+    version: str = ""
 
 
 @dataclass(frozen=True)

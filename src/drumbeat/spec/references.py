@@ -113,6 +113,11 @@ def is_local(path: str) -> bool:
         return False
 
 
+def is_asset_name(name: str) -> bool:
+    """Whether data can be called so."""
+    return re.fullmatch(_NAME, name, re.ASCII) is not None
+
+
 def file_name(uri: str) -> str:
     """The last part of the path in an address, "" where that is none."""
     name = PurePosixPath(unquote(urlsplit(uri).path)).name

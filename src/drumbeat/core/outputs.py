@@ -1,0 +1,93 @@
+"""Where a job's outputs go when it has ended, and what they are called then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from drumbeat.core.inputs import DataFacts, check_datastore
+from drumbeat.core.states import State
+from drumbeat.protocol import layout
+from drumbeat.protocol.errors import RefusedError, SpecError
+from drumbeat.protocol.plan import OutputPlan
+from drumbeat.spec import expressions
+from drumbeat.spec.data import Output
+from drumbeat.spec.references import Address, InStore, is_asset_name, reference_to
+
+MANIFEST = ".drumbeat-manifest.json"
+"""Written beside the files of an output when all of them are in place: what has none is partial."""
+
+
+def plan_outputs(outputs: Mapping[str, Output], job: str, facts: DataFacts) -> tuple[OutputPlan, ...]:
+    """The outputs of a job, the default one last. Raises SpecError, UnknownNameError, RefusedError."""
+    planned = [_one(name, value, job, facts) for name, value in outputs.items()]
+    if layout.DEFAULT_OUTPUT not in outputs:
+        planned.append(OutputPlan(layout.DEFAULT_OUTPUT, "uri_folder", "rw_mount"))
+    return tuple(_apart(planned))
+
+
+def _one(name: str, value: Output, job: str, facts: DataFacts) -> OutputPlan:
+    plain = OutputPlan(name, value.type, "upload" if value.mode == "upload" else "rw_mount")
+    if value.name is not None and not is_asset_name(value.name):
+        what = f"{value.name!r} can't be the name of data"
+        raise SpecError(what, where=f"outputs.{name}.name", fix="Use letters, digits, `.`, `-` and `_`.")
+    uri = _place(name, value.path, job, facts) if value.path else ""
+    return replace(plain, uri=uri, asset=value.name or "", version=value.version or "")
+
+
+def _place(name: str, path: str, job: str, facts: DataFacts) -> str:
+    where = f"outputs.{name}.path"
+    match reference_to(_filled(path, job, where), where):
+        case InStore() as place:
+            check_datastore(place.datastore, facts, where)
+            return place.uri
+        case Address(uri) if not uri.startswith(("http:", "https:")):
+            return uri
+        case _:
+            what = f"outputs.{name} can't be written to {path}"
+            fix = "Name a place in a datastore: azureml://datastores/NAME/paths/PATH"
+            raise RefusedError(what, where=where, fix=fix)
+
+
+def _filled(path: str, job: str, where: str) -> str:
+    """The path with the job's name in it; nothing else is known in a path."""
+
+    def resolve(reference: expressions.Reference) -> str | None:
+        if reference.kind == "name":
+            return job
+        what = f"a path knows only ${{{{name}}}}, not ${{{{{reference.kind}.{reference.name}}}}}"
+        raise RefusedError(what, where=where)
+
+    try:
+        return expressions.render(path, resolve)
+    except expressions.Malformed as error:
+        raise SpecError(f"the path can't be read: {error}", where=where) from None
+
+
+def _apart(planned: list[OutputPlan]) -> Iterator[OutputPlan]:
+    """The same; raises RefusedError where two of them would be written into one place."""
+    taken: dict[str, str] = {}
+    for one in planned:
+        place = one.uri.rstrip("/")
+        if place and place in taken:
+            what = f"outputs {taken[place]} and {one.name} go to the same place, {place}"
+            raise RefusedError(what, where=f"outputs.{one.name}.path", fix="Give each a folder of its own.")
+        taken[place] = one.name
+        yield one
+
+
+def is_published(output: OutputPlan, state: State) -> bool:
+    """Whether an output leaves the job's folder, as the job has ended: what isn't complete goes only where the job
+    wrote as if to a disk.
+    """
+    return bool(output.uri) and (state is State.COMPLETED or output.mode == "rw_mount")
+
+
+def is_registered(output: OutputPlan, state: State) -> bool:
+    """Whether an output becomes a data asset."""
+    return bool(output.asset) and state is State.COMPLETED
+
+
+def has_more_to_do(outputs: tuple[OutputPlan, ...], state: State) -> bool:
+    """Whether anything is left to be done with outputs after the job has ended."""
+    return any(is_published(one, state) or is_registered(one, state) for one in outputs)
