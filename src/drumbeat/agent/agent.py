@@ -55,6 +55,7 @@ class Agent:
             self._journal,
             self._posting(self._on_keeper),
             self._posting(self._on_keeper_trouble),
+            confinement=self._preparing.confinement,
         )
         self._reporting = Reporting(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale)
@@ -144,6 +145,8 @@ class Agent:
 
         self._facts.staging = Work.GOING
         staging = Staging(self._enrolment, Link(self._enrolment), self._progress)
+
+        self._preparing.say = self._progress
 
         def stage() -> None:
             self._preparing.check()

@@ -14,7 +14,7 @@ from typing import Any
 
 from drumbeat.agent import door
 from drumbeat.agent.backoff import Backoff
-from drumbeat.agent.confinement import end_rest
+from drumbeat.agent.confinement import VARIABLE, end_rest
 from drumbeat.agent.journal import Journal
 from drumbeat.host import processes
 from drumbeat.host.program import program
@@ -49,14 +49,22 @@ def rank_message(each: ProcessSpec, root: str) -> Message:
 class Keeping:
     """Hands every state that the keeper tells to `hear`, and a sentence to `complain` while there is no keeper.
 
-    What the keeper was told is told again to each connection: a keeper does nothing twice.
+    What the keeper was told is told again to each connection: a keeper does nothing twice. confinement: the way in
+    which it holds its ranks (`agent.confinement.WAYS`), "" = the best one.
     """
 
     def __init__(
-        self, folder: str, journal: Journal, hear: Callable[[Message], None], complain: Callable[[str], None]
+        self,
+        folder: str,
+        journal: Journal,
+        hear: Callable[[Message], None],
+        complain: Callable[[str], None],
+        *,
+        confinement: str = "",
     ) -> None:
         self._folder, self._journal = folder, journal
         self._hear, self._complain = hear, complain
+        self._environment = {**os.environ, **({VARIABLE: confinement} if confinement else {})}
         self._wants: dict[str, Message] = {}
         self._line: socket.socket | None = None
         self._lock = threading.Lock()
@@ -198,7 +206,7 @@ class Keeping:
         self._child = os.posix_spawn(
             command[0],
             command,
-            os.environ,
+            self._environment,
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
                 (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),

@@ -86,10 +86,18 @@ def session(pid: int) -> int:
     return int(fields[3]) if fields else 0
 
 
+_OF_CONTAINERS = ("podman", "docker", "conmon", "runc", "crun")
+"""They end with what they hold, and pass on every signal that it has had already."""
+
+
 def is_helper(pid: int) -> bool:
-    """Whether it is a worker of the Python program above it: forked from it, or started by `multiprocessing`."""
-    fields = _stat(pid)
-    if not fields or not _program(pid).startswith("python"):
+    """Whether it is a worker of the Python program above it (forked from it, or started by `multiprocessing`), or a
+    program around a container.
+    """
+    fields, program = _stat(pid), _program(pid)
+    if program in _OF_CONTAINERS:
+        return True
+    if not fields or not program.startswith("python"):
         return False
     own, parents = _read(pid, "cmdline"), _read(int(fields[1]), "cmdline")
     return own == parents or b"from multiprocessing." in own

@@ -69,6 +69,14 @@ class PythonEnvironment:
 
 
 @dataclass(frozen=True)
+class Container:
+    """An image that the ranks of a node run in. args: words for the engine that runs it, as the job gave them."""
+
+    image: str
+    args: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Plan:
     """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
 
@@ -97,6 +105,7 @@ class Plan:
     compute: str = "local"
     environment: str = "current"
     python: PythonEnvironment | None = None
+    container: Container | None = None
     prepare: str = ""
     gpus_per_node: int = 0
     grace_s: float = 30.0

@@ -1,0 +1,75 @@
+"""A rank in a container: the same process, with the image's files around it.
+
+One container per rank, all of them in the node's own network, PID and IPC namespaces: ranks find each other, their
+shared memory and their port as they do without; only the files are the image's. What is mounted lies where it lay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from drumbeat.protocol import layout
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.roster import Member
+
+LABEL = "drumbeat.root"
+"""Names the attempt's folder that a container belongs to."""
+
+MOST_PROCESSES = 32768
+"""A container is given its starter's limit of processes, but no more: the kernel refuses some that are higher."""
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What runs containers on a node. program: its path. kind: `podman` or `docker`.
+
+    user: `uid:gid` that the ranks have. is_rootless: it runs without root's rights. files, processes: the limits that
+    its processes may have.
+    """
+
+    program: str
+    kind: str
+    user: str
+    is_rootless: bool = False
+    files: int = 1024
+    processes: int = MOST_PROCESSES
+
+
+def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, shown: Sequence[str] = ()) -> ProcessSpec:
+    """The process that runs `spec` in the plan's container. shown: folders that it may read beside the job's own."""
+    if plan.container is None:
+        return spec
+    words = [engine.program, "run", "--rm", "--label", f"{LABEL}={member.root}", "--workdir", spec.cwd]
+    words += ["--network", "host", "--pid", "host", "--ipc", "host", "--entrypoint", ""]
+    words += ["--ulimit", f"nofile={engine.files}:{engine.files}"]
+    words += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
+    words += ["--userns", "keep-id"] if engine.is_rootless else ["--user", engine.user]
+    words += ["--security-opt", "label=disable"] if engine.kind == "podman" else []
+    words += [word for mount in _mounts(plan, member, shown) for word in ("--volume", mount)]
+    words += [word for name in _passed_on(spec) for word in ("--env", name)]
+    words += [*_devices(member, engine), *plan.container.args, plan.container.image, *spec.argv]
+    return replace(spec, argv=tuple(words), path_first=())
+
+
+def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[str]:
+    """The job's own folders to write to, its inputs to read."""
+    own = dict.fromkeys((member.root, member.checkpoints))
+    inputs = [layout.input_path(member.root, one) for one in plan.inputs]
+    read = [path for path in (*inputs, *shown) if path.startswith("/") and not path.startswith(f"{member.root}/")]
+    return [*(f"{path}:{path}" for path in own), *(f"{path}:{path}:ro" for path in dict.fromkeys(read))]
+
+
+def _passed_on(spec: ProcessSpec) -> list[str]:
+    """By name only: what is in them doesn't show in a list of processes. The keeper adds its marker."""
+    return sorted({*spec.defaulted, *spec.set, "DRUMBEAT_KEEPER"})
+
+
+def _devices(member: Member, engine: Engine) -> list[str]:
+    """The node's GPUs that are the job's, by the container device interface or Docker's own word."""
+    if not member.gpus:
+        return []
+    if engine.kind == "docker":
+        return ["--gpus", f'"device={",".join(member.gpus)}"']
+    return [word for gpu in member.gpus for word in ("--device", f"nvidia.com/gpu={gpu}")]

@@ -1,0 +1,76 @@
+"""The line that runs a rank in a container."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from drumbeat.launch.containers import LABEL, Engine, contained
+from drumbeat.protocol.plan import Container, InputPlan, Plan
+from drumbeat.protocol.process import ProcessSpec
+
+from .test_render import a_plan, a_roster, processes
+
+pytestmark = pytest.mark.feature("E1")
+
+PODMAN = Engine("/usr/bin/podman", "podman", "0:0", files=20000, processes=30000)
+
+
+def in_podman(plan: Plan, engine: Engine = PODMAN, *, gpus: tuple[str, ...] = ()) -> tuple[ProcessSpec, list[str]]:
+    first = processes(plan)[0]
+    member = replace(a_roster(1).members[0], gpus=gpus)
+    found = contained(first, plan, member, engine, ["/cache/data"])
+    return first, list(found.argv)
+
+
+def after(words: list[str], option: str) -> list[str]:
+    return [value for name, value in itertools.pairwise(words) if name == option]
+
+
+def test_the_rank_s_own_words_come_after_the_image():
+    first, words = in_podman(a_plan(1, 1, container=Container("ghcr.io/a/b:1", ("--cap-add", "SYS_PTRACE"))))
+    assert words[:2] == ["/usr/bin/podman", "run"]
+    assert words[-6:] == ["--cap-add", "SYS_PTRACE", "ghcr.io/a/b:1", *first.argv]
+    assert after(words, "--workdir") == [first.cwd]
+    assert after(words, "--label") == [f"{LABEL}=/n/0"]
+    assert after(words, "--ulimit") == ["nofile=20000:20000", "nproc=30000:30000"]
+
+
+def test_variables_go_by_name_so_that_no_list_of_processes_shows_them():
+    first, words = in_podman(a_plan(1, 2, container=Container("i"), variables={"TOKEN": "secret"}))
+    assert {*first.set, *first.defaulted, "DRUMBEAT_KEEPER"} == set(after(words, "--env"))
+    assert "secret" not in " ".join(words)
+
+
+def test_the_job_s_folders_can_be_written_and_its_inputs_only_be_read():
+    inputs = (
+        InputPlan("here", "uri_folder", "file:///data/a%20b", "ro_mount"),
+        InputPlan("sent", "uri_folder", "snapshot:0", "ro_mount"),
+        InputPlan("far", "uri_folder", "https://host/x", "direct"),
+    )
+    _, words = in_podman(a_plan(1, 1, container=Container("i"), inputs=inputs))
+    assert after(words, "--volume") == [
+        "/n/0:/n/0", "/keep:/keep", "/data/a b:/data/a b:ro", "/cache/data:/cache/data:ro",
+    ]  # fmt: skip
+
+
+def test_gpus_are_handed_in_by_each_engine_s_own_word():
+    plan = a_plan(1, 2, container=Container("i"))
+    _, words = in_podman(plan, gpus=("0", "3"))
+    assert after(words, "--device") == ["nvidia.com/gpu=0", "nvidia.com/gpu=3"]
+    _, words = in_podman(plan, replace(PODMAN, kind="docker"), gpus=("0", "3"))
+    assert after(words, "--gpus") == ['"device=0,3"']
+
+
+def test_without_root_s_rights_the_user_stays_who_they_are():
+    plan = a_plan(1, 1, container=Container("i"))
+    assert after(in_podman(plan)[1], "--user") == ["0:0"]
+    assert after(in_podman(plan, replace(PODMAN, is_rootless=True))[1], "--userns") == ["keep-id"]
+
+
+def test_without_an_image_nothing_changes():
+    plan = a_plan(1, 1)
+    first = processes(plan)[0]
+    assert contained(first, plan, a_roster(1).members[0], PODMAN) is first
