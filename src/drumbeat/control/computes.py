@@ -64,6 +64,11 @@ class Known:
         said = "; ".join(f"{one.name}: {one.unusable}" for one in self.machines if one.unusable)
         return self.problem or said or "none of its machines is known yet"
 
+    @property
+    def prepare(self) -> str:
+        """What each node runs before the ranks of a job, "" = nothing."""
+        return (self.spec.prepare or "") if self.spec else ""
+
     def path_first(self, own: str) -> tuple[str, ...]:
         """Folders of programs that ranks on it find first. own: the server's."""
         path = own if self.document is None else self.spec.path_first(own) if self.spec else ""

@@ -10,7 +10,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from drumbeat import launch, spec
+from drumbeat.control.environments import Environments, check_texts
 from drumbeat.core import plan as planning
+from drumbeat.core.environments import CURRENT
 from drumbeat.core.events import StoryEntry
 from drumbeat.core.job import Job
 from drumbeat.core.plan import Facts, Planned, Sources
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from drumbeat.control.service import Request
 
 
-def planned(request: Request, facts: Facts) -> tuple[CommandJob, Planned]:
+def planned(request: Request, facts: Facts, environments: Environments) -> tuple[CommandJob, Planned]:
     """The job that was asked for, and its plan. Raises SpecError, RefusedError."""
     job = spec.from_dict(request.document, request.source)
     if not isinstance(job, CommandJob):
@@ -37,7 +39,11 @@ def planned(request: Request, facts: Facts) -> tuple[CommandJob, Planned]:
         )
     experiment = job.experiment_name or request.experiment
     name = job.name or invent_name(job.display_name or experiment)
-    return job, planning.make(job, name, experiment, Sources(request.code, request.inputs), facts)
+    check_texts(request.environment)
+    named = None if job.drumbeat.environment == CURRENT else job.environment
+    known = replace(facts, environments=environments.shelf(named, facts.aliases))
+    sources = Sources(request.code, request.inputs, request.environment)
+    return job, planning.make(job, name, experiment, sources, known)
 
 
 def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, StoryEntry]:

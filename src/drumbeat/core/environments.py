@@ -168,6 +168,11 @@ def texts_of(document: Mapping[str, Any]) -> Texts:
     return Texts(str(document.get("main", "")), dict(document.get("files") or {}), tuple(document.get("lines") or ()))
 
 
+def about(document: Mapping[str, Any]) -> str:
+    """What a person says that it is for, "" = nothing."""
+    return str((document.get("environment") or {}).get("description") or "")
+
+
 def definition_of(one: Registered, python: tuple[int, int]) -> Definition:
     """What nodes make for a version that a person made."""
     written = Environment.made(one.document["environment"])

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
+from drumbeat.protocol.errors import Problem, SpecError
 from drumbeat.spec.shape import AnyCase, Contradiction, Model, model_or_text
 from drumbeat.spec.values import AsText, Filled, InnerPath, Port, Text, TextOrTable, Version
+
+if TYPE_CHECKING:
+    from drumbeat.spec.loader import Places
 
 
 class BuildContext(Model):
@@ -36,6 +41,7 @@ class InferenceConfig(Model):
 class Environment(Model):
     """An environment written into the job itself."""
 
+    noun: ClassVar[str] = "the environment"
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
 
     name: Filled | None = Field(
@@ -63,3 +69,27 @@ class Environment(Model):
 
 
 EnvironmentValue = Annotated[Environment | Filled, model_or_text(lambda: Environment, "`azureml:name:version`")]
+
+
+# --- one that has a file of its own -----------------------------------------------------------------------------
+def load_environment(path: str | Path, overrides: Sequence[str] = ()) -> Environment:
+    """The environment in a file; raises `SpecError` with every problem at its line."""
+    from drumbeat.spec.loader import Sort, load_chosen
+
+    return cast("Environment", load_chosen(path, Sort("an environment", _class_for), overrides))
+
+
+def environment_from(document: Mapping[str, Any], name: str = "environment") -> Environment:
+    """The environment in a mapping as YAML would give it; places in messages are `name.key`."""
+    from drumbeat.spec.loader import Sort, chosen_from
+
+    return cast("Environment", chosen_from(document, Sort("an environment", _class_for), name))
+
+
+def _class_for(document: Mapping[str, Any], places: Places) -> type[Environment]:
+    """The model; a conda file that was taken for one is said to be that."""
+    if "dependencies" in document:
+        what = "this is a conda file, and not an environment that names one"
+        fix = "Name it so: drumbeat environment create NAME --conda FILE"
+        raise SpecError.of([Problem(what, places(("dependencies",), "key", ""), fix)])
+    return Environment

@@ -1,0 +1,150 @@
+"""Environments by name: made, listed, looked at, deleted, and found for a job."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from drumbeat.core import environments as core
+from drumbeat.core.environments import Registered, Shelf
+from drumbeat.ports import Asset, Catalog, Clock, Use
+from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.spec.environment import Environment, environment_from
+from drumbeat.spec.environments.curated import CURATED, Curated, curated
+from drumbeat.spec.environments.definition import define
+from drumbeat.spec.environments.references import NAME, VERSION
+from drumbeat.spec.environments.texts import MOST_BYTES, MOST_FILES, Texts
+from drumbeat.spec.problems import shown
+from drumbeat.spec.writer import to_dict
+
+KIND = "environment"
+OWN = (sys.version_info.major, sys.version_info.minor)
+"""The server's Python: taken where an environment allows several."""
+
+
+@dataclass(frozen=True)
+class EnvironmentView:
+    """An environment as a person sees it. python: what nodes make for it. notes: what they do otherwise than written.
+
+    version: "" of a curated one, which has no time either. jobs: that named it, newest first. document: as written.
+    problem: why it can't be made any more.
+    """
+
+    name: str
+    version: str
+    python: PythonEnvironment | None
+    created_at: datetime | None = None
+    curated: bool = False
+    about: str = ""
+    means: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+    document: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Environments:
+    """Those that people made, over the catalog; and the curated ones."""
+
+    catalog: Catalog
+    clock: Clock
+
+    # --- for a job ----------------------------------------------------------------------------------------------
+    def shelf(self, written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> Shelf:
+        """All that the environment of a job can mean here. Raises SpecError."""
+        names = core.wanted_names(written, aliases)
+        found = {name: [_registered(one) for one in self.catalog.assets(KIND, name)] for name in names}
+        return Shelf(found, aliases, OWN)
+
+    # --- for people ---------------------------------------------------------------------------------------------
+    def create(self, document: Mapping[str, Any], texts: Texts, source: str) -> tuple[EnvironmentView, bool]:
+        """The environment that a person described, and whether it is new. The same content again is the same success.
+
+        Raises SpecError; RefusedError for what can't be made here; ConflictError when the version has other content.
+        """
+        check_texts(texts)
+        written = environment_from(document, source)
+        name, version = _titled(written, source)
+        define(written, texts, OWN)
+        kept = core.document_of(to_dict(written), texts)
+        digest = hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+        made, is_new = self.catalog.add_asset(Asset(KIND, name, version, kept, digest, self.clock.now()))
+        return self._view(made), is_new
+
+    def list(self, name: str | None = None) -> list[EnvironmentView]:
+        """Those that people made: all versions, newest first."""
+        return [self._view(one) for one in self.catalog.assets(KIND, name)]
+
+    def show(self, name: str, version: str = "") -> EnvironmentView:
+        """One of them, "" = its newest version; else the curated one of that name. Raises NotFoundError."""
+        known = curated(name)
+        if not version and known is not None and not self.catalog.assets(KIND, name):
+            return curated_view(known)
+        return self._view(self.catalog.asset(KIND, name, version))
+
+    def delete(self, name: str, version: str) -> None:
+        """Forgets a version; jobs that have it go on. Raises NotFoundError."""
+        if not version:
+            raise NotFoundError("name a version", fix=f"See them: drumbeat environment show {name}")
+        self.catalog.remove_asset(KIND, name, version)
+
+    def _view(self, one: Asset) -> EnvironmentView:
+        python, notes, problem = None, (), ""
+        try:
+            made = core.definition_of(_registered(one), OWN)
+            python, notes = made.environment(f"{one.name}:{one.version}"), made.notes
+        except Exception as error:  # noqa: BLE001 (what an older drumbeat took in mustn't keep the others from being listed)
+            problem = str(error)
+        about = core.about(one.document)
+        jobs = tuple(dict.fromkeys(job for job, _ in self.catalog.users(KIND, one.name, one.version)))
+        return EnvironmentView(
+            one.name, one.version, python, one.created_at, about=about, notes=notes, jobs=jobs,
+            document=one.document, problem=problem,
+        )  # fmt: skip
+
+
+def curated_views() -> list[EnvironmentView]:
+    """Every curated one."""
+    return [curated_view(one) for one in CURATED]
+
+
+def curated_view(one: Curated) -> EnvironmentView:
+    """As a person sees it."""
+    made = core.curated_definition(one).environment(one.title)
+    document = core.document_of({}, Texts(one.source, {one.source: one.requirements}))
+    return EnvironmentView(
+        one.title, "", made, curated=True, about=one.about, means=one.patterns, document=document
+    )  # fmt: skip
+
+
+def uses_of(asset: tuple[str, str] | None) -> tuple[Use, ...]:
+    """What a job names, for its lineage."""
+    return (Use(KIND, *asset, role="environment"),) if asset else ()
+
+
+def check_texts(texts: Texts) -> None:
+    """Raises SpecError for more text than files of an environment have."""
+    if len(texts.files) > MOST_FILES or sum(len(one) for one in texts.files.values()) > MOST_BYTES:
+        raise SpecError(f"the files of an environment are at most {MOST_FILES}, and together 1 MiB", where=texts.main)
+
+
+def _titled(written: Environment, source: str) -> tuple[str, str]:
+    """Name and version, "" = the next one."""
+    if not written.name:
+        raise SpecError("the environment needs the key `name`", where=source)
+    for key, text, rule in (("name", written.name, NAME), ("version", written.version or "1", VERSION)):
+        if not rule.fullmatch(text):
+            fix = f"Letters, digits, `-`, `_` and `.`, at most {255 if key == 'name' else 64}; a letter or digit first."
+            raise SpecError(f"`{key}`: {shown(text)} isn't allowed here", where=source, fix=fix)
+    return written.name, written.version or ""
+
+
+def _registered(one: Asset) -> Registered:
+    return Registered(one.name, one.version, one.document)
