@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from drumbeat.control import submitting
 from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, no_engines
 from drumbeat.control.effects import STORY, Effects
+from drumbeat.control.environments import Environments, uses_of
 from drumbeat.control.loop import Loop
 from drumbeat.control.previewing import Preview, preview
 from drumbeat.control.sharing import Sharing
@@ -48,6 +49,7 @@ from drumbeat.protocol.errors import (
 )  # fmt: skip
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.spec.computes import compute_from
+from drumbeat.spec.environments.texts import Texts
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ class Request:
 
     document: the job as a JSON-able mapping. source: the file it came from, for messages. key: makes sending it twice
     the same as once. experiment: used where the document names none. code: digest of the code's snapshot. inputs: for
-    each input with a local path, `file:///…` or `snapshot:<sha256>`.
+    each input with a local path, `file:///…` or `snapshot:<sha256>`. environment: the files that it names.
     """
 
     document: dict[str, object]
@@ -67,6 +69,7 @@ class Request:
     experiment: str = "default"
     code: str | None = None
     inputs: dict[str, str] = field(default_factory=dict[str, str])
+    environment: Texts = field(default_factory=Texts)
 
 
 @dataclass(frozen=True)
@@ -116,6 +119,7 @@ class Control:
         self.loop = Loop(setting.store, setting.clock, self._announce, is_alone=setting.is_alone)
         self.engines = Computes(self.loop, setting.engines, setting.make_engine)
         self.effects = Effects(self.loop, self.engines, setting.artifacts, self._gang)
+        self.environments = Environments(setting.store, setting.clock)
         self.watch = Watch(self.loop, self.engines, self._gang)
         self.sharing = Sharing(self.loop, self.watch.heard)
         if not setting.is_alone:
@@ -171,10 +175,11 @@ class Control:
     # --- jobs -------------------------------------------------------------------------------------------------
     def submit(self, request: Request) -> tuple[Record, bool]:
         """The job, durable; and whether it is new. Raises SpecError, RefusedError, ConflictError."""
-        written, made = submitting.planned(request, self._facts())
+        written, made = submitting.planned(request, self._facts(), self.environments)
         self._check_sources(request)
         job, first = submitting.new_job(written, made, self.setting.clock.now())
-        submission = Submission(request.key or secrets.token_hex(16), job, request.document, (first,))
+        key = request.key or secrets.token_hex(16)
+        submission = Submission(key, job, request.document, (first,), uses_of(made.asset))
         return self.loop.call(lambda: self._write(submission))
 
     def _write(self, submission: Submission) -> tuple[Record, bool]:
@@ -201,7 +206,7 @@ class Control:
 
     def preview(self, request: Request) -> Preview:
         """What `submit` would run. Starts and writes nothing."""
-        written, made = submitting.planned(request, self._facts())
+        written, made = submitting.planned(request, self._facts(), self.environments)
         job, _ = submitting.new_job(written, made, self.setting.clock.now())
         return preview(job, made, self.loop, self.engines)
 
@@ -246,7 +251,8 @@ class Control:
             for name, machines in self.loop.machines.items()
         }
         programs = {name: one.path_first(self.setting.programs) for name, one in self.engines.all().items()}
-        return Facts(capacity, self.store.aliases(), programs, self.loop.troubles)
+        prepare = {name: one.prepare for name, one in self.engines.all().items() if one.prepare}
+        return Facts(capacity, self.store.aliases(), programs, self.loop.troubles, prepare=prepare)
 
     # --- agents -----------------------------------------------------------------------------------------------
     def agent_said(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
