@@ -170,7 +170,8 @@ def texts_of(document: Mapping[str, Any]) -> Texts:
 
 def about(document: Mapping[str, Any]) -> str:
     """What a person says that it is for, "" = nothing."""
-    return str((document.get("environment") or {}).get("description") or "")
+    written: Mapping[str, Any] = document.get("environment") or {}
+    return str(written.get("description") or "")
 
 
 def definition_of(one: Registered, python: tuple[int, int]) -> Definition:

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from drumbeat.control.service import Request
 from drumbeat.core.states import State
 from drumbeat.ports import JobFilter
+from drumbeat.server.environments import TextsBody
 from drumbeat.server.logs import LogReader
 from drumbeat.server.room import ControlOf, RoomOf, current
 from drumbeat.server.showing import job_view, job_with_story, story_views
@@ -35,6 +36,7 @@ class JobRequest(BaseModel):
     experiment: str = Field("default", max_length=255, description="Used where the document names none.")
     code: Digest | None = Field(None, description="SHA-256 of the snapshot with the code.")
     inputs: dict[str, Place] = Field({}, description="Of each input with a local path: `file:///…` or `snapshot:…`.")
+    environment: TextsBody = Field(TextsBody(), description="The files that the environment names.")
 
     def request(self) -> Request:
         """The same, as the control room takes it."""
@@ -45,6 +47,7 @@ class JobRequest(BaseModel):
             experiment=self.experiment,
             code=self.code,
             inputs=dict(self.inputs),
+            environment=self.environment.texts(),
         )
 
 
