@@ -60,8 +60,8 @@ def _filled(path: str, job: str, where: str) -> str:
 
     try:
         return expressions.render(path, resolve)
-    except expressions.Malformed as error:
-        raise SpecError(f"the path can't be read: {error}", where=where) from None
+    except SpecError as error:
+        raise SpecError(error.what, where=where, fix="A path knows `${{name}}`, the job's own.") from None
 
 
 def _apart(planned: list[OutputPlan]) -> Iterator[OutputPlan]:

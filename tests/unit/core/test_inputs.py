@@ -1,0 +1,165 @@
+"""What inputs and outputs of a job mean, given what is known."""
+
+import pytest
+
+from drumbeat.core.inputs import DataFacts, DataVersion, JobOutputs, PlannedInputs, UsedData, plan_inputs
+from drumbeat.core.outputs import has_more_to_do, is_published, is_registered, plan_outputs
+from drumbeat.core.states import State
+from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
+from drumbeat.protocol.plan import InputPlan, OutputPlan
+from drumbeat.spec.data import Input, Output
+
+pytestmark = pytest.mark.feature("D2", "D3", "D4")
+
+FACTS = DataFacts(
+    {
+        "digits": (
+            DataVersion("3", "uri_folder", "azureml://datastores/blobs/paths/digits/c"),
+            DataVersion("1", "uri_file", "https://host/digits.csv"),
+        )
+    },
+    ["blobs", "workspaceblobstore"],
+    {
+        "train-1": JobOutputs({"model": "uri_folder", "default": "uri_folder"}),
+        "train-2": JobOutputs({"model": "uri_folder"}, is_completed=False),
+        "train-3": JobOutputs({"model": "uri_folder"}, has_ended=False, is_completed=False),
+    },
+    "workspaceblobstore",
+)
+
+
+def inputs(facts: DataFacts = FACTS, brought: dict[str, str] | None = None, **keys: object) -> PlannedInputs:
+    return plan_inputs({"data": Input.model_validate(keys)}, brought or {}, facts)
+
+
+@pytest.mark.parametrize(
+    ("path", "uri"),
+    [
+        ("https://host/a", "https://host/a"),
+        ("s3://bucket/a", "s3://bucket/a"),
+        ("azureml://datastores/blobs/paths/a/", "azureml://datastores/blobs/paths/a"),
+        ("azureml://subscriptions/s/resourcegroups/g/workspaces/w/datastores/blobs/paths/a",
+         "azureml://datastores/blobs/paths/a"),
+        ("azureml://jobs/train-1/outputs/model", "azureml://jobs/train-1/outputs/model/paths/"),
+        ("digits:3", "azureml://datastores/blobs/paths/digits/c"),
+        ("azureml:digits@latest", "azureml://datastores/blobs/paths/digits/c"),
+    ],
+)  # fmt: skip
+def test_every_path_becomes_an_address(path: str, uri: str):
+    assert inputs(path=path).inputs == (InputPlan("data", "uri_folder", uri, "ro_mount"),)
+
+
+def test_a_name_is_an_exact_version_and_its_use_is_told():
+    latest = inputs(path="azureml:digits@latest")
+    assert latest.used == (UsedData("digits", "3", "inputs.data"),)
+    assert latest.notes == ("inputs.data: azureml:digits@latest is version 3 now",)
+    assert inputs(path="azureml:digits:3").notes == ()
+    assert inputs(path="s3://bucket/a").used == ()
+
+
+def test_an_asset_says_what_it_is_where_the_job_does_not():
+    assert inputs(path="digits:1").inputs == (
+        InputPlan("data", "uri_file", "https://host/digits.csv", "ro_mount", "digits.csv"),
+    )
+    with pytest.raises(RefusedError, match="is to be uri_folder, and data digits:1 is uri_file"):
+        inputs(path="digits:1", type="uri_folder")
+
+
+@pytest.mark.parametrize(
+    ("brought", "planned"),
+    [
+        ("file:///data/x", InputPlan("data", "uri_file", "file:///data/x", "download")),
+        ("snapshot:ab", InputPlan("data", "uri_file", "snapshot:ab", "download", "x.csv")),
+        ("azureml://datastores/blobs/paths/L/x.csv",
+         InputPlan("data", "uri_file", "azureml://datastores/blobs/paths/L/x.csv", "download", "x.csv")),
+    ],
+)  # fmt: skip
+def test_what_the_client_has_brought_goes_before_the_path(brought: str, planned: InputPlan):
+    found = inputs(brought={"data": brought}, path="a/x.csv", type="uri_file", mode="download")
+    assert found.inputs == (planned,)
+
+
+def test_literals_and_absent_ones_are_no_files():
+    given = {"epochs": 3, "rate": Input(type="number", default=0.1), "more": Input(optional=True)}
+    assert plan_inputs(given, {}, FACTS) == PlannedInputs(())
+
+
+@pytest.mark.parametrize(
+    ("keys", "error", "says"),
+    [
+        ({"path": "azureml:digit:3"}, UnknownNameError, "there is no data 'digit'. Did you mean `digits`?"),
+        ({"path": "azureml:digits:2"}, UnknownNameError, "there is no version 2 of data digits; there is 3, 1"),
+        ({"path": "azureml://datastores/blob/paths/a"}, UnknownNameError, "Did you mean `blobs`?"),
+        ({"path": "azureml://jobs/none/outputs/model"}, UnknownNameError, "there is no job 'none'"),
+        ({"path": "azureml://jobs/train-1/outputs/modl"}, UnknownNameError, "Did you mean `model`?"),
+        ({"path": "azureml://jobs/train-3/outputs/model"}, RefusedError, "hasn't ended"),
+        ({"path": "data"}, RefusedError, "the client hasn't brought along"),
+        ({"path": "ftp://host/a"}, SpecError, "no kind of address"),
+        ({"path": "s3://a/b", "datastore": "blobs"}, RefusedError, "this path isn't local"),
+    ],
+)
+def test_what_isnt_there_is_refused_with_the_nearest(keys: dict[str, object], error: type[DrumbeatError], says: str):
+    with pytest.raises(error) as refused:
+        inputs(**keys)
+    assert says in str(refused.value)
+    assert refused.value.where.startswith("inputs.data.")
+
+
+def test_an_output_of_a_job_that_failed_can_be_read_and_that_is_said():
+    found = inputs(path="azureml://jobs/train-2/outputs/model/paths/a")
+    assert found.notes == ("job train-2, whose output model is read, did not complete",)
+
+
+def outputs(**keys: object) -> OutputPlan:
+    return plan_outputs({"model": Output.model_validate(keys)}, "train-9", FACTS)[0]
+
+
+def test_an_output_goes_where_it_says_and_is_called_what_it_says():
+    assert outputs() == OutputPlan("model", "uri_folder", "rw_mount")
+    assert outputs(
+        path="azureml://datastores/blobs/paths/${{name}}/m", mode="upload", name="best", version=4
+    ) == OutputPlan("model", "uri_folder", "upload", "azureml://datastores/blobs/paths/train-9/m", "best", "4")
+
+
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"path": "azureml://datastores/blob/paths/a"}, "Did you mean `blobs`?"),
+        ({"path": "azureml:digits:3"}, "can't be written to azureml:digits:3"),
+        ({"path": "azureml://jobs/train-1/outputs/model"}, "can't be written to"),
+        ({"path": "https://host/a"}, "can't be written to https://host/a"),
+        ({"path": "here"}, "can't be written to here"),
+        ({"path": "azureml://datastores/blobs/paths/${{inputs.x}}"}, "a path knows only ${{name}}"),
+        ({"path": "azureml://datastores/blobs/paths/${{nam"}, "is never closed"),
+        ({"name": "a b"}, "'a b' can't be the name of data"),
+    ],
+)
+def test_an_output_that_cant_go_there_is_refused(keys: dict[str, object], says: str):
+    with pytest.raises(DrumbeatError) as refused:
+        outputs(**keys)
+    assert says in str(refused.value)
+    assert refused.value.where.startswith("outputs.model.")
+
+
+def test_two_outputs_dont_go_to_one_place():
+    place = {"path": "azureml://datastores/blobs/paths/a"}
+    both = {name: Output.model_validate(place) for name in ("a", "b")}
+    with pytest.raises(RefusedError, match="outputs a and b go to the same place"):
+        plan_outputs(both, "train-9", FACTS)
+
+
+@pytest.mark.parametrize(
+    ("output", "state", "published", "registered"),
+    [
+        (OutputPlan("m", "uri_folder", "upload", "s3://b/p", "best"), State.COMPLETED, True, True),
+        (OutputPlan("m", "uri_folder", "upload", "s3://b/p", "best"), State.FAILED, False, False),
+        (OutputPlan("m", "uri_folder", "rw_mount", "s3://b/p", "best"), State.CANCELED, True, False),
+        (OutputPlan("m", "uri_folder", "rw_mount", "", "best"), State.COMPLETED, False, True),
+        (OutputPlan("m", "uri_folder", "rw_mount"), State.COMPLETED, False, False),
+    ],
+)
+def test_what_is_done_with_an_output_depends_on_how_the_job_ended(
+    output: OutputPlan, state: State, published: bool, registered: bool
+):
+    assert (is_published(output, state), is_registered(output, state)) == (published, registered)
+    assert has_more_to_do((output,), state) == (published or registered)
