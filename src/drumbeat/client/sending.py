@@ -6,7 +6,7 @@ import re
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Written:
-    """A job, and where it was written. base: what its local paths count from. source: for messages."""
+    """A job, and where it was written. base: what its local paths count from. source: for messages. text: of a file."""
 
     document: dict[str, Any]
     base: Path
     source: str
+    text: str = ""
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ def written(job: GivenJob, given: Given) -> Written:
     """The job as a document. Raises SpecError."""
     found = _read(job, given.sets)
     document = {**found.document, "name": given.name} if given.name else found.document
-    return Written(document, found.base, found.source)
+    return replace(found, document=document)
 
 
 def _read(job: GivenJob, sets: Sequence[str]) -> Written:
@@ -65,7 +66,7 @@ def _read(job: GivenJob, sets: Sequence[str]) -> Written:
         from drumbeat.spec.writer import to_dict
 
         loaded = load_file(job, overrides=sets)
-        return Written(to_dict(loaded.job), loaded.base, loaded.source)
+        return Written(to_dict(loaded.job), loaded.base, loaded.source, loaded.text)
     if sets:
         raise SpecError("values are set in a job file; this job was made in Python", fix="Set them on the object.")
     if isinstance(job, Mapping):
@@ -98,6 +99,7 @@ def body_of(found: Written, connection: Connection, *, is_sending: bool) -> dict
         "experiment": experiment_of(found.base),
         "code": parcel.code(),
         "inputs": parcel.inputs(),
+        "environment": parcel.environment(),
     }
 
 
@@ -120,6 +122,18 @@ class Parcel:
         if not isinstance(code, str) or is_remote(code):
             return None
         return self._kept(self._place(code, "code"), "code")
+
+    def environment(self) -> dict[str, Any]:
+        """The files that the job's environment names."""
+        written = self.written.document.get("environment")
+        extra = self.written.document.get("drumbeat")
+        is_current = isinstance(extra, dict) and cast("dict[str, Any]", extra).get("environment") == "current"
+        if not isinstance(written, Mapping) or is_current:
+            return {}
+        from drumbeat.client.environments import Around, body_of, texts_of
+
+        around = Around(self.written.base, self.written.source, self.written.text, ("environment",))
+        return body_of(texts_of(cast("Mapping[str, Any]", written), around))
 
     def inputs(self) -> dict[str, str]:
         """Where the server finds each input that was given by a local path."""

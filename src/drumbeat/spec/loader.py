@@ -35,11 +35,12 @@ STANDARD_INPUT = "-"
 
 @dataclass(frozen=True)
 class Loaded:
-    """A job and where it was written: its local paths count from `base`."""
+    """A job and where it was written: its local paths count from `base`. text: the file's."""
 
     job: Job
     base: Path
     source: str
+    text: str = ""
 
 
 def load(path: str | Path, *, overrides: Sequence[str] = ()) -> Job:
@@ -53,9 +54,10 @@ def load_file(path: str | Path, *, overrides: Sequence[str] = ()) -> Loaded:
     if str(path) == STANDARD_INPUT:
         name = "standard input"
         text = _decoded(sys.stdin.buffer.read(MOST_BYTES + 1), name)
-        return Loaded(loads(text, name, overrides), Path.cwd(), name)
-    job = loads(read_text(file), name=str(path), overrides=overrides)
-    return Loaded(job, file.absolute().parent, str(path))
+        return Loaded(loads(text, name, overrides), Path.cwd(), name, text)
+    text = read_text(file)
+    job = loads(text, name=str(path), overrides=overrides)
+    return Loaded(job, file.absolute().parent, str(path), text)
 
 
 def loads(text: str, name: str = "<string>", overrides: Sequence[str] = ()) -> Job:
