@@ -5,7 +5,7 @@ from __future__ import annotations
 from drumbeat.launch import network, paths
 from drumbeat.protocol import layout
 from drumbeat.protocol.plan import Plan, Rank
-from drumbeat.protocol.roster import Roster
+from drumbeat.protocol.roster import Member, Roster
 
 SCRUBBED = (
     # Schedulers and launchers that the agent may itself run under: Open MPI, Lightning and torch believe them.
@@ -24,16 +24,32 @@ SCRUBBED = (
 )  # fmt: skip
 """Taken out of what a node would pass on. A trailing `*` stands for any ending."""
 
+OF_OTHER_PYTHONS = ("PYTHONPATH", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_PROMPT_MODIFIER", "CONDA_SHLVL")
+"""Taken out too where the node has made a Python for the job: they lead to the packages of another one."""
+
+
+def scrubbed(plan: Plan) -> tuple[str, ...]:
+    """Also the paths to modules of whoever started the server, where the job has a Python of its own."""
+    return SCRUBBED if plan.python is None else (*SCRUBBED, *OF_OTHER_PYTHONS)
+
 
 def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     """What every rank is given: the job's own variables, drumbeat's, and the dialect's (Azure ML's job variables)."""
-    member = roster.members[rank.node]
+    return {
+        **of_node(plan, roster.members[rank.node], roster.attempt),
+        "AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members),
+        "AZ_BATCHAI_JOB_MASTER_NODE_IP": roster.master.address,
+        "DRUMBEAT_ROUND": str(roster.round),
+    }
+
+
+def of_node(plan: Plan, member: Member, attempt: int) -> dict[str, str]:
+    """What of it is known before there is a round: the same for all that runs on a node."""
     return {
         **plan.variables,
-        **_dialect(plan, roster, rank),
+        **_dialect(plan, member),
         "DRUMBEAT_JOB": plan.job,
-        "DRUMBEAT_ATTEMPT": str(roster.attempt),
-        "DRUMBEAT_ROUND": str(roster.round),
+        "DRUMBEAT_ATTEMPT": str(attempt),
         "DRUMBEAT_OUTPUT_DIR": layout.output_path(member.root, layout.DEFAULT_OUTPUT),
         "DRUMBEAT_CHECKPOINT_DIR": member.checkpoints,
         "CUDA_VISIBLE_DEVICES": ",".join(member.gpus),
@@ -50,15 +66,13 @@ def defaults(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     return {**threads, "PYTHONUNBUFFERED": "1", **network.variables(plan, roster.members[rank.node])}
 
 
-def _dialect(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
-    files = paths.of_node(plan, roster.members[rank.node].root)
+def _dialect(plan: Plan, member: Member) -> dict[str, str]:
+    files = paths.of_node(plan, member.root)
     return {
         "AZUREML_RUN_ID": plan.job,
         "AZUREML_ARM_PROJECT_NAME": plan.experiment,
         "AZUREML_NODE_COUNT": str(plan.nodes),
-        "AZUREML_CR_NODE_RANK": str(rank.node),
-        "AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members),
-        "AZ_BATCHAI_JOB_MASTER_NODE_IP": roster.master.address,
+        "AZUREML_CR_NODE_RANK": str(member.node),
         **{f"AZUREML_PARAMETER_{name}": value for name, value in plan.literals.items()},
         **{f"AZURE_ML_INPUT_{name}": path for name, path in files["inputs"].items()},
         **{f"AZURE_ML_OUTPUT_{name}": path for name, path in files["outputs"].items()},

@@ -20,13 +20,13 @@ def of_node(plan: Plan, root: str) -> dict[str, dict[str, str]]:
     }
 
 
-def fill(plan: Plan, root: str) -> str:
-    """The command with every `${{inputs.x}}` and `${{outputs.x}}` of a file replaced.
+def fill(plan: Plan, root: str, text: str | None = None) -> str:
+    """The command (or another text) with every `${{inputs.x}}` and `${{outputs.x}}` of a file replaced.
 
     A path that a shell would take apart is quoted, in the way that fits the quotes it stands in.
     """
     known = of_node(plan, root)
-    command = plan.command
+    command = plan.command if text is None else text
 
     def replaced(found: re.Match[str]) -> str:
         return _quoted(known[found[1]][found[2]], _open_quote(command[: found.start()]))

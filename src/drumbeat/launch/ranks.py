@@ -23,6 +23,6 @@ def process(plan: Plan, roster: Roster, rank: Rank, own: Mapping[str, str]) -> P
         log=layout.log_file(roster.attempt, roster.round, rank.node, rank.rank),
         set={**environment.of_job(plan, roster, rank), **own},
         defaulted=environment.defaults(plan, roster, rank),
-        scrubbed=environment.SCRUBBED,
+        scrubbed=environment.scrubbed(plan),
         path_first=plan.path_first,
     )

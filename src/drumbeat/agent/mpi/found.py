@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 
-from drumbeat.launch.environment import SCRUBBED
+from drumbeat.launch.environment import scrubbed
 from drumbeat.launch.mpi import INTEL_MPI, MPICH, OPEN_MPI
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan
@@ -27,7 +27,7 @@ _FIX = (
 
 def find(plan: Plan) -> str:
     """Name and version, `Open MPI 4.1.4`. Raises RefusedError when there is none, or none that is known here."""
-    environment = {name: value for name, value in os.environ.items() if not is_scrubbed(name, SCRUBBED)}
+    environment = {name: value for name, value in os.environ.items() if not is_scrubbed(name, scrubbed(plan))}
     environment |= plan.variables
     environment["PATH"] = ":".join((*plan.path_first, environment.get("PATH", os.defpath)))
     program = shutil.which("mpirun", path=environment["PATH"])

@@ -1,0 +1,27 @@
+"""The job's preparation command: once per node before the ranks, in their folder, with what all of them are given."""
+
+from __future__ import annotations
+
+from drumbeat.launch import environment, paths
+from drumbeat.protocol import layout
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.roster import Member
+
+
+def preparation(plan: Plan, member: Member, attempt: int, round: int) -> ProcessSpec | None:
+    """Its process on a node; None = the job has none. There is no roster yet: it has the node's number and no rank."""
+    if not plan.prepare:
+        return None
+    return ProcessSpec(
+        rank=layout.NODE_LOG,
+        local_rank=-1,
+        role="preparation",
+        argv=("/bin/bash", "-c", paths.fill(plan, member.root, plan.prepare)),
+        cwd=layout.code_folder(member.root),
+        log=layout.log_file(attempt, round, member.node, layout.NODE_LOG),
+        set={**environment.of_node(plan, member, attempt), "NODE_RANK": str(member.node)},
+        defaulted={"PYTHONUNBUFFERED": "1"},
+        scrubbed=environment.scrubbed(plan),
+        path_first=plan.path_first,
+    )
