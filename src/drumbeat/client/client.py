@@ -15,6 +15,7 @@ from drumbeat.client.discovery import where_of
 from drumbeat.client.views import (
     AliasView,
     ComputeView,
+    EnvironmentView,
     Event,
     FileView,
     JobView,
@@ -26,6 +27,7 @@ from drumbeat.client.views import (
 from drumbeat.protocol import wire
 
 if TYPE_CHECKING:
+    from drumbeat.client.environments import GivenEnvironment
     from drumbeat.client.sending import GivenCompute, GivenJob
 
 T = TypeVar("T")
@@ -209,6 +211,31 @@ class Client:
     def delete_compute(self, name: str) -> None:
         """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it."""
         self.connection.call("DELETE", f"/computes/{part(name)}")
+
+    def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
+        """Every version of every environment that people made, or of one, newest first; or those that drumbeat brings."""
+        params = {"curated": curated, **({"name": name} if name else {})}
+        return [self._read(EnvironmentView, one) for one in self.connection.call("GET", "/environments", params=params)]
+
+    def environment(self, name: str, version: str = "") -> EnvironmentView:
+        """One version, "" = the newest; the curated one where no person made one. Raises NotFoundError."""
+        path = f"/environments/{part(name)}" + (f"/versions/{part(version)}" if version else "")
+        return self._read(EnvironmentView, self.connection.call("GET", path))
+
+    def create_environment(self, environment: GivenEnvironment, *, sets: Sequence[str] = ()) -> EnvironmentView:
+        """Makes a version of an environment: the path of a file, or one made in Python. The same again is the same one.
+
+        sets: `key=value`, changed in the file before it is read. Raises SpecError, with the line in the conda file or
+        the requirements; RefusedError for what can't be made here; ConflictError when the version has other content.
+        """
+        from drumbeat.client.environments import given
+
+        body = given(environment, sets)
+        return self._read(EnvironmentView, self.connection.call("POST", "/environments", json=body))
+
+    def delete_environment(self, name: str, version: str) -> None:
+        """Forgets a version; jobs that have it go on. Raises NotFoundError."""
+        self.connection.call("DELETE", f"/environments/{part(name)}/versions/{part(version)}")
 
     def status(self) -> StatusView:
         """Who answers, and how it is."""
