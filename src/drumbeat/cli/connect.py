@@ -12,6 +12,7 @@ from typing import Protocol
 from drumbeat.client.views import (
     AliasView,
     ComputeView,
+    EnvironmentView,
     Event,
     FileView,
     JobView,
@@ -28,8 +29,8 @@ class Server(Protocol):
         """What the job in a file would run."""
         ...
 
-    def submit(self, job: Path, *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
-        """The job in a file, taken in by the server."""
+    def submit(self, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
+        """The job in a file or a mapping, taken in by the server."""
         ...
 
     def get(self, name: str) -> JobView:
@@ -96,6 +97,22 @@ class Server(Protocol):
 
     def delete_compute(self, name: str) -> None:
         """Deletes it. Raises ConflictError while jobs use it."""
+        ...
+
+    def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
+        """Those that people made, or of one name, newest first; or those that drumbeat brings."""
+        ...
+
+    def environment(self, name: str, version: str = "") -> EnvironmentView:
+        """One version, "" = the newest. Raises NotFoundError."""
+        ...
+
+    def create_environment(self, environment: Path | dict[str, object], *, sets: Sequence[str] = ()) -> EnvironmentView:
+        """The environment in a file or a mapping, as it is kept now. Raises SpecError, ConflictError."""
+        ...
+
+    def delete_environment(self, name: str, version: str) -> None:
+        """Forgets a version. Raises NotFoundError."""
         ...
 
     def status(self) -> StatusView:
