@@ -213,7 +213,7 @@ class Client:
         self.connection.call("DELETE", f"/computes/{part(name)}")
 
     def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
-        """Every version of every environment that people made, or of one, newest first; or those that drumbeat brings."""
+        """Every version of what people made, or of one of them, newest first; or those that drumbeat brings."""
         params = {"curated": curated, **({"name": name} if name else {})}
         return [self._read(EnvironmentView, one) for one in self.connection.call("GET", "/environments", params=params)]
 
