@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
 """Answers to a sync after which this attempt has no server: only in our own words, for a stranger may use the port."""
 TLS = "The server must be called by https, or at a loopback address."
-_ANSWERS = {"directive", "size", "missing"}
+_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers"}
 
 
 @dataclass
@@ -59,6 +59,32 @@ class Link:
         """Makes the outputs visible; gives the paths that the server doesn't have as said (none = it is done)."""
         return self._json("POST", "/outputs/commit", json.dumps({"files": files}).encode())["missing"]
 
+    def listing(self, name: str) -> Any:
+        """All files of an input."""
+        return self._json("GET", f"/inputs/{quote(name, safe='')}", b"")["listing"]
+
+    def links(self, name: str, paths: list[str]) -> list[Any]:
+        """Where each of these files of an input is to be fetched, None = here, with `input_file`."""
+        body = json.dumps({"paths": paths}).encode()
+        return self._json("POST", f"/inputs/{quote(name, safe='')}/links", body)["links"]
+
+    def peers(self) -> list[Any]:
+        """What each node of the attempt said of itself, None for one that hasn't come yet."""
+        return self._json("GET", "/peers", b"")["peers"]
+
+    @contextlib.contextmanager
+    def input_file(self, name: str, path: str, offset: int, length: int) -> Generator[http.client.HTTPResponse]:
+        """A range of a file of an input, to be read as a stream. What isn't read to its end costs the connection."""
+        wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
+        response = self._request("GET", f"/inputs/{quote(name, safe='')}/files/{quote(path)}", b"", wanted)
+        try:
+            if response.status != 206:
+                raise self._error(response.status, response.read(), is_sync=False)
+            yield response
+        finally:
+            if not response.isclosed():
+                self._drop()
+
     @contextlib.contextmanager
     def snapshot(self, digest: str) -> Generator[http.client.HTTPResponse]:
         """The bytes of a snapshot, to be read as a stream."""
@@ -81,7 +107,9 @@ class Link:
             raise self._error(response.status, text, is_sync=is_sync)
         return _answer(text)
 
-    def _request(self, method: str, path: str, body: bytes) -> http.client.HTTPResponse:
+    def _request(
+        self, method: str, path: str, body: bytes, more: dict[str, str] | None = None
+    ) -> http.client.HTTPResponse:
         """The answer of the first server that gives one. A connection that had idled too long is made anew at once."""
         if not self._servers:
             raise UnreachableError("plain http would show this job's secret to the network", fix=TLS)
@@ -90,7 +118,7 @@ class Link:
             line = self._line or self._open()
             was_used, line.is_used = line.is_used, True
             try:
-                line.connection.request(method, self._base + path, body or None, self._headers)
+                line.connection.request(method, self._base + path, body or None, {**self._headers, **(more or {})})
                 return line.connection.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 trouble = error

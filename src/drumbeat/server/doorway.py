@@ -21,7 +21,7 @@ from starlette.responses import Response
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from drumbeat.protocol.errors import DrumbeatError, EngineError
-from drumbeat.server import agents, errors
+from drumbeat.server import agents, errors, staging
 from drumbeat.server.auth import bearer, values
 from drumbeat.server.room import Room
 from drumbeat.server.traffic import KIB, Meter
@@ -49,6 +49,7 @@ def agents_app(room: Room, hosts: Callable[[], frozenset[str]]) -> AgentsOnly:
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.room = room
     app.include_router(agents.router)
+    app.include_router(staging.router)
     errors.install(app)
     app.add_middleware(Meter, traffic=room.traffic)
     return AgentsOnly(app, room.control.check_secret, hosts)

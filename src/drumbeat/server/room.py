@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 
 from drumbeat._version import __version__
@@ -19,6 +19,8 @@ from drumbeat.server.traffic import Traffic
 
 PROTOCOL = 1
 """Grows when a client of before can't talk to this server any more."""
+
+MOST_AT_STORES = 16
 
 T = TypeVar("T")
 
@@ -50,6 +52,8 @@ class Room:
     stop: Callable[[], None] = lambda: None
     doors: TlsDoors | None = None
     """For agents on other machines."""
+    stores: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_AT_STORES))
+    """Calls that wait for a store: a slow one must not take the threads of everything else."""
 
 
 def current(control: Control, name: str) -> Record:
@@ -58,9 +62,9 @@ def current(control: Control, name: str) -> Record:
     return (loop.jobs.get(name) if loop.is_sure else None) or control.store.load(name)
 
 
-async def away(call: Callable[[], T]) -> T:
-    """Runs what may block where it blocks nobody."""
-    return await to_thread.run_sync(call)
+async def away(call: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:
+    """Runs what may block where it blocks nobody. limiter: of its kind; None = there is but one for most."""
+    return await to_thread.run_sync(call, limiter=limiter)
 
 
 def _room(request: Request) -> Room:

@@ -1,0 +1,185 @@
+"""The threads that fetch: each takes a piece, brings it from wherever it can be had, and takes the next."""
+
+from __future__ import annotations
+
+import errno
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.cache.files import Files
+from drumbeat.agent.cache.part import PIECE, forget
+from drumbeat.agent.fetching.meter import Meter
+from drumbeat.agent.fetching.store import Links, Store
+from drumbeat.agent.fetching.web import Patience
+from drumbeat.agent.fetching.work import Want, Work
+from drumbeat.agent.link import Link as Server
+from drumbeat.protocol.errors import DrumbeatError, StorageError, UnreachableError
+
+if TYPE_CHECKING:
+    from drumbeat.agent.fetching.chain import Chain
+
+THREADS = 8
+_MOST_WRONG = 4
+
+
+@dataclass(frozen=True)
+class Means:
+    """What fetching needs. server: makes the link of a thread to the server. chain: the node before, None = there is
+    none to ask.
+    """
+
+    files: Files
+    server: Callable[[], Server]
+    meter: Meter
+    patience: Patience
+    chain: Chain | None = None
+
+
+class Sink:
+    """Where the bytes of one piece go, or those from there to the end of the file."""
+
+    def __init__(self, want: Want, number: int) -> None:
+        self._want, self._number = want, number
+        self.at, length = want.piece(number)
+        self.end = self.at + length
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing more is to come."""
+        return self.at >= self.end
+
+    def put(self, data: bytes) -> int:
+        """Adds bytes; gives how many were wanted."""
+        part = self._want.part
+        assert part is not None  # noqa: S101 (work is only given out with its part)
+        data = data[: self.end - self.at]
+        part.write(self.at, data)
+        self.at += len(data)
+        size = self._want.file.size
+        while self.at >= min((self._number + 1) * PIECE, size) and self._number * PIECE < size:
+            part.have(self._number)
+            self._number += 1
+        return len(data)
+
+
+class Fetch:
+    """Brings files into the cache."""
+
+    def __init__(self, means: Means, wants: Sequence[Want]) -> None:
+        self._means = means
+        self._work = Work(means.files, wants, means.meter.less)
+        paths: dict[str, list[str]] = {}
+        for want in wants:
+            paths.setdefault(want.input, []).append(want.file.path)
+        self._links = Links(paths)
+        self._defect: Exception | None = None
+
+    def run(self) -> None:
+        """Until all are whole. Raises DrumbeatError for what can't be had, or can't be written."""
+        threads = [threading.Thread(target=self._fetch, name="fetch", daemon=True) for _ in range(THREADS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self._work.close()
+        if self._defect is not None:
+            raise self._defect
+        if isinstance(self._work.error, OSError):
+            raise self._not_written(self._work.error)
+        if self._work.error is not None:
+            raise self._work.error
+
+    def _fetch(self) -> None:
+        store = Store(self._links, self._means.server(), self._means.patience)
+        try:
+            with closing(store):
+                while (found := self._work.next()) is not None:
+                    want, number = found
+                    if number >= 0:
+                        self._piece(store, want, number)
+                    if self._work.error is None and (number < 0 or self._work.done(want)):
+                        self._finish(want)
+        except (DrumbeatError, OSError) as error:
+            self._work.fail(error)
+        except Exception as error:  # noqa: BLE001 (a defect of ours: it is raised where `run` was called)
+            self._defect = error
+            self._work.fail(DrumbeatError(repr(error)))
+
+    def _finish(self, want: Want) -> None:
+        assert want.part is not None  # noqa: S101 (as in Sink)
+        if want.part.finish():
+            self._work.finished(want)
+            return
+        want.wrong += 1
+        self._means.meter.again(want.file.size)
+        if want.wrong >= _MOST_WRONG:
+            what = f"input {want.input}: {want.file.path} came {want.wrong} times with other bytes than were listed"
+            raise StorageError(what, where=f"inputs.{want.input}", fix="See who writes to it, and run the job again.")
+        self._work.again(want)
+
+    # --- a piece --------------------------------------------------------------------------------------------------
+    def _piece(self, store: Store, want: Want, number: int) -> None:
+        sink = Sink(want, number)
+        chain = self._means.chain
+        if chain is not None and not want.wrong:
+            found = chain.get(store.lines, want.name, want.piece(number), lambda: self._work.error is not None)
+            if found is not None:
+                self._means.meter.add(sink.put(found))
+                return
+        backoff = Backoff()
+        while not sink.is_full and self._work.error is None:
+            before = sink.at
+            try:
+                self._read(store, want, sink)
+            except UnreachableError as error:
+                if sink.at > before:
+                    backoff.reset()
+                self._wait(error, backoff)
+
+    def _read(self, store: Store, want: Want, sink: Sink) -> None:
+        skip = 0
+
+        def on_answer(is_range: bool) -> None:  # noqa: FBT001 (a callback's one word)
+            nonlocal skip
+            if is_range:
+                self._work.asked(want)
+            else:
+                skip = sink.at
+                if sink.end < want.file.size:
+                    self._work.take_all(want)
+                    sink.end = want.file.size
+
+        with closing(store.read(want, sink.at, sink.end - sink.at, on_answer)) as blocks:
+            for block in blocks:
+                rest = block[skip:]
+                skip = max(0, skip - len(block))
+                if rest:
+                    self._means.meter.add(sink.put(rest))
+                if sink.is_full or self._work.error is not None:
+                    return
+
+    def _wait(self, error: UnreachableError, backoff: Backoff) -> None:
+        """The store's trouble has an end; a server of ours that is away is waited for as long as it takes."""
+        meter, patience = self._means.meter, self._means.patience
+        is_store = error.where.startswith("inputs.")
+        if is_store and time.monotonic() - meter.moved_at > patience.give_up_s:
+            fix = "See whether the nodes and the server reach it, and run the job again."
+            raise UnreachableError(
+                f"{error.what}; no byte came for {patience.give_up_s:.0f} s", where=error.where, fix=fix
+            )
+        meter.trouble(error.what)
+        backoff.wait()
+
+    def _not_written(self, error: OSError) -> StorageError:
+        """What the disk said. A full one gets back what isn't whole."""
+        if error.errno == errno.ENOSPC:
+            for want in self._work.begun:
+                forget(self._means.files, want.name)
+        what = f"the cache can't be written: {error.strerror or error}"
+        fix = "Make room or give the right to write there, then run the job again."
+        return StorageError(what, where=self._means.files.folder, fix=fix)

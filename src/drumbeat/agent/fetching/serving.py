@@ -1,0 +1,121 @@
+"""Passes on what this node has of the inputs to the other nodes of its gang, pieces of growing files included."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from drumbeat.agent.cache.files import Files
+from drumbeat.agent.cache.part import PIECE, read_piece
+from drumbeat.agent.fetching.chain import PROGRESS, PROOF, answer_proof, ask_proof
+
+WAIT_S = 1.0
+"""How long a piece that isn't there yet is waited for."""
+_LOOK_S = 0.02
+_IDLE_S = 60.0
+_ASKED = re.compile(r"/([0-9a-f]{64})/(\d{1,18})/(\d{1,9})", re.ASCII)
+
+
+def cache_name(files: Files) -> str:
+    """Names a folder of data among those of all machines: nodes that have the same needn't pass anything on."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as told:
+        boot = told.read().strip()
+    here = os.stat(files.folder)
+    return f"{boot}:{here.st_dev}:{here.st_ino}"
+
+
+class Serving:
+    """Listens on `address`, or on all of the node's where it isn't one of them.
+
+    names: of the files that the job has as inputs; nothing else is passed on. progress: how far this node is.
+    """
+
+    def __init__(self, files: Files, address: str, secret: str) -> None:
+        self.files, self.secret = files, secret
+        self.names: frozenset[str] = frozenset()
+        self.progress: Callable[[], int] = lambda: 0
+        self._http = _listen(address)
+        self._http.owner = self
+        self.port: int = self._http.server_address[1]
+        threading.Thread(target=self._http.serve_forever, name="serving", daemon=True).start()
+
+    def close(self) -> None:
+        """Listens no more."""
+        self._http.shutdown()
+        self._http.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 64
+    owner: Serving
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked went away; it asks again if it wants to."""
+
+
+class _Six(_Server):
+    address_family = socket.AF_INET6
+
+
+def _listen(address: str) -> _Server:
+    kind = _Six if ":" in address else _Server
+    try:
+        return kind((address, 0), _Handler)
+    except OSError:
+        return kind(("", 0), _Handler)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = 1 << 16
+    timeout = _IDLE_S
+    server: _Server  # pyright: ignore[reportIncompatibleVariableOverride] (this handler is started by no other)
+
+    def do_GET(self) -> None:
+        """`/{name}/{offset}/{length}`: 200 with the bytes, 202 = not yet."""
+        owner = self.server.owner
+        found = _ASKED.fullmatch(self.path)
+        shown = self.headers.get("Authorization", "").removeprefix("Proof ")
+        if found is None or not 0 < int(found[3]) <= PIECE:
+            self._answer(404, b"", {})
+            return
+        name, offset, length = found[1], int(found[2]), int(found[3])
+        proof = ask_proof(owner.secret, name, offset, length)
+        if not hmac.compare_digest(proof.encode(), shown.encode("latin-1", "replace")):
+            self._answer(403, b"", {})
+            return
+        body = self._wait_for(name, offset, length)
+        if body is None or len(body) != length:
+            self._answer(202, b"", {PROGRESS: str(owner.progress())})
+        else:
+            self._answer(200, body, {PROOF: answer_proof(owner.secret, proof, body)})
+
+    def _wait_for(self, name: str, offset: int, length: int) -> bytes | None:
+        owner, end = self.server.owner, time.monotonic() + WAIT_S
+        while True:
+            if name in owner.names and (body := read_piece(owner.files, name, offset, length)) is not None:
+                return body
+            if time.monotonic() >= end:
+                return None
+            time.sleep(_LOOK_S)
+
+    def _answer(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        self.send_response_only(status)
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+        self.wfile.flush()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""

@@ -1,0 +1,149 @@
+"""Brings the inputs of a job that lie in stores to its node: listed, given room, fetched, laid out as links."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeVar
+
+from drumbeat.agent import cache_root
+from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.cache import tree
+from drumbeat.agent.cache.files import Files, name_of
+from drumbeat.agent.cache.room import Room, in_words
+from drumbeat.agent.fetching.fetch import Fetch, Means
+from drumbeat.agent.fetching.meter import Meter
+from drumbeat.agent.fetching.web import Patience
+from drumbeat.agent.fetching.work import Want
+from drumbeat.agent.link import Link
+from drumbeat.protocol import layout, wire
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import StorageError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.listing import Listing
+from drumbeat.protocol.plan import InputPlan
+from drumbeat.protocol.roster import Member
+
+if TYPE_CHECKING:
+    from drumbeat.agent.fetching.chain import Chain
+    from drumbeat.agent.fetching.serving import Serving
+
+T = TypeVar("T")
+
+ROOM_S = 600.0
+"""How long other jobs may keep the cache full."""
+
+
+def is_remote(planned: InputPlan) -> bool:
+    """Whether it is fetched from a store."""
+    return planned.mode != "direct" and not planned.uri.startswith(("file:", "snapshot:"))
+
+
+class Inputs:
+    """Those of one attempt on one node. progress: told in words what is being done. member: this node, for the others."""
+
+    def __init__(self, enrolment: Enrolment, progress: Callable[[str], None], patience: Patience | None = None) -> None:
+        self._enrolment, self._progress = enrolment, progress
+        self._planned = [one for one in enrolment.plan.inputs if is_remote(one)]
+        self._patience = patience or Patience(give_up_s=max(60.0, enrolment.plan.lost_after_s))
+        self._files = Files(cache_root.data_folder())
+        self._server = Link(enrolment)
+        self._serving: Serving | None = None
+        self._cache = ""
+        if enrolment.plan.nodes > 1:
+            from drumbeat.agent.fetching.serving import cache_name
+
+            self._cache = cache_name(self._files)
+
+    def serve(self, member: Member) -> Member:
+        """Begins to pass on what there is to the other nodes; gives what this node is to them now."""
+        if self._enrolment.plan.nodes > 1 and self._serving is None:
+            from drumbeat.agent.fetching.serving import Serving
+
+            self._serving = Serving(self._files, member.address, self._enrolment.secret)
+        port = self._serving.port if self._serving else 0
+        return Member(**{**vars(member), "data_port": port, "cache": self._cache})
+
+    def close(self) -> None:
+        """Passes on no more: all nodes have what they need."""
+        if self._serving is not None:
+            self._serving.close()
+            self._serving = None
+
+    def stage(self) -> None:
+        """Does what is missing. Raises DrumbeatError, OSError."""
+        listings = {one.name: self._listing(one) for one in self._planned}
+        for name, listing in listings.items():
+            tree.check(name, listing)
+        if self._serving is not None:
+            self._serving.names = frozenset(name_of(file) for one in listings.values() for file in one.files)
+        self._take_room(listings.values())
+        self._fetch(listings)
+        for one in self._planned:
+            self._lay_out(one, listings[one.name])
+
+    # --- steps ----------------------------------------------------------------------------------------------------
+    def _listing(self, planned: InputPlan) -> Listing:
+        self._progress(f"asking what input {planned.name} consists of")
+        return self._until_reached(planned, lambda: wire.from_wire(Listing, self._server.listing(planned.name)))
+
+    def _until_reached(self, planned: InputPlan, ask: Callable[[], T]) -> T:
+        """The store's trouble has an end; a server of ours that is away is waited for as long as it takes."""
+        backoff, since = Backoff(), time.monotonic()
+        while True:
+            try:
+                return ask()
+            except UnreachableError as error:
+                is_store = error.where.startswith("inputs.")
+                if is_store and time.monotonic() - since > self._patience.give_up_s:
+                    raise
+                self._progress(f"input {planned.name} waits: {error.what}")
+                backoff.wait()
+
+    def _take_room(self, listings: Iterable[Listing]) -> None:
+        files = [file for listing in listings for file in listing.files]
+        room, backoff, since = Room(self._files), Backoff(), time.monotonic()
+        while why := room.take(self._enrolment.job, self._enrolment.root, files):
+            if time.monotonic() - since > ROOM_S:
+                raise StorageError(
+                    why, where=self._files.folder, fix="Wait for those jobs, or let the cache have more."
+                )
+            self._progress(f"staging waits: {why}")
+            backoff.wait()
+
+    def _fetch(self, listings: dict[str, Listing]) -> None:
+        wants: dict[str, Want] = {}
+        for name, listing in listings.items():
+            for file in listing.files:
+                if name_of(file) not in wants and not self._files.has(name_of(file), file.size):
+                    wants[name_of(file)] = Want(name, file)
+        if not wants:
+            return
+        names = list(dict.fromkeys(want.input for want in wants.values()))
+        what = f"input {names[0]}" if len(names) == 1 else f"inputs {', '.join(names)}"
+        meter = Meter(what, sum(want.file.size for want in wants.values()), self._progress)
+        if self._serving is not None:
+            self._serving.progress = lambda: meter.came
+        means = Means(self._files, lambda: Link(self._enrolment), meter, self._patience, self._chain())
+        Fetch(means, list(wants.values())).run()
+        faultpoint("cache.fetched")
+        self._progress(f"{what}: {in_words(meter.came)} fetched")
+
+    def _chain(self) -> Chain | None:
+        if not self._enrolment.node or self._serving is None:
+            return None
+        from drumbeat.agent.fetching.chain import Chain, Place
+
+        place = Place(self._enrolment.node, self._cache, self._enrolment.secret)
+        return Chain(place, Link(self._enrolment).peers, self._patience)
+
+    def _lay_out(self, planned: InputPlan, listing: Listing) -> None:
+        place = layout.input_path(self._enrolment.root, planned)
+        if os.path.lexists(place):
+            return
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        part = tree.fresh(place)
+        tree.build(self._files, listing, part)
+        faultpoint("cache.laid_out")
+        os.rename(part, place)

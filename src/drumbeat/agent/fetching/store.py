@@ -1,0 +1,99 @@
+"""The bytes of an input from where it lies: by links that the server gives, else through the server itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing as closed
+
+from drumbeat.agent.fetching.web import Lines, Patience, Refusal, check, closing, stream
+from drumbeat.agent.fetching.work import Want
+from drumbeat.agent.link import Link as Server
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.listing import Link
+
+_AT_ONCE = 200
+_MOST_REFUSED = 2
+"""How often a file's link is refused before the server is asked for the bytes, and for the reason."""
+
+
+class Links:
+    """Those of all inputs of a job, asked for many at a time. paths: of each input, in the order of fetching."""
+
+    def __init__(self, paths: Mapping[str, Sequence[str]]) -> None:
+        self._paths = {name: list(those) for name, those in paths.items()}
+        self._place = {(name, path): at for name, those in paths.items() for at, path in enumerate(those)}
+        self._known: dict[tuple[str, str], Link | None] = {}
+        self._lock = threading.Lock()
+
+    def of(self, want: Want, server: Server) -> Link | None:
+        """A file's link, None = it has none. Raises what the server says."""
+        key = (want.input, want.file.path)
+        with self._lock:
+            if key not in self._known:
+                self._ask(want, server)
+            return self._known[key]
+
+    def refused(self, want: Want, link: Link) -> None:
+        """It doesn't work (any more): another one is asked for, and if that isn't better, the server for the bytes."""
+        key = (want.input, want.file.path)
+        with self._lock:
+            if self._known.get(key) is link:
+                del self._known[key]
+                want.refused += 1
+                want.is_relayed = want.refused >= _MOST_REFUSED
+
+    def _ask(self, want: Want, server: Server) -> None:
+        first = self._place[want.input, want.file.path]
+        paths = self._paths[want.input][first : first + _AT_ONCE]
+        paths = [path for path in paths if (want.input, path) not in self._known]
+        for path, told in zip(paths, server.links(want.input, paths), strict=True):
+            self._known[want.input, path] = wire.from_wire(Link, told) if told else None
+
+
+class Store:
+    """What one thread asks for bytes."""
+
+    def __init__(self, links: Links, server: Server, patience: Patience) -> None:
+        self._links, self._server, self._patience = links, server, patience
+        self.lines = Lines(patience)
+
+    def read(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Iterator[bytes]:
+        """The bytes from `offset` on. on_answer: told whether it is just the range that was asked for, before the first
+        of them; else they begin at the file's very first, and go to its end.
+
+        Raises UnreachableError, with the input in `where`, for what may be better soon; what the server says.
+        """
+        link = None if want.is_relayed else self._links.of(want, self._server)
+        if link is None:
+            yield from self._relayed(want, offset, length, on_answer)
+            return
+        try:
+            yield from self._linked(link, want, (offset, length), on_answer)
+        except Refusal:
+            self._links.refused(want, link)
+        except UnreachableError as error:
+            raise UnreachableError(f"input {want.input}: {error.what}", where=f"inputs.{want.input}") from error
+
+    def _linked(
+        self, link: Link, want: Want, span: tuple[int, int], on_answer: Callable[[bool], None]
+    ) -> Iterator[bytes]:
+        offset, length = span
+        wanted = {} if length == want.file.size else {"Range": f"bytes={offset}-{offset + length - 1}"}
+        answer = self.lines.get(link.url, {**link.headers, **wanted})
+        with closing(self.lines, link.url, answer):
+            on_answer(check(answer, offset, want.file.size))
+            with closed(stream(answer, self._patience)) as blocks:
+                for block in blocks:
+                    want.refused = 0
+                    yield block
+
+    def _relayed(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Iterator[bytes]:
+        with self._server.input_file(want.input, want.file.path, offset, length) as answer:
+            on_answer(True)  # noqa: FBT003 (it is what was asked for)
+            yield from stream(answer, self._patience)
+
+    def close(self) -> None:
+        """Ends its connections."""
+        self.lines.close()

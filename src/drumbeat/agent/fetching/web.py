@@ -1,0 +1,174 @@
+"""GETs over plain HTTP and HTTPS, a connection kept per host and thread."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import re
+import time
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from drumbeat.protocol.errors import UnreachableError
+
+if TYPE_CHECKING:
+    import ssl
+
+BLOCK = 1 << 18
+_PASSING = (408, 425, 429, 500, 502, 503, 504, 509)
+_MOVED = (301, 302, 303, 307, 308)
+_MOST_MOVES = 5
+_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """What is still taken for alive. slow_bytes_s: of one connection, over slow_s seconds. give_up_s: without a byte.
+
+    silent_s: how long the node before this one may say nothing new.
+    """
+
+    timeout_s: float = 30.0
+    slow_s: float = 60.0
+    slow_bytes_s: float = 8192.0
+    give_up_s: float = 600.0
+    silent_s: float = 10.0
+
+
+class Refusal(Exception):  # noqa: N818 (an answer, not an error of ours: somebody else may still give the bytes)
+    """An answer that asking again won't change. status: of HTTP, 0 = another content than was listed."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Lines:
+    """The connections of one thread."""
+
+    def __init__(self, patience: Patience) -> None:
+        self._patience = patience
+        self._open: dict[tuple[str, str], http.client.HTTPConnection] = {}
+
+    def get(self, url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+        """The answer, wherever it has moved. Raises UnreachableError; Refusal for an address that can't be asked."""
+        for _ in range(_MOST_MOVES):
+            answer = self._ask(url, headers)
+            if answer.status not in _MOVED:
+                return answer
+            moved = urljoin(url, answer.headers.get("Location", ""))
+            if urlsplit(moved)[:2] != urlsplit(url)[:2]:
+                headers = {name: value for name, value in headers.items() if name.lower() != "authorization"}
+            self.drop(url)
+            url = moved
+        raise Refusal(310)
+
+    def _ask(self, url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+        parts = urlsplit(url)
+        target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
+        for _ in range(2):
+            line, was_used = self._line(parts.scheme, parts.netloc)
+            try:
+                line.request("GET", target, headers={"Accept-Encoding": "identity", **headers})
+                return line.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                self.drop(url)
+                if not was_used:  # One that had idled too long is made anew at once.
+                    raise UnreachableError(f"{parts.netloc} doesn't answer: {error or type(error).__name__}") from error
+        raise UnreachableError(f"{parts.netloc} doesn't answer")
+
+    def drop(self, url: str) -> None:
+        """Ends the connection: what is left on it isn't read."""
+        parts = urlsplit(url)
+        if line := self._open.pop((parts.scheme, parts.netloc), None):
+            line.close()
+
+    def close(self) -> None:
+        """Ends all."""
+        for line in self._open.values():
+            line.close()
+        self._open.clear()
+
+    def _line(self, scheme: str, netloc: str) -> tuple[http.client.HTTPConnection, bool]:
+        known = self._open.get((scheme, netloc))
+        if known is not None:
+            return known, True
+        host = netloc.rpartition("@")[2]
+        if scheme == "https":
+            made = http.client.HTTPSConnection(host, timeout=self._patience.timeout_s, context=_tls())
+        elif scheme == "http":
+            made = http.client.HTTPConnection(host, timeout=self._patience.timeout_s)
+        else:
+            raise Refusal(310)
+        self._open[scheme, netloc] = made
+        return made, False
+
+
+_context: ssl.SSLContext | None = None
+
+
+def _tls() -> ssl.SSLContext:
+    """Believes what this machine believes."""
+    global _context  # noqa: PLW0603 (made once: reading the machine's authorities takes long)
+    import ssl
+
+    if _context is None:
+        _context = ssl.create_default_context()
+    return _context
+
+
+def check(answer: http.client.HTTPResponse, offset: int, size: int) -> bool:
+    """Whether it begins at `offset`, as asked; False = at the very beginning. size: of the whole file, as listed.
+
+    Raises UnreachableError for what may be better soon, Refusal for what won't.
+    """
+    if answer.status in _PASSING:
+        raise UnreachableError(f"the store answers {answer.status} {answer.reason}".rstrip())
+    if answer.status == 200:
+        if answer.length is not None and answer.length != size:
+            raise Refusal(0)
+        return False
+    if answer.status != 206:
+        raise Refusal(answer.status)
+    said = _RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if said is None or int(said[1]) != offset:
+        raise UnreachableError("the store answers with another part of the file than was asked for")
+    if said[3] not in ("*", str(size)):
+        raise Refusal(0)
+    return True
+
+
+def stream(
+    answer: http.client.HTTPResponse, patience: Patience, now: Callable[[], float] = time.monotonic
+) -> Iterator[bytes]:
+    """The body in blocks. Raises UnreachableError when it breaks off, or is too slow for a connection that is well."""
+    began, came = now(), 0
+    while True:
+        try:
+            block = answer.read1(BLOCK)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise UnreachableError(f"the connection broke off: {error or type(error).__name__}") from error
+        if not block:
+            if answer.length:
+                raise UnreachableError(f"the connection ended {answer.length:,} bytes too early")
+            return
+        if answer.length == 0:
+            answer.read()  # Only then is the connection free for a next request.
+        yield block
+        came += len(block)
+        if now() - began > patience.slow_s:
+            if came < patience.slow_bytes_s * patience.slow_s:
+                raise UnreachableError(f"the connection is slow: {came:,} bytes in {now() - began:.0f} s")
+            began, came = now(), 0
+
+
+@contextlib.contextmanager
+def closing(lines: Lines, url: str, answer: http.client.HTTPResponse) -> Generator[http.client.HTTPResponse]:
+    """Keeps the connection for a next request if the answer was read to its end."""
+    try:
+        yield answer
+    finally:
+        if not answer.isclosed():
+            lines.drop(url)

@@ -1,0 +1,146 @@
+"""What nodes ask of the inputs that lie in stores: their files, where to fetch them, and the bytes of what has no link.
+
+An input is listed once per job. The list is kept among the job's files, so that every node and attempt, and a server
+that starts again, sees the same content.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from drumbeat.ports import Artifacts, DataAccess
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, RefusedError, UnreachableError
+from drumbeat.protocol.listing import Link, ListedFile, Listing
+from drumbeat.protocol.plan import InputPlan, Plan
+
+LINK_S = 3600.0
+"""How long a link works. A node asks again for one that has expired."""
+MOST_LINKS = 1000
+"""That are given at once."""
+_REMEMBERED = 64
+"""Listings in memory; more are read again from their files."""
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """An input as its job sees it for ever."""
+
+    planned: InputPlan
+    listing: Listing
+    files: dict[str, ListedFile]
+
+
+class Inputs:
+    """The inputs of all jobs. plan_of: a job's plan; raises NotFoundError. For any thread."""
+
+    def __init__(self, artifacts: Artifacts, data: DataAccess | None, plan_of: Callable[[str], Plan]) -> None:
+        self._artifacts, self._data, self._plan_of = artifacts, data, plan_of
+        self._frozen: OrderedDict[tuple[str, str], Frozen] = OrderedDict()
+        self._making: dict[tuple[str, str], threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def listing(self, job: str, name: str) -> Listing:
+        """All files of an input. The first call makes the list, while the others wait.
+
+        Raises ForbiddenError for what is no input of the job's; what `DataAccess.listing` raises.
+        """
+        return self._of(job, name).listing
+
+    def links(self, job: str, name: str, paths: Sequence[str]) -> list[Link | None]:
+        """Where to fetch each of these files; None = from here, with `read`."""
+        if len(paths) > MOST_LINKS:
+            raise RefusedError(f"{len(paths):,} links are too many at once; at most {MOST_LINKS:,}", where="paths")
+        one = self._of(job, name)
+        files = [self._file(one, path) for path in paths]
+        with _naming(one.planned):
+            return [self._store().link(one.planned.uri, file, LINK_S) for file in files]
+
+    def read(self, job: str, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
+        """How many bytes, and these. span: offset and length, None = to the end. Refusals come before the first byte."""
+        one = self._of(job, name)
+        file = self._file(one, path)
+        offset = min(span[0], file.size)
+        length = min(file.size - offset, file.size if span[1] is None else span[1])
+        with _naming(one.planned):
+            pieces = iter(self._store().read(one.planned.uri, file, offset, length)) if length else iter(())
+            first = next(pieces, b"")
+        return length, _whole(first, pieces)
+
+    # --- one input ----------------------------------------------------------------------------------------------
+    def _of(self, job: str, name: str) -> Frozen:
+        key = (job, name)
+        with self._lock:
+            if key in self._frozen:
+                self._frozen.move_to_end(key)
+                return self._frozen[key]
+            making = self._making.setdefault(key, threading.Lock())
+        with making:
+            known = self._frozen.get(key)
+            if known is None:
+                known = self._freeze(job, self._planned(job, name))
+                self._remember(key, known)
+            return known
+
+    def _remember(self, key: tuple[str, str], made: Frozen) -> None:
+        with self._lock:
+            self._frozen[key] = made
+            self._making.pop(key, None)
+            while len(self._frozen) > _REMEMBERED:
+                self._frozen.popitem(last=False)
+
+    def _planned(self, job: str, name: str) -> InputPlan:
+        for planned in self._plan_of(job).inputs:
+            if planned.name == name and is_remote(planned):
+                return planned
+        raise ForbiddenError("this isn't one of the job's inputs that are fetched from a store", where=name[:80])
+
+    def _freeze(self, job: str, planned: InputPlan) -> Frozen:
+        path = f"inputs/{planned.name}.json"
+        try:
+            text = self._artifacts.open_file(job, path).read_text()
+        except NotFoundError:
+            with _naming(planned):
+                found = self._store().listing(planned.uri, is_file=planned.type == "uri_file")
+            text = self._artifacts.keep_text(job, path, wire.dumps(found))
+        listing = wire.loads(Listing, text)
+        return Frozen(planned, listing, {file.path: file for file in listing.files})
+
+    def _file(self, one: Frozen, path: str) -> ListedFile:
+        try:
+            return one.files[path]
+        except KeyError:
+            what = f"input {one.planned.name} has no file of this name"
+            raise ForbiddenError(what, where=ascii(path[:80])[1:-1]) from None
+
+    def _store(self) -> DataAccess:
+        if self._data is None:
+            raise RefusedError("this server reads no stores", fix="Start it with the extra `data` installed.")
+        return self._data
+
+
+def is_remote(planned: InputPlan) -> bool:
+    """Whether a node fetches it from a store: it is neither a place on the node nor a snapshot, nor used by address."""
+    return planned.mode != "direct" and not planned.uri.startswith(("file:", "snapshot:"))
+
+
+@contextmanager
+def _naming(planned: InputPlan) -> Generator[None]:
+    """Puts the input's name into what a store refuses."""
+    try:
+        yield
+    except DrumbeatError as error:
+        what = f"input {planned.name}: {error.what}"
+        raise type(error)(what, where=f"inputs.{planned.name}", fix=error.fix, fields=error.fields) from error
+    except OSError as error:
+        what = f"input {planned.name}: its store broke off: {error}"
+        raise UnreachableError(what, where=f"inputs.{planned.name}") from error
+
+
+def _whole(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest

@@ -1,0 +1,75 @@
+"""What agents ask when they bring a job's inputs to their nodes: the files, where to fetch them, who else has them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, Iterator
+from typing import Annotated, Any, cast
+
+from fastapi import APIRouter, Header, Request
+from starlette.responses import StreamingResponse
+
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.wire import to_wire
+from drumbeat.server.agents import JSON_BODY, PREFIX, Admitted, Caller, json_object
+from drumbeat.server.paths import rest
+from drumbeat.server.room import Room, away, current
+
+router = APIRouter(prefix=PREFIX, tags=["agents"])
+
+_RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?", re.ASCII)
+
+
+@router.get("/inputs/{name}")
+async def get_listing(name: str, caller: Admitted) -> dict[str, Any]:
+    """`{listing}`: every file of an input, the same for the whole life of the job."""
+    inputs = caller.room.control.inputs
+    return {"listing": to_wire(await away(lambda: inputs.listing(caller.job, name), caller.room.stores))}
+
+
+@router.post("/inputs/{name}/links", openapi_extra=JSON_BODY)
+async def make_links(name: str, caller: Admitted, request: Request) -> dict[str, Any]:
+    """Hears `{paths}`, answers `{links}`: an address for each file, null for one that is to be fetched from here."""
+    inputs, paths = caller.room.control.inputs, _paths(json_object(await request.body()))
+    return {"links": to_wire(await away(lambda: inputs.links(caller.job, name, paths), caller.room.stores))}
+
+
+@router.get("/inputs/{name}/files/" + rest("path"), response_class=StreamingResponse)
+async def get_file(
+    name: str, path: str, caller: Admitted, range: Annotated[str, Header()] = "bytes=0-"
+) -> StreamingResponse:
+    """The bytes of one file of an input, or a range of them."""
+    offset, length = _span(range)
+    size, pieces = await away(lambda: _read(caller, name, path, (offset, length)), caller.room.stores)
+    headers = {"Content-Length": str(size), "Content-Range": f"bytes {offset}-{max(0, offset + size - 1)}/*"}
+    return StreamingResponse(_streamed(pieces, caller.room), 206, headers, "application/octet-stream")
+
+
+@router.get("/peers")
+async def get_peers(caller: Admitted) -> dict[str, Any]:
+    """`{peers}`: of each node of the attempt what its agent said of itself, null for one that hasn't come yet."""
+    job = (await away(lambda: current(caller.room.control, caller.job))).job
+    return {"peers": [to_wire(said.member) if said else None for said in job.nodes]}
+
+
+def _read(caller: Caller, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
+    return caller.room.control.inputs.read(caller.job, name, path, span)
+
+
+async def _streamed(pieces: Iterator[bytes], room: Room) -> AsyncGenerator[bytes]:
+    while (piece := await away(lambda: next(pieces, None), room.stores)) is not None:
+        yield piece
+
+
+def _span(said: str) -> tuple[int, int | None]:
+    found = _RANGE.fullmatch(said)
+    if found is None or (found[2] and int(found[2]) < int(found[1])):
+        raise RefusedError("this range can't be read", where="Range", fix="Write it like bytes=0-1023.")
+    return int(found[1]), int(found[2]) + 1 - int(found[1]) if found[2] else None
+
+
+def _paths(body: dict[str, Any]) -> list[str]:
+    paths: object = body.get("paths")
+    if not isinstance(paths, list) or not all(isinstance(path, str) for path in cast("list[object]", paths)):
+        raise RefusedError('expected {"paths": [path, …]}', where="paths")
+    return cast("list[str]", paths)
