@@ -6,6 +6,7 @@ Only here are credentials opened, and only for those who read and write data.
 from __future__ import annotations
 
 import logging
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from drumbeat.control.sealing import Seal
 from drumbeat.ports import Catalog, StoredDatastore
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, SpecError
 from drumbeat.spec.problems import nearest
+from drumbeat.spec.references import InStore
 
 if TYPE_CHECKING:
     from drumbeat.spec.datastores import Datastore
@@ -46,6 +48,7 @@ class Datastores:
 
     def __init__(self, catalog: Catalog, key: bytes, folder: str) -> None:
         self._catalog, self._seal, self._folder = catalog, Seal(key), folder
+        self._tried: dict[str, Datastore] = {}
 
     def all(self) -> dict[str, Datastore]:
         """Every one that can be read, with its credentials: for those who reach data, and for nobody else."""
@@ -55,7 +58,7 @@ class Datastores:
                 found[name] = self._opened(stored)
             except DrumbeatError as error:  # It mustn't take the others along.
                 log.warning("datastore %s can't be used: %s", name, error)
-        return {**found, ALIAS: found[DEFAULT]} if DEFAULT in found else found
+        return {**found, **({ALIAS: found[DEFAULT]} if DEFAULT in found else {}), **self._tried}
 
     def names(self) -> list[str]:
         """Of all of them."""
@@ -84,22 +87,38 @@ class Datastores:
         )
 
     def create(
-        self, document: Mapping[str, object], source: str, check: Callable[[Datastore], None]
+        self, document: Mapping[str, object], source: str, ask: Callable[[str], object] | None = None
     ) -> tuple[DatastoreView, bool]:
         """Keeps a datastore, in place of one of its name; and whether there was none.
 
-        check: is asked before, and raises when the store doesn't answer. Raises SpecError too.
+        ask: is called first, with the address of the whole store; what it raises is raised, and nothing is kept. Raises
+        SpecError too.
         """
         from drumbeat.spec.datastores import datastore_from, split
 
         made = datastore_from(document, source)
         if made.name == ALIAS:
             raise SpecError(f"`{ALIAS}` means {DEFAULT}", where=f"{source}.name", fix=f"Call it {DEFAULT}, or else.")
-        check(made)
-        kept, secrets = split(made)
+        if ask:
+            self._try(made, ask)
+        kept, credentials = split(made)
         is_new = made.name not in self._catalog.datastores()
-        self._catalog.set_datastore(made.name, StoredDatastore(made.name, kept, self._seal.close(made.name, secrets)))
+        sealed = self._seal.close(made.name, credentials)
+        self._catalog.set_datastore(made.name, StoredDatastore(made.name, kept, sealed))
         return self.view(made.name), is_new
+
+    def _try(self, made: Datastore, ask: Callable[[str], object]) -> None:
+        """Asks the store before it is anybody's: under a name of its own until then."""
+        name = f"{made.name}-tried-{secrets.token_hex(4)}"
+        self._tried[name] = made.model_copy(update={"name": name})
+        try:
+            ask(InStore(name).uri)
+        except DrumbeatError as error:
+            what = f"datastore {made.name} doesn't answer as it should: {error.what.replace(name, made.name)}"
+            fix = f"{error.fix.replace(name, made.name)} To keep it all the same: --no-check".strip()
+            raise type(error)(what, where=error.where.replace(name, made.name), fix=fix) from error
+        finally:
+            del self._tried[name]
 
     def delete(self, name: str) -> None:
         """Forgets a datastore; what lies in it stays. Raises NotFoundError, ConflictError."""

@@ -12,13 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from drumbeat.control import submitting
+from drumbeat.control.assets import DataAssets, data_uses
 from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, no_engines
+from drumbeat.control.datastores import Datastores, DatastoreView
 from drumbeat.control.effects import STORY, Effects
 from drumbeat.control.environments import Environments, uses_of
+from drumbeat.control.joboutputs import JobOutputs
 from drumbeat.control.loop import Loop
 from drumbeat.control.previewing import Preview, preview
 from drumbeat.control.sharing import Sharing
 from drumbeat.control.watch import Watch
+from drumbeat.control.whole import Whole
 from drumbeat.core.directive import directive
 from drumbeat.core.events import AgentSaid, CancelRequested
 from drumbeat.core.job import Job
@@ -27,6 +31,7 @@ from drumbeat.core.states import State
 from drumbeat.ports import (
     Artifacts,
     Clock,
+    DataAccess,
     Doors,
     Engine,
     Gang,
@@ -91,7 +96,8 @@ class Setting:
 
     programs: the folder that goes first on the ranks' PATH in the environment `current`. is_alone: no other server is
     over this store. Servers that share one share `key`, too: an agent speaks to any of them. engines: of the computes
-    that are always there; make_engine makes those of the others.
+    that are always there; make_engine makes those of the others. data: the stores that inputs lie in, None = none.
+    folder: where the datastores lie that are always there, "" = there are none.
     """
 
     store: Store
@@ -102,6 +108,8 @@ class Setting:
     programs: str = ""
     is_alone: bool = True
     make_engine: EngineMaker = no_engines
+    data: DataAccess | None = None
+    folder: str = ""
 
 
 class Control:
@@ -114,6 +122,9 @@ class Control:
         """Where agents on this machine find this server; set before `start`."""
         self.doors: Doors | None = None
         """Where agents on other machines do."""
+        self.datastores = Datastores(setting.store, setting.key, setting.folder)
+        self.data: DataAccess = JobOutputs(setting.artifacts, Whole(setting.data) if setting.data else None)
+        self.assets = DataAssets(setting.store, setting.clock, self.datastores, self.data)
         self._hearers: dict[int, Callable[[str], None]] = {}
         self._hearers_lock = threading.Lock()
         self.loop = Loop(setting.store, setting.clock, self._announce, is_alone=setting.is_alone)
@@ -179,7 +190,8 @@ class Control:
         self._check_sources(request)
         job, first = submitting.new_job(written, made, self.setting.clock.now())
         key = request.key or secrets.token_hex(16)
-        submission = Submission(key, job, request.document, (first,), uses_of(made.asset))
+        uses = (*uses_of(made.asset), *data_uses(made.data))
+        submission = Submission(key, job, request.document, (first,), uses)
         return self.loop.call(lambda: self._write(submission))
 
     def _write(self, submission: Submission) -> tuple[Record, bool]:
@@ -252,7 +264,7 @@ class Control:
         }
         programs = {name: one.path_first(self.setting.programs) for name, one in self.engines.all().items()}
         prepare = {name: one.prepare for name, one in self.engines.all().items() if one.prepare}
-        return Facts(capacity, self.store.aliases(), programs, self.loop.troubles, prepare=prepare)
+        return Facts(capacity, self.store.aliases(), programs, self.loop.troubles, prepare=prepare, data=self.assets.facts())
 
     # --- agents -----------------------------------------------------------------------------------------------
     def agent_said(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
@@ -342,6 +354,13 @@ class Control:
     def delete_compute(self, name: str) -> None:
         """Removes a compute. Raises NotFoundError; ConflictError while jobs use it, or for one that is always there."""
         self.engines.delete(name)
+
+    # --- datastores -------------------------------------------------------------------------------------------
+    def create_datastore(
+        self, document: Mapping[str, object], source: str = "datastore", *, check: bool = True
+    ) -> tuple[DatastoreView, bool]:
+        """Keeps a datastore that answers, or, without `check`, any; and whether there was none of its name."""
+        return self.datastores.create(document, source, self.data.entries if check else None)
 
     def _queued(self) -> list[str]:
         return [job.plan.compute for job in self.loop.jobs_queued(self.loop.everybody())]

@@ -39,12 +39,12 @@ class JobOutputs:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What names of data mean here. versions: of each asset, newest first. jobs: by name."""
+    """What names of data mean here. versions: of each asset, newest first. jobs: by name. aliases: of datastores."""
 
     versions: Mapping[str, Sequence[DataVersion]] = field(default_factory=dict[str, Sequence[DataVersion]])
     datastores: Collection[str] = ()
     jobs: Mapping[str, JobOutputs] = field(default_factory=dict[str, JobOutputs])
-    default_datastore: str = ""
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -107,8 +107,7 @@ def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
             note = check_output(output, facts, where)
             return _Found(_remote(name, value, output.uri), note=note)
         case InStore() as place:
-            check_datastore(place.datastore, facts, where)
-            return _Found(_remote(name, value, place.uri))
+            return _Found(_remote(name, value, known_place(place, facts, where).uri))
         case Address(uri):
             return _Found(_remote(name, value, uri))
         case Local(local):
@@ -154,12 +153,14 @@ def find_version(asset: OfAsset, facts: DataFacts, where: str = "") -> DataVersi
     return found
 
 
-def check_datastore(name: str, facts: DataFacts, where: str) -> None:
-    """Raises UnknownNameError with those that there are."""
+def known_place(place: InStore, facts: DataFacts, where: str) -> InStore:
+    """The same place by the datastore's own name. Raises UnknownNameError with those that there are."""
+    name = facts.aliases.get(place.datastore, place.datastore)
     if name not in facts.datastores:
         what = f"datastore {name!r} isn't known here; there is {', '.join(sorted(facts.datastores)) or 'none'}"
         fix = nearest(name, facts.datastores) or "Make it: drumbeat datastore create -f FILE"
         raise UnknownNameError(what, where=where, fix=fix)
+    return InStore(name, place.path)
 
 
 def check_output(place: OfJob, facts: DataFacts, where: str) -> str:

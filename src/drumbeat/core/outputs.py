@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from drumbeat.core.inputs import DataFacts, check_datastore
+from drumbeat.core.inputs import DataFacts, known_place
 from drumbeat.core.states import State
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import RefusedError, SpecError
@@ -39,8 +39,7 @@ def _place(name: str, path: str, job: str, facts: DataFacts) -> str:
     where = f"outputs.{name}.path"
     match reference_to(_filled(path, job, where), where):
         case InStore() as place:
-            check_datastore(place.datastore, facts, where)
-            return place.uri
+            return known_place(place, facts, where).uri
         case Address(uri) if not uri.startswith(("http:", "https:")):
             return uri
         case _:

@@ -24,7 +24,7 @@ FACTS = DataFacts(
         "train-2": JobOutputs({"model": "uri_folder"}, is_completed=False),
         "train-3": JobOutputs({"model": "uri_folder"}, has_ended=False, is_completed=False),
     },
-    "workspaceblobstore",
+    {"default": "workspaceblobstore"},
 )
 
 
@@ -40,6 +40,7 @@ def inputs(facts: DataFacts = FACTS, brought: dict[str, str] | None = None, **ke
         ("azureml://datastores/blobs/paths/a/", "azureml://datastores/blobs/paths/a"),
         ("azureml://subscriptions/s/resourcegroups/g/workspaces/w/datastores/blobs/paths/a",
          "azureml://datastores/blobs/paths/a"),
+        ("azureml://datastores/default/paths/a", "azureml://datastores/workspaceblobstore/paths/a"),
         ("azureml://jobs/train-1/outputs/model", "azureml://jobs/train-1/outputs/model/paths/"),
         ("digits:3", "azureml://datastores/blobs/paths/digits/c"),
         ("azureml:digits@latest", "azureml://datastores/blobs/paths/digits/c"),

@@ -1,0 +1,174 @@
+"""Data by name: versions are registered, looked up with what made and used them, and forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+from drumbeat.control import mltables
+from drumbeat.control.datastores import ALIAS, DEFAULT, Datastores
+from drumbeat.core.inputs import DataFacts, DataVersion, JobOutputs, UsedData, check_output, find_version, known_place
+from drumbeat.core.states import State
+from drumbeat.ports import Asset, Clock, DataAccess, JobFilter, Store, Use
+from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.protocol.listing import Listing
+from drumbeat.spec.assets import DataAsset, data_from
+from drumbeat.spec.references import Address, InStore, Local, OfAsset, OfJob, reference_to
+
+
+@dataclass(frozen=True)
+class DataView:
+    """A version of data. files, size: of what it is made of. used_by: (job, what for), newest first."""
+
+    name: str
+    version: str
+    type: str
+    uri: str
+    digest: str
+    created_at: datetime
+    made_by: str = ""
+    description: str = ""
+    tags: Mapping[str, str] | None = None
+    files: int = 0
+    size: int = 0
+    used_by: tuple[tuple[str, str], ...] = ()
+
+
+class DataAssets:
+    """The data that has names."""
+
+    def __init__(self, store: Store, clock: Clock, datastores: Datastores, data: DataAccess) -> None:
+        self._store, self._clock, self._datastores, self._data = store, clock, datastores, data
+
+    def facts(self) -> DataFacts:
+        """What a plan has to know of data; looked up when it is asked for."""
+        names = {*self._datastores.names(), ALIAS}
+        return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT})
+
+    # --- people's -----------------------------------------------------------------------------------------------
+    def create(self, document: Mapping[str, object], source: str = "data") -> tuple[DataView, bool]:
+        """Registers a version, and whether it is new: the same content at the same place is the version that is there.
+
+        Raises SpecError, UnknownNameError; ConflictError for another content of a version; what the store raises.
+        """
+        asked = data_from(document, source)
+        uri = self._address(asked, f"{source}.path")
+        kept, is_new = self.register(asked, uri)
+        return self._view(kept), is_new
+
+    def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Asset, bool]:
+        """Keeps a version whose content lies at `uri` now."""
+        listed = self._data.listing(uri, is_file=asked.type == "uri_file")
+        if asked.type == "mltable":
+            mltables.check(self._data, uri, listed)
+        document: dict[str, object] = {
+            "type": asked.type, "uri": uri, "description": asked.description or "", "tags": dict(asked.tags),
+            "files": len(listed.files), "size": listed.size,
+        }  # fmt: skip
+        digest = _digest(asked.type, uri, listed)
+        made = Asset("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
+        return self._store.add_asset(made)
+
+    def list(self, name: str | None = None) -> Sequence[DataView]:
+        """Of each name the newest version, by name; of one name all of them, the newest first. Raises NotFoundError."""
+        found = self._store.assets("data", name)
+        if name is not None:
+            if not found:
+                self._store.asset("data", name)  # Raises, and says what there is.
+            return [self._view(one) for one in found]
+        newest: dict[str, Asset] = {}
+        for one in found:
+            newest.setdefault(one.name, one)
+        return [self._view(newest[title]) for title in sorted(newest)]
+
+    def show(self, name: str, version: str = "") -> DataView:
+        """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
+        found = self._store.asset("data", name, version)
+        return self._view(found, tuple(self._store.users("data", name, found.version)))
+
+    def delete(self, name: str, version: str) -> None:
+        """Forgets a version; its content stays where it is. Raises NotFoundError."""
+        self._store.remove_asset("data", name, version)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+    def _address(self, asked: DataAsset, where: str) -> str:
+        facts = self.facts()
+        match reference_to(asked.path, where):
+            case OfAsset() as asset:
+                return find_version(asset, facts, where).uri
+            case OfJob() as output:
+                check_output(output, facts, where)
+                return output.uri
+            case InStore() as place:
+                return known_place(place, facts, where).uri
+            case Address(uri):
+                return uri
+            case Local(path):
+                what = f"the server doesn't see {path}"
+                raise SpecError(what, where=where, fix="Register it with `drumbeat data create`, which uploads it.")
+
+    @staticmethod
+    def _view(asset: Asset, used_by: tuple[tuple[str, str], ...] = ()) -> DataView:
+        told = cast("dict[str, Any]", asset.document)
+        return DataView(
+            asset.name, asset.version, told["type"], told["uri"], asset.digest, asset.created_at, asset.made_by,
+            told.get("description", ""), told.get("tags", {}), told.get("files", 0), told.get("size", 0), used_by,
+        )  # fmt: skip
+
+
+def _digest(type_: str, uri: str, listed: Listing) -> str:
+    return hashlib.sha256(json.dumps([type_, uri, listed.key]).encode()).hexdigest()
+
+
+def data_uses(used: Sequence[UsedData]) -> tuple[Use, ...]:
+    """What a job names, for the catalog."""
+    return tuple(Use("data", one.name, one.version, one.role) for one in used)
+
+
+class _Versions(Mapping[str, Sequence[DataVersion]]):
+    """Name to versions, looked up one name at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, name: str) -> Sequence[DataVersion]:
+        found = self._store.assets("data", name)
+        if not found:
+            raise KeyError(name)
+        return [_version(one) for one in found]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({one.name for one in self._store.assets("data")}))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _version(asset: Asset) -> DataVersion:
+    told = cast("dict[str, Any]", asset.document)
+    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by)
+
+
+class _Jobs(Mapping[str, JobOutputs]):
+    """Name to outputs, looked up one job at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, name: str) -> JobOutputs:
+        with suppress(NotFoundError):
+            job = self._store.load(name).job
+            types = {one.name: one.type for one in job.plan.outputs}
+            return JobOutputs(types, job.state.is_terminal, job.state is State.COMPLETED)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([one.job.name for one in self._store.jobs(JobFilter(is_archived=None, limit=1000))])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))

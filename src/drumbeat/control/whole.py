@@ -1,0 +1,92 @@
+"""Folders in stores that drumbeat itself writes: readers get all of one, or are told that it isn't whole.
+
+Before the first file a manifest is put there that says so, and after the last file the one that lists them. A folder
+without a manifest is somebody else's, and read as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from drumbeat.core.outputs import MANIFEST
+from drumbeat.ports import DataAccess, Entry, Written
+from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.protocol.listing import Link, ListedFile, Listing
+
+MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a folder holds. by: who wrote it, for people. files: path to (size, SHA-256)."""
+
+    by: str
+    is_complete: bool
+    files: Mapping[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+
+    def text(self) -> bytes:
+        """As it is kept."""
+        files = {path: {"size": size, "sha256": sha256} for path, (size, sha256) in sorted(self.files.items())}
+        return json.dumps({"by": self.by, "complete": self.is_complete, "files": files}, indent=1).encode() + b"\n"
+
+    @classmethod
+    def of(cls, text: bytes) -> Manifest:
+        """Raises ValueError, KeyError, TypeError for what isn't one."""
+        told: dict[str, Any] = json.loads(text)
+        files = {path: (int(one["size"]), str(one["sha256"])) for path, one in told["files"].items()}
+        return cls(str(told["by"]), bool(told["complete"]), files)
+
+
+def put(data: DataAccess, uri: str, manifest: Manifest) -> None:
+    """Writes it into the folder, in place of the one that is there."""
+    text = manifest.text()
+    data.write(uri, MANIFEST, [text], len(text))
+
+
+def find(data: DataAccess, uri: str, listed: Listing) -> Manifest | None:
+    """The manifest of a folder that was listed; None where there is none, or nothing that can be read as one."""
+    file = next((one for one in listed.files if one.path == MANIFEST), None)
+    if file is None or file.size > MOST_BYTES:
+        return None
+    try:
+        return Manifest.of(b"".join(data.read(uri, file)))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+class Whole:
+    """The `DataAccess` port over another one: manifests are heeded, and aren't among the files."""
+
+    def __init__(self, data: DataAccess) -> None:
+        self._data = data
+
+    def listing(self, uri: str, *, is_file: bool) -> Listing:
+        found = self._data.listing(uri, is_file=is_file)
+        if is_file or not any(one.path == MANIFEST for one in found.files):
+            return found
+        manifest = find(self._data, uri, found)
+        if manifest and not manifest.is_complete:
+            what = f"this folder isn't whole: {manifest.by} is writing it, or has left it half done"
+            raise ConflictError(what, where=uri, fix="Wait until it is done, or write it again.")
+        left = tuple(one for one in found.files if one.path != MANIFEST)
+        if not left:
+            raise NotFoundError("this folder is empty", where=uri)
+        return replace(found, files=left)
+
+    def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
+        return self._data.link(uri, file, lifetime_s)
+
+    def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        return self._data.read(uri, file, offset, length)
+
+    def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+        return self._data.write(uri, path, pieces, size)
+
+    def entries(self, uri: str) -> Sequence[Entry]:
+        return self._data.entries(uri)
+
+    def remove(self, uri: str, path: str) -> None:
+        self._data.remove(uri, path)
