@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.table import Table
 
+from drumbeat.cli.environmentview import say_content
 from drumbeat.cli.saying import count
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.client.views import PreviewView
+from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[Rendera
     yield from _head(preview)
     yield heading("Ranks")
     yield from _rank_table(preview, full=full)
+    yield from _prepared(preview)
     yield from _line(preview)
     if full:
         yield from _whole_processes(preview)
@@ -61,10 +64,26 @@ def _head(preview: PreviewView) -> Iterator[RenderableType]:
             ("experiment", plan.experiment),
             ("compute", plan.compute),
             ("environment", plan.environment),
+            ("made of", _made_of(plan)),
+            ("container", plan.container.image if plan.container else "none"),
             ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
             ("outputs", ", ".join(output.name for output in plan.outputs)),
         ]
     )
+
+
+def _made_of(plan: Plan) -> str:
+    """What the nodes make before the ranks start."""
+    if plan.python is None:
+        return "nothing is made: the image's own" if plan.container else "nothing is made: the interpreter that is there"
+    where = f", written in {plan.python.source}" if plan.python.source else ""
+    return f"{say_content(plan.python)}; key {plan.python.key[:12]}{where}"
+
+
+def _prepared(preview: PreviewView) -> Iterator[RenderableType]:
+    if preview.plan.prepare:
+        yield heading("Run on each node before the ranks")
+        yield from _sentences(preview.plan.prepare.splitlines())
 
 
 def _shape(preview: PreviewView) -> str:
