@@ -8,7 +8,7 @@ from rich.console import Console
 
 from drumbeat.cli.planview import render_plan, split_names
 from drumbeat.client.views import PreviewView
-from drumbeat.protocol.plan import OutputPlan, Plan, Rank
+from drumbeat.protocol.plan import OutputPlan, Plan, PythonEnvironment, Rank
 from drumbeat.protocol.process import ProcessSpec
 
 
@@ -66,6 +66,24 @@ def test_the_plan_of_a_job_on_two_nodes():
     assert render(preview()) == GOLDEN.strip("\n")
 
 
+@pytest.mark.feature("E1", "J4")
+def test_what_an_environment_is_made_of_is_said():
+    shown = preview(1, 1)
+    python = PythonEnvironment("0123456789abcdef", "mine:3", "3.11", ("torch==2.13.0", "--pre"), ("gcc",), (), "env.yml")
+    plan = replace(shown.plan, environment="mine:3", python=python)
+    text = render(replace(shown, plan=plan))
+    assert "environment  mine:3\n" in text
+    made_of = "made of      1 package with pip, 1 with conda, Python 3.11; key 0123456789ab, written in env.yml\n"
+    assert f"{made_of}container    none\n" in text
+
+
+@pytest.mark.feature("L12")
+def test_what_runs_before_the_ranks_is_said():
+    shown = preview(1, 1)
+    text = render(replace(shown, plan=replace(shown.plan, prepare="module load cuda\nmake")))
+    assert "Run on each node before the ranks\n  module load cuda\n  make\n" in text
+
+
 @pytest.mark.feature("J4")
 def test_in_full_each_process_stands_alone():
     text = render(preview(), full=True)
@@ -116,6 +134,8 @@ mnist-7f3a would run pytorch on 2 nodes × 2 per node = 4 ranks; nothing has bee
 experiment   digits
 compute      local
 environment  current
+made of      nothing is made: the interpreter that is there
+container    none
 devices      no GPUs
 outputs      default
 
