@@ -10,6 +10,8 @@ import typer
 
 from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.help import new_family
+from drumbeat.spec.environments.curated import curated
+from drumbeat.spec.environments.references import parse_reference
 
 app = new_family("Say what a cloud's names of computes and environments mean here.")
 
@@ -48,8 +50,9 @@ def set_alias(
     server.set_alias(kind, name, target)
     print(f"{kind} {name} now means {target}")
     there = _targets(server, kind)
-    if target not in there:
+    if target not in there and not (kind is Kind.ENVIRONMENT and _is_environment(target, there)):
         more = "; make one: drumbeat compute create" if kind is Kind.COMPUTE else ""
+        more = "; make one: drumbeat environment create" if kind is Kind.ENVIRONMENT else more
         noun = kind.replace("_", " ")
         print(f"note: there is no {noun} {target} yet; there is {', '.join(there)}{more}", file=sys.stderr)
 
@@ -58,10 +61,20 @@ def _targets(server: Server, kind: Kind) -> tuple[str, ...]:
     """What a name of this kind can mean here now."""
     from drumbeat.core.environments import CURRENT
     from drumbeat.core.plan import INSTANCE_TYPES
+    from drumbeat.spec.environments.curated import CURATED
 
     if kind is Kind.COMPUTE:
         return tuple(compute.name for compute in server.computes())
-    return (CURRENT,) if kind is Kind.ENVIRONMENT else INSTANCE_TYPES
+    if kind is Kind.ENVIRONMENT:
+        made = [one.name for one in server.environments()]
+        return tuple(dict.fromkeys([CURRENT, *made, *(one.title for one in CURATED)]))
+    return INSTANCE_TYPES
+
+
+def _is_environment(target: str, there: tuple[str, ...]) -> bool:
+    """Whether a reference, with a version or label too, names one of these or a curated one."""
+    name = parse_reference(target).name
+    return name in there or curated(name) is not None
 
 
 @app.command("remove", epilog="Example: drumbeat alias remove compute gpu-cluster")
