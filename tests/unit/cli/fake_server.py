@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from drumbeat.cli.connect import MAKER
 from drumbeat.cli.main import app
+from drumbeat.client.environments import given
 from drumbeat.client.sending import described
 from drumbeat.client.views import (
     TERMINAL,
@@ -18,6 +19,7 @@ from drumbeat.client.views import (
     ComputeView,
     DoorView,
     End,
+    EnvironmentView,
     Event,
     FileView,
     JobView,
@@ -27,6 +29,7 @@ from drumbeat.client.views import (
     StatusView,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError
+from drumbeat.protocol.plan import PythonEnvironment
 from tests.unit.cli.samples import a_job
 
 
@@ -40,6 +43,7 @@ class FakeServer:
     contents: dict[str, bytes] = field(default_factory=dict)
     known_aliases: dict[tuple[str, str], str] = field(default_factory=dict)
     known_computes: list[ComputeView] = field(default_factory=list)
+    known_environments: list[EnvironmentView] = field(default_factory=list)
     doors: tuple[DoorView, ...] = ()
     error: DrumbeatError | None = None
     is_endless: bool = False
@@ -56,8 +60,8 @@ class FakeServer:
         assert self.preview
         return self.preview
 
-    def submit(self, job: Path, *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
-        self._called("submit", str(job), tuple(sets), name)
+    def submit(self, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None) -> JobView:
+        self._called("submit", job if isinstance(job, dict) else str(job), tuple(sets), name)
         new = a_job(name=name or "mnist-7f3a", state="queued")
         self.jobs.setdefault(new.name, new)
         return new
@@ -143,6 +147,29 @@ class FakeServer:
     def delete_compute(self, name: str) -> None:
         self._called("delete_compute", name)
         self.known_computes.remove(self.compute(name))
+
+    def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
+        self._called("environments", name, curated)
+        return [one for one in self.known_environments if one.curated == curated and name in (None, one.name)]
+
+    def environment(self, name: str, version: str = "") -> EnvironmentView:
+        self._called("environment", name, version)
+        for one in self.known_environments:
+            if one.name == name and version in ("", one.version):
+                return one
+        raise NotFoundError(f"there is no environment {name}")
+
+    def create_environment(self, environment: Path | dict[str, object], *, sets: Sequence[str] = ()) -> EnvironmentView:
+        body = given(environment, sets)
+        self._called("create_environment", body)
+        python = PythonEnvironment("0123456789abcdef", "", "3.11", ("torch==2.13.0", "numpy"))
+        made = EnvironmentView(str(body["document"]["name"]), "1", python, notes=("the image x isn't used",))
+        self.known_environments.append(made)
+        return made
+
+    def delete_environment(self, name: str, version: str) -> None:
+        self._called("delete_environment", name, version)
+        self.known_environments.remove(self.environment(name, version))
 
     def status(self) -> StatusView:
         self._called("status")
