@@ -264,7 +264,8 @@ class Control:
         }
         programs = {name: one.path_first(self.setting.programs) for name, one in self.engines.all().items()}
         prepare = {name: one.prepare for name, one in self.engines.all().items() if one.prepare}
-        return Facts(capacity, self.store.aliases(), programs, self.loop.troubles, prepare=prepare, data=self.assets.facts())
+        data = self.assets.facts()
+        return Facts(capacity, self.store.aliases(), programs, self.loop.troubles, prepare=prepare, data=data)
 
     # --- agents -----------------------------------------------------------------------------------------------
     def agent_said(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
