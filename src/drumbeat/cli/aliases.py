@@ -10,8 +10,6 @@ import typer
 
 from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.help import new_family
-from drumbeat.spec.environments.curated import curated
-from drumbeat.spec.environments.references import parse_reference
 
 app = new_family("Say what a cloud's names of computes and environments mean here.")
 
@@ -73,6 +71,9 @@ def _targets(server: Server, kind: Kind) -> tuple[str, ...]:
 
 def _is_environment(target: str, there: tuple[str, ...]) -> bool:
     """Whether a reference, with a version or label too, names one of these or a curated one."""
+    from drumbeat.spec.environments.curated import curated
+    from drumbeat.spec.environments.references import parse_reference
+
     name = parse_reference(target).name
     return name in there or curated(name) is not None
 

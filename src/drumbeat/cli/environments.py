@@ -12,7 +12,6 @@ from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.help import add_command, new_family
 from drumbeat.cli.jobs import AsJson
 from drumbeat.protocol.errors import SpecError
-from drumbeat.spec.environments.texts import REQUIREMENTS_SUFFIXES, is_requirements
 
 app = new_family("Make and look at environments: what jobs run in. Without one, jobs run in the server's interpreter.")
 
@@ -58,6 +57,8 @@ def _require_no_others(requirements: Path | None, conda: Path | None) -> None:
 
 
 def _described(name: str | None, requirements: Path | None, conda: Path | None, *, has_sets: bool) -> dict[str, object]:
+    from drumbeat.spec.environments.texts import REQUIREMENTS_SUFFIXES, is_requirements
+
     if has_sets:
         raise SpecError("--set changes a value of a file, and none was named", where="--set", fix="Name it with -f.")
     given = requirements or conda

@@ -75,7 +75,7 @@ def _head(preview: PreviewView) -> Iterator[RenderableType]:
 def _made_of(plan: Plan) -> str:
     """What the nodes make before the ranks start."""
     if plan.python is None:
-        return "nothing is made: the image's own" if plan.container else "nothing is made: the interpreter that is there"
+        return f"nothing is made: {'what the image has' if plan.container else 'the interpreter that is there'}"
     where = f", written in {plan.python.source}" if plan.python.source else ""
     return f"{say_content(plan.python)}; key {plan.python.key[:12]}{where}"
 
