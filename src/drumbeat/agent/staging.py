@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from drumbeat.agent.archive import unpack
 from drumbeat.agent.backoff import Backoff
@@ -20,17 +21,22 @@ from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableErro
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import InputPlan
 
+if TYPE_CHECKING:
+    from drumbeat.agent.fetching.staging import Inputs
+
 _MARK = "staged"
 _TRIES = 8
 
 
 class Staging:
-    """One attempt's folder. `progress` is told in words what is being done."""
+    """One attempt's folder. `progress` is told in words what is being done. remote: the inputs that lie in stores."""
 
-    def __init__(self, enrolment: Enrolment, link: Link, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, enrolment: Enrolment, link: Link, progress: Callable[[str], None], remote: Inputs | None = None
+    ) -> None:
         self._root, self._plan = enrolment.root, enrolment.plan
         self._checkpoints = enrolment.checkpoints
-        self._link, self._progress = link, progress
+        self._link, self._progress, self._remote = link, progress, remote
 
     def stage(self) -> None:
         """Does what is missing. Raises DrumbeatError, for what can't be had or can't be written."""
@@ -42,6 +48,8 @@ class Staging:
             self._code()
             for planned in self._plan.inputs:
                 self._input(planned)
+            if self._remote is not None:
+                self._remote.stage(self._progress)
             self._join_outputs()
             with open(mark, "w", encoding="utf-8"):
                 pass
@@ -74,12 +82,6 @@ class Staging:
             _check_readable(planned, source)
             if place != source and not os.path.exists(place):
                 self._copy(planned, source, place)
-        else:
-            raise RefusedError(
-                f"no agent can fetch {planned.uri}",
-                where=f"inputs.{planned.name}",
-                fix="Give a folder or file that the node can reach, or a local path that is uploaded.",
-            )
 
     def _snapshot_input(self, planned: InputPlan, place: str) -> None:
         if os.path.exists(place):

@@ -61,7 +61,7 @@ class Inputs:
             return [self._store().link(one.planned.uri, file, LINK_S) for file in files]
 
     def read(self, job: str, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
-        """How many bytes, and these. span: offset and length, None = to the end. Refusals come before the first byte."""
+        """How many bytes, and these; refusals come before the first. span: offset and length, None = to the end."""
         one = self._of(job, name)
         file = self._file(one, path)
         offset = min(span[0], file.size)

@@ -149,6 +149,7 @@ class Gangs:
             _end_held(node / "root" / "keeper")
         faultpoint("engine.agents_gone")
         with self._alone():
+            _make_writable(folder)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _node_folder(self, name: str, node: int) -> Path:
@@ -219,6 +220,14 @@ def _end_held(keeper: Path) -> None:
         ending = [*program("drumbeat.agent.ending"), str(keeper)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=10, check=False)
+
+
+def _make_writable(gang: Path) -> None:
+    """Inputs are read-only folders, which only root could remove as they are."""
+    for inputs in gang.glob("*/root/inputs"):
+        for folder, _, _ in os.walk(inputs):
+            with contextlib.suppress(OSError):
+                Path(folder).chmod(0o700)
 
 
 # --- an agent's files -------------------------------------------------------------------------------------------

@@ -20,9 +20,11 @@ def code_folder(root: str) -> str:
 
 
 def input_path(root: str, planned: InputPlan) -> str:
-    """Where the ranks of a node find an input: in place, or staged under the attempt's folder."""
+    """Where the ranks of a node find an input: in place, staged under the attempt's folder, or at its own address."""
     if planned.uri.startswith("file:") and planned.mode in ("ro_mount", "direct"):
         return file_path(planned.uri)
+    if planned.mode == "direct" and not planned.uri.startswith("snapshot:"):
+        return planned.uri
     is_here = planned.uri.startswith("file:")
     name = file_path(planned.uri).rstrip("/").rsplit("/", 1)[-1] if is_here else planned.file
     staged = join(root, "inputs", planned.name)

@@ -56,7 +56,7 @@ class MemoryData:
         self.spoil: Callable[[Asked], Answer | None] = lambda _asked: None
         self.asked: list[Asked] = []
         self.sent = self.listings = self.links = 0
-        self.token = "first"
+        self.token = "first"  # noqa: S105 (of tests)
         """Only links with it work: another one makes all that were given expire."""
         self.lock = threading.Lock()
         self._http: _Server | None = None

@@ -65,7 +65,8 @@ class Chain:
         self._lock = threading.Lock()
         self._where, self._may_come = "", True
         self._look_at = self._probe_at = 0.0
-        self._progress, self._moved_at = "", time.monotonic()
+        self._progress: str = ""
+        self._moved_at = time.monotonic()
         self._is_off = False
         self.came = 0
         """Bytes from there."""

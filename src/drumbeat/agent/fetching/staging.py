@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from drumbeat.agent import cache_root
@@ -40,39 +43,48 @@ def is_remote(planned: InputPlan) -> bool:
     return planned.mode != "direct" and not planned.uri.startswith(("file:", "snapshot:"))
 
 
-class Inputs:
-    """Those of one attempt on one node. progress: told in words what is being done. member: this node, for the others."""
+def inputs_of(enrolment: Enrolment) -> Inputs | None:
+    """Those of a job that has any, None = it has none."""
+    return Inputs(enrolment) if any(map(is_remote, enrolment.plan.inputs)) else None
 
-    def __init__(self, enrolment: Enrolment, progress: Callable[[str], None], patience: Patience | None = None) -> None:
-        self._enrolment, self._progress = enrolment, progress
+
+class Inputs:
+    """Those of one attempt on one node."""
+
+    def __init__(self, enrolment: Enrolment, patience: Patience | None = None) -> None:
+        self._enrolment = enrolment
         self._planned = [one for one in enrolment.plan.inputs if is_remote(one)]
         self._patience = patience or Patience(give_up_s=max(60.0, enrolment.plan.lost_after_s))
-        self._files = Files(cache_root.data_folder())
+        self._folder = cache_root.data_folder()
         self._server = Link(enrolment)
         self._serving: Serving | None = None
-        self._cache = ""
-        if enrolment.plan.nodes > 1:
-            from drumbeat.agent.fetching.serving import cache_name
+        self._progress: Callable[[str], None] = _silent
 
-            self._cache = cache_name(self._files)
+    @cached_property
+    def _files(self) -> Files:
+        return Files(self._folder)
 
     def serve(self, member: Member) -> Member:
         """Begins to pass on what there is to the other nodes; gives what this node is to them now."""
-        if self._enrolment.plan.nodes > 1 and self._serving is None:
-            from drumbeat.agent.fetching.serving import Serving
+        if self._enrolment.plan.nodes == 1:
+            return member
+        from drumbeat.agent.fetching.serving import Serving, cache_name
 
-            self._serving = Serving(self._files, member.address, self._enrolment.secret)
-        port = self._serving.port if self._serving else 0
-        return Member(**{**vars(member), "data_port": port, "cache": self._cache})
+        try:
+            self._serving = self._serving or Serving(self._files, member.address, self._enrolment.secret)
+            return replace(member, data_port=self._serving.port, cache=cache_name(self._files))
+        except OSError:  # It will be said when the inputs are staged; the others do without this node.
+            return member
 
     def close(self) -> None:
         """Passes on no more: all nodes have what they need."""
         if self._serving is not None:
-            self._serving.close()
+            threading.Thread(target=self._serving.close, name="closing", daemon=True).start()
             self._serving = None
 
-    def stage(self) -> None:
-        """Does what is missing. Raises DrumbeatError, OSError."""
+    def stage(self, progress: Callable[[str], None]) -> None:
+        """Does what is missing, and tells in words what it does. Raises DrumbeatError, OSError."""
+        self._progress = progress
         listings = {one.name: self._listing(one) for one in self._planned}
         for name, listing in listings.items():
             tree.check(name, listing)
@@ -134,8 +146,9 @@ class Inputs:
         if not self._enrolment.node or self._serving is None:
             return None
         from drumbeat.agent.fetching.chain import Chain, Place
+        from drumbeat.agent.fetching.serving import cache_name
 
-        place = Place(self._enrolment.node, self._cache, self._enrolment.secret)
+        place = Place(self._enrolment.node, cache_name(self._files), self._enrolment.secret)
         return Chain(place, Link(self._enrolment).peers, self._patience)
 
     def _lay_out(self, planned: InputPlan, listing: Listing) -> None:
@@ -147,3 +160,7 @@ class Inputs:
         tree.build(self._files, listing, part)
         faultpoint("cache.laid_out")
         os.rename(part, place)
+
+
+def _silent(_sentence: str) -> None:
+    """Nobody listens yet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing as closed
 
 from drumbeat.agent.fetching.web import Lines, Patience, Refusal, check, closing, stream
@@ -59,7 +59,7 @@ class Store:
         self._links, self._server, self._patience = links, server, patience
         self.lines = Lines(patience)
 
-    def read(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Iterator[bytes]:
+    def read(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Generator[bytes]:
         """The bytes from `offset` on. on_answer: told whether it is just the range that was asked for, before the first
         of them; else they begin at the file's very first, and go to its end.
 
@@ -78,7 +78,7 @@ class Store:
 
     def _linked(
         self, link: Link, want: Want, span: tuple[int, int], on_answer: Callable[[bool], None]
-    ) -> Iterator[bytes]:
+    ) -> Generator[bytes]:
         offset, length = span
         wanted = {} if length == want.file.size else {"Range": f"bytes={offset}-{offset + length - 1}"}
         answer = self.lines.get(link.url, {**link.headers, **wanted})
@@ -89,7 +89,7 @@ class Store:
                     want.refused = 0
                     yield block
 
-    def _relayed(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Iterator[bytes]:
+    def _relayed(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Generator[bytes]:
         with self._server.input_file(want.input, want.file.path, offset, length) as answer:
             on_answer(True)  # noqa: FBT003 (it is what was asked for)
             yield from stream(answer, self._patience)

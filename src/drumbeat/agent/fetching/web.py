@@ -6,7 +6,7 @@ import contextlib
 import http.client
 import re
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
@@ -37,7 +37,7 @@ class Patience:
     silent_s: float = 10.0
 
 
-class Refusal(Exception):  # noqa: N818 (an answer, not an error of ours: somebody else may still give the bytes)
+class Refusal(Exception):
     """An answer that asking again won't change. status: of HTTP, 0 = another content than was listed."""
 
     def __init__(self, status: int) -> None:
@@ -142,7 +142,7 @@ def check(answer: http.client.HTTPResponse, offset: int, size: int) -> bool:
 
 def stream(
     answer: http.client.HTTPResponse, patience: Patience, now: Callable[[], float] = time.monotonic
-) -> Iterator[bytes]:
+) -> Generator[bytes]:
     """The body in blocks. Raises UnreachableError when it breaks off, or is too slow for a connection that is well."""
     began, came = now(), 0
     while True:

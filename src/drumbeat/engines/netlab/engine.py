@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,8 @@ from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import EngineError, UnreachableError
 
 ASK_S = 30.0
+DATA_CACHE = "DRUMBEAT_DATA_CACHE"
+"""Names the folder of a node's data: the nodes of a lab fetch as if they had a disk each (agent/cache_root.py)."""
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,9 @@ class Inside:
         try:
             command = self.lab.inside(self.node, [*program("drumbeat.host"), verb])
             done = subprocess.run(
-                command, input=json.dumps(request).encode(), capture_output=True, timeout=ASK_S, check=False
-            )
+                command, input=json.dumps(request).encode(), capture_output=True, timeout=ASK_S, check=False,
+                env={**os.environ, DATA_CACHE: str(self.lab.folder / "nodes" / self.node / "data")},
+            )  # fmt: skip
         except (EngineError, OSError, subprocess.TimeoutExpired) as error:
             raise UnreachableError(getattr(error, "what", str(error))) from error
         return understood(done.stdout, done.stderr)
