@@ -46,14 +46,18 @@ def put(data: DataAccess, uri: str, manifest: Manifest) -> None:
     data.write(uri, MANIFEST, [text], len(text))
 
 
-def find(data: DataAccess, uri: str, listed: Listing) -> Manifest | None:
-    """The manifest of a folder that was listed; None where there is none, or nothing that can be read as one."""
-    file = next((one for one in listed.files if one.path == MANIFEST), None)
-    if file is None or file.size > MOST_BYTES:
+def find(data: DataAccess, uri: str) -> Manifest | None:
+    """The manifest of a folder; None where there is none, or nothing that can be read as one."""
+    place = f"{uri.rstrip('/')}/{MANIFEST}"
+    try:
+        listed = data.listing(place, is_file=True)
+    except NotFoundError:
+        return None
+    if listed.size > MOST_BYTES:
         return None
     try:
-        return Manifest.of(b"".join(data.read(uri, file)))
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return Manifest.of(b"".join(data.read(place, listed.files[0])))
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
         return None
 
 
@@ -65,16 +69,18 @@ class Whole:
 
     def listing(self, uri: str, *, is_file: bool) -> Listing:
         found = self._data.listing(uri, is_file=is_file)
-        if is_file or not any(one.path == MANIFEST for one in found.files):
+        manifests = [one.path for one in found.files if one.path.rsplit("/", 1)[-1] == MANIFEST]
+        if is_file or not manifests:
             return found
-        manifest = find(self._data, uri, found)
+        for path in manifests:
+            self._require_whole(f"{uri.rstrip('/')}/{path}".removesuffix(f"/{MANIFEST}"))
+        return replace(found, files=tuple(one for one in found.files if one.path not in manifests))
+
+    def _require_whole(self, folder: str) -> None:
+        manifest = find(self._data, folder)
         if manifest and not manifest.is_complete:
             what = f"this folder isn't whole: {manifest.by} is writing it, or has left it half done"
-            raise ConflictError(what, where=uri, fix="Wait until it is done, or write it again.")
-        left = tuple(one for one in found.files if one.path != MANIFEST)
-        if not left:
-            raise NotFoundError("this folder is empty", where=uri)
-        return replace(found, files=left)
+            raise ConflictError(what, where=folder, fix="Wait until it is done, or write it again.")
 
     def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
         return self._data.link(uri, file, lifetime_s)

@@ -9,7 +9,21 @@ from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
 
 from drumbeat._version import __version__
-from drumbeat.server import about, agents, aliases, computes, environments, errors, files, jobs, live, staging
+from drumbeat.server import (
+    about,
+    agents,
+    aliases,
+    computes,
+    data,
+    datastores,
+    environments,
+    errors,
+    files,
+    jobs,
+    live,
+    staging,
+    storage,
+)
 from drumbeat.server.auth import Guard
 from drumbeat.server.room import Room
 from drumbeat.server.traffic import Meter
@@ -26,7 +40,7 @@ def make_app(room: Room, *, token: str, hosts: frozenset[str]) -> FastAPI:
         dependencies=[Security(HTTPBearer(auto_error=False))],
     )  # fmt: skip
     app.state.room = room
-    for part in (about, jobs, live, files, aliases, computes, environments, agents, staging):
+    for part in (about, jobs, live, files, aliases, computes, environments, datastores, data, storage, agents, staging):
         app.include_router(part.router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
