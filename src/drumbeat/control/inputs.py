@@ -95,7 +95,7 @@ class Inputs:
 
     def _planned(self, job: str, name: str) -> InputPlan:
         for planned in self._plan_of(job).inputs:
-            if planned.name == name and is_remote(planned):
+            if planned.name == name and planned.is_remote:
                 return planned
         raise ForbiddenError("this isn't one of the job's inputs that are fetched from a store", where=name[:80])
 
@@ -121,11 +121,6 @@ class Inputs:
         if self._data is None:
             raise RefusedError("this server reads no stores", fix="Start it with the extra `data` installed.")
         return self._data
-
-
-def is_remote(planned: InputPlan) -> bool:
-    """Whether a node fetches it from a store: it is neither a place on the node nor a snapshot, nor used by address."""
-    return planned.mode != "direct" and not planned.uri.startswith(("file:", "snapshot:"))
 
 
 @contextmanager

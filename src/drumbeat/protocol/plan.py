@@ -31,6 +31,11 @@ class InputPlan:
     mode: str
     file: str = ""
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether each node fetches it from a store."""
+        return self.mode != "direct" and not self.uri.startswith(("file:", "snapshot:"))
+
 
 @dataclass(frozen=True)
 class OutputPlan:

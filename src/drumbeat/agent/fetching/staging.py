@@ -38,22 +38,12 @@ ROOM_S = 600.0
 """How long other jobs may keep the cache full."""
 
 
-def is_remote(planned: InputPlan) -> bool:
-    """Whether it is fetched from a store."""
-    return planned.mode != "direct" and not planned.uri.startswith(("file:", "snapshot:"))
-
-
-def inputs_of(enrolment: Enrolment) -> Inputs | None:
-    """Those of a job that has any, None = it has none."""
-    return Inputs(enrolment) if any(map(is_remote, enrolment.plan.inputs)) else None
-
-
 class Inputs:
     """Those of one attempt on one node."""
 
     def __init__(self, enrolment: Enrolment, patience: Patience | None = None) -> None:
         self._enrolment = enrolment
-        self._planned = [one for one in enrolment.plan.inputs if is_remote(one)]
+        self._planned = [one for one in enrolment.plan.inputs if one.is_remote]
         self._patience = patience or Patience(give_up_s=max(60.0, enrolment.plan.lost_after_s))
         self._folder = cache_root.data_folder()
         self._server = Link(enrolment)
