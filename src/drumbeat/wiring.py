@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from drumbeat.control.datastores import ALWAYS_THERE, Datastores
 from drumbeat.control.service import Control, Setting
 from drumbeat.engines.local import LocalEngine
-from drumbeat.ports import Engine
+from drumbeat.ports import DataAccess, Engine, Store
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
 from drumbeat.spec import computes as spec_of
@@ -50,9 +51,10 @@ def make_control(home: Path) -> Control:
     if url:
         _require_one_machine(shared / "machine")
     local = LocalEngine(shared / "nodes", shared / "jobs")
+    store, folder = make_store(url or home / "drumbeat.db"), shared / "datastores"
     return Control(
         Setting(
-            store=make_store(url or home / "drumbeat.db"),
+            store=store,
             artifacts=FolderArtifacts(shared),
             engines={"local": local},
             clock=clock,
@@ -60,8 +62,19 @@ def make_control(home: Path) -> Control:
             programs=str(Path(sys.executable).parent),
             is_alone=not url,
             make_engine=lambda spec: make_engine(spec, shared),
+            data=_data(store, _key(shared / "key"), folder),
+            folder=str(folder),
         )
     )
+
+
+def _data(store: Store, key: bytes, folder: Path) -> DataAccess:
+    """What reaches stores, by the datastores that there are at each moment."""
+    from drumbeat.stores.data import StoreAccess
+
+    for name in ALWAYS_THERE:
+        (folder / name).mkdir(0o700, parents=True, exist_ok=True)
+    return StoreAccess(Datastores(store, key, str(folder)).all)
 
 
 def make_engine(spec: Compute, shared: Path) -> Engine:

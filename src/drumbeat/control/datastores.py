@@ -49,6 +49,8 @@ class Datastores:
     def __init__(self, catalog: Catalog, key: bytes, folder: str) -> None:
         self._catalog, self._seal, self._folder = catalog, Seal(key), folder
         self._tried: dict[str, Datastore] = {}
+        self._known: dict[str, tuple[StoredDatastore, Datastore]] = {}
+        """What was opened, and what from: it is asked for with every file."""
 
     def all(self) -> dict[str, Datastore]:
         """Every one that can be read, with its credentials: for those who reach data, and for nobody else."""
@@ -137,7 +139,11 @@ class Datastores:
     def _opened(self, stored: StoredDatastore) -> Datastore:
         from drumbeat.spec.datastores import join
 
-        return join(stored.document, self._seal.open(stored.name, stored.sealed))
+        known = self._known.get(stored.name)
+        if known is None or known[0] != stored:
+            known = stored, join(stored.document, self._seal.open(stored.name, stored.sealed))
+            self._known[stored.name] = known
+        return known[1]
 
     def _always_there(self) -> dict[str, Datastore]:
         from drumbeat.spec.datastores import FolderDatastore
