@@ -10,6 +10,7 @@ import typer
 
 from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.help import new_family
+from drumbeat.protocol.errors import SpecError
 
 app = new_family("Say what a cloud's names of computes and environments mean here.")
 
@@ -74,7 +75,10 @@ def _is_environment(target: str, there: tuple[str, ...]) -> bool:
     from drumbeat.spec.environments.curated import curated
     from drumbeat.spec.environments.references import parse_reference
 
-    name = parse_reference(target).name
+    try:
+        name = parse_reference(target).name
+    except SpecError:
+        return False
     return name in there or curated(name) is not None
 
 

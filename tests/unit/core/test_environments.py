@@ -1,0 +1,130 @@
+"""Which environment a job means."""
+
+import pytest
+
+from drumbeat.core import plan as planning
+from drumbeat.core.environments import Found, Registered, Shelf, document_of, resolve, wanted_names
+from drumbeat.core.plan import Facts, Sources
+from drumbeat.protocol.errors import SpecError, UnknownNameError
+from drumbeat.spec.environment import Environment
+from drumbeat.spec.environments.texts import Texts
+from drumbeat.spec.job import CommandJob
+
+
+def version(name: str, number: str, text: str = "numpy\n") -> Registered:
+    return Registered(name, number, document_of({"conda_file": "r.txt"}, Texts("r.txt", {"r.txt": text})))
+
+
+MINE = {"mine": (version("mine", "2", "numpy==2\n"), version("mine", "1", "numpy==1\n"))}
+
+
+def find(text: str, aliases: dict[str, str] | None = None, **registered: tuple[Registered, ...]) -> Found:
+    named = {("environment", name): target for name, target in (aliases or {}).items()}
+    return resolve(text, Texts(), Shelf({**MINE, **registered}, named))
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    ("text", "number", "is_noted"),
+    [
+        ("azureml:mine:1", "1", False),
+        ("mine:2", "2", False),
+        ("azureml:mine@latest", "2", False),
+        ("mine", "2", True),
+        ("azureml://registries/r/environments/mine/versions/1", "1", False),
+        ("azureml://registries/r/environments/mine/labels/latest", "2", False),
+    ],
+)
+def test_a_persons_environment_is_found_by_every_form(text: str, number: str, is_noted: bool):
+    found = find(text)
+    assert found.python
+    assert (found.name, found.python.name, found.asset) == (f"mine:{number}", f"mine:{number}", ("mine", number))
+    assert found.python.requirements == (f"numpy=={number}",)
+    assert (found.python.source, found.python.lines) == ("r.txt", (1,))
+    assert bool(found.notes) == is_noted
+
+
+@pytest.mark.feature("E1", "E2")
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("mine:7", "environment mine has no version 7; there is 2, 1"),
+        ("mine@stable", "has no label 'stable'; there is `latest`"),
+        ("nowhere:1", "drumbeat alias set environment nowhere current"),
+        ("skleran", "Did you mean `sklearn`?"),
+        ("azureml:mien:1", "Did you mean `mine`?"),
+    ],
+)
+def test_what_isnt_there_is_refused_with_what_to_type(text: str, says: str):
+    with pytest.raises(UnknownNameError) as caught:
+        find(text)
+    assert says in str(caught.value)
+
+
+@pytest.mark.feature("E2")
+def test_a_curated_name_is_said_to_be_one():
+    found = find("azureml://registries/azureml/environments/acpt-pytorch-2.2-cuda12.1/versions/44")
+    assert found.python
+    assert "torch==2.13.0" in found.python.requirements
+    assert found.name == "acpt-pytorch-2.2-cuda12.1 (curated: pytorch)"
+    assert found.asset == ("acpt-pytorch-2.2-cuda12.1", "curated")
+    assert found.notes[0].endswith("is drumbeat's own 'pytorch' (drumbeat environment show pytorch)")
+
+
+@pytest.mark.feature("E2")
+def test_a_persons_own_comes_before_the_curated_one_in_any_version():
+    own = (version("AzureML-sklearn-1.0", "1", "scikit-learn==1.0\n"),)
+    found = find("azureml:AzureML-sklearn-1.0:44", **{"AzureML-sklearn-1.0": own})
+    assert found.python
+    assert found.python.requirements == ("scikit-learn==1.0",)
+    assert found.notes == ("environment azureml:AzureML-sklearn-1.0:44: version 1 is taken, the newest here",)
+
+
+@pytest.mark.feature("E2", "J1")
+def test_aliases_lead_to_current_to_curated_ones_and_to_a_persons_own():
+    assert find("azureml:cloud:3", {"cloud": "current"}).python is None
+    assert find("azureml:cloud:3", {"cloud:3": "mine:1", "cloud": "current"}).asset == ("mine", "1")
+    assert find("azureml://registries/r/environments/x/versions/1", {"x": "sklearn"}).asset == ("sklearn", "curated")
+    assert find("AzureML-sklearn-1", {"AzureML-sklearn-1": "current"}) == Found(
+        notes=("environment AzureML-sklearn-1 means current here (drumbeat alias list)",)
+    )
+    assert find("a", {"a": "b", "b": "mine"}).asset == ("mine", "2")
+    with pytest.raises(SpecError, match="lead on and on"):
+        find("a", {"a": "b", "b": "a"})
+
+
+def test_only_the_versions_of_what_can_be_meant_are_asked_for():
+    aliases = {("environment", "cloud"): "mine:1", ("environment", "x"): "current"}
+    assert [wanted_names(one, aliases) for one in ("azureml:cloud:3", "x", "other@latest", None)] == [
+        ["mine"], [], ["other"], [],
+    ]  # fmt: skip
+    assert wanted_names(Environment(image="x"), aliases) == []
+
+
+def plan(**keys: object) -> planning.Planned:
+    facts = Facts({"local": (4, 0)}, environments=Shelf(MINE), prepare={"local": "set -e\nmodule load 'cuda'"})
+    texts = Texts("env.yml", {"env.yml": "dependencies:\n- pip:\n  - numpy\n"})
+    return planning.make(CommandJob.made({"command": "x", **keys}), "j", "e", Sources(environment=texts), facts)
+
+
+@pytest.mark.feature("E1")
+def test_the_plan_has_what_the_nodes_are_to_make():
+    made = plan(environment={"conda_file": "env.yml", "image": "x"})
+    assert made.plan.python
+    assert (made.plan.environment, made.plan.python.requirements, made.plan.python.lines) == (
+        "env.yml",
+        ("numpy",),
+        (3,),
+    )
+    assert made.asset is None
+    assert plan(environment="mine").asset == ("mine", "2")
+    assert plan().plan.python is None
+    current = plan(environment="mine", drumbeat={"environment": "current"}).plan
+    assert (current.environment, current.python) == ("current", None)
+
+
+@pytest.mark.feature("L12")
+def test_a_computes_preparation_comes_before_the_jobs_own_in_a_shell_of_its_own():
+    assert plan().plan.prepare == "set -e\nmodule load 'cuda'"
+    both = plan(drumbeat={"prepare": "make"}).plan.prepare
+    assert both == "/bin/bash -c 'set -e\nmodule load '\"'\"'cuda'\"'\"'' || exit\nmake"
