@@ -12,9 +12,10 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
+from drumbeat.agent.errands import Errands
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.keeping import Keeping
 from drumbeat.agent.link import Link
@@ -26,6 +27,9 @@ from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit
 from drumbeat.protocol.errors import DrumbeatError, StaleError
 from drumbeat.protocol.faults import faultpoint
+
+if TYPE_CHECKING:
+    from drumbeat.agent.fetching.staging import Inputs
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TOLD = 0, 1, 3, 143
 """Left as the server said; a defect of ours (start it again); the attempt was over; SIGTERM."""
@@ -45,6 +49,8 @@ class Agent:
         self._wanted: Directive | None = None
         self._port: HeldPort | None = None
         self._preparing = Preparing(enrolment)
+        self._errands = Errands(f"{self._root}/errands")
+        self._inputs: Inputs | None = None
         self._sender: LogSender | None = None
         self._log_paths: dict[int, str] = {}
         self._detail_at = 0.0
@@ -141,18 +147,29 @@ class Agent:
             self._facts.staging = Work.NONE
 
     def _stage(self) -> None:
+        from drumbeat.agent.nodelog import NodeLog
+        from drumbeat.agent.readying import Readying
         from drumbeat.agent.staging import Staging
 
         self._facts.staging = Work.GOING
-        staging = Staging(self._enrolment, Link(self._enrolment), self._progress)
+        log = NodeLog(self._enrolment, self._facts.round.number, self._journal)
+        inputs = self._inputs = self._serve_inputs()
+        readying = Readying(self._enrolment, self._preparing, self._errands, log, self._progress)
 
-        self._preparing.say = self._progress
+        def stage(say: Callable[[str], None]) -> None:
+            Staging(self._enrolment, Link(self._enrolment), say, inputs).stage()
 
-        def stage() -> None:
-            self._preparing.check()
-            staging.stage()
+        self._beside("staging", partial(readying.run, self._member, stage), self._on_staged)
 
-        self._beside("staging", stage, self._on_staged)
+    def _serve_inputs(self) -> Inputs | None:
+        """The inputs that lie in stores; None = the job has none. What there is of them is passed on from here."""
+        if not any(each.is_remote for each in self._plan.inputs):
+            return None
+        from drumbeat.agent.fetching.staging import Inputs
+
+        inputs = self._inputs or Inputs(self._enrolment)
+        self._member = inputs.serve(self._member)
+        return inputs
 
     def _hold_port(self) -> None:
         self._port = HeldPort()
@@ -168,6 +185,8 @@ class Agent:
             return
         self._facts.round.asked = True
         self._facts.detail = ""
+        if self._inputs is not None:
+            self._inputs.close()
         faultpoint("agent.before_start")
         self._keeping.start(self._facts.round.number, todo, starter)
         faultpoint("agent.after_start")
@@ -202,6 +221,7 @@ class Agent:
 
     def _leave(self) -> None:
         faultpoint("agent.leaving")
+        self._errands.end(self._grace_s())
         self._keeping.leave(self._grace_s())
         faultpoint("agent.left")
         self._exit = EXIT_TOLD if self._going else EXIT_LEFT
@@ -220,6 +240,9 @@ class Agent:
         }
         self._log_paths = {rank: f"{self._root}/{name}" for rank, name in names.items()}
         logs = [GrowingLog(self._log_paths[rank], name) for rank, name in names.items()]
+        own = layout.log_file(self._enrolment.attempt, number, self._enrolment.node, layout.NODE_LOG)
+        if os.path.exists(f"{self._root}/{own}"):  # An agent that died may not have sent all of it.
+            logs.append(GrowingLog(f"{self._root}/{own}", own))
         done = partial(self._posting(self._on_logs_sent), number)
         pause = pause_s(self._plan.world_size)
         self._sender = LogSender(logs, Link(self._enrolment), self._journal, done, pause_s=pause)
@@ -288,6 +311,7 @@ class Agent:
 
     def _on_stale(self) -> None:
         self._journal.note("the attempt is over: the ranks are stopped")
+        self._errands.end(self._plan.grace_s)
         self._keeping.leave(self._plan.grace_s)
         self._exit = EXIT_STALE
 

@@ -1,4 +1,4 @@
-"""What the ranks of a node need of it beside their files: a network that is there, an MPI, and their processes."""
+"""What the ranks of a node need of it beside their files: a network, what they run in, an MPI, and their processes."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from drumbeat.agent import containers, network
 from drumbeat.agent.keeping import Message, rank_message
@@ -14,21 +15,24 @@ from drumbeat.agent.node import seen_from
 from drumbeat.host.program import program
 from drumbeat.launch import render, starter
 from drumbeat.launch.containers import Engine, contained
+from drumbeat.launch.preparation import preparation
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
 
+if TYPE_CHECKING:
+    from drumbeat.agent.errands import Errands
+    from drumbeat.agent.nodelog import NodeLog
+
 
 class Preparing:
-    """`check` may take its time; the rest is for the agent's own thread."""
+    """`check` and `provide` may take their time; the rest is for the agent's own thread."""
 
     def __init__(self, enrolment: Enrolment) -> None:
         self._enrolment, self._plan = enrolment, enrolment.plan
-        self._mpi = ""
+        self._mpi, self._environment = "", ""
         self._note = f"{enrolment.root}/mpi"
         self._engine: Engine | None = None
-        self.say: Callable[[str], None] = lambda _line: None
-        """Is told what goes on, while `check` takes its time."""
 
     @property
     def confinement(self) -> str:
@@ -44,15 +48,54 @@ class Preparing:
         with contextlib.suppress(OSError):
             there = network.interfaces()
         network.require(self._plan.network, there)
+
+    @property
+    def has_much(self) -> bool:
+        """Whether `provide` has more to do than to look around."""
+        return self._plan.python is not None or self._plan.container is not None
+
+    def provide(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+        """Has what the ranks run in: an environment or an image, and an MPI in it. say: is told what goes on.
+
+        Raises DrumbeatError when it can't be had.
+        """
+        if self._plan.python is not None:
+            self._make_environment(errands, log, say)
+        elif self._plan.nodes > 1 and self._plan.container is None:
+            from drumbeat.agent.environments.current import of_current
+
+            self._environment = str(of_current(self._plan) or "")
         if self._plan.launcher == "mpi":
             self._mpi = found.find(self._plan)
         if self._plan.container:
             self._engine = containers.find()
-            containers.fetch(self._engine, self._plan.container.image, self.say)
+            containers.fetch(self._engine, self._plan.container.image, say)
+
+    def _make_environment(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+        from drumbeat.agent.environments.making import Making
+
+        wanted, plan = self._plan.python, self._enrolment.plan
+        if wanted is not None:
+            made = Making(wanted, self._enrolment.root, log, errands, say).provide()
+            self._plan = replace(
+                self._plan,
+                path_first=(made.path, *plan.path_first),
+                variables={**plan.variables, "VIRTUAL_ENV": made.folder},
+            )
+            self._environment = str(made.fingerprint) if plan.nodes > 1 else ""
 
     def member(self, known: Member) -> Member:
-        """What this node is to the others, with what `check` found."""
-        return replace(known, mpi=self._mpi) if self._mpi else known
+        """What this node is to the others, with what `provide` found."""
+        if not (self._mpi or self._environment):
+            return known
+        return replace(known, mpi=self._mpi, environment=self._environment)
+
+    def preparation(self, member: Member, number: int) -> ProcessSpec | None:
+        """The job's preparation on this node, in what its ranks run in; None = it has none."""
+        spec = preparation(self._plan, member, self._enrolment.attempt, number)
+        if spec is None or self._plan.container is None:
+            return spec
+        return contained(spec, self._plan, member, self._engine or containers.find())
 
     def processes(self, roster: Roster) -> tuple[list[Message], Message | None]:
         """What the keeper is to start: the ranks, and the launcher's own process. Raises DrumbeatError."""

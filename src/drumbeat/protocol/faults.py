@@ -26,8 +26,13 @@ POINTS = (
 )  # fmt: skip
 """Every point on the way of a job, in its order."""
 
-ELSEWHERE = ("sharing.heard", "engine.submitted", "engine.cancelled")
-"""Points that only several servers over one database come by; that only an engine with a queue does."""
+ELSEWHERE = (
+    "sharing.heard", "engine.submitted", "engine.cancelled",
+    "environment.begun", "environment.installed", "environment.made", "agent.prepared",
+    "cache.pinned", "cache.evicted", "cache.piece", "cache.checked", "cache.renamed", "cache.fetched", "cache.laid_out",
+)  # fmt: skip
+"""Points that only several servers over one database come by; that only an engine with a queue does; that only a job
+with an environment to be made or a preparation of its own does; that only one with inputs in stores does."""
 
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""

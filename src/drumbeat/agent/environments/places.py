@@ -1,0 +1,175 @@
+"""Where environments lie on a node: `environments/<key>` in the cache, a lock beside each, pins of those who use it.
+
+- `<key>/made`: written last; what has none isn't whole
+- `<key>.lock`: held alone by whoever makes or removes it, shared by whoever begins to use it
+- `<key>.pins/`: one file for each attempt that uses it, which names the attempt's folder
+- `<key>.failed`: why the last one who tried couldn't make it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any
+
+LOOK_S = 0.05
+FOREIGN_PIN_S = 30 * 86400.0
+"""How long a pin counts whose folder would lie on another machine that shares the cache."""
+
+_LOCK, _PINS, _FAILED, _MADE = ".lock", ".pins", ".failed", "made"
+
+
+@dataclass(frozen=True)
+class Place:
+    """One environment's, whether it is made or not."""
+
+    folder: str
+
+    @property
+    def python(self) -> str:
+        """Its interpreter."""
+        return f"{self.folder}/bin/python"
+
+    # --- made ---------------------------------------------------------------------------------------------------------
+    def made(self) -> dict[str, Any] | None:
+        """What `mark_made` wrote; None = it isn't there, or its interpreter has gone since."""
+        if not os.access(self.python, os.X_OK):
+            return None
+        return _read(f"{self.folder}/{_MADE}")
+
+    def mark_made(self, told: dict[str, Any]) -> None:
+        """It is whole from now on, whatever happens."""
+        part = f"{self.folder}/{_MADE}.part"
+        with open(part, "w", encoding="utf-8") as file:
+            json.dump(told, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, f"{self.folder}/{_MADE}")
+        _sync(self.folder)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.folder + _FAILED)
+
+    def unmake(self) -> None:
+        """Removes it; first of all its mark. The caller holds it alone."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self.folder}/{_MADE}")
+        if os.path.lexists(self.folder):
+            shutil.rmtree(self.folder)
+
+    def forget(self) -> None:
+        """Removes all that speaks of it. The caller holds it alone."""
+        self.unmake()
+        shutil.rmtree(self.folder + _PINS, ignore_errors=True)
+        for end in (_FAILED, _LOCK):
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.folder + end)
+
+    # --- failed -------------------------------------------------------------------------------------------------------
+    def mark_failed(self, sentence: str, tail: str) -> None:
+        """For those who wait for it."""
+        with open(self.folder + _FAILED, "w", encoding="utf-8") as file:
+            json.dump({"what": sentence, "tail": tail, "at": time.time()}, file)
+
+    def failed(self, since: float) -> dict[str, Any] | None:
+        """What was written there at this time or later."""
+        told = _read(self.folder + _FAILED)
+        return told if told and told["at"] >= since else None
+
+    # --- use ----------------------------------------------------------------------------------------------------------
+    def use(self, root: str) -> None:
+        """Pins it for the attempt in `root`, and notes that it was used now. The caller holds it shared."""
+        os.makedirs(self.folder + _PINS, exist_ok=True)
+        name = hashlib.sha256(root.encode(errors="surrogateescape")).hexdigest()[:16]
+        with open(f"{self.folder}{_PINS}/{name}", "w", encoding="utf-8") as file:
+            json.dump({"root": root, "boot": _boot()}, file)
+        os.utime(f"{self.folder}/{_MADE}")
+
+    def used_at(self) -> float:
+        """When it was used last, 0 = never."""
+        try:
+            return os.stat(f"{self.folder}/{_MADE}").st_mtime
+        except FileNotFoundError:
+            return 0.0
+
+    def pins(self, now: float) -> list[str]:
+        """The folders of the attempts that may be using it; pins that count no more are removed."""
+        found: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
+            for entry in list(os.scandir(self.folder + _PINS)):
+                told = _read(entry.path)
+                if told and _counts(told, entry.stat().st_mtime, now):
+                    found.append(told["root"])
+                else:
+                    os.unlink(entry.path)
+        return found
+
+    # --- locks --------------------------------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def held(self, *, shared: bool, waits: Callable[[], None] | None) -> Generator[int | None]:
+        """The open lock. waits: called again and again while another process has it; None = gives None then."""
+        os.makedirs(os.path.dirname(self.folder), exist_ok=True)
+        while True:
+            lock = os.open(self.folder + _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                is_held = _take(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
+                if is_held and _is_same(lock, self.folder + _LOCK):
+                    yield lock
+                    return
+                if not is_held and waits is None:
+                    yield None
+                    return
+            finally:
+                os.close(lock)
+            if waits is not None and not is_held:
+                waits()
+                time.sleep(LOOK_S)
+
+
+def _take(lock: int, kind: int) -> bool:
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_same(lock: int, path: str) -> bool:
+    """Whether the file of that name is still the one that was opened: whoever removes an environment removes it too."""
+    try:
+        return os.path.samestat(os.fstat(lock), os.stat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _counts(pin: dict[str, Any], written_at: float, now: float) -> bool:
+    if os.path.isdir(str(pin.get("root", ""))):
+        return True
+    return pin.get("boot") != _boot() and now - written_at < FOREIGN_PIN_S
+
+
+def _boot() -> str:
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()
+
+
+def _read(path: str) -> dict[str, Any] | None:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
+    except (OSError, ValueError):
+        return None
+
+
+def _sync(folder: str) -> None:
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

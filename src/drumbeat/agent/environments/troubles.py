@@ -1,0 +1,122 @@
+"""What was wrong with an environment that couldn't be made: the tool's own error, and the line that asked for it."""
+
+from __future__ import annotations
+
+import re
+
+from drumbeat.protocol.plan import PythonEnvironment
+
+LONGEST = 400
+_PIP = re.compile(r"^\s*(?:ERROR|error): (?!subprocess-exited|metadata-generation|Exception:)(.+)$", re.MULTILINE)
+_NO_VERSION = re.compile(r"Could not find a version that satisfies the requirement (.+?) \(from versions: (.*)\)$")
+_OF_OURS = re.compile(r"\(from (?:line (\d+) of .+|-r .+ \(line (\d+)\))\)")
+_CONFLICT = re.compile(r"^The conflict is caused by:\n((?: {4}.+\n)+)", re.MULTILINE)
+_BUILD = re.compile(
+    r"^ *(\w*(?:Error|Exception|Exit)\b.*|error: .+|fatal error: .+|.*: fatal error: .+)$", re.MULTILINE
+)
+_BUILDS = re.compile(r"^ +error: subprocess-exited|^ *× |Failed building wheel for|Failed to build", re.MULTILINE)
+_UV = re.compile(r"^\s*(?:error: |× )(.+(?:\n\s+(?:╰─▶|├─▶|│|  ).+)*)", re.MULTILINE)
+_CONDA = re.compile(
+    r"^(?:error\s+libmamba|critical libmamba|\w+Error:|\S+NotFoundError:)\s*(.+(?:\n\s+.+)*)", re.MULTILINE
+)
+_DISK = re.compile(r"No space left on device|Disk quota exceeded")
+_NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
+
+
+def explain(wanted: PythonEnvironment, tool: str, said: str, code: int) -> str:
+    """One sentence: `environment mine: pip found no version of nosuchpkg==9 (environment.yml, line 7)`.
+
+    said: what the tool has printed. code: its exit code, the negative of a signal's number.
+    """
+    if full := _DISK.search(said):
+        return f"environment {wanted.name}: {tool}: {full[0]}"
+    what = _words(tool, said) or _end(said, code)
+    sentence = f"environment {wanted.name}: {tool} {_short(what)}"
+    asked = blamed(wanted, f"{what}\n{said}" if _BUILDS.search(said) else what)
+    return f"{sentence} ({asked})" if asked else sentence
+
+
+def blamed(wanted: PythonEnvironment, what: str) -> str:
+    """The requirement that these words name: `environment.yml, line 7`; "" where it can't be told."""
+    index = _index(wanted.requirements, what)
+    if index is None or not wanted.source:
+        return "" if index is None else f"required by {wanted.requirements[index]}"
+    number = wanted.lines[index] if index < len(wanted.lines) else 0
+    return f"{wanted.source}, line {number}" if number > 0 else wanted.source
+
+
+def _index(requirements: tuple[str, ...], what: str) -> int | None:
+    """That whose line pip tells, else the one that is quoted, else the one that is named first."""
+    if match := _OF_OURS.search(what):
+        number = int(match[1] or match[2])
+        if number <= len(requirements):
+            return number - 1
+    places: list[tuple[int, int, int]] = []
+    for index, text in enumerate(requirements):
+        name = name_of(text)
+        if name and (at := _find(name, what)) is not None:
+            places.append((0 if _squeezed(text) in _squeezed(what) else 1, at, index))
+    return min(places)[2] if places else None
+
+
+def name_of(requirement: str) -> str:
+    """The project that a line asks for; "" for an option."""
+    found = _NAME.match(requirement)
+    return found[0] if found else ""
+
+
+def _find(name: str, what: str) -> int | None:
+    spelt = re.sub(r"[-_.]+", "[-_.]+", re.escape(name).replace(r"\-", "-").replace(r"\.", "."))
+    found = re.search(rf"(?<![\w.-]){spelt}(?![\w-]|\.\w)", what, re.IGNORECASE)
+    return found.start() if found else None
+
+
+def _words(tool: str, said: str) -> str:
+    """What the tool calls its error; "" where it can't be made out."""
+    if tool in ("pip", "venv"):
+        return _of_pip(said)
+    found = (_UV if tool == "uv" else _CONDA).search(said)
+    if not found:
+        return ""
+    joined = " ".join(re.sub(r"[╰─▶├│×]+", " ", line).strip() for line in found[1].splitlines())
+    return f"says: {joined}"
+
+
+def _of_pip(said: str) -> str:
+    errors = _PIP.findall(said)
+    for line in errors:
+        if match := _NO_VERSION.search(line):
+            asked, there = match[1], match[2]
+            of = asked.partition(" (from ")
+            through = f" (which {of[2].rstrip(')')} requires)" if of[1] and not of[2].startswith("-r") else ""
+            has = f"; there is {_last(there)}" if there not in ("", "none") else ""
+            return f"found no version of {of[0]}{through}{has}"
+    if conflict := _CONFLICT.search(said):
+        parts = "; ".join(line.strip() for line in conflict[1].splitlines())
+        return f"can't fulfil all requirements at once: {parts}"
+    if _BUILDS.search(said) and (builds := _BUILD.findall(said)):
+        inner = [line for line in builds if not line.startswith(("ERROR", "error: subprocess", "error: metadata"))]
+        package = re.search(r"Failed (?:building wheel for|to build) '?([\w.-]+)", said)
+        return f"could not build {package[1] if package else 'a package'}: {(inner or builds)[-1]}"
+    return f"says: {errors[0]}" if errors else ""
+
+
+def _last(versions: str) -> str:
+    """The newest few of a list."""
+    parts = versions.split(", ")
+    return ", ".join(parts) if len(parts) <= 5 else f"… {', '.join(parts[-5:])}"
+
+
+def _end(said: str, code: int) -> str:
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    last = next((line.strip() for line in reversed(said.splitlines()) if line.strip()), "")
+    return f"{how}: {last}" if last else how
+
+
+def _short(text: str) -> str:
+    joined = " ".join(text.split())
+    return joined if len(joined) <= LONGEST else f"{joined[: LONGEST - 1]}…"
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s+", "", text).lower()
