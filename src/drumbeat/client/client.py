@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from drumbeat.client import downloading, following, sending
 from drumbeat.client.connection import Connection, part
+from drumbeat.client.data import DataCalls
 from drumbeat.client.discovery import where_of
 from drumbeat.client.views import (
     AliasView,
@@ -36,7 +37,7 @@ PAGE = 256 << 10
 """Bytes of logs in one answer, six times as much as JSON where they are binary."""
 
 
-class Client:
+class Client(DataCalls):
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 
     home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere; None =

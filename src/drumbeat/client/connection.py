@@ -64,15 +64,18 @@ class Connection:
         """The answer, whole."""
         return self._twice(lambda http: checked(http.request(method, api(path), **options)))
 
-    def upload(self, path: str, pieces: Callable[[], Iterable[bytes]], size: int) -> None:
+    def upload(
+        self, path: str, pieces: Callable[[], Iterable[bytes]], size: int, *, params: dict[str, str] | None = None
+    ) -> httpx.Response:
         """Sends a body of `size` bytes; `pieces` gives it from its beginning each time."""
-        headers = {"Content-Length": str(size), "Content-Type": "application/x-tar"}
-        self._twice(lambda http: checked(http.request("PUT", api(path), content=pieces(), headers=headers)))
+        headers = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
+        options: dict[str, Any] = {"params": params, "headers": headers}
+        return self._twice(lambda http: checked(http.request("PUT", api(path), content=pieces(), **options)))
 
     @contextmanager
-    def streaming(self, path: str, **options: Any) -> Generator[httpx.Response]:
+    def streaming(self, path: str, method: str = "GET", **options: Any) -> Generator[httpx.Response]:
         """An answer that is read as it comes. A break comes out as httpx's own: the reader knows how far it is."""
-        with self.line.http.stream("GET", api(path), **options) as response:
+        with self.line.http.stream(method, api(path), **options) as response:
             if response.status_code >= 400:
                 response.read()
             yield checked(response)

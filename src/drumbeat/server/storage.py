@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.whole import Manifest, find, put
+from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
-from drumbeat.protocol.listing import ListedFile
+from drumbeat.protocol.listing import ListedFile, Listing
 from drumbeat.server.files import BINARY, UPLOADS, Arriving, cut_of
 from drumbeat.server.room import ControlOf, away
 from drumbeat.server.views import View
@@ -90,10 +91,16 @@ def list_entries(uri: Uri, control: ControlOf) -> list[EntryView]:
 
 
 @router.get("/listing")
-def list_files_at(uri: Uri, control: ControlOf, is_file: bool = False) -> ListingView:
-    """Every file below an address, or the one that it is."""
+def list_files_at(
+    uri: Uri, control: ControlOf, is_file: bool = False, either: bool = False, is_partial: bool = False
+) -> ListingView:
+    """Every file below an address, or the one that it is. either: whichever of the two is there.
+
+    is_partial: also of a folder that isn't whole yet; for those who go on writing it.
+    """
     exact = _exact(uri, control)
-    found = control.data.listing(exact, is_file=is_file)
+    data = control.setting.data if is_partial and control.setting.data else control.data
+    found = _listed(data, exact, is_file=is_file, either=either)
     files = [ListedView.model_validate(one) for one in found.files]
     return ListingView(uri=exact, key=found.key, size=found.size, files=files)
 
@@ -144,6 +151,18 @@ def write_manifest(body: ManifestBody, control: ControlOf) -> Response:
         _require_inner(path)
     put(control.data, _exact(body.uri, control), Manifest(body.by, body.complete, files))
     return Response(status_code=204)
+
+
+def _listed(data: DataAccess, uri: str, *, is_file: bool, either: bool) -> Listing:
+    if not either:
+        return data.listing(uri, is_file=is_file)
+    try:
+        return data.listing(uri, is_file=False)
+    except (NotFoundError, RefusedError) as error:
+        try:
+            return data.listing(uri, is_file=True)
+        except (NotFoundError, RefusedError):
+            raise error from None
 
 
 def _exact(uri: str, control: ControlOf) -> str:

@@ -1,0 +1,178 @@
+"""The calls of `Client` that are about data: datastores, data by name, files in stores."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.client.connection import Connection, part
+from drumbeat.client.dataviews import DatastoreView, DataView, EntryView, ListingView, Moved
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.client.datastores import GivenDatastore
+    from drumbeat.client.moving import Source
+    from drumbeat.spec.assets import DataAsset
+
+    GivenData = str | Path | Mapping[str, Any] | DataAsset
+
+DEFAULT = "default"
+UPLOADS = "LocalUpload"
+"""The folder of a datastore with what was uploaded for a name or a job; each content has its own below."""
+
+Seen = Callable[[int], None]
+
+
+def _unseen(_: int) -> None:
+    pass
+
+
+class DataCalls:
+    """A part of `Client`."""
+
+    connection: Connection
+
+    # --- datastores -------------------------------------------------------------------------------------------
+    def datastores(self) -> list[DatastoreView]:
+        """The datastores, by name."""
+        return [wire.from_wire(DatastoreView, one) for one in self.connection.call("GET", "/datastores")]
+
+    def datastore(self, name: str) -> DatastoreView:
+        """One of them; `default` is the default one. Raises NotFoundError."""
+        return wire.from_wire(DatastoreView, self.connection.call("GET", f"/datastores/{part(name)}"))
+
+    def create_datastore(
+        self, datastore: GivenDatastore, *, sets: Sequence[str] = (), check: bool = True
+    ) -> DatastoreView:
+        """Makes a datastore, in place of one of its name: the path of a file, or one made in Python.
+
+        Under `credentials`, `env:NAME` stands for a variable of this process, `file:PATH` for a file here. check: the
+        store is asked first, and nothing is kept when it doesn't answer. Raises SpecError, and what the store says.
+        """
+        from drumbeat.client.datastores import described
+
+        document, source = described(datastore, sets)
+        body = {"document": document, "source": source, "check": check}
+        return wire.from_wire(DatastoreView, self.connection.call("POST", "/datastores", json=body))
+
+    def delete_datastore(self, name: str) -> None:
+        """Forgets a datastore; what lies in it stays. Raises NotFoundError."""
+        self.connection.call("DELETE", f"/datastores/{part(name)}")
+
+    # --- data by name -----------------------------------------------------------------------------------------
+    def data(self, name: str | None = None) -> list[DataView]:
+        """The newest version of each name; with a name, all versions of it, the newest first."""
+        found = self.connection.call("GET", "/data", params={"name": name} if name else {})
+        return [wire.from_wire(DataView, one) for one in found]
+
+    def get_data(self, name: str, version: str = "") -> DataView:
+        """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
+        path = f"/data/{part(name)}" + (f"/versions/{part(version)}" if version else "")
+        return wire.from_wire(DataView, self.connection.call("GET", path))
+
+    def create_data(self, data: GivenData, *, sets: Sequence[str] = (), seen: Seen = _unseen) -> DataView:
+        """Registers a version of data: the path of a file, or one made in Python. The same content is the same version.
+
+        A local path is uploaded first, to a folder that is named by its content; seen: is told the bytes that went.
+        Raises SpecError; ConflictError when the version is there with other content.
+        """
+        asked, base, source = _asked(data, sets)
+        document = asked.model_dump(mode="json", exclude_unset=True)
+        from drumbeat.spec.references import Local, reference_to
+
+        place = reference_to(asked.path, f"{source}: path")
+        if isinstance(place, Local):
+            document["path"] = self._brought(base / Path(place.path).expanduser(), asked, seen)
+        document.pop("datastore", None)
+        body = {"document": document, "source": source}
+        return wire.from_wire(DataView, self.connection.call("POST", "/data", json=body))
+
+    def delete_data(self, name: str, version: str) -> None:
+        """Forgets a version; its content stays. Raises NotFoundError."""
+        self.connection.call("DELETE", f"/data/{part(name)}/versions/{part(version)}")
+
+    def _brought(self, place: Path, asked: DataAsset, seen: Seen) -> str:
+        is_file = asked.type == "uri_file"
+        if place.is_dir() == is_file and place.exists():
+            what = f"this is a {'folder' if place.is_dir() else 'file'}, and the type is {asked.type}"
+            fix = f"Write `type: {'uri_folder' if is_file else 'uri_file'}`."
+            raise SpecError(what, where=str(place), fix=fix)
+        return bring(self.connection, place, asked.datastore or DEFAULT, seen)
+
+    # --- files in stores --------------------------------------------------------------------------------------
+    def entries(self, uri: str) -> list[EntryView]:
+        """What lies directly at an address: in a datastore, a version of data, a job's output, a store."""
+        found = self.connection.call("GET", "/storage/entries", params={"uri": uri})
+        return [wire.from_wire(EntryView, one) for one in found]
+
+    def upload_data(self, local: str | Path, uri: str, *, seen: Seen = _unseen) -> Moved:
+        """Copies a folder, or a file, into a folder of a store. What is there already isn't sent again."""
+        from drumbeat.client.moving import Upload, hashed, sources_of
+
+        place = Path(local).expanduser()
+        sources = hashed(sources_of(place))
+        return Upload(self.connection, uri.rstrip("/"), sources, _who(), seen, is_folder=place.is_dir()).run()
+
+    def download_data(self, uri: str, to: str | Path, *, seen: Seen = _unseen) -> Moved:
+        """Copies what lies at an address into a folder here. What is here already isn't fetched again."""
+        from drumbeat.client.moving import Download
+
+        return Download(self.connection, self.list_files(uri), Path(to), seen).run()
+
+    def list_files(self, uri: str) -> ListingView:
+        """Every file below an address, or the one file that it is."""
+        found = self.connection.call("GET", "/storage/listing", params={"uri": uri, "either": True})
+        return wire.from_wire(ListingView, found)
+
+
+def bring(connection: Connection, place: Path, datastore: str, seen: Seen = _unseen) -> str:
+    """Uploads a file or folder into a folder of a datastore that is named by the content; gives where it is then."""
+    from drumbeat.client.moving import Upload, content_key, hashed, sources_of
+
+    sources = hashed(sources_of(place))
+    # The name of the folder is known to people; the key makes its place its own.
+    uri = f"azureml://datastores/{datastore}/paths/{UPLOADS}/{content_key(sources)}"
+    if place.is_dir():
+        Upload(connection, f"{uri}/{_plain(place)}", sources, _who(), seen).run()
+        return f"{uri}/{_plain(place)}"
+    if not _is_there(connection, f"{uri}/{sources[0].path}", sources[0]):
+        Upload(connection, uri, sources, _who(), seen, is_folder=False).run()
+    return f"{uri}/{sources[0].path}"
+
+
+def _is_there(connection: Connection, uri: str, source: Source) -> bool:
+    from drumbeat.protocol.errors import NotFoundError
+
+    with suppress(NotFoundError):
+        told = connection.call("GET", "/storage/listing", params={"uri": uri, "is_file": True})
+        return bool(told["size"] == source.size)
+    return False
+
+
+def _plain(place: Path) -> str:
+    return place.resolve().name or "data"
+
+
+def _who() -> str:
+    """Who writes a folder, for those who find it half done."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):
+        user = "somebody"
+    return f"{user} on {socket.gethostname()}"
+
+
+def _asked(data: GivenData, sets: Sequence[str]) -> tuple[DataAsset, Path, str]:
+    """The data, what its path counts from, and where it was written. Raises SpecError."""
+    from drumbeat.spec.assets import data_from, load_data
+
+    if isinstance(data, str | Path):
+        return load_data(data, sets), Path(data).absolute().parent, str(data)
+    if sets:
+        raise SpecError("values are set in a file; this data was made in Python", fix="Set them on the object.")
+    return (data_from(data) if isinstance(data, Mapping) else data), Path.cwd(), "data"

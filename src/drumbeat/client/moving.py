@@ -1,0 +1,318 @@
+"""Folders into and out of stores, through the server: several files at a time, and on from where it broke off.
+
+Into a store: what the folder's manifest has with the same size and SHA-256 isn't sent again. Out of it: what lies here
+with the right content stays, and half of a file is gone on with.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from drumbeat.client.connection import Connection, unreachable
+from drumbeat.client.dataviews import ListedView, ListingView, Moved
+from drumbeat.client.downloading import check_folder, place_in
+from drumbeat.protocol.errors import (
+    ConflictError,
+    DrumbeatError,
+    NotFoundError,
+    RefusedError,
+    StorageError,
+    UnreachableError,
+)
+
+AT_ONCE = 4
+"""Files that are on their way at a time."""
+TRIES = 5
+PIECE = 1 << 20
+TOLD_EVERY_S = 5.0
+"""How often the manifest of a folder that is being written says what is there already."""
+
+Seen = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file here. path: what it is called there."""
+
+    path: str
+    place: Path
+    size: int
+    sha256: str = ""
+
+
+@dataclass
+class Lines:
+    """A connection for each thread."""
+
+    connection: Connection
+    _own: threading.local = field(default_factory=threading.local)
+    _open: list[Connection] = field(default_factory=list[Connection])
+
+    def mine(self) -> Connection:
+        """This thread's."""
+        if not hasattr(self._own, "line"):
+            self._own.line = self.connection.another()
+            self._open.append(self._own.line)
+        return self._own.line
+
+    def close(self) -> None:
+        """Lets go of all of them."""
+        for line in self._open:
+            line.close()
+
+
+# --- into a store ---------------------------------------------------------------------------------------------------
+def sources_of(local: Path, key: str = "path") -> list[Source]:
+    """The files of a folder, or the one file, links followed. Raises RefusedError."""
+    if not local.exists():
+        raise RefusedError("there is nothing there", where=f"{key}: {local}")
+    if local.is_file():
+        return [Source(local.name, local, local.stat().st_size)]
+    if not local.is_dir():
+        raise RefusedError("this is neither a file nor a folder", where=f"{key}: {local}")
+    found = [Source(path, place, place.stat().st_size) for path, place in _files(local, "", (local.resolve(),))]
+    if not found:
+        raise RefusedError("there is no file in this folder", where=f"{key}: {local}")
+    return sorted(found, key=lambda one: one.path)
+
+
+def _files(folder: Path, below: str, above: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
+    """above: the folders around this one: no link leads in circles."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise StorageError(f"can't be read: {error.strerror}", where=str(folder)) from None
+    for entry in entries:
+        path = f"{below}{entry.name}"
+        _require_readable_name(path)
+        if entry.is_dir():
+            real = entry.resolve()
+            if real not in above:
+                yield from _files(entry, f"{path}/", (*above, real))
+        elif entry.is_file():
+            yield path, entry
+        else:
+            raise RefusedError("only files and folders can be sent", where=str(entry))
+
+
+def _require_readable_name(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise RefusedError("the name isn't UTF-8", where=ascii(path)) from None
+
+
+def hashed(sources: Sequence[Source]) -> list[Source]:
+    """The same with their SHA-256."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        digests = list(pool.map(lambda one: _sha256(one.place), sources))
+    return [Source(one.path, one.place, one.size, digest) for one, digest in zip(sources, digests, strict=True)]
+
+
+def _sha256(place: Path) -> str:
+    try:
+        with place.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise StorageError(f"can't be read: {error.strerror}", where=str(place)) from None
+
+
+def content_key(sources: Sequence[Source]) -> str:
+    """Names the content of files with their paths: another one after any change."""
+    told = hashlib.sha256()
+    for one in sorted(sources, key=lambda one: one.path):
+        told.update(f"{one.sha256} {one.size} {one.path}\0".encode())
+    return told.hexdigest()
+
+
+@dataclass
+class Upload:
+    """Files on their way into a folder of a store. by: who sends them, for people."""
+
+    connection: Connection
+    uri: str
+    sources: Sequence[Source]
+    by: str
+    seen: Seen
+    is_folder: bool = True
+    _kept: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _told_at: float = 0.0
+
+    def run(self) -> Moved:
+        """Returns when all of them are there, and the manifest says so."""
+        manifest = self._manifest() if self.is_folder else {}
+        before = self._still_there(manifest.get("files", {}))
+        wanted = [one for one in self.sources if before.get(one.path) != _as_kept(one)]
+        size = sum(one.size for one in self.sources)
+        self._kept = before
+        self.seen(size - sum(one.size for one in wanted))
+        done = Moved(self.uri, len(self.sources), size, len(wanted))
+        if not wanted and (manifest.get("complete") or not self.is_folder):
+            return done
+        # What is about to be replaced isn't there any more, whoever asks.
+        self._kept = {path: kept for path, kept in before.items() if path not in {one.path for one in wanted}}
+        self._tell(is_complete=False)
+        lines = Lines(self.connection)
+        try:
+            each(wanted, lambda one: self._send(lines.mine(), one))
+        finally:
+            lines.close()
+        self._tell(is_complete=True)
+        return done
+
+    def _manifest(self) -> dict[str, Any]:
+        try:
+            return self.connection.call("GET", "/storage/manifest", params={"uri": self.uri})
+        except NotFoundError:
+            return {}
+
+    def _still_there(self, kept: Mapping[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """What the manifest has, as far as the folder itself bears it out."""
+        if not kept:
+            return {}
+        sizes: dict[str, int] = {}
+        with suppress(NotFoundError):
+            told = self.connection.call("GET", "/storage/listing", params={"uri": self.uri, "is_partial": True})
+            sizes = {one["path"]: one["size"] for one in told["files"]}
+        return {path: one for path, one in kept.items() if sizes.get(path) == one["size"]}
+
+    def _send(self, line: Connection, source: Source) -> None:
+        params = {"uri": self.uri, "path": source.path}
+        told = again(
+            line, lambda: line.upload("/storage/file", lambda: self._pieces(source), source.size, params=params)
+        )
+        if told.json()["sha256"] != source.sha256:
+            what = "this file changed while it was sent"
+            raise ConflictError(what, where=str(source.place), fix="Send it again.")
+        with self._lock:
+            self._kept[source.path] = _as_kept(source)
+            is_time = time.monotonic() - self._told_at > TOLD_EVERY_S
+            self._told_at = time.monotonic() if is_time else self._told_at
+        if is_time:
+            self._tell(is_complete=False, line=line)
+
+    def _pieces(self, source: Source) -> Iterator[bytes]:
+        left = source.size
+        with source.place.open("rb") as file:
+            while left and (piece := file.read(min(PIECE, left))):
+                left -= len(piece)
+                yield piece
+                self.seen(len(piece))
+
+    def _tell(self, *, is_complete: bool, line: Connection | None = None) -> None:
+        if not self.is_folder:
+            return
+        with self._lock:
+            files = dict(self._kept)
+        body = {"uri": self.uri, "by": self.by, "complete": is_complete, "files": files}
+        (line or self.connection).call("POST", "/storage/manifest", json=body)
+
+
+def _as_kept(source: Source) -> dict[str, Any]:
+    return {"size": source.size, "sha256": source.sha256}
+
+
+# --- out of a store -------------------------------------------------------------------------------------------------
+@dataclass
+class Download:
+    """Files on their way out of a store into a folder here."""
+
+    connection: Connection
+    listing: ListingView
+    to: Path
+    seen: Seen
+
+    def run(self) -> Moved:
+        """Returns when all of them are here, each whole."""
+        check_folder(self.to)
+        lines = Lines(self.connection)
+        moved: list[str] = []
+        try:
+            each(self.listing.files, lambda one: self._fetch(lines.mine(), one, moved))
+        finally:
+            lines.close()
+        return Moved(self.listing.uri, len(self.listing.files), self.listing.size, len(moved))
+
+    def _fetch(self, line: Connection, file: ListedView, moved: list[str]) -> None:
+        place = place_in(self.to, file.path)
+        if _is_same(place, file):
+            self.seen(file.size)
+            return
+        try:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            partial = place.with_name(f".{place.name[:100]}.{file.key[:12]}.part")
+            self._complete(line, file, partial)
+            partial.replace(place)
+        except OSError as error:
+            raise StorageError(f"can't be written: {error.strerror or error}", where=str(place)) from None
+        moved.append(file.path)
+
+    def _complete(self, line: Connection, file: ListedView, partial: Path) -> None:
+        descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        with os.fdopen(descriptor, "r+b") as there:
+            if there.seek(0, os.SEEK_END) > file.size:
+                there.truncate(0)
+                there.seek(0)
+            self.seen(there.tell())
+            if there.tell() < file.size:
+                again(line, lambda: self._append(line, file, there))
+            if there.tell() != file.size:
+                what = f"the file has {file.size:,} bytes, but {there.tell():,} came"
+                raise UnreachableError(what, where=file.path, fix="Try again.")
+        if file.sha256 and _sha256(partial) != file.sha256:
+            partial.unlink()
+            raise ConflictError("what came isn't what was listed", where=file.path, fix="Try again.")
+
+    def _append(self, line: Connection, file: ListedView, there: Any) -> None:
+        """The rest of the file from where it is."""
+        headers = {"Range": f"bytes={there.tell()}-{file.size - 1}"}
+        params = {"uri": self.listing.uri}
+        with line.streaming("/storage/file", "POST", params=params, json=asdict(file), headers=headers) as response:
+            for piece in response.iter_bytes(PIECE):
+                there.write(piece)
+                self.seen(len(piece))
+
+
+def _is_same(place: Path, file: ListedView) -> bool:
+    """Whether it lies here already; without a SHA-256 to compare, nobody can tell."""
+    return bool(file.sha256) and place.is_file() and place.stat().st_size == file.size and _sha256(place) == file.sha256
+
+
+# --- both -----------------------------------------------------------------------------------------------------------
+def each(items: Sequence[Any], do: Callable[[Any], None]) -> None:
+    """Does it with several at a time; the first error is raised when those under way have ended."""
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        running: list[Future[None]] = [pool.submit(do, one) for one in items]
+        done, left = wait(running, return_when=FIRST_EXCEPTION)
+        for one in left:
+            one.cancel()
+        for one in done:
+            one.result()
+
+
+def again(line: Connection, send: Callable[[], Any]) -> Any:
+    """What `send` gives, tried again after a break: it goes on from where it is, or begins anew."""
+    for attempt in range(TRIES):
+        try:
+            return send()
+        except httpx.TransportError as error:
+            if attempt == TRIES - 1:
+                raise unreachable(error, line.line.url) from error
+        except UnreachableError:
+            if attempt == TRIES - 1:
+                raise
+        with suppress(DrumbeatError):
+            line.reopen(pause_s=0.1 * 4**attempt)
+    raise AssertionError("unreachable")
