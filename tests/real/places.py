@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.host.gangs import members
 from drumbeat.protocol.errors import EngineError
 from tools import slurmlab
+from tools.slurmlab import SlurmLab
 from tools.sshlab import SshLab, missing, ssh_lab
 
 from .house import House, a_house, until
@@ -104,7 +105,8 @@ def ssh(folder: Path) -> Iterator[Place]:
 
 
 @contextlib.contextmanager
-def slurm(folder: Path) -> Iterator[Place]:
+def slurm(folder: Path, furnish: Callable[[SlurmLab], None] = lambda _: None) -> Iterator[Place]:
+    """furnish: is given the cluster before it is used."""
     if why := slurmlab.missing():
         pytest.skip(why)
     with a_house(folder) as house, slurmlab.slurm_lab(folder / "slurm", "n", 3) as cluster:
@@ -112,6 +114,7 @@ def slurm(folder: Path) -> Iterator[Place]:
             "name": "cluster", "type": "slurm", "folder": str(cluster.shared), "conf": str(cluster.conf),
             "python": BARE_PYTHON, "programs": str(Path(sys.executable).parent),
         }  # fmt: skip
+        furnish(cluster)
         house.client.create_compute(spec)
         yield Place(house, "cluster", cluster.lab)
 

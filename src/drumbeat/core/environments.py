@@ -35,13 +35,15 @@ class Registered:
 class Found:
     """What a job's ranks run in. python: what nodes make for it, None = nothing. notes: how it was found.
 
-    asset: (name, version) of what was named, None where nothing was.
+    image: that their containers are of, "" = they run in none. asset: (name, version) of what was named, None where
+    nothing was.
     """
 
     name: str = CURRENT
     python: PythonEnvironment | None = None
     notes: tuple[str, ...] = ()
     asset: tuple[str, str] | None = None
+    image: str = ""
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,9 @@ def resolve(written: Environment | str, texts: Texts, shelf: Shelf) -> Found:
     """The environment that is meant. Raises SpecError, RefusedError, UnknownNameError."""
     if isinstance(written, str):
         return _named(written, shelf)
-    name = written.name or texts.main or "written in the job"
     made = define(written, texts, shelf.python)
-    return Found(name, made.environment(name), made.notes)
+    name = written.name or made.image or texts.main or "written in the job"
+    return Found(name, made.environment(name), made.notes, image=made.image)
 
 
 def wanted_names(written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> list[str]:
@@ -129,7 +131,7 @@ def _of_version(asked: Reference, there: Sequence[Registered], shelf: Shelf, *, 
         notes = () if is_silent else (f"environment {asked.text}: version {chosen.version} is taken, the newest here",)
     made = definition_of(chosen, shelf.python)
     name = f"{chosen.name}:{chosen.version}"
-    return Found(name, made.environment(name), (*notes, *made.notes), (chosen.name, chosen.version))
+    return Found(name, made.environment(name), (*notes, *made.notes), (chosen.name, chosen.version), made.image)
 
 
 def _of_curated(asked: Reference, known: Curated) -> Found:

@@ -19,7 +19,7 @@ from drumbeat.launch import environment as rank_environment
 from drumbeat.launch import mpi, pytorch
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import Container, Plan
 from drumbeat.spec import expressions
 from drumbeat.spec.data import Input
 from drumbeat.spec.distribution import MpiDistribution
@@ -111,6 +111,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         compute=compute,
         environment=found.name,
         python=found.python,
+        container=_container(job, found),
         prepare=_prepare(job.drumbeat.prepare or "", facts.prepare.get(compute, "")),
         gpus_per_node=need.gpus,
         grace_s=job.drumbeat.grace_s,
@@ -152,6 +153,20 @@ def _environment(job: CommandJob, sources: Sources, facts: Facts) -> Found:
     if job.environment is None or job.drumbeat.environment == CURRENT:
         return Found()
     return resolve(job.environment, sources.environment, facts.environments)
+
+
+def _container(job: CommandJob, found: Found) -> Container | None:
+    args = job.resources.docker_args or ()
+    if not found.image:
+        if args:
+            what = "resources.docker_args are for a container, and this job runs in none"
+            raise RefusedError(what, where="resources.docker_args", fix="Leave them out, or give an image alone.")
+        return None
+    if isinstance(job.distribution, MpiDistribution):
+        fix = "Name the packages with `conda_file`, and install MPI on the nodes."
+        what = "this version of drumbeat can't run MPI's ranks in containers"
+        raise NotYetError(what, where="environment.image", fix=fix)
+    return Container(found.image, tuple(shlex.split(args) if isinstance(args, str) else args))
 
 
 def _prepare(of_job: str, of_compute: str) -> str:
@@ -198,7 +213,7 @@ def _notes(job: CommandJob, compute: str) -> Iterator[str]:
     """What the job asks for that changes nothing here."""
     empty = f"has no meaning on compute {compute} and changes nothing"
     if job.resources.shm_size is not None:
-        yield "resources.shm_size is for containers; this job runs outside of one and has the machine's own /dev/shm"
+        yield "resources.shm_size changes nothing: the ranks have the machine's own /dev/shm, in containers too"
     if job.resources.locations:
         yield f"resources.locations {empty}"
     if job.resources.properties:

@@ -52,8 +52,6 @@ def _of_outputs(job: CommandJob) -> Iterator[Problem]:
 
 
 def _of_resources(job: CommandJob) -> Iterator[Problem]:
-    if job.resources.docker_args:
-        yield _later("resources.docker_args", "resources.docker_args", "Leave it out: jobs run outside of containers.")
     if job.resources.max_instance_count not in (None, job.node_count):
         yield _later("an elastic number of nodes", "resources.max_instance_count", "Leave it out.")
 

@@ -218,7 +218,9 @@ def test_a_silent_node_is_given_up_after_lost_after(house: House):
             UnknownNameError,
             "alias set",
         ),
-        ({"environment": {"image": "x"}}, NotYetError, "environment: current"),
+        ({"environment": {"build": {"path": "x"}}}, NotYetError, "environment: current"),
+        ({"environment": {"image": "x"}, "distribution": {"type": "mpi"}}, NotYetError, "conda_file"),
+        ({"resources": {"docker_args": "--privileged"}}, RefusedError, "Leave them out"),
         (
             {"resources": {"instance_type": "STANDARD_NC6"}},
             UnknownNameError,

@@ -1,4 +1,4 @@
-"""What an environment comes to without a container: a Python and what is installed into it; and its key."""
+"""What an environment comes to: a Python and what is installed into it, and its key; or an image."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drumbeat.protocol.errors import NotYetError, RefusedError, SpecError
 from drumbeat.protocol.plan import PythonEnvironment
@@ -25,7 +25,10 @@ CURRENT_INSTEAD = (
 
 @dataclass(frozen=True)
 class Definition:
-    """What a node makes. source: the file that it was read from. notes: what is done otherwise than written."""
+    """What a node makes. source: the file that it was read from. notes: what is done otherwise than written.
+
+    image: what it runs containers of; then it makes nothing.
+    """
 
     python: str = ""
     lines: tuple[Line, ...] = ()
@@ -33,9 +36,12 @@ class Definition:
     channels: tuple[str, ...] = ()
     source: str = ""
     notes: tuple[str, ...] = field(default=())
+    image: str = ""
 
-    def environment(self, name: str) -> PythonEnvironment:
+    def environment(self, name: str) -> PythonEnvironment | None:
         """The same as nodes get it."""
+        if self.image:
+            return None
         return PythonEnvironment(
             key=key_of(self),
             name=name,
@@ -62,16 +68,14 @@ def key_of(made: Definition) -> str:
 
 
 def define(written: Environment, texts: Texts, own: tuple[int, int]) -> Definition:
-    """What a node without a container engine makes of an environment.
+    """What a node makes of an environment: of its packages where it names some, else of its image.
 
-    own: the server's Python. Raises SpecError at a line; NotYetError, with what to do, for what needs an engine.
+    own: the server's Python. Raises SpecError at a line; NotYetError, with what to do, for an image to build.
     """
     if written.os_type == "windows":
         raise RefusedError("environments for Windows can't be made here", where="environment.os_type")
     made = _made(written, texts, own)
-    return Definition(
-        made.python, made.lines, made.packages, made.channels, made.source, (*made.notes, *_notes(written))
-    )
+    return replace(made, notes=(*made.notes, *_notes(written)))
 
 
 def _made(written: Environment, texts: Texts, own: tuple[int, int]) -> Definition:
@@ -87,17 +91,14 @@ def _made(written: Environment, texts: Texts, own: tuple[int, int]) -> Definitio
 
 
 def _without_file(written: Environment) -> Definition:
-    """Here a container engine would have its say."""
     if written.image:
         known = curated_image(written.image)
         if known is not None:
             note = f"the image {written.image} isn't used: its packages are those of drumbeat's {known.title!r}"
             made = of_text(known.requirements, known.source)
             return Definition(made.python, made.lines, source=made.source, notes=(note,))
-        what = f"the image {short(written.image)} needs a container engine, which this version doesn't use"
-        fix = "Name the Python packages beside it with `conda_file`"
-        raise NotYetError(what, where="environment.image", fix=f"{fix}; {CURRENT_INSTEAD}.")
-    what = "a build folder needs a container engine, which this version doesn't use"
+        return Definition(image=written.image)
+    what = "this version doesn't build images"
     fix = "Put a requirements.txt or a conda file beside the Dockerfile, or take `conda_file` instead of `build`"
     raise NotYetError(what, where="environment.build", fix=f"{fix}; {CURRENT_INSTEAD}.")
 

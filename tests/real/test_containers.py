@@ -1,0 +1,218 @@
+"""Jobs in containers: real Podman, and an image of a few megabytes that is made here."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from drumbeat.client.views import JobView
+from tools import apt
+from tools.slurmlab import SlurmLab
+
+from .house import House, a_house, until
+from .places import slurm
+
+pytestmark = [pytest.mark.feature("E1", "E5"), pytest.mark.xdist_group("labs")]
+
+IMAGE = "localhost/drumbeat-tests:1"
+NEEDED = {"podman": "podman", "runc": "runc", "bash-static": "bash-static", "busybox": "busybox-static"}
+CONTAINERS = '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
+
+
+@pytest.fixture(scope="module")
+def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """The variables with which Podman has a storage of its own, with the image in it."""
+    if any(shutil.which(program) is None for program in NEEDED):
+        apt.install(*NEEDED.values())
+    missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
+    if missing or os.geteuid():
+        pytest.skip(f"needs root and Podman: apt-get install {' '.join(missing or NEEDED.values())}")
+    folder = tmp_path_factory.mktemp("podman")
+    storage = f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/root"\nrunroot = "{folder}/run"\n'
+    (folder / "storage.conf").write_text(storage)
+    (folder / "containers.conf").write_text(CONTAINERS)
+    variables = {
+        "CONTAINERS_CONF": f"{folder}/containers.conf",
+        "CONTAINERS_STORAGE_CONF": f"{folder}/storage.conf",
+    }
+    make_image(folder / "image.tar")
+    done = subprocess.run(
+        ["podman", "import", str(folder / "image.tar"), IMAGE],
+        env={**os.environ, **variables}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode:
+        pytest.skip(f"Podman can't import an image here: {done.stderr.strip()[-300:]}")
+    yield variables
+    # Overlays may be mounted below it.
+    subprocess.run(["podman", "system", "reset", "--force"], env={**os.environ, **variables}, check=False)
+
+
+def make_image(place: Path) -> None:
+    """Bash and busybox, and a file by which the inside is known."""
+    with tarfile.open(place, "w") as tar:
+        for name in ("bin", "tmp", "etc", "proc", "sys", "dev"):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o777 if name == "tmp" else 0o755
+            tar.addfile(folder)
+        tar.add(shutil.which("bash-static") or "", "bin/bash")
+        tar.add(os.path.realpath(shutil.which("busybox") or ""), "bin/busybox")
+        for applet in ("sh", "cat", "sleep", "env", "id", "ls", "touch", "setsid", "true"):
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+
+
+@pytest.fixture(scope="module")
+def boxed(podman: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in podman.items():
+            patch.setenv(name, value)  # The server that the house starts passes them on.
+        with a_house(tmp_path_factory.mktemp("boxed")) as house:
+            yield house
+            assert left(podman) == ""
+
+
+def left(podman: dict[str, str]) -> str:
+    """Containers that there are still."""
+    listed = ["podman", "ps", "--all", "--quiet"]
+    return subprocess.run(listed, env={**os.environ, **podman}, capture_output=True, text=True, check=True).stdout
+
+
+def start(house: House, script: str, image: str = IMAGE, **keys: str) -> JobView:
+    house.script(script, file="t.sh")
+    path = house.job_file(
+        **{
+            "code": ".",
+            "command": "exec bash t.sh",
+            "environment": f"{{image: '{image}'}}",
+            "distribution": "{type: pytorch, process_count_per_instance: 2}",
+            "resources": "{instance_count: 2}",
+            "drumbeat": "{max_retries: 0, grace_s: 10}",
+            **keys,
+        }
+    )
+    return house.client.submit(path)
+
+
+def ended(house: House, job: JobView) -> JobView:
+    found = house.client.wait(job.name, 120)
+    assert found is not None
+    return found
+
+
+def test_ranks_have_the_files_of_the_image_and_the_job_and_the_network_of_the_node(boxed: House, tmp_path: Path):
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "x.txt").write_text("digits")
+    script = """
+echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR, $(cat "$AZURE_ML_INPUT_data/x.txt"), $(ls -d /usr 2>&1)"
+[ -e /proc/1/root/usr ] || touch "$AZURE_ML_INPUT_data/y" 2>/dev/null && echo "could write"
+echo $RANK > outputs/rank$RANK
+"""
+    job = start(boxed, script, inputs=f"{{data: {{type: uri_folder, path: {data}}}}}")
+    found = ended(boxed, job)
+    assert found.state == "completed", (found.sentence, boxed.logs(job.name))
+    said = "at 127.0.0.1, digits, ls: /usr: No such file or directory"
+    assert boxed.logs(job.name) == {rank: f"rank {rank} of 4 {said}\n" for rank in range(4)}
+    names = {file.path for file in boxed.client.files(job.name)}
+    assert {f"outputs/default/rank{rank}" for rank in range(4)} <= names
+
+
+def test_exit_code_and_signal_are_the_rank_s_own(boxed: House):
+    found = ended(boxed, start(boxed, "[ $RANK = 3 ] && { echo 'no such column: price'; exit 7; }; sleep 60"))
+    assert found.state == "failed"
+    assert found.sentence.startswith("rank 3 on node 1 stopped with exit code 7: the last that it said is “no such")
+    found = ended(boxed, start(boxed, "[ $RANK = 1 ] && kill -9 $$; sleep 60"))
+    assert found.sentence.startswith("rank 1 on node 0 was ended by SIGKILL")
+
+
+def test_cancel_asks_each_rank_once_and_gives_it_its_grace_time(boxed: House):
+    script = """
+trap 'echo asked; asked=1' TERM
+echo begun
+while [ -z "$asked" ]; do sleep 0.1; done
+sleep 1
+echo saved
+"""
+    job = start(boxed, script)
+    until(lambda: sum("begun" in text for text in boxed.logs(job.name).values()) == 4, what="the start")
+    boxed.client.cancel(job.name)
+    assert ended(boxed, job).state == "canceled"
+    said = {rank: text.split() for rank, text in boxed.logs(job.name).items()}
+    assert {rank: (words.count("asked"), words[-1]) for rank, words in said.items()} == dict.fromkeys(
+        range(4), (1, "saved")
+    )
+
+
+@pytest.mark.feature("F6")
+@pytest.mark.parametrize("first", ["nobody", "agent", "keeper"])
+def test_nothing_survives_the_end_of_the_job(boxed: House, first: str):
+    nap = 8_000_000 + os.getpid()
+    script = f"setsid sleep {nap} & setsid env -i /bin/sleep {nap} & trap '' TERM; echo begun; sleep {nap}"
+    job = start(boxed, script, drumbeat="{max_retries: 0, grace_s: 1}")
+    until(lambda: sum("begun" in text for text in boxed.logs(job.name).values()) == 4, what="the start")
+    assert len(sleepers(nap)) >= 12
+    if first != "nobody":
+        kill(boxed, "drumbeat.agent.keeper" if first == "keeper" else "drumbeat.agent")
+    if first != "keeper":
+        boxed.client.cancel(job.name)
+    ended(boxed, job)
+    until(lambda: not sleepers(nap), 20, what="the end of what the ranks started")
+
+
+def kill(house: House, module: str) -> None:
+    """Each of the house's processes that run a module; some of them take others along."""
+    for process in house.processes():
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if module in process.cmdline():
+                process.send_signal(signal.SIGKILL)
+
+
+def sleepers(nap: int) -> list[psutil.Process]:
+    return [p for p in psutil.process_iter(["cmdline"]) if (p.info["cmdline"] or [])[-1:] == [str(nap)]]
+
+
+def test_an_image_that_cannot_be_had_fails_the_job_with_the_engine_s_words(boxed: House):
+    found = ended(boxed, start(boxed, "true", image="localhost:1/nobody/nothing:1"))
+    assert found.state == "failed"
+    assert "podman can't pull image localhost:1/nobody/nothing:1: " in found.sentence
+
+
+@pytest.mark.feature("C4")
+def test_in_a_slurm_job_each_node_runs_its_ranks_in_containers_of_its_own(podman: dict[str, str], tmp_path: Path):
+    with slurm(tmp_path, lambda cluster: give_storages(cluster, podman)) as place:
+        script = 'echo "rank $RANK on $(cat /proc/sys/kernel/hostname), $(ls -d /usr 2>&1)"'
+        job = start(place.house, script, compute=place.compute)
+        found = ended(place.house, job)
+        assert found.state == "completed", (found.sentence, place.house.logs(job.name))
+        said = place.house.logs(job.name)
+        assert [text.split()[1] for _, text in sorted(said.items())] == ["0", "1", "2", "3"]
+        assert len({text.split()[3] for text in said.values()}) == 2
+        assert all(text.endswith("ls: /usr: No such file or directory\n") for text in said.values())
+
+
+def give_storages(cluster: SlurmLab, podman: dict[str, str]) -> None:
+    """Each node has a Podman storage of its own, as on machines of their own, with the image in it."""
+    image = Path(podman["CONTAINERS_CONF"]).with_name("image.tar")
+    there = cluster.folder / "podman"
+    for name in cluster.names:
+        (there / name).mkdir(parents=True)
+        text = f'[storage]\ndriver = "overlay"\ngraphroot = "{there}/{name}/root"\nrunroot = "{there}/{name}/run"\n'
+        (there / name / "storage.conf").write_text(text)
+        settings = [
+            f"CONTAINERS_STORAGE_CONF={there}/{name}/storage.conf",
+            f"CONTAINERS_CONF={podman['CONTAINERS_CONF']}",
+        ]
+        cluster.on(name, "env", *settings, "podman", "import", str(image), IMAGE)
+    with (cluster.folder / "prolog").open("a") as prolog:
+        prolog.write(f"echo export CONTAINERS_CONF={podman['CONTAINERS_CONF']}\n")
+        prolog.write(f"echo export CONTAINERS_STORAGE_CONF={there}/$SLURMD_NODENAME/storage.conf\n")
