@@ -73,8 +73,9 @@ class Connection:
         return self._twice(lambda http: checked(http.request("PUT", api(path), content=pieces(), **options)))
 
     @contextmanager
-    def streaming(self, path: str, method: str = "GET", **options: Any) -> Generator[httpx.Response]:
+    def streaming(self, path: str, **options: Any) -> Generator[httpx.Response]:
         """An answer that is read as it comes. A break comes out as httpx's own: the reader knows how far it is."""
+        method = options.pop("method", "GET")
         with self.line.http.stream(method, api(path), **options) as response:
             if response.status_code >= 400:
                 response.read()

@@ -60,7 +60,7 @@ class Lines:
     _open: list[Connection] = field(default_factory=list[Connection])
 
     def mine(self) -> Connection:
-        """This thread's."""
+        """The one of the thread that calls."""
         if not hasattr(self._own, "line"):
             self._own.line = self.connection.another()
             self._open.append(self._own.line)
@@ -116,7 +116,7 @@ def _require_readable_name(path: str) -> None:
 def hashed(sources: Sequence[Source]) -> list[Source]:
     """The same with their SHA-256."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        digests = list(pool.map(lambda one: _sha256(one.place), sources))
+        digests = list(pool.map(_sha256, [one.place for one in sources]))
     return [Source(one.path, one.place, one.size, digest) for one, digest in zip(sources, digests, strict=True)]
 
 
@@ -279,7 +279,7 @@ class Download:
         """The rest of the file from where it is."""
         headers = {"Range": f"bytes={there.tell()}-{file.size - 1}"}
         params = {"uri": self.listing.uri}
-        with line.streaming("/storage/file", "POST", params=params, json=asdict(file), headers=headers) as response:
+        with line.streaming("/storage/file", method="POST", params=params, json=asdict(file), headers=headers) as response:
             for piece in response.iter_bytes(PIECE):
                 there.write(piece)
                 self.seen(len(piece))
