@@ -18,7 +18,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), 64 * MIB),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(logs|outputs)/.*"), 4 * MIB),
     (re.compile(r"/agent/.*"), 16 * MIB),
-    (re.compile(r"/api/v1/(jobs|plan)"), 4 * MIB),
+    (re.compile(r"/api/v1/(jobs|plan|environments)"), 4 * MIB),
 )
 """The largest body of each address, first match. A snapshot is 1 GiB of content and its tar headers; a commit lists
 some 300,000 files.
