@@ -11,13 +11,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.whole import Manifest, find, put
+from drumbeat.core.outputs import MANIFEST
 from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.listing import ListedFile, Listing
 from drumbeat.server.files import BINARY, UPLOADS, Arriving, cut_of
 from drumbeat.server.room import ControlOf, away
 from drumbeat.server.views import View
-from drumbeat.spec.references import Local, OfAsset, reference_to
+from drumbeat.spec.data_paths import Local, OfAsset, reference_to
 
 router = APIRouter(prefix="/api/v1/storage", tags=["storage"])
 
@@ -87,7 +88,8 @@ class ManifestBody(BaseModel):
 @router.get("/entries")
 def list_entries(uri: Uri, control: ControlOf) -> list[EntryView]:
     """What lies directly at an address, folders first named as folders."""
-    return [EntryView.model_validate(one) for one in control.data.entries(_exact(uri, control))]
+    found = control.data.entries(_exact(uri, control))
+    return [EntryView.model_validate(one) for one in found if one.path.rsplit("/", 1)[-1] != MANIFEST]
 
 
 @router.get("/listing")
