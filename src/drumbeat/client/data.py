@@ -83,7 +83,7 @@ class DataCalls:
         """
         asked, base, source = _asked(data, sets)
         document = asked.model_dump(mode="json", exclude_unset=True)
-        from drumbeat.spec.references import Local, reference_to
+        from drumbeat.spec.data_paths import Local, reference_to
 
         place = reference_to(asked.path, f"{source}: path")
         if isinstance(place, Local):

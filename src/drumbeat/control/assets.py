@@ -18,7 +18,7 @@ from drumbeat.ports import Asset, Clock, DataAccess, JobFilter, Store, Use
 from drumbeat.protocol.errors import NotFoundError, SpecError
 from drumbeat.protocol.listing import Listing
 from drumbeat.spec.assets import DataAsset, data_from
-from drumbeat.spec.references import Address, InStore, Local, OfAsset, OfJob, reference_to
+from drumbeat.spec.data_paths import Address, InStore, Local, OfAsset, OfJob, reference_to
 
 
 @dataclass(frozen=True)

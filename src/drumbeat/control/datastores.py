@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from drumbeat.control.sealing import Seal
 from drumbeat.ports import Catalog, StoredDatastore
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, SpecError
+from drumbeat.spec.data_paths import InStore
 from drumbeat.spec.problems import nearest
-from drumbeat.spec.references import InStore
 
 if TYPE_CHECKING:
     from drumbeat.spec.datastores import Datastore

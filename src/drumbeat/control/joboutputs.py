@@ -12,7 +12,7 @@ from pathlib import Path
 from drumbeat.ports import Artifacts, DataAccess, Entry, StoredFile, Written
 from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError, StorageError
 from drumbeat.protocol.listing import Link, ListedFile, Listing, listing
-from drumbeat.spec.references import OfJob, reference_to
+from drumbeat.spec.data_paths import OfJob, reference_to
 
 PIECE = 1 << 20
 

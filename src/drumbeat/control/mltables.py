@@ -9,7 +9,7 @@ from typing import Any, cast
 from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import DrumbeatError, SpecError
 from drumbeat.protocol.listing import Listing
-from drumbeat.spec.references import Local, reference_to
+from drumbeat.spec.data_paths import Local, reference_to
 from drumbeat.spec.yaml_tree import parse, plain
 
 FILE = "MLTable"

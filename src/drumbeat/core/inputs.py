@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from drumbeat.protocol.errors import RefusedError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan
 from drumbeat.spec.data import Input
+from drumbeat.spec.data_paths import Address, InStore, Local, OfAsset, OfJob, file_name, reference_to
 from drumbeat.spec.problems import nearest
-from drumbeat.spec.references import Address, InStore, Local, OfAsset, OfJob, file_name, reference_to
 
 HERE = ("file:", "snapshot:")
 """What a client has brought, or what lies where a node sees it."""

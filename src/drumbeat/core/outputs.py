@@ -12,7 +12,7 @@ from drumbeat.protocol.errors import RefusedError, SpecError
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.spec import expressions
 from drumbeat.spec.data import Output
-from drumbeat.spec.references import Address, InStore, is_asset_name, reference_to
+from drumbeat.spec.data_paths import Address, InStore, is_asset_name, reference_to
 
 MANIFEST = ".drumbeat-manifest.json"
 """Written beside the files of an output when all of them are in place: what has none is partial."""

@@ -213,10 +213,15 @@ def test_a_conda_file_that_is_written_out_knows_its_lines_in_the_job():
 
 
 @pytest.mark.feature("E1")
+def test_an_image_without_packages_is_run_in_containers():
+    made = define(Environment.made({"image": "ghcr.io/a/b:1"}), Texts(), OWN)
+    assert (made.image, made.environment("x")) == ("ghcr.io/a/b:1", None)
+
+
+@pytest.mark.feature("E1")
 @pytest.mark.parametrize(
     ("written", "kind", "says"),
     [
-        ({"image": "x"}, NotYetError, "the image x needs a container engine"),
         ({"build": {"path": "."}}, NotYetError, "Put a requirements.txt or a conda file beside the Dockerfile"),
         ({"conda_file": "e.yml"}, SpecError, "the file e.yml didn't come with the request"),
         ({"conda_file": {}, "os_type": "windows"}, RefusedError, "Windows"),

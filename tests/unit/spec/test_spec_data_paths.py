@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.protocol.errors import SpecError
-from drumbeat.spec.references import (
+from drumbeat.spec.data_paths import (
     Address,
     InStore,
     Local,
