@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core import blame, recovery
+from drumbeat.core import alike, blame, recovery
 from drumbeat.core.events import (
     AgentSaid,
     CancelRequested,
@@ -123,6 +123,8 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
         sentence = f"node {event.node} could not be prepared: {event.status.error}"
         return _stop(told, _verdict(Reason.STAGING_FAILED, sentence, node=event.node), now)
     if told.are_all(Phase.READY):
+        if differs := alike.difference([status.member for status in told.nodes if status]):
+            return _stop(told, _verdict(Reason.ENVIRONMENTS_DIFFER, differs), now)
         return _run(told, now)
     if told.state is State.PROVISIONING and all(told.nodes):
         return _move(told, now, State.STAGING, Reason.PREPARING_NODES, f"{_count(len(told.nodes), 'agent')} enrolled")

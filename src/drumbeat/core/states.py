@@ -80,6 +80,7 @@ class Reason(StrEnum):
     RANK_COULD_NOT_START = "rank_could_not_start"
     BAD_COMMAND = "bad_command"
     STAGING_FAILED = "staging_failed"
+    ENVIRONMENTS_DIFFER = "environments_differ"
     RESULTS_LOST = "results_lost"
     NODE_LOST = "node_lost"
     NODE_TAKEN = "node_taken"
@@ -111,7 +112,7 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.REPLACING_NODES: ReasonRow("a node is gone; the job goes back to the queue for a new set"),
     Reason.IN_QUEUE: ReasonRow("the nodes are asked for, and the cluster's own queue hasn't given them yet"),
     Reason.STARTING_NODES: ReasonRow("the engine is starting an agent on every node"),
-    Reason.PREPARING_NODES: ReasonRow("code and inputs are being brought to every node"),
+    Reason.PREPARING_NODES: ReasonRow("code, inputs and environment are being brought to every node"),
     Reason.RESTARTING_RANKS: ReasonRow("the ranks start again on the nodes they have"),
     Reason.RANKS_RUNNING: ReasonRow("every rank has been started"),
     Reason.KEEPING_RESULTS: ReasonRow("outputs and the rest of the logs are being kept"),
@@ -145,7 +146,14 @@ REASONS: dict[Reason, ReasonRow] = {
         State.FAILED,
         advice="Try the command by hand in the code folder; trying it again here would end the same way.",
     ),
-    Reason.STAGING_FAILED: ReasonRow("code or an input could not be brought to a node", State.FAILED),
+    Reason.STAGING_FAILED: ReasonRow(
+        "a node could not be made ready: code, an input, its environment or the job's preparation", State.FAILED
+    ),
+    Reason.ENVIRONMENTS_DIFFER: ReasonRow(
+        "the nodes don't have the same Python and packages",
+        State.FAILED,
+        advice="Give the job an environment whose versions are pinned, or install the same on every node.",
+    ),
     Reason.RESULTS_LOST: ReasonRow("the ranks were done, but their outputs could not be kept", State.FAILED),
     Reason.NODE_LOST: ReasonRow("a node is gone", State.FAILED, Retry.FREE),
     Reason.NODE_TAKEN: ReasonRow("its machine told a node to stop", State.FAILED, Retry.FREE),

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+MORE = "…"
+
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """python: its version. digest: of it and all distributions. versions: of some of them, by name."""
+    """python: its version. digest: of it and all distributions. versions: of some of them, by name.
+
+    has_more: there are others.
+    """
 
     python: str
     digest: str
     versions: dict[str, str] = field(default_factory=dict[str, str])
+    has_more: bool = False
 
     def __str__(self) -> str:
-        return " ".join((self.python, self.digest, *(f"{name}=={one}" for name, one in self.versions.items())))
+        told = [f"{name}=={one}" for name, one in self.versions.items()]
+        return " ".join((self.python, self.digest, *told, *([MORE] if self.has_more else [])))
+
+    def lacks(self, name: str) -> bool:
+        """Whether it is sure that there is no such distribution."""
+        return name not in self.versions and not self.has_more
 
 
 def read(text: str) -> Fingerprint | None:
@@ -23,5 +34,6 @@ def read(text: str) -> Fingerprint | None:
     digest, _, versions = rest.partition(" ")
     if not digest:
         return None
-    told = (one.partition("==") for one in versions.split())
-    return Fingerprint(python, digest, {name: version for name, _, version in told})
+    words = versions.split()
+    told = (one.partition("==") for one in words if one != MORE)
+    return Fingerprint(python, digest, {name: version for name, _, version in told}, has_more=MORE in words)

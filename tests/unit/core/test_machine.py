@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -189,6 +191,20 @@ def test_a_staging_error_names_the_node():
     job = after(a_job(), Granted(slots()), said(1, Phase.STAGING, error="/data isn't there"))
     assert (job.state, job.reason) == (State.FAILED, Reason.STAGING_FAILED)
     assert job.sentence.startswith("node 1 could not be prepared: /data isn't there")
+
+
+@pytest.mark.feature("E3")
+def test_nodes_with_different_environments_do_not_start_and_are_not_tried_again():
+    ready = [said(node, Phase.READY) for node in (0, 1)]
+    ones = [
+        replace(one, status=replace(one.status, member=replace(one.status.member, environment=f"3.11.7 {told}")))
+        for one, told in zip(ready, ("a1 numpy==2.1", "b2 numpy==2.2"), strict=True)
+    ]
+    job = after(a_job(), Granted(slots()), *ones)
+    assert (job.state, job.reason) == (State.FAILED, Reason.ENVIRONMENTS_DIFFER)
+    assert "numpy 2.1 on node 0 " in job.sentence
+    assert "2.2 on node 1 " in job.sentence
+    assert after(a_job(), Granted(slots()), ones[0], replace(ones[0], node=1)).state is State.RUNNING
 
 
 def test_results_that_were_lost_fail_a_job_whose_ranks_ended_well():

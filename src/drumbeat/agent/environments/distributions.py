@@ -47,4 +47,4 @@ def fingerprint(python: str, found: dict[str, str], first: Iterable[str] = ()) -
     text = "\n".join(f"{name}=={version}" for name, version in sorted(found.items()))
     told = [name for name in dict.fromkeys([*first, *_LOUD, *sorted(found)]) if name in found][:FEW]
     digest = hashlib.sha256(f"{python}\n{text}".encode()).hexdigest()[:16]
-    return Fingerprint(python, digest, {name: found[name] for name in told})
+    return Fingerprint(python, digest, {name: found[name] for name in told}, has_more=len(told) < len(found))
