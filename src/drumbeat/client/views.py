@@ -218,7 +218,8 @@ class ComputeView:
 
 @dataclass(frozen=True)
 class EnvironmentView:
-    """An environment. python: what nodes make for it, None where it can't be made; `problem` says why.
+    """An environment. python: what nodes make for it, None where they run containers of its `image` instead, or where
+    it can't be made; `problem` says why.
 
     version: "" of a curated one; means: the names that mean it. notes: what nodes do otherwise than written. jobs: that
     named it, newest first. document: as it is kept: the environment as written, and its files.
@@ -227,6 +228,7 @@ class EnvironmentView:
     name: str
     version: str
     python: PythonEnvironment | None = None
+    image: str = ""
     created_at: datetime | None = None
     curated: bool = False
     about: str = ""
