@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from drumbeat.client.dataviews import DatastoreView, DataView, EntryView, Moved
 from drumbeat.client.views import (
     AliasView,
     ComputeView,
@@ -113,6 +114,52 @@ class Server(Protocol):
 
     def delete_environment(self, name: str, version: str) -> None:
         """Forgets a version. Raises NotFoundError."""
+        ...
+
+    def datastores(self) -> list[DatastoreView]:
+        """The datastores."""
+        ...
+
+    def datastore(self, name: str) -> DatastoreView:
+        """One of them. Raises NotFoundError."""
+        ...
+
+    def create_datastore(self, datastore: Path, *, sets: Sequence[str] = (), check: bool = True) -> DatastoreView:
+        """The datastore in a file, as the server keeps it. Raises SpecError, and what the store says."""
+        ...
+
+    def delete_datastore(self, name: str) -> None:
+        """Forgets it."""
+        ...
+
+    def data(self, name: str | None = None) -> list[DataView]:
+        """The newest version of each name, or all versions of one."""
+        ...
+
+    def get_data(self, name: str, version: str = "") -> DataView:
+        """One version, "" = the newest. Raises NotFoundError."""
+        ...
+
+    def create_data(
+        self, data: Path | dict[str, str], *, sets: Sequence[str] = (), seen: Callable[[int], None]
+    ) -> DataView:
+        """The data in a file or a mapping, uploaded if it lies here, and registered."""
+        ...
+
+    def delete_data(self, name: str, version: str) -> None:
+        """Forgets a version."""
+        ...
+
+    def entries(self, uri: str) -> list[EntryView]:
+        """What lies directly at an address."""
+        ...
+
+    def upload_data(self, local: Path, uri: str, *, seen: Callable[[int], None]) -> Moved:
+        """Copies a folder or a file into a folder of a store."""
+        ...
+
+    def download_data(self, uri: str, to: Path, *, seen: Callable[[int], None]) -> Moved:
+        """Copies what lies at an address into a folder here."""
         ...
 
     def status(self) -> StatusView:

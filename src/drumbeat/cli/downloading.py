@@ -55,20 +55,20 @@ def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> Non
 
     check_folder(folder)
     wanted = [(file, place_in(folder, file.path)) for file in files]
-    with _progress(sum(file.size for file in files)) as advance:
+    with progress(sum(file.size for file in files)) as advance:
         for file, place in wanted:
             place.parent.mkdir(parents=True, exist_ok=True)
             server.fetch(name, file.path, place, seen=advance)
 
 
 @contextmanager
-def _progress(total: int) -> Generator[Callable[[int], None]]:
-    """Takes numbers of bytes; shows a bar where a person looks."""
+def progress(total: int | None = None) -> Generator[Callable[[int], None]]:
+    """Takes numbers of bytes; shows a bar where a person looks. total: None = it isn't known."""
     if not sys.stdout.isatty():
         yield lambda _: None
         return
     from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
-    with Progress(BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), transient=True) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda size: progress.advance(task, size)
+    with Progress(BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda size: bar.advance(task, size)

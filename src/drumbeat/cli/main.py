@@ -13,7 +13,7 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from drumbeat._version import __version__
-from drumbeat.cli import aliases, computes, downloading, environments, jobs, logs, servers, submitting, top
+from drumbeat.cli import aliases, computes, data, datastores, downloading, environments, jobs, logs, servers, submitting, top
 from drumbeat.cli.connect import OPEN
 from drumbeat.cli.failures import report
 from drumbeat.cli.help import add_command
@@ -55,6 +55,8 @@ for name, command, example in (
 app.add_typer(aliases.app, name="alias")
 app.add_typer(servers.server_app, name="server")
 app.add_typer(computes.app, name="compute")
+app.add_typer(data.app, name="data")
+app.add_typer(datastores.app, name="datastore")
 app.add_typer(environments.app, name="environment")
 
 
