@@ -9,6 +9,7 @@ pytest.register_assert_rewrite(
     "drumbeat.testing.sharing_contract",
     "drumbeat.testing.lease_contract",
     "drumbeat.testing.artifacts_contract",
+    "drumbeat.testing.data_contract",
 )
 
 

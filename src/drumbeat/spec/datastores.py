@@ -246,6 +246,16 @@ def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
     raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])
 
 
+def account_url(spec: AzureBlobDatastore | DataLakeDatastore) -> str:
+    """Where the account's blobs are. An endpoint that is an address has the account in its path."""
+    if "://" not in spec.endpoint:
+        scheme = "http" if spec.protocol in ("http", "wasb", "abfs") else "https"
+        return f"{scheme}://{spec.account_name}.blob.{spec.endpoint}"
+    parts = urlsplit(spec.endpoint)
+    is_whole = parts.path.strip("/") == spec.account_name or (parts.hostname or "").startswith(f"{spec.account_name}.")
+    return spec.endpoint if is_whole else f"{spec.endpoint}/{spec.account_name}"
+
+
 # --- credentials apart ------------------------------------------------------------------------------------------
 def split(datastore: Datastore) -> tuple[dict[str, object], dict[str, str]]:
     """The datastore as plain values without its credentials, and these; `{}` where none were given.

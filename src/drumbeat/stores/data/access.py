@@ -1,0 +1,230 @@
+"""`DataAccess` over all kinds of stores: finds the adapter of a URI, and what holds for each of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from drumbeat.ports import Entry, Written
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError, UnreachableError
+from drumbeat.protocol.listing import Link, ListedFile, Listing
+from drumbeat.spec import datastores as spec_of
+from drumbeat.spec.datastores import Datastore
+from drumbeat.stores.data.addresses import Target, target_of
+from drumbeat.stores.data.places import below, listed, listing_of
+from drumbeat.stores.data.shelf import MOST_FILES, Counted, Found, Shelf, Wanted, changed, shown
+
+MOST_SHELVES = 64
+
+
+class StoreAccess:
+    """Data in the datastores that a function gives, and at addresses. Close it at the end."""
+
+    def __init__(self, datastores: Callable[[], Mapping[str, Datastore]]) -> None:
+        self._datastores = datastores
+        self._shelves: OrderedDict[str, Shelf] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def close(self) -> None:
+        """Ends every connection that is kept."""
+        with self._lock:
+            while self._shelves:
+                self._shelves.popitem()[1].close()
+
+    # --- what DataAccess has --------------------------------------------------------------------------------------
+    def listing(self, uri: str, *, is_file: bool) -> Listing:
+        target, shelf = self._find(uri)
+        if is_file:
+            return Listing((listed(shelf.address, self._file(target, shelf), _name(target), alone=True),), is_file=True)
+        try:
+            found = listing_of(shelf.address, target.place, shelf.files(target.place), target.title)
+        except NotFoundError:
+            _require_no_file(target, shelf)
+            raise
+        if not found.files and target.place and not shelf.knows_folders:
+            _require_no_file(target, shelf)
+            raise _nothing_in(target)
+        return found
+
+    def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
+        target, shelf = self._find(uri)
+        return shelf.link(_wanted(target, file), lifetime_s)
+
+    def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
+        target, shelf = self._find(uri)
+        wanted = _wanted(target, file)
+        most = max(0, file.size - offset)
+        count = most if length is None else min(most, length)
+        if file.size == 0:
+            _require_same(target, shelf, wanted)
+        if count:
+            is_whole = count == file.size
+            pieces = shelf.read(wanted, offset, None if is_whole else count)
+            yield from _checked(pieces, count, file.sha256 if is_whole else "", target, wanted)
+
+    def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+        target, shelf = self._find(uri)
+        return replace(shelf.write(below(target.place, path), Counted(pieces, size)), path=path)
+
+    def entries(self, uri: str) -> Sequence[Entry]:
+        target, shelf = self._find(uri)
+        try:
+            found = list(islice(shelf.entries(target.place), MOST_FILES))
+        except NotFoundError:
+            if not target.place:
+                raise
+            found = []
+        if not found and target.place:
+            return _itself(target, shelf)
+        return sorted((_entry(one) for one in found), key=lambda one: one.path)
+
+    def remove(self, uri: str, path: str) -> None:
+        target, shelf = self._find(uri)
+        shelf.remove(below(target.place, path))
+
+    # --- finding --------------------------------------------------------------------------------------------------
+    def _find(self, uri: str) -> tuple[Target, Shelf]:
+        target = target_of(uri, self._datastores())
+        key = _fingerprint(target)
+        with self._lock:
+            shelf = self._shelves.get(key)
+            if shelf is None:
+                shelf = self._shelves[key] = make_shelf(target)
+            self._shelves.move_to_end(key)
+            old = self._shelves.popitem(last=False)[1] if len(self._shelves) > MOST_SHELVES else None
+        if old is not None:
+            old.close()
+        return target, shelf
+
+    def _file(self, target: Target, shelf: Shelf) -> Found:
+        if not target.place and not isinstance(target.spec, spec_of.HttpDatastore):
+            raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
+        try:
+            return shelf.file(target.place)
+        except (NotFoundError, ConflictError):
+            if not _has_something(target, shelf):
+                raise
+        what = f"`{shown(target.place)}` is a folder, not a file"
+        raise RefusedError(what, where=target.title, fix="Write `type: uri_folder`, or name a file in it.")
+
+
+def make_shelf(target: Target) -> Shelf:
+    """The adapter for a store. Raises RefusedError where its library is missing."""
+    spec, title = target.spec, target.title
+    match spec:
+        case spec_of.FolderDatastore():
+            from drumbeat.stores.data.folder import FolderShelf
+
+            return FolderShelf(Path(spec.path), title)
+        case spec_of.HttpDatastore():
+            from drumbeat.stores.data.http import HttpShelf
+
+            return HttpShelf(spec, title, target.query)
+        case spec_of.AzureBlobDatastore() | spec_of.DataLakeDatastore():
+            from drumbeat.stores.data.azure import AzureShelf
+
+            return AzureShelf(spec, title)
+        case spec_of.S3Datastore():
+            from drumbeat.stores.data.s3 import S3Shelf
+
+            return S3Shelf(spec, title)
+        case spec_of.SftpDatastore():
+            from drumbeat.stores.data.sftp import SftpShelf
+
+            return SftpShelf(spec, title)
+        case spec_of.GcsDatastore():
+            from drumbeat.stores.data.gcs import GcsShelf
+
+            return GcsShelf(spec, title)
+        case spec_of.AzureFileDatastore():
+            fix = "Mount the share where the server runs, and make a datastore of type `folder` of it."
+            raise RefusedError("datastores of type `azure_file` aren't supported", where=title, fix=fix)
+
+
+def _fingerprint(target: Target) -> str:
+    """Names a store with its credentials, so that a connection is used again only for the same ones."""
+    document, secrets = spec_of.split(target.spec)
+    told = json.dumps([document, secrets, target.title, target.query], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()
+
+
+def _name(target: Target) -> str:
+    """What a file that is the whole input is called."""
+    if not target.place and isinstance(target.spec, spec_of.HttpDatastore):
+        last = unquote(urlsplit(target.spec.url).path, errors="replace").rstrip("/").rpartition("/")[2]
+        return below("", last or "file")
+    return target.place.rpartition("/")[2]
+
+
+def _wanted(target: Target, file: ListedFile) -> Wanted:
+    place = target.place if file.alone else below(target.place, file.path)
+    return Wanted(place, file.size, file.tag)
+
+
+def _checked(pieces: Iterator[bytes], count: int, sha256: str, target: Target, wanted: Wanted) -> Iterator[bytes]:
+    """The pieces, whole. Raises UnreachableError when they end early, ConflictError when they are others."""
+    seen, digest = 0, hashlib.sha256()
+    for piece in pieces:
+        seen += len(piece)
+        if seen > count:
+            raise changed(target.title, wanted.place)
+        if sha256:
+            digest.update(piece)
+        if piece:
+            yield piece
+    if seen < count:
+        what = f"the store ended `{shown(wanted.place)}` after {seen:,} of {count:,} bytes"
+        raise UnreachableError(what, where=target.title, fix="Read it again.")
+    if sha256 and digest.hexdigest() != sha256:
+        raise changed(target.title, wanted.place)
+
+
+def _require_same(target: Target, shelf: Shelf, wanted: Wanted) -> None:
+    found = shelf.file(wanted.place)
+    if (found.size, found.tag) != (wanted.size, wanted.tag):
+        raise changed(target.title, wanted.place)
+
+
+def _require_no_file(target: Target, shelf: Shelf) -> None:
+    """Says so when what was asked for as a folder is a file."""
+    try:
+        shelf.file(target.place)
+    except DrumbeatError:
+        return
+    what = f"`{shown(target.place)}` is a file, not a folder"
+    raise RefusedError(what, where=target.title, fix="Write `type: uri_file`.")
+
+
+def _has_something(target: Target, shelf: Shelf) -> bool:
+    try:
+        return next(iter(shelf.entries(target.place)), None) is not None
+    except DrumbeatError:
+        return False
+
+
+def _itself(target: Target, shelf: Shelf) -> Sequence[Entry]:
+    """The one line of a file; none of an empty folder."""
+    try:
+        return [_entry(shelf.file(target.place))]
+    except (NotFoundError, ConflictError):
+        if shelf.knows_folders:
+            next(iter(shelf.entries(target.place)), None)  # Raises where there is none.
+            return []
+        raise _nothing_in(target) from None
+
+
+def _entry(found: Found) -> Entry:
+    facts = {"sha256": found.sha256} if found.sha256 else {}
+    return Entry(found.place.rpartition("/")[2], found.size, found.is_folder, facts)
+
+
+def _nothing_in(target: Target) -> NotFoundError:
+    what = f"there is nothing in `{shown(target.place)}`"
+    return NotFoundError(what, where=target.title, fix="Check the path; capitals count.")

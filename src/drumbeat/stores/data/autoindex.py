@@ -1,0 +1,43 @@
+"""Pages on which web servers list a folder: what is in it. Pure."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+
+
+class _Links(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.found += [value for name, value in attrs if name == "href" and value]
+
+
+def names_in(page: str, url: str) -> list[str]:
+    """The names directly below the folder at `url`, folders with a `/` behind, in order. Other links are left out.
+
+    Raises ValueError for a name that isn't UTF-8.
+    """
+    links = _Links()
+    links.feed(page)
+    found = (_name(link, urlsplit(url)) for link in links.found)
+    return sorted({name for name in found if name})
+
+
+def _name(link: str, base: SplitResult) -> str:
+    try:
+        there = urlsplit(urljoin(base.geturl(), link))
+    except ValueError:
+        return ""
+    if (there.scheme, there.netloc) != (base.scheme, base.netloc) or there.query:
+        return ""  # Elsewhere, or the page itself in another order.
+    if not there.path.startswith(base.path):
+        return ""
+    name = there.path[len(base.path) :]
+    inner = name.removesuffix("/")
+    if not inner or "/" in inner or inner in (".", ".."):
+        return ""
+    return unquote(inner, errors="strict") + ("/" if name.endswith("/") else "")

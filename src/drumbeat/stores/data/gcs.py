@@ -1,0 +1,183 @@
+"""Buckets of Google Cloud Storage."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any
+from urllib.parse import quote
+
+from drumbeat.ports import Written
+from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, StorageError, UnreachableError
+from drumbeat.protocol.listing import Link
+from drumbeat.spec.credentials import GcsCredentials
+from drumbeat.spec.datastores import GcsDatastore
+from drumbeat.stores.data.libraries import library
+from drumbeat.stores.data.shelf import Counted, Found, Trouble, Wanted, asked, changed
+
+PIECE = 8 << 20
+LONGEST_LINK_S = 7 * 24 * 3600
+
+_BUSY = Trouble(UnreachableError, "the store is busy or in trouble", "It is tried again; if it lasts, see its status.")
+_TROUBLES: dict[int, Trouble] = {
+    401: Trouble(ForbiddenError, "the credentials aren't accepted", "Check the service account and its key."),
+    403: Trouble(ForbiddenError, "these credentials don't have the right", "Give them the role Storage Object User."),
+    404: Trouble(NotFoundError, "there is nothing there, or no such bucket", "Check bucket and path; capitals count."),
+    408: _BUSY,
+    409: Trouble(ConflictError, "somebody else changed it at the same time", "Try again."),
+    429: _BUSY,
+}
+
+
+class GcsShelf:
+    """A bucket. A file's tag is its generation, which names its content for ever."""
+
+    knows_folders = False
+
+    def __init__(self, spec: GcsDatastore, title: str) -> None:
+        self._spec, self._title = spec, title
+        self._errors = library("google.api_core.exceptions", "gcs")
+        self._auth = library("google.auth.exceptions", "gcs")
+        self._requests = library("requests.exceptions", "gcs")
+        with self._asked("read", ""):
+            self._client = _client(spec)
+        self._bucket = self._client.bucket(spec.bucket)
+        self.address = f"{spec.endpoint}/{spec.bucket}" if spec.endpoint else f"gs://{spec.bucket}"
+
+    def close(self) -> None:
+        self._client.close()
+
+    def files(self, place: str) -> Iterator[Found]:
+        with self._asked("list", place):
+            for blob in self._client.list_blobs(self._spec.bucket, prefix=_prefix(place)):
+                if not blob.name.endswith("/"):
+                    yield _found(blob)
+
+    def entries(self, place: str) -> Iterator[Found]:
+        with self._asked("list", place):
+            pages = self._client.list_blobs(self._spec.bucket, prefix=_prefix(place), delimiter="/")
+            yield from [_found(blob) for blob in pages if not blob.name.endswith("/")]
+            yield from (Found(name.rstrip("/"), is_folder=True) for name in sorted(pages.prefixes))
+
+    def file(self, place: str) -> Found:
+        with self._asked("read", place):
+            blob = self._bucket.get_blob(place)
+            if blob is None:
+                raise self._errors.NotFound("")
+            return _found(blob)
+
+    def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
+        end = wanted.size if length is None else min(wanted.size, offset + length)
+        blob = self._bucket.blob(wanted.place, generation=int(wanted.tag) if wanted.tag else None)
+        with self._asked("read", wanted.place):
+            try:
+                for start in range(offset, end, PIECE):
+                    last = min(end, start + PIECE) - 1
+                    yield blob.download_as_bytes(start=start, end=last, raw_download=True, checksum=None)
+            except self._errors.NotFound:
+                self._bucket.reload()
+                raise changed(self._title, wanted.place) from None
+
+    def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
+        named = self._bucket.blob(wanted.place)
+        if self._spec.credentials == "none":
+            generation = f"?generation={quote(wanted.tag)}" if wanted.tag else ""
+            return Link(f"{named.public_url}{generation}")
+        if not isinstance(self._spec.credentials, GcsCredentials):
+            return None  # What the environment holds may not be able to sign.
+        until = timedelta(seconds=min(lifetime_s, LONGEST_LINK_S))
+        with self._asked("read", wanted.place):
+            signed = named.generate_signed_url(
+                version="v4", expiration=until, method="GET", generation=wanted.tag or None,
+                api_access_endpoint=self._spec.endpoint or "https://storage.googleapis.com",
+            )  # fmt: skip
+        return Link(str(signed))
+
+    def write(self, place: str, pieces: Counted) -> Written:
+        blob = self._bucket.blob(place)
+        with self._asked("write", place):
+            blob.upload_from_file(_Stream(pieces), size=pieces.size, checksum="crc32c")
+            if pieces.seen != pieces.size:
+                raise StorageError("the file's pieces ended early", where=self._title)
+        return Written(place, pieces.seen, pieces.sha256, str(blob.generation))
+
+    def remove(self, place: str) -> None:
+        with self._asked("remove", place):
+            try:
+                self._bucket.blob(place).delete()
+            except self._errors.NotFound:
+                self._bucket.reload()  # The bucket is there: then it was the file that isn't.
+
+    def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
+        foreign = (
+            self._errors.GoogleAPIError,
+            self._auth.GoogleAuthError,
+            self._requests.RequestException,
+            OSError,
+            ValueError,
+        )
+        return asked(self._title, verb, place, foreign, self._judge)
+
+    def _judge(self, error: BaseException) -> Trouble:
+        if isinstance(error, self._errors.GoogleAPICallError):
+            status = int(getattr(error, "code", 0) or 0)
+            trouble = Trouble(StorageError, f"the store refuses (status {status})")
+            return _BUSY if status >= 500 else _TROUBLES.get(status, trouble)
+        if isinstance(error, self._auth.TransportError):
+            return Trouble(UnreachableError, "no answer from Google", "See that the network is up.")
+        if isinstance(error, self._auth.GoogleAuthError):
+            return _TROUBLES[401]
+        if isinstance(error, ValueError):
+            return Trouble(
+                ForbiddenError, "the service account's key can't be read", "Give Google's JSON file as it is."
+            )
+        return Trouble(UnreachableError, "no answer from the store", "See that the network is up.")
+
+
+class _Stream(io.RawIOBase):
+    """Pieces as the file that Google's library wants to read."""
+
+    def __init__(self, pieces: Counted) -> None:
+        self._rest, self._held, self._at = iter(pieces), b"", 0
+
+    def readable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        parts, wanted = [self._held], size
+        have = len(self._held)
+        while (wanted < 0 or have < wanted) and (piece := next(self._rest, None)) is not None:
+            parts.append(piece)
+            have += len(piece)
+        whole = b"".join(parts)
+        cut = len(whole) if wanted < 0 else wanted
+        self._held, given = whole[cut:], whole[:cut]
+        self._at += len(given)
+        return given
+
+
+def _client(spec: GcsDatastore) -> Any:
+    storage = library("google.cloud.storage", "gcs")
+    options = {"api_endpoint": spec.endpoint} if spec.endpoint else None
+    if spec.credentials == "none":
+        anonymous = library("google.auth.credentials", "gcs").AnonymousCredentials()
+        return storage.Client(project="-", credentials=anonymous, client_options=options)
+    if not isinstance(spec.credentials, GcsCredentials):
+        return storage.Client(client_options=options)
+    told = json.loads(spec.credentials.service_account.get_secret_value())
+    account = library("google.oauth2.service_account", "gcs").Credentials.from_service_account_info(told)
+    return storage.Client(project=told.get("project_id", "-"), credentials=account, client_options=options)
+
+
+def _prefix(place: str) -> str | None:
+    return f"{place}/" if place else None
+
+
+def _found(blob: Any) -> Found:
+    return Found(str(blob.name), int(blob.size or 0), str(blob.generation))

@@ -1,0 +1,246 @@
+"""Web servers: single files, and folders that the server lists on a page. They can be read, not written."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import httpx
+
+from drumbeat.ports import Written
+from drumbeat.protocol.errors import (
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    StorageError,
+    TooBigError,
+    UnreachableError,
+)
+from drumbeat.protocol.listing import Link
+from drumbeat.spec.credentials import HttpCredentials
+from drumbeat.spec.datastores import HttpDatastore
+from drumbeat.stores.data.autoindex import names_in
+from drumbeat.stores.data.shelf import MOST_FILES, PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
+
+LARGEST_PAGE = 64 << 20
+DEEPEST = 64
+AT_ONCE = 8
+
+_BUSY = Trouble(
+    UnreachableError, "the web server is busy or in trouble", "It is tried again; if it lasts, see its log."
+)
+_TROUBLES: dict[int, Trouble] = {
+    401: Trouble(ForbiddenError, "the web server wants other credentials", "Give them to an `http` datastore."),
+    403: Trouble(ForbiddenError, "the web server refuses", "See that the address is right and what it lets one see."),
+    404: Trouble(NotFoundError, "there is nothing there", "Check the address; capitals count."),
+    407: Trouble(ForbiddenError, "a proxy on the way wants credentials", "See the server's `https_proxy`."),
+    408: _BUSY,
+    410: Trouble(NotFoundError, "it has been taken away", "Check the address."),
+    414: Trouble(RefusedError, "the address is too long for the web server", "Use a shorter one."),
+    425: _BUSY,
+    429: _BUSY,
+}
+_READ_ONLY = Trouble(RefusedError, "web servers can only be read here", "Use a datastore of another type.")
+
+
+class HttpShelf:
+    """What is below an address. query: of the address of one file, where it has one."""
+
+    knows_folders = True
+
+    def __init__(self, spec: HttpDatastore, title: str, query: str = "") -> None:
+        self._spec, self._title, self._query = spec, title, query
+        held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
+        self._client = httpx.Client(
+            auth=_password(held),
+            headers={**_bearer(held), "Accept-Encoding": "identity"},
+            timeout=httpx.Timeout(60, connect=10),
+            follow_redirects=True,
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE),
+        )
+        self.address = spec.url
+
+    def close(self) -> None:
+        self._client.close()
+
+    # --- reading --------------------------------------------------------------------------------------------------
+    def files(self, place: str) -> Iterator[Found]:
+        with self._asked("list", place), ThreadPoolExecutor(AT_ONCE, "http-listing") as pool:
+            yield from pool.map(self.file, list(self._walk(place)))
+
+    def entries(self, place: str) -> Iterator[Found]:
+        with self._asked("list", place), ThreadPoolExecutor(AT_ONCE, "http-listing") as pool:
+            names = self._names(place)
+            yield from (Found(_below(place, name[:-1]), is_folder=True) for name in names if name.endswith("/"))
+            yield from pool.map(self.file, [_below(place, name) for name in names if not name.endswith("/")])
+
+    def _walk(self, place: str) -> Iterator[str]:
+        open_ones, seen = [(place, 0)], 0
+        while open_ones:
+            folder, depth = open_ones.pop()
+            if depth > DEEPEST:
+                trouble = Trouble(
+                    RefusedError, f"folders lie more than {DEEPEST} deep", "See whether they go in circles."
+                )
+                raise refused(self._title, "list", folder, trouble)
+            for name in self._names(folder):
+                seen += 1
+                if seen > MOST_FILES:
+                    raise TooBigError(f"more than {MOST_FILES:,} files", where=self._title, fix="Pack them.")
+                if name.endswith("/"):
+                    open_ones.append((_below(folder, name[:-1]), depth + 1))
+                else:
+                    yield _below(folder, name)
+
+    def _names(self, place: str) -> list[str]:
+        """What the page of a folder lists."""
+        url = self._url(place).rstrip("/") + "/"
+        with self._got("GET", url, {}) as answer:
+            if "html" not in answer.headers.get("content-type", ""):
+                fix = "Give `type: uri_file`, if it is a file; else let the web server list its folders."
+                raise refused(self._title, "list", place, Trouble(RefusedError, "this isn't a page with a list", fix))
+            page = bytearray()
+            for piece in answer.iter_bytes():
+                page += piece
+                if len(page) > LARGEST_PAGE:
+                    raise TooBigError("the page that lists the folder is larger than 64 MiB", where=self._title)
+            try:
+                return names_in(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url))
+            except (ValueError, LookupError):
+                trouble = Trouble(RefusedError, "a name in it isn't UTF-8", "Rename it on the web server.")
+                raise refused(self._title, "list", place, trouble) from None
+
+    def file(self, place: str) -> Found:
+        with self._asked("read", place):
+            try:
+                with self._got("HEAD", self._url(place), {}) as answer:
+                    found = _found(place, answer)
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code not in (400, 403, 405, 501):  # Not all answer a HEAD, or sign it.
+                    raise
+                found = None
+            if found is not None:
+                return found
+            with self._got("GET", self._url(place), {}) as answer:
+                return _found(place, answer) or _read_through(place, answer)
+
+    def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
+        end = "" if length is None else str(offset + length - 1)
+        headers = {"Range": f"bytes={offset}-{end}"} if offset or length is not None else {}
+        with self._asked("read", wanted.place):
+            try:
+                with self._got("GET", self._url(wanted.place), {**headers, **_only_if(wanted)}) as answer:
+                    if wanted.tag and _tag(answer) != wanted.tag:
+                        raise changed(self._title, wanted.place)
+                    skipped = 0 if answer.status_code == 206 else offset
+                    yield from _window(answer.iter_bytes(PIECE), skipped, length)
+            except httpx.HTTPStatusError as error:
+                if error.response.status_code in (412, 416):
+                    raise changed(self._title, wanted.place) from None
+                raise
+
+    def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
+        del lifetime_s
+        if self._spec.credentials != "none" or self._query:
+            return None  # The credentials are the store's own, and so may be what stands in a query.
+        return Link(self._url(wanted.place), _only_if(wanted))
+
+    # --- writing --------------------------------------------------------------------------------------------------
+    def write(self, place: str, pieces: Counted) -> Written:
+        del pieces
+        raise refused(self._title, "write", place, _READ_ONLY)
+
+    def remove(self, place: str) -> None:
+        raise refused(self._title, "remove", place, _READ_ONLY)
+
+    # --- asking ---------------------------------------------------------------------------------------------------
+    def _url(self, place: str) -> str:
+        url = f"{self._spec.url}/{quote(place)}" if place else self._spec.url
+        return f"{url}?{self._query}" if self._query else url
+
+    @contextmanager
+    def _got(self, method: str, url: str, headers: dict[str, str]) -> Generator[httpx.Response]:
+        with self._client.stream(method, url, headers=headers) as answer:
+            answer.raise_for_status()
+            if urlsplit(self._spec.url).scheme == "https" and answer.url.scheme != "https":
+                trouble = Trouble(ForbiddenError, "the web server leads to an address without TLS", "Name it itself.")
+                raise refused(self._title, "read", "", trouble)
+            yield answer
+
+    def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
+        return asked(self._title, verb, place, (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError), _judge)
+
+
+def _judge(error: BaseException) -> Trouble:
+    if isinstance(error, httpx.HTTPStatusError):
+        status = error.response.status_code
+        if status >= 500:
+            return _BUSY
+        return _TROUBLES.get(status, Trouble(StorageError, f"the web server answered with status {status}"))
+    if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | httpx.TooManyRedirects):
+        return Trouble(RefusedError, "the address leads nowhere", "Check it.")
+    if isinstance(error, httpx.TimeoutException):
+        return Trouble(UnreachableError, "the web server doesn't answer in time", "It is tried again.")
+    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+        what = "the web server's certificate isn't one that is trusted here"
+        return Trouble(ForbiddenError, what, "Name its authority in SSL_CERT_FILE where the server starts.")
+    return Trouble(UnreachableError, "no answer from the web server", "See that its name is right and that it runs.")
+
+
+def _password(held: HttpCredentials | None) -> Any:
+    if held is None or held.password is None:
+        return None
+    return httpx.BasicAuth(held.user or "", held.password.get_secret_value())
+
+
+def _bearer(held: HttpCredentials | None) -> dict[str, str]:
+    return {"Authorization": f"Bearer {held.token.get_secret_value()}"} if held and held.token else {}
+
+
+def _tag(answer: httpx.Response) -> str:
+    return str(answer.headers.get("etag") or answer.headers.get("last-modified") or "")
+
+
+def _only_if(wanted: Wanted) -> dict[str, str]:
+    """Headers that ask for just this content. A weak ETag can't (RFC 9110, 13.1.1)."""
+    if wanted.tag.startswith('"'):
+        return {"If-Match": wanted.tag}
+    return {"If-Unmodified-Since": wanted.tag} if wanted.tag and not wanted.tag.startswith("W/") else {}
+
+
+def _found(place: str, answer: httpx.Response) -> Found | None:
+    """None = the server doesn't tell enough to know the content again."""
+    length = answer.headers.get("content-length", "")
+    if not length.isdecimal() or not _tag(answer) or "content-encoding" in answer.headers:
+        return None
+    return Found(place, int(length), _tag(answer))
+
+
+def _read_through(place: str, answer: httpx.Response) -> Found:
+    """What its bytes tell, where the server tells nothing."""
+    size, digest = 0, hashlib.sha256()
+    for piece in answer.iter_bytes(PIECE):
+        size += len(piece)
+        digest.update(piece)
+    return Found(place, size, _tag(answer), digest.hexdigest())
+
+
+def _window(pieces: Iterator[bytes], skipped: int, length: int | None) -> Iterator[bytes]:
+    """What is left of a stream when its beginning and its end are cut off."""
+    left = length
+    for piece in pieces:
+        kept, skipped = piece[skipped:], max(0, skipped - len(piece))
+        kept = kept if left is None else kept[:left]
+        left = None if left is None else left - len(kept)
+        if kept:
+            yield kept
+        if left == 0:
+            return
+
+
+def _below(place: str, name: str) -> str:
+    return f"{place}/{name}" if place else name

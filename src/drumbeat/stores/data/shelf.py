@@ -1,0 +1,161 @@
+"""What an adapter gives for one kind of store: files by their place in it, and troubles in our words.
+
+A place is a path in the store, with `/`, "" = its root; it has been checked before it comes here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Protocol
+
+from drumbeat.ports import Written
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, StorageError
+from drumbeat.protocol.listing import Link
+
+PIECE = 1 << 20
+MOST_FILES = 1_000_000
+
+VERBS = {"list": "can't be listed", "read": "can't be read", "write": "can't be written", "remove": "can't be removed"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """A file in a store. tag: what the store calls this content of it. is_folder: it stands for what is below."""
+
+    place: str
+    size: int = 0
+    tag: str = ""
+    sha256: str = ""
+    is_folder: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A file as it was listed; size -1 and tag "" = as it is now."""
+
+    place: str
+    size: int = -1
+    tag: str = ""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What a foreign error means here."""
+
+    kind: type[DrumbeatError]
+    what: str
+    fix: str = ""
+
+
+class Shelf(Protocol):
+    """One store: a bucket, a container, a folder. Safe for several threads. Raises what `DataAccess` raises.
+
+    address: where it is, for people and for keys; without credentials. knows_folders: a folder can be there and empty.
+    """
+
+    address: str
+    knows_folders: bool
+
+    def close(self) -> None:
+        """Ends connections that it keeps."""
+        ...
+
+    def files(self, place: str) -> Iterator[Found]:
+        """Every file below a folder."""
+        ...
+
+    def file(self, place: str) -> Found:
+        """One file. Raises NotFoundError."""
+        ...
+
+    def entries(self, place: str) -> Iterator[Found]:
+        """What lies directly in a folder."""
+        ...
+
+    def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
+        """An address for just this file."""
+        ...
+
+    def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
+        """Its bytes; ConflictError when it is other content. offset is below its size."""
+        ...
+
+    def write(self, place: str, pieces: Counted) -> Written:
+        """Puts a file there, whole or not at all."""
+        ...
+
+    def remove(self, place: str) -> None:
+        """Takes a file away, if it is there."""
+        ...
+
+
+class Counted:
+    """Pieces of a file on their way: counts and hashes them. Raises StorageError when there are too many or too few."""
+
+    def __init__(self, pieces: Iterable[bytes], size: int) -> None:
+        self._pieces, self.size, self.seen, self._hash = pieces, size, 0, hashlib.sha256()
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self._pieces:
+            self.seen += len(piece)
+            if self.seen > self.size:
+                raise StorageError(f"the file has more than its {self.size:,} bytes", fix="Send it again.")
+            self._hash.update(piece)
+            yield piece
+        if self.seen != self.size:
+            what = f"the file ended after {self.seen:,} of {self.size:,} bytes"
+            raise StorageError(what, fix="Nothing was kept of it; send it again.")
+
+    @property
+    def sha256(self) -> str:
+        """Of what has come so far, in hex."""
+        return self._hash.hexdigest()
+
+    def blocks(self, size: int) -> Iterator[bytes]:
+        """The same bytes in blocks of one size, the last one smaller; none for an empty file."""
+        held = bytearray()
+        for piece in self:
+            held += piece
+            while len(held) >= size:
+                yield bytes(held[:size])
+                del held[:size]
+        if held:
+            yield bytes(held)
+
+
+@contextmanager
+def asked(
+    title: str,
+    verb: str,
+    place: str,
+    foreign: tuple[type[BaseException], ...],
+    judge: Callable[[BaseException], Trouble],
+) -> Generator[None]:
+    """Turns a library's error into ours: the store, what was asked of it, why not, what to do."""
+    try:
+        yield
+    except DrumbeatError:
+        raise
+    except foreign as error:
+        raise refused(title, verb, place, judge(error)) from None  # Theirs may hold a signature.
+
+
+def refused(title: str, verb: str, place: str, trouble: Trouble) -> DrumbeatError:
+    """The error for it."""
+    named = f"`{shown(place)}`" if place else "it"
+    return trouble.kind(f"{named} {VERBS[verb]}: {trouble.what}", where=title, fix=trouble.fix)
+
+
+def changed(title: str, place: str) -> ConflictError:
+    """The file isn't what was listed."""
+    what = f"`{shown(place)}` has changed since the job's inputs were listed"
+    return ConflictError(what, where=title, fix="Submit the job again, and don't change data that a job uses.")
+
+
+def shown(place: str) -> str:
+    """A place as a message can carry it."""
+    short = place if len(place) <= 200 else f"{place[:160]}…{place[-30:]}"
+    return short if short.isprintable() else ascii(short)[1:-1]

