@@ -79,7 +79,7 @@ class Preparing:
             made = Making(wanted, self._enrolment.root, log, errands, say).provide()
             self._plan = replace(
                 self._plan,
-                path_first=(made.path, *plan.path_first),
+                path_first=(made.path,),  # The server's own interpreter has no part in it.
                 variables={**plan.variables, "VIRTUAL_ENV": made.folder},
             )
             self._environment = str(made.fingerprint) if plan.nodes > 1 else ""

@@ -88,8 +88,8 @@ class Plan:
     command: shell text in which literals are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each
     node puts its own paths there. variables: set in every rank. literals: the job's literal inputs, as text.
     environment: what the ranks run in, as a person calls it; python: what a node has to make for it, None = nothing.
-    path_first: folders that go to the front of PATH; the environment's own goes before them. prepare: shell text that
-    each node runs before the ranks of its first round. gpus_per_node: devices that each node's
+    path_first: folders that go to the front of PATH; where a node makes an environment, that one's own instead.
+    prepare: shell text that each node runs before the ranks of its first round. gpus_per_node: devices that each node's
     ranks see, 0 = none. network: interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" =
     found. mpi_options: words added to the `mpirun` line.
     """
