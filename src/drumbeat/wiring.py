@@ -16,7 +16,7 @@ from typing import Any
 from drumbeat.control.datastores import ALWAYS_THERE, Datastores
 from drumbeat.control.service import Control, Setting
 from drumbeat.engines.local import LocalEngine
-from drumbeat.ports import DataAccess, Engine, Store
+from drumbeat.ports import Engine, Store
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
 from drumbeat.spec import computes as spec_of
@@ -41,6 +41,7 @@ def make_control(home: Path) -> Control:
     DRUMBEAT_DATABASE: the URL of a database that several servers may share, as they do the folder DRUMBEAT_SHARED.
     Without it the database is a file in `home`, which is locked: nobody else can be over it.
     """
+    from drumbeat.stores.data import StoreAccess
     from drumbeat.stores.folder import FolderArtifacts
     from drumbeat.stores.sql import make_store
 
@@ -51,7 +52,8 @@ def make_control(home: Path) -> Control:
     if url:
         _require_one_machine(shared / "machine")
     local = LocalEngine(shared / "nodes", shared / "jobs")
-    store, folder = make_store(url or home / "drumbeat.db"), shared / "datastores"
+    store = make_store(url or home / "drumbeat.db")
+    datastores = _datastores(store, shared)
     return Control(
         Setting(
             store=store,
@@ -62,19 +64,18 @@ def make_control(home: Path) -> Control:
             programs=str(Path(sys.executable).parent),
             is_alone=not url,
             make_engine=lambda spec: make_engine(spec, shared),
-            data=_data(store, _key(shared / "key"), folder),
-            folder=str(folder),
+            data=StoreAccess(datastores.all),
+            datastores=datastores,
         )
     )
 
 
-def _data(store: Store, key: bytes, folder: Path) -> DataAccess:
-    """What reaches stores, by the datastores that there are at each moment."""
-    from drumbeat.stores.data import StoreAccess
-
+def _datastores(store: Store, shared: Path) -> Datastores:
+    """Those that people make, and the folders that are always there."""
+    folder = shared / "datastores"
     for name in ALWAYS_THERE:
         (folder / name).mkdir(0o700, parents=True, exist_ok=True)
-    return StoreAccess(Datastores(store, key, str(folder)).all)
+    return Datastores(store, _key(shared / "key"), str(folder))
 
 
 def make_engine(spec: Compute, shared: Path) -> Engine:

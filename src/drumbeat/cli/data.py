@@ -142,7 +142,7 @@ def download(
 
 def _named(reference: str) -> tuple[str, str]:
     """Name and version, "" = the newest. Raises SpecError."""
-    from drumbeat.spec.references import OfAsset, is_asset_name, reference_to
+    from drumbeat.spec.data_paths import OfAsset, is_asset_name, reference_to
 
     if is_asset_name(reference):
         return reference, ""

@@ -47,7 +47,7 @@ def render_datastore(one: DatastoreView) -> list[RenderableType]:
     shown = {key: value for key, value in one.document.items() if key not in ("name", "type", "credentials", "tags")}
     tags = ", ".join(f"{key}={value}" for key, value in one.document.get("tags", {}).items())
     rows: list[tuple[str, object]] = [("datastore", _title(one)), ("type", one.type), ("credentials", one.credentials)]
-    rows += [(key, value) for key, value in shown.items()]
+    rows += shown.items()
     return [pairs([*rows, ("tags", tags)])]
 
 

@@ -13,7 +13,19 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from drumbeat._version import __version__
-from drumbeat.cli import aliases, computes, data, datastores, downloading, environments, jobs, logs, servers, submitting, top
+from drumbeat.cli import (
+    aliases,
+    computes,
+    data,
+    datastores,
+    downloading,
+    environments,
+    jobs,
+    logs,
+    servers,
+    submitting,
+    top,
+)
 from drumbeat.cli.connect import OPEN
 from drumbeat.cli.failures import report
 from drumbeat.cli.help import add_command

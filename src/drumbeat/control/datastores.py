@@ -46,7 +46,7 @@ class DatastoreView:
 class Datastores:
     """By name. folder: the server's own, below which those that are always there lie."""
 
-    def __init__(self, catalog: Catalog, key: bytes, folder: str) -> None:
+    def __init__(self, catalog: Catalog, key: bytes, folder: str = "") -> None:
         self._catalog, self._seal, self._folder = catalog, Seal(key), folder
         self._tried: dict[str, Datastore] = {}
         self._known: dict[str, tuple[StoredDatastore, Datastore]] = {}

@@ -97,7 +97,7 @@ class Setting:
     programs: the folder that goes first on the ranks' PATH in the environment `current`. is_alone: no other server is
     over this store. Servers that share one share `key`, too: an agent speaks to any of them. engines: of the computes
     that are always there; make_engine makes those of the others. data: the stores that inputs lie in, None = none.
-    folder: where the datastores lie that are always there, "" = there are none.
+    datastores: those that `data` knows, None = those of the store.
     """
 
     store: Store
@@ -109,7 +109,7 @@ class Setting:
     is_alone: bool = True
     make_engine: EngineMaker = no_engines
     data: DataAccess | None = None
-    folder: str = ""
+    datastores: Datastores | None = None
 
 
 class Control:
@@ -122,7 +122,7 @@ class Control:
         """Where agents on this machine find this server; set before `start`."""
         self.doors: Doors | None = None
         """Where agents on other machines do."""
-        self.datastores = Datastores(setting.store, setting.key, setting.folder)
+        self.datastores = setting.datastores or Datastores(setting.store, setting.key)
         self.data: DataAccess = JobOutputs(setting.artifacts, Whole(setting.data) if setting.data else None)
         self.assets = DataAssets(setting.store, setting.clock, self.datastores, self.data)
         self._hearers: dict[int, Callable[[str], None]] = {}
