@@ -12,8 +12,8 @@ class Member:
     address: as the other nodes reach it. root: the attempt's folder on that node. checkpoints: a folder that outlives
     the attempt. gpus: device ids that its ranks see. cpus: cores it may use. environment: what the ranks inherit is
     not told, only a hash of the interpreter and its packages. interface, subnet: what `address` is on, "" = not known.
-    infiniband: its devices. mpi: name and version of the MPI on the job's PATH, "" = not looked for. data_port: where it
-    passes on what it has of the inputs, 0 = it doesn't. cache: names the folder that it keeps them in, "" = not told.
+    infiniband: its devices. mpi: name and version of the MPI on the job's PATH, "" = not looked for. data_port: where
+    it passes on what it has of the inputs, 0 = it doesn't. cache: names the folder that it keeps them in, "" = unknown.
     """
 
     node: int

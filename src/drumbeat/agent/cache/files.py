@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from drumbeat.protocol.listing import ListedFile
 
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
+MARKS = ".done"
+"""After the name of a part: which of its pieces are there."""
 _MARK_NS = 1_000_000_000 * 10**9
 """The time of change that a file here has: another one says that somebody wrote into it."""
 
@@ -92,6 +94,15 @@ class Files:
                     if _NAME.fullmatch(entry.name):
                         found[entry.name] = entry.stat().st_blocks * 512
         return found
+
+    def sweep(self) -> None:
+        """Removes the marks of parts that became whole files just before their process was killed."""
+        folder = os.path.join(self.folder, "parts")
+        names = set(os.listdir(folder))
+        for name in names:
+            if name.endswith(MARKS) and name.removesuffix(MARKS) not in names:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(os.path.join(folder, name))
 
 
 def _kept(folder: str) -> Iterator[Kept]:

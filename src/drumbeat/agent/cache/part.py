@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from drumbeat.agent.cache.files import Files, name_of
+from drumbeat.agent.cache.files import MARKS, Files, name_of
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import ListedFile
 
@@ -175,7 +175,7 @@ class Part:
 
 
 def _done(files: Files, name: str) -> str:
-    return f"{files.part(name)}.done"
+    return files.part(name) + MARKS
 
 
 def _boot(file: ListedFile) -> str:

@@ -127,6 +127,7 @@ class Room:
         """
         sizes = {name_of(file): file.size for file in wanted}
         with self._alone():
+            self._files.sweep()
             others = [pin for pin in self._pins() if pin.root != root]
             if not all(self._files.has(name, size) for name, size in sizes.items()):
                 verdict = judge(sizes, others, self._held())

@@ -120,6 +120,7 @@ class Fetch:
         if want.wrong >= _MOST_WRONG:
             what = f"input {want.input}: {want.file.path} came {want.wrong} times with other bytes than were listed"
             raise StorageError(what, where=f"inputs.{want.input}", fix="See who writes to it, and run the job again.")
+        want.is_relayed = want.wrong > 1  # The server knows whether it is another file by now.
         self._work.again(want)
 
     # --- a piece --------------------------------------------------------------------------------------------------

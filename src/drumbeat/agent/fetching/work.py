@@ -68,7 +68,8 @@ class Work:
                     return None
                 if found := self._of_open() or self._of_new():
                     return found
-                self._wait()
+                if self._open or self._taken:
+                    self._wait()
 
     def _of_open(self) -> tuple[Want, int] | None:
         """Of a file that is begun. The second piece waits until the store has shown that it gives ranges."""

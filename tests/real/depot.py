@@ -1,0 +1,116 @@
+"""A server in this process with a store in memory, and real agents on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat.control.service import Control, Setting
+from drumbeat.core.events import StoryEntry
+from drumbeat.core.job import Job, Need, Policy
+from drumbeat.core.states import Reason, State
+from drumbeat.engines.local import LocalEngine
+from drumbeat.launch import ranks
+from drumbeat.ports import Submission
+from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.agent_gang import end_all
+from drumbeat.testing.memory_data import ROOT, MemoryData
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.wiring import SystemClock
+from tests.faces.api_house import served
+
+from .guard import guarded
+from .house import until
+
+
+def remote(name: str, path: str = "", *, type: str = "uri_folder", mode: str = "ro_mount") -> InputPlan:
+    """An input in the store."""
+    file = path.rpartition("/")[2] if type == "uri_file" else ""
+    return InputPlan(name, type, f"{ROOT}/{path}".rstrip("/"), mode, file)
+
+
+@dataclass
+class Depot:
+    """control: of the server. cache: the folder of the nodes' cache of data."""
+
+    folder: Path
+    control: Control
+    data: MemoryData
+    cache: Path
+
+    def submit(self, name: str, command: str, *inputs: InputPlan, nodes: int = 1) -> str:
+        """A job whose inputs are planned already; in `command`, `${{inputs.x}}`."""
+        plan = Plan(
+            name, "tests", "pytorch", nodes, 1, command, ranks("pytorch", nodes, 1), inputs=inputs,
+            path_first=(str(Path(sys.executable).parent),),
+        )  # fmt: skip
+        now = self.control.setting.clock.now()
+        job = Job(name, plan, Need(nodes, 1), Policy(max_retries=0), now)
+        line = StoryEntry(now, State.QUEUED, Reason.ACCEPTED, "accepted")
+        submission = Submission(name, job, {"command": command}, (line,))
+        self.control.loop.call(lambda: self.control._write(submission))
+        return name
+
+    def job(self, name: str) -> Job:
+        return self.control.store.load(name).job
+
+    def detail(self, name: str, node: int = 0) -> str:
+        nodes = self.job(name).nodes
+        said = nodes[node] if nodes else None
+        return said.detail if said else ""
+
+    def ended(self, name: str, within_s: float = 60) -> Job:
+        until(lambda: self.job(name).state.is_terminal, within_s, f"the end of {name}")
+        return self.job(name)
+
+    def completed(self, name: str) -> str:
+        """What rank 0 said, of a job that did well."""
+        job = self.ended(name)
+        assert job.state == "completed", job.sentence
+        return self.log(name)
+
+    def log(self, name: str) -> str:
+        return self.control.artifacts.open_file(name, "logs/1.1/0/0.log").read_text()
+
+    def root(self, name: str, node: int = 0) -> Path:
+        return self.folder / "nodes" / f"{name}.1" / str(node) / "root"
+
+    def kept(self) -> list[Path]:
+        """Whole files of the cache."""
+        return [path for path in (self.cache / "files").rglob("*") if path.is_file()]
+
+    def parts(self) -> list[Path]:
+        return list((self.cache / "parts").glob("*"))
+
+
+@contextlib.contextmanager
+def a_depot(folder: Path, data: MemoryData) -> Iterator[Depot]:
+    """DRUMBEAT_CACHE must name a folder of the test's own: agents inherit this process's environment."""
+    assert str(folder) in os.environ["DRUMBEAT_CACHE"]
+    engine = LocalEngine(folder / "nodes", folder / "kept", leave_s=0.5)
+    engines = {"local": engine}
+    home = folder / "home"
+    home.mkdir()
+    control = Control(Setting(MemoryStore(), FolderArtifacts(home), engines, SystemClock(), b"k" * 32, data=data))
+    with guarded(folder):
+        try:
+            with _running(control, home):
+                yield Depot(folder, control, data, Path(os.environ["DRUMBEAT_CACHE"]) / "data")
+        finally:
+            engine.sweep(set())
+            end_all(str(folder / "nodes"))
+
+
+@contextlib.contextmanager
+def _running(control: Control, home: Path) -> Iterator[None]:
+    with served(control, home):
+        control.start()
+        try:
+            yield
+        finally:
+            control.stop()
