@@ -27,9 +27,13 @@ def say_content(made: PythonEnvironment | None) -> str:
     return ", ".join([*parts, f"Python {made.python}" if made.python else "any Python"])
 
 
+def _content(one: EnvironmentView) -> str:
+    return f"image {one.image}" if one.image else say_content(one.python)
+
+
 def say_made(one: EnvironmentView) -> str:
     """What there is now, and how to use it."""
-    lines = [f"environment {one.title} is there: {say_content(one.python)}"]
+    lines = [f"environment {one.title} is there: {_content(one)}"]
     lines += [f"  note: {note}" for note in one.notes]
     lines.append(f"  to use it, write in a job's file: environment: azureml:{one.title}")
     return "\n".join([*lines, f"  to have it made before a job needs it: drumbeat environment build {one.title}"])
@@ -41,7 +45,7 @@ def render_list(found: list[EnvironmentView]) -> Iterator[RenderableType]:
     rows = [
         (
             one.title,
-            say_content(one.python),
+            _content(one),
             one.python.key[:12] if one.python else "",
             say_moment(one.created_at) if one.created_at else "",
             len(one.jobs),
@@ -70,6 +74,7 @@ def render_environment(one: EnvironmentView) -> Iterator[RenderableType]:
             ("what it is", one.about),
             ("curated", f"means {', '.join(one.means)}, with AzureML- in front or not" if one.curated else ""),
             ("since", say_moment(one.created_at) if one.created_at else ""),
+            ("image", one.image),
             ("Python", (python.python or "any") if python else ""),
             ("key", python.key if python else ""),
             ("can't be made", cell(one.problem, "red") if one.problem else ""),

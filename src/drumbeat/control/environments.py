@@ -33,12 +33,13 @@ class EnvironmentView:
     """An environment as a person sees it. python: what nodes make for it. notes: what they do otherwise than written.
 
     version: "" of a curated one, which has no time either. jobs: that named it, newest first. document: as written.
-    problem: why it can't be made any more.
+    image: what nodes run containers of instead. problem: why it can't be made any more.
     """
 
     name: str
     version: str
     python: PythonEnvironment | None
+    image: str = ""
     created_at: datetime | None = None
     curated: bool = False
     about: str = ""
@@ -96,16 +97,16 @@ class Environments:
         self.catalog.remove_asset(KIND, name, version)
 
     def _view(self, one: Asset) -> EnvironmentView:
-        python, notes, problem = None, (), ""
+        python, image, notes, problem = None, "", (), ""
         try:
             made = core.definition_of(_registered(one), OWN)
-            python, notes = made.environment(f"{one.name}:{one.version}"), made.notes
+            python, image, notes = made.environment(f"{one.name}:{one.version}"), made.image, made.notes
         except Exception as error:  # noqa: BLE001 (what an older drumbeat took in mustn't keep the others from being listed)
             problem = str(error)
         about = core.about(one.document)
         jobs = tuple(dict.fromkeys(job for job, _ in self.catalog.users(KIND, one.name, one.version)))
         return EnvironmentView(
-            one.name, one.version, python, one.created_at, about=about, notes=notes, jobs=jobs,
+            one.name, one.version, python, image, one.created_at, about=about, notes=notes, jobs=jobs,
             document=one.document, problem=problem,
         )  # fmt: skip
 

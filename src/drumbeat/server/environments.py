@@ -48,7 +48,8 @@ class NewEnvironment(BaseModel):
 
 
 class EnvironmentInfo(View):
-    """An environment. python: what nodes make for it, null where it can't be made; `problem` says why.
+    """An environment. python: what nodes make for it, null where they run containers of its `image` instead, or where
+    it can't be made; `problem` says why.
 
     version: "" of a curated one; means: the names that mean it. jobs: that named it, newest first. document: as it is
     kept: the environment as written, and its files.
@@ -57,6 +58,7 @@ class EnvironmentInfo(View):
     name: str
     version: str
     python: PythonEnvironment | None
+    image: str
     created_at: datetime | None
     curated: bool
     about: str

@@ -227,12 +227,21 @@ def test_an_image_without_packages_is_run_in_containers():
         ({"conda_file": {}, "os_type": "windows"}, RefusedError, "Windows"),
     ],
 )
-def test_what_needs_a_container_is_refused_with_what_to_do(written: dict[str, object], kind: type, says: str):
+def test_what_cant_be_made_is_refused_with_what_to_do(written: dict[str, object], kind: type, says: str):
     with pytest.raises(kind) as caught:
         define(Environment.made(written), Texts(), OWN)
     assert says in str(caught.value)
     if kind is NotYetError:
         assert "`drumbeat: {environment: current}`" in str(caught.value)
+
+
+@pytest.mark.feature("E1")
+def test_an_image_is_run_only_where_no_packages_are_named():
+    alone = define(Environment(image="ubuntu"), Texts(), OWN)
+    assert (alone.image, alone.environment("x"), alone.notes) == ("ubuntu", None, ())
+    curated_one = define(Environment(image="mcr.microsoft.com/azureml/curated/sklearn-1.5:3"), Texts(), OWN)
+    assert (curated_one.image, curated_one.lines[0].text) == ("", "scikit-learn")
+    assert "its packages are those of drumbeat's 'sklearn'" in curated_one.notes[0]
 
 
 @pytest.mark.feature("E1")
