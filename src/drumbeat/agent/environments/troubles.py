@@ -78,7 +78,7 @@ def _words(tool: str, said: str) -> str:
     found = (_UV if tool == "uv" else _CONDA).search(said)
     if not found:
         return ""
-    joined = " ".join(re.sub(r"[╰─▶├│×]+", " ", line).strip() for line in found[1].splitlines())
+    joined = " ".join(re.sub(r"[\u2500-\u257f▶×]+", " ", line).strip() for line in found[1].splitlines())
     return f"says: {joined}"
 
 

@@ -1,0 +1,124 @@
+"""What a person reads when an environment can't be made, from what the tools really print."""
+
+import pytest
+
+from drumbeat.agent.environments.troubles import explain
+from drumbeat.protocol.plan import PythonEnvironment
+
+pytestmark = pytest.mark.feature("E4")
+
+MISSING = """\
+Looking in links: /wheels
+ERROR: Could not find a version that satisfies the requirement nosuchpkg==9 (from versions: 1.0, 2.0)
+ERROR: No matching distribution found for nosuchpkg==9
+"""
+MANY = MISSING.replace("1.0, 2.0", "0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7")
+NONE = MISSING.replace("1.0, 2.0", "none")
+INDIRECT = """\
+INFO: pip is looking at multiple versions of wraps to determine which version is compatible with other requirements.
+ERROR: Could not find a version that satisfies the requirement deep>=5 (from wraps) (from versions: none)
+ERROR: No matching distribution found for deep>=5
+"""
+CONFLICT = """\
+ERROR: Cannot install -r /c/k.requirements.txt (line 2) and tiny==2.0 because these package versions have conflicting dependencies.
+
+The conflict is caused by:
+    The user requested tiny==2.0
+    old 1.0 depends on tiny<2
+
+To fix this you could try to:
+"""  # noqa: E501 (as pip prints it)
+INVALID = "ERROR: Invalid requirement: 'tiny == 1 2' (from line 2 of /c/k.requirements.txt)\n"
+BUILD = """\
+  Building wheel for fast (pyproject.toml): finished with status 'error'
+  error: subprocess-exited-with-error
+
+  × Building wheel for fast (pyproject.toml) did not run successfully.
+  │ exit code: 1
+  ╰─> [4 lines of output]
+      Traceback (most recent call last):
+        File "backend.py", line 1, in <module>
+      RuntimeError: fast.h: no such file
+      [end of output]
+
+  note: This error originates from a subprocess, and is likely not a problem with pip.
+  ERROR: Failed building wheel for fast
+ERROR: Could not build wheels for fast, which is required to install pyproject.toml-based projects
+"""
+FULL = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
+OLD = "ERROR: Package 'tiny' requires a different Python: 3.11.7 not in '<3.8'\n"
+UV = """\
+  × No solution found when resolving dependencies:
+  ╰─▶ Because nosuchpkg was not found in the provided package locations and you require
+      nosuchpkg==9, we can conclude that your requirements are unsatisfiable.
+"""
+MAMBA = """\
+error    libmamba Could not solve for environment specs
+    The following package could not be found
+    └─ nosuchpkg does not exist (perhaps a typo or a missing channel).
+"""
+
+CONFLICT_SAID = "The user requested tiny==2.0; old 1.0 depends on tiny<2"
+UV_SAID = (
+    "No solution found when resolving dependencies: Because nosuchpkg was not found in the provided package locations "
+    "and you require nosuchpkg==9, we can conclude that your requirements are unsatisfiable."
+)
+MAMBA_SAID = (
+    "Could not solve for environment specs The following package could not be found nosuchpkg does not exist (perhaps a "
+    "typo or a missing channel)."
+)
+
+
+def mine(*wanted: str, source: str = "env.yml") -> PythonEnvironment:
+    return PythonEnvironment("k", "mine", "", wanted, source=source, lines=tuple(range(6, 6 + len(wanted))))
+
+
+@pytest.mark.parametrize(
+    ("tool", "wanted", "said", "sentence"),
+    [
+        (
+            "pip", ("tiny", "nosuchpkg==9"), MISSING,
+            "pip found no version of nosuchpkg==9; there is 1.0, 2.0 (env.yml, line 7)",
+        ),
+        ("pip", ("tiny", "NoSuchPkg == 9"), NONE, "pip found no version of nosuchpkg==9 (env.yml, line 7)"),
+        (
+            "pip", ("nosuchpkg-more", "nosuchpkg==9"), MANY,
+            "pip found no version of nosuchpkg==9; there is … 0.3, 0.4, 0.5, 0.6, 0.7 (env.yml, line 7)",
+        ),
+        ("pip", ("a", "wraps"), INDIRECT, "pip found no version of deep>=5 (which wraps requires) (env.yml, line 7)"),
+        (
+            "pip", ("old", "tiny==2.0"), CONFLICT,
+            f"pip can't fulfil all requirements at once: {CONFLICT_SAID} (env.yml, line 7)",
+        ),
+        (
+            "pip", ("a", "tiny == 1 2"), INVALID,
+            "pip says: Invalid requirement: 'tiny == 1 2' (from line 2 of /c/k.requirements.txt) (env.yml, line 7)",
+        ),
+        ("pip", ("a", "fast"), BUILD, "pip could not build fast: RuntimeError: fast.h: no such file (env.yml, line 7)"),
+        ("pip", ("a", "b"), FULL, "pip: No space left on device"),
+        (
+            "pip", ("a", "tiny"), OLD,
+            "pip says: Package 'tiny' requires a different Python: 3.11.7 not in '<3.8' (env.yml, line 7)",
+        ),
+        ("pip", ("a",), "Killed\n", "pip ended with exit code 1: Killed"),
+        ("pip", ("a",), "", "pip ended with exit code 1"),
+        ("uv", ("tiny", "nosuchpkg==9"), UV, f"uv says: {UV_SAID} (env.yml, line 7)"),
+        ("micromamba", ("tiny",), MAMBA, f"micromamba says: {MAMBA_SAID}"),
+    ],
+)  # fmt: skip
+def test_the_tools_own_error_and_the_line_that_asked_for_it(
+    tool: str, wanted: tuple[str, ...], said: str, sentence: str
+):
+    assert explain(mine(*wanted), tool, said, 1) == f"environment mine: {sentence}"
+
+
+def test_a_requirement_without_a_place_is_told_itself():
+    unknown = PythonEnvironment("k", "mine", "", ("nosuchpkg==9",))
+    assert explain(unknown, "pip", NONE, 1).endswith("(required by nosuchpkg==9)")
+    without_line = PythonEnvironment("k", "mine", "", ("nosuchpkg==9",), source="env.yml", lines=(0,))
+    assert explain(without_line, "pip", NONE, 1).endswith("(env.yml)")
+
+
+def test_a_tool_that_was_killed_and_one_that_says_much():
+    assert explain(mine("a"), "pip", "", -9) == "environment mine: pip was ended by signal 9"
+    assert len(explain(mine("a"), "pip", "ERROR: " + "x" * 10_000, 1)) < 500

@@ -1,0 +1,232 @@
+"""Where environments lie, what makes them, which are kept."""
+
+import fcntl
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from drumbeat.agent.environments import interpreters
+from drumbeat.agent.environments.builders import choose, tool_environment
+from drumbeat.agent.environments.collecting import Bounds, collect
+from drumbeat.agent.environments.distributions import fingerprint, installed
+from drumbeat.agent.environments.interpreters import Interpreter
+from drumbeat.agent.environments.pipsettings import own_places
+from drumbeat.agent.environments.places import Place
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.plan import PythonEnvironment
+
+OWN = Interpreter("3.11.7", "/usr/bin/python3.11")
+NOW = 1_800_000_000.0
+
+
+def mine(*wanted: str, **more: object) -> PythonEnvironment:
+    return PythonEnvironment("0123abcd", "mine", "", wanted, **more)
+
+
+def program(folder: Path, name: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    (folder / name).touch(0o755)
+    return folder / name
+
+
+# --- builders ---
+@pytest.mark.feature("E1")
+def test_uv_makes_it_where_pip_is_not_set_up_otherwise(tmp_path: Path):
+    uv = program(tmp_path / "bin", "uv")
+    there = {"PATH": str(uv.parent), "HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path), "PIP_CONFIG_FILE": "/dev/null"}  # fmt: skip  # noqa: E501
+    assert choose(mine("tiny"), OWN, there).tool == "uv"
+    assert choose(mine("--find-links /w", "tiny"), OWN, there).tool == "uv"
+    assert choose(mine("--pre", "tiny"), OWN, there).tool == "pip"
+    found = choose(mine("tiny"), OWN, {**there, "PIP_FIND_LINKS": "/opt/wheels"})
+    assert (found.tool, found.why) == ("pip", "pip is set up on this node: PIP_FIND_LINKS")
+    assert choose(mine("tiny"), OWN, {**there, "PATH": "/nowhere"}).tool == "pip"
+
+
+@pytest.mark.feature("E1")
+def test_pips_own_configuration_is_found_in_its_files_and_variables(tmp_path: Path):
+    config = tmp_path / ".config" / "pip" / "pip.conf"
+    config.parent.mkdir(parents=True)
+    config.write_text("[global]\nextra-index-url = https://here\ntimeout = 60\n[install]\nno-index = no\n")
+    named = tmp_path / "named.conf"
+    named.write_text("[install]\nfind-links = /w\n")
+    there = {"HOME": str(tmp_path), "XDG_CONFIG_DIRS": str(tmp_path / "none"), "PIP_CONFIG_FILE": str(named)}
+    found = [one for one in own_places({**there, "PIP_NO_INDEX": "1"}) if "/etc/" not in one]
+    assert found == ["PIP_NO_INDEX", f"extra-index-url in {config}", f"find-links in {named}"]
+    assert own_places({**there, "PIP_CONFIG_FILE": "/dev/null"}) == []
+
+
+@pytest.mark.feature("E1")
+def test_the_key_covers_content_python_and_builder(tmp_path: Path):
+    plain = {"PATH": "/nowhere", "HOME": str(tmp_path)}
+    keys = {
+        choose(mine("tiny"), OWN, plain).key(mine("tiny")),
+        choose(mine("tiny"), Interpreter("3.11.8", OWN.path), plain).key(mine("tiny")),
+        choose(mine("tiny"), Interpreter("3.11.7", "/opt/python"), plain).key(mine("tiny")),
+        choose(mine("tiny"), OWN, plain).key(PythonEnvironment("../../0123", "mine")),
+    }
+    assert len(keys) == 4
+    assert not any("/" in key or "." in key for key in keys)
+
+
+@pytest.mark.feature("E1")
+def test_a_python_that_can_not_make_environments_is_told_what_it_lacks(tmp_path: Path):
+    with pytest.raises(RefusedError, match=r"python3\.11-venv; or install uv"):
+        choose(mine("tiny"), Interpreter("3.11.2", "/usr/bin/python3.11", has_pip=False), {"PATH": str(tmp_path)})
+
+
+@pytest.mark.feature("E1")
+def test_conda_packages_are_made_by_the_first_conda_there_is(tmp_path: Path):
+    wanted = mine("tiny", conda=("ffmpeg=6",), channels=("conda-forge",))
+    with pytest.raises(RefusedError, match=r"packages of conda's \(ffmpeg=6\).*Move them below `pip:`"):
+        choose(wanted, None, {"PATH": str(tmp_path)})
+    for tool in ("conda", "micromamba"):
+        program(tmp_path / "bin", tool)
+    found = choose(wanted, None, {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)})
+    create, install = found.steps(wanted, "/e", "/e.requirements.txt")
+    assert create.argv[1:] == (
+        "create", "--yes", "--prefix", "/e", "--override-channels", "--channel", "conda-forge", "python", "pip",
+        "ffmpeg=6",
+    )  # fmt: skip
+    assert (create.tool, install.tool, install.argv[0]) == ("micromamba", "pip", "/e/bin/python")
+
+
+def test_tools_have_nothing_of_other_pythons_and_keep_what_marks_the_gang():
+    inherited = {"PYTHONPATH": "/x", "VIRTUAL_ENV": "/y", "PIP_TARGET": "/z", "DRUMBEAT_GANG": "/g", "HTTPS_PROXY": "p"}
+    found = tool_environment({**inherited, "RANK": "0", "SLURM_JOB_ID": "1"})
+    assert {name for name in found if name in inherited} == {"DRUMBEAT_GANG", "HTTPS_PROXY"}
+    assert "RANK" not in found
+    assert "SLURM_JOB_ID" not in found
+
+
+# --- interpreters ---
+@pytest.mark.feature("E1")
+def test_the_agents_own_interpreter_is_taken_where_it_fits():
+    own = ".".join(map(str, sys.version_info[:3]))
+    for wanted in ("", ".".join(own.split(".")[:2]), own):
+        assert interpreters.find(wanted, "mine").version == own
+
+
+# --- places ---
+def made(folder: Path, name: str, *, used_at: float = NOW, size: int = 1, pinned_by: str = "") -> Place:
+    place = Place(str(folder / name))
+    program(folder / name / "bin" if (folder / name).mkdir() is None else folder, "python")
+    place.mark_made({"size": size})
+    if pinned_by:
+        place.use(pinned_by)
+    os.utime(folder / name / "made", (used_at, used_at))
+    return place
+
+
+@pytest.mark.feature("E1")
+def test_what_has_no_mark_or_no_interpreter_is_not_made(tmp_path: Path):
+    place = made(tmp_path, "a", size=7)
+    assert place.made() == {"size": 7}
+    (tmp_path / "a" / "bin" / "python").unlink()
+    assert place.made() is None
+    other = Place(str(tmp_path / "b"))
+    (tmp_path / "b").mkdir()
+    program(tmp_path / "b" / "bin", "python")
+    assert other.made() is None
+
+
+@pytest.mark.feature("E1")
+def test_a_lock_is_held_by_one_alone_or_shared_by_many(tmp_path: Path):
+    place = Place(str(tmp_path / "a"))
+    waited: list[int] = []
+
+    def waits() -> None:
+        waited.append(1)
+        if len(waited) == 3:
+            raise TimeoutError
+
+    with place.held(shared=False, waits=None) as alone, place.held(shared=True, waits=None) as second:
+        assert alone is not None
+        assert second is None
+        with pytest.raises(TimeoutError), place.held(shared=True, waits=waits):
+            pass
+    with place.held(shared=True, waits=None) as one, place.held(shared=True, waits=None) as two:
+        assert None not in (one, two)
+    with place.held(shared=False, waits=None) as alone:
+        assert alone is not None
+        place.forget()
+        fresh = os.open(tmp_path / "a.lock", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        os.close(fresh)
+
+
+@pytest.mark.feature("E1")
+def test_only_those_who_waited_hear_of_a_failure(tmp_path: Path):
+    place = Place(str(tmp_path / "a"))
+    before = time.time()
+    place.mark_failed("no such package", "ERROR: …")
+    told = place.failed(before)
+    assert told is not None
+    assert told["what"] == "no such package"
+    assert place.failed(told["at"] + 1) is None
+
+
+@pytest.mark.feature("E1")
+def test_a_pin_counts_as_long_as_its_attempt_has_a_folder(tmp_path: Path):
+    root = tmp_path / "root"
+    root.mkdir()
+    place = made(tmp_path, "a", pinned_by=str(root))
+    assert place.pins(time.time()) == [str(root)]
+    root.rmdir()
+    assert place.pins(time.time()) == []
+    assert list((tmp_path / "a.pins").iterdir()) == []
+
+
+@pytest.mark.feature("E1")
+def test_what_nobody_has_used_for_long_goes_and_what_is_pinned_stays(tmp_path: Path):
+    folder, root = tmp_path / "environments", tmp_path / "root"
+    folder.mkdir()
+    root.mkdir()
+    long_ago = NOW - 31 * 86400
+    made(folder, "new")
+    made(folder, "old", used_at=long_ago)
+    made(folder, "pinned", used_at=long_ago, pinned_by=str(root))
+    held = made(folder, "held", used_at=long_ago)
+    (folder / "half").mkdir()
+    with held.held(shared=True, waits=None):
+        removed = collect(str(folder), NOW)
+    assert sorted(removed) == [str(folder / "half"), str(folder / "old")]
+    assert {entry.name for entry in folder.iterdir() if entry.is_dir()} >= {"new", "pinned", "held"}
+    assert not list(folder.glob("old*")) + list(folder.glob("half*"))
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    ("bounds", "left"),
+    [(Bounds(count=2), "cd"), (Bounds(size=25), "cd"), (Bounds(size=9), ""), (Bounds(), "abcd")],
+)
+def test_beyond_a_bound_the_longest_unused_go_first(tmp_path: Path, bounds: Bounds, left: str):
+    for n, name in enumerate("abcd"):
+        made(tmp_path, name, used_at=NOW + n, size=10)
+    collect(str(tmp_path), NOW + 10, bounds)
+    assert {entry.name for entry in tmp_path.iterdir() if entry.is_dir()} == set(left)
+
+
+# --- distributions ---
+@pytest.mark.feature("E3")
+def test_what_is_installed_is_read_from_the_folders_names(tmp_path: Path):
+    first, second = tmp_path / "one", tmp_path / "two"
+    for folder, name in (
+        (first, "Ruamel_yaml.clib-0.2.dist-info"), (first, "torch-2.13.0+cpu.dist-info"), (first, "torch"),
+        (second, "torch-2.12.0.dist-info"), (second, "old-1.0-py3.11.egg-info"), (second, "~orch-1.dist-info.bak"),
+    ):  # fmt: skip
+        (folder / name).mkdir(parents=True)
+    found = installed([str(first), str(second), str(tmp_path / "none")])
+    assert found == {"ruamel-yaml-clib": "0.2", "torch": "2.13.0+cpu", "old": "1.0"}
+
+
+@pytest.mark.feature("E3")
+def test_a_fingerprint_names_what_was_asked_for_first_and_changes_with_every_version():
+    many = {f"p{n:02}": "1" for n in range(60)} | {"torch": "2"}
+    found = fingerprint("3.11.7", many, ["p59"])
+    assert list(found.versions)[:3] == ["p59", "torch", "p00"]
+    assert (len(found.versions), found.has_more) == (40, True)
+    assert fingerprint("3.11.7", {**many, "p58": "2"}, ["p59"]).digest != found.digest
+    assert fingerprint("3.11.8", many, ["p59"]).digest != found.digest
