@@ -64,8 +64,8 @@ UV_SAID = (
     "and you require nosuchpkg==9, we can conclude that your requirements are unsatisfiable."
 )
 MAMBA_SAID = (
-    "Could not solve for environment specs The following package could not be found nosuchpkg does not exist (perhaps a "
-    "typo or a missing channel)."
+    "Could not solve for environment specs The following package could not be found nosuchpkg does not exist (perhaps "
+    "a typo or a missing channel)."
 )
 
 
