@@ -14,9 +14,12 @@ from drumbeat.core.events import StoryEntry
 from drumbeat.core.job import Job, Need, Policy
 from drumbeat.core.states import Reason, State
 from drumbeat.engines.local import LocalEngine
+from drumbeat.engines.netlab.engine import NetlabEngine
+from drumbeat.engines.netlab.lab import Lab
 from drumbeat.launch import ranks
-from drumbeat.ports import Submission
+from drumbeat.ports import Engine, Submission
 from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.server.doors import Rules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.agent_gang import end_all
 from drumbeat.testing.memory_data import ROOT, MemoryData
@@ -43,11 +46,13 @@ class Depot:
     data: MemoryData
     cache: Path
 
+    compute: str = "local"
+
     def submit(self, name: str, command: str, *inputs: InputPlan, nodes: int = 1) -> str:
         """A job whose inputs are planned already; in `command`, `${{inputs.x}}`."""
         plan = Plan(
             name, "tests", "pytorch", nodes, 1, command, ranks("pytorch", nodes, 1), inputs=inputs,
-            path_first=(str(Path(sys.executable).parent),),
+            path_first=(str(Path(sys.executable).parent),), compute=self.compute,
         )  # fmt: skip
         now = self.control.setting.clock.now()
         job = Job(name, plan, Need(nodes, 1), Policy(max_retries=0), now)
@@ -90,16 +95,12 @@ class Depot:
 
 @contextlib.contextmanager
 def a_depot(folder: Path, data: MemoryData) -> Iterator[Depot]:
-    """DRUMBEAT_CACHE must name a folder of the test's own: agents inherit this process's environment."""
+    """Nodes of this machine. DRUMBEAT_CACHE must name a folder of the test's own: agents inherit this environment."""
     assert str(folder) in os.environ["DRUMBEAT_CACHE"]
     engine = LocalEngine(folder / "nodes", folder / "kept", leave_s=0.5)
-    engines = {"local": engine}
-    home = folder / "home"
-    home.mkdir()
-    control = Control(Setting(MemoryStore(), FolderArtifacts(home), engines, SystemClock(), b"k" * 32, data=data))
     with guarded(folder):
         try:
-            with _running(control, home):
+            with _control(folder, data, {"local": engine}) as control, _running(control, folder):
                 yield Depot(folder, control, data, Path(os.environ["DRUMBEAT_CACHE"]) / "data")
         finally:
             engine.sweep(set())
@@ -107,8 +108,37 @@ def a_depot(folder: Path, data: MemoryData) -> Iterator[Depot]:
 
 
 @contextlib.contextmanager
-def _running(control: Control, home: Path) -> Iterator[None]:
-    with served(control, home):
+def a_lab_depot(folder: Path, data: MemoryData, lab: Lab) -> Iterator[Depot]:
+    """The nodes of a lab, which has to be up; the store is at the lab's address of this machine."""
+    engine = NetlabEngine(lab, 1, folder / "kept")
+    engine.leave_s = 0.5
+    data.serve(lab.gateway)
+    with guarded(folder):
+        try:
+            with _control(folder, data, {"lab": engine}) as control:
+                rules = Rules(folder / "ca.pem", folder / "doors.json")
+                control.doors = doors = TlsDoors(rules, control.setting.clock)
+                try:
+                    with _running(control, folder, doors):
+                        yield Depot(folder, control, data, Path(), compute="lab")
+                finally:
+                    doors.close()
+        finally:
+            data.close()
+            engine.sweep(set())
+            super(NetlabEngine, engine).close()
+
+
+@contextlib.contextmanager
+def _control(folder: Path, data: MemoryData, engines: dict[str, Engine]) -> Iterator[Control]:
+    home = folder / "home"
+    home.mkdir(parents=True)
+    yield Control(Setting(MemoryStore(), FolderArtifacts(home), engines, SystemClock(), b"k" * 32, data=data))
+
+
+@contextlib.contextmanager
+def _running(control: Control, folder: Path, doors: TlsDoors | None = None) -> Iterator[None]:
+    with served(control, folder / "home", doors=doors):
         control.start()
         try:
             yield

@@ -1,0 +1,157 @@
+"""Nodes of a gang on machines of their own pass their inputs on: the store is read once."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.agent.cache.files import Files, name_of
+from drumbeat.agent.cache.part import PIECE, Part, claim, pieces
+from drumbeat.agent.fetching.chain import Chain, Place
+from drumbeat.agent.fetching.serving import Serving
+from drumbeat.agent.fetching.web import Lines, Patience
+from drumbeat.engines.netlab.lab import Lab, require_tools
+from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.listing import ListedFile
+from drumbeat.testing.memory_data import Answer, MemoryData
+
+from .depot import Depot, a_lab_depot, remote
+
+pytestmark = [pytest.mark.feature("D5"), pytest.mark.xdist_group("labs")]
+
+BIG = os.urandom(20 << 20)
+FILE = ListedFile("big", len(BIG), hashlib.sha256(BIG).hexdigest(), hashlib.sha256(BIG).hexdigest())
+QUICK = Patience(silent_s=0.3)
+
+
+# --- in a lab: each node has a cache of its own -----------------------------------------------------------------
+@pytest.fixture
+def depot(tmp_path: Path) -> Iterator[Depot]:
+    try:
+        require_tools()
+    except EngineError as error:
+        pytest.skip(str(error))
+    lab = Lab(tmp_path / "lab", "chn", 3)
+    lab.up()
+    try:
+        with a_lab_depot(tmp_path, MemoryData({"set/big": BIG}), lab) as depot:
+            yield depot
+    finally:
+        lab.close()
+
+
+@pytest.mark.parametrize("tells_sha256", [True, False])
+def test_three_nodes_read_the_store_once(depot: Depot, tells_sha256: bool):
+    depot.data.tells_sha256 = tells_sha256
+    depot.submit("gang", "sha256sum ${{inputs.train}}/big", remote("train", "set"), nodes=3)
+    said = depot.completed("gang")
+    for rank in (1, 2):
+        path = f"logs/1.1/{rank}/{rank}.log"
+        assert depot.control.artifacts.open_file("gang", path).read_text().split()[0] == said.split()[0]
+    assert said.split()[0] == FILE.sha256
+    assert depot.data.sent <= 1.1 * len(BIG)
+
+
+# --- two ends on this machine -----------------------------------------------------------------------------------
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(str(tmp_path / "data"))
+
+
+@pytest.fixture
+def serving(files: Files) -> Iterator[Serving]:
+    serving = Serving(files, "127.0.0.1", "secret")
+    serving.names = frozenset([name_of(FILE)])
+    yield serving
+    serving.close()
+
+
+def chain_to(serving: Serving, *, secret: str = "secret", patience: Patience = QUICK) -> Chain:
+    peer = {"address": "127.0.0.1", "data_port": serving.port, "cache": "other"}
+    return Chain(Place(1, "mine", secret), lambda: [peer, None], patience)
+
+
+def ask(chain: Chain, number: int = 0) -> bytes | None:
+    lines = Lines(QUICK)
+    try:
+        return chain.get(lines, name_of(FILE), pieces(FILE.size)[number], lambda: False)
+    finally:
+        lines.close()
+
+
+def growing(files: Files) -> Part:
+    part = claim(files, FILE)
+    assert isinstance(part, Part)
+    return part
+
+
+def test_a_piece_of_a_growing_file_is_passed_on_as_soon_as_it_is_there(files: Files, serving: Serving):
+    part, chain = growing(files), chain_to(serving, patience=Patience(silent_s=60))
+    found: list[bytes | None] = []
+    asking = threading.Thread(target=lambda: found.append(ask(chain, 1)))
+    asking.start()
+    part.write(PIECE, BIG[PIECE : 2 * PIECE])
+    assert found == []
+    part.have(1)
+    asking.join(30)
+    assert found == [BIG[PIECE : 2 * PIECE]]
+    part.close()
+
+
+def test_a_whole_file_is_passed_on(files: Files, serving: Serving):
+    part = growing(files)
+    for number, (offset, length) in enumerate(pieces(FILE.size)):
+        part.write(offset, BIG[offset : offset + length])
+        part.have(number)
+    assert part.finish()
+    last = len(pieces(FILE.size)) - 1
+    assert ask(chain_to(serving), last) == BIG[last * PIECE :]
+
+
+def test_a_node_that_gets_nowhere_is_left_for_the_store(files: Files, serving: Serving):
+    assert ask(chain_to(serving)) is None
+
+
+def test_a_node_that_is_gone_is_left_for_the_store(files: Files):
+    serving = Serving(files, "127.0.0.1", "secret")
+    serving.close()
+    assert ask(chain_to(serving)) is None
+
+
+def test_who_doesnt_know_the_secret_gets_nothing_and_nothing_of_theirs_is_taken(files: Files, serving: Serving):
+    part = growing(files)
+    part.write(0, BIG[:PIECE])
+    part.have(0)
+    assert ask(chain_to(serving)) == BIG[:PIECE]
+    assert ask(chain_to(serving, secret="guessed")) is None
+    part.close()
+
+
+def test_what_is_no_input_of_the_job_isnt_passed_on(files: Files, serving: Serving):
+    part = growing(files)
+    part.write(0, BIG[:PIECE])
+    part.have(0)
+    serving.names = frozenset()
+    assert ask(chain_to(serving)) is None
+    part.close()
+
+
+def test_an_answer_that_was_changed_on_its_way_isnt_taken():
+    with MemoryData() as stranger:
+        stranger.spoil = lambda _asked: Answer(200, b"x" * PIECE, headers={"Drumbeat-Proof": "0" * 64})
+        port = int(stranger.url.rpartition(":")[2])
+        peer = {"address": "127.0.0.1", "data_port": port, "cache": "other"}
+        chain = Chain(Place(1, "mine", "secret"), lambda: [peer, None], QUICK)
+        assert ask(chain) is None
+        assert ask(chain, 1) is None
+        assert len(stranger.asked) == 1, "it isn't believed again"
+
+
+def test_a_node_with_the_same_cache_is_passed_over():
+    chain = Chain(Place(1, "mine", "secret"), lambda: [{"address": "x", "data_port": 1, "cache": "mine"}, None], QUICK)
+    assert ask(chain) is None
