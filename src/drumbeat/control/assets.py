@@ -74,6 +74,13 @@ class DataAssets:
         made = Asset("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
         return self._store.add_asset(made)
 
+    def made_by(self, job: str, name: str, uri: str) -> str | None:
+        """The version of a name that a job's output at that place became already; None = it did not."""
+        for one in self._store.assets("data", name):
+            if one.made_by == job and one.document.get("uri") == uri:
+                return one.version
+        return None
+
     def list(self, name: str | None = None) -> Sequence[DataView]:
         """Of each name the newest version, by name; of one name all of them, the newest first. Raises NotFoundError."""
         found = self._store.assets("data", name)

@@ -10,7 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
-from drumbeat.core.events import GangRefused, GangSeen, KeepStory, NodeLost, StartGang, StopGang
+from drumbeat.control.publishing import MOST_TRIES, PASSING, Publishing, wait_after
+from drumbeat.core.events import GangRefused, GangSeen, KeepStory, NodeLost, OutputPublished, PublishOutputs, StartGang, StopGang
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Gang, PendingEffect, Record
@@ -31,6 +32,12 @@ class Effects:
     def __init__(self, loop: Loop, engines: Computes, artifacts: Artifacts, gang_of: Callable[[Job], Gang]) -> None:
         self.loop, self.engines, self.artifacts, self.gang_of = loop, engines, artifacts, gang_of
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="effect")
+        self.publishing: Publishing | None = None
+        """Puts outputs in their places; set before `start`."""
+        self.held_up: dict[str, str] = {}
+        """Job to why its outputs aren't in their places yet."""
+        self._later: dict[int, float] = {}
+        """Effects that are left alone until then, by the monotonic clock."""
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -62,7 +69,8 @@ class Effects:
         seen: set[str] = set()
         for pending in self.loop.store.outbox(self.loop.token):
             with self._lock:
-                if pending.job in self._busy or pending.job in seen:
+                is_later = self._later.get(pending.id, 0.0) > self.loop.clock.monotonic()
+                if pending.job in self._busy or pending.job in seen or is_later:
                     continue
                 self._busy.add(pending.job)
             seen.add(pending.job)
@@ -101,6 +109,8 @@ class Effects:
                 self.loop.call(self.loop.freed)
             case KeepStory():
                 self._keep_story(job, pending)
+            case PublishOutputs():
+                self._publish(job, pending)
 
     def _own(self, pending: PendingEffect) -> Record:
         record = self.loop.store.load(pending.job)
@@ -143,6 +153,30 @@ class Effects:
     def _keep_story(self, job: Job, pending: PendingEffect) -> None:
         self.write_story(job)
         self.loop.store.done(pending.id)
+
+    def _publish(self, job: Job, pending: PendingEffect) -> None:
+        """A store that is down is asked again later, and holds up nobody; what can't be is told in the story."""
+        room = self.publishing
+        for output in room.left(job) if room else ():
+            assert room is not None  # noqa: S101 - the line above says so
+            try:
+                done = room.publish(job, output, is_last=pending.tries >= MOST_TRIES)
+            except PASSING as error:
+                self._hold_up(pending, f"output {output.name} isn't in its place yet: {error.what}")
+                return
+            self.loop.call(lambda told=done: self.loop.apply(pending.job, OutputPublished(told)))
+            faultpoint("effect.published")
+        self.held_up.pop(pending.job, None)
+        self._later.pop(pending.id, None)
+        self.write_story(self.loop.store.load(pending.job).job)
+        self.loop.store.done(pending.id)
+
+    def _hold_up(self, pending: PendingEffect, why: str) -> None:
+        wait_s = wait_after(pending.tries)
+        log.warning("job %s: %s; tried again in %.0f s", pending.job, why, wait_s)
+        self.held_up[pending.job] = f"{why}; tried again every {wait_s:.0f} s or so"
+        self._later[pending.id] = self.loop.clock.monotonic() + wait_s
+        self.loop.store.tried(pending.id)
 
     def write_story(self, job: Job) -> None:
         """Puts plan and story beside the job's results; twice is the same as once."""

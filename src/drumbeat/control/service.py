@@ -20,6 +20,7 @@ from drumbeat.control.environments import Environments, uses_of
 from drumbeat.control.joboutputs import JobOutputs
 from drumbeat.control.loop import Loop
 from drumbeat.control.previewing import Preview, preview
+from drumbeat.control.publishing import Publishing
 from drumbeat.control.sharing import Sharing
 from drumbeat.control.watch import Watch
 from drumbeat.control.whole import Whole
@@ -125,11 +126,13 @@ class Control:
         self.datastores = setting.datastores or Datastores(setting.store, setting.key)
         self.data: DataAccess = JobOutputs(setting.artifacts, Whole(setting.data) if setting.data else None)
         self.assets = DataAssets(setting.store, setting.clock, self.datastores, self.data)
+        publishing = Publishing(self.data, setting.data, self.assets)
         self._hearers: dict[int, Callable[[str], None]] = {}
         self._hearers_lock = threading.Lock()
         self.loop = Loop(setting.store, setting.clock, self._announce, is_alone=setting.is_alone)
         self.engines = Computes(self.loop, setting.engines, setting.make_engine)
         self.effects = Effects(self.loop, self.engines, setting.artifacts, self._gang)
+        self.effects.publishing = publishing
         self.environments = Environments(setting.store, setting.clock)
         self.watch = Watch(self.loop, self.engines, self._gang)
         self.sharing = Sharing(self.loop, self.watch.heard)

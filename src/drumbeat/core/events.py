@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from drumbeat.core.job import Job, Slot
+from drumbeat.core.job import Job, Published, Slot
 from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import AgentStatus
 
@@ -95,7 +95,25 @@ class TimeUp:
     """The job's time limit is reached, by a clock that doesn't jump."""
 
 
-Event = Granted | Waits | NeverFits | GangSeen | GangRefused | AgentSaid | NodeLost | CancelRequested | TimeUp
+@dataclass(frozen=True)
+class OutputPublished:
+    """An output of a job that has ended is where it was to go, or can't be brought there."""
+
+    published: Published
+
+
+Event = (
+    Granted
+    | Waits
+    | NeverFits
+    | GangSeen
+    | GangRefused
+    | AgentSaid
+    | NodeLost
+    | CancelRequested
+    | TimeUp
+    | OutputPublished
+)
 
 
 # --- effects ----------------------------------------------------------------------------------------------------
@@ -124,7 +142,15 @@ class KeepStory:
     kind: str = "keep_story"
 
 
-Effect = StartGang | StopGang | KeepStory
+@dataclass(frozen=True)
+class PublishOutputs:
+    """Put the outputs of a job that has ended where they are to go, and give them their names."""
+
+    attempt: int
+    kind: str = "publish_outputs"
+
+
+Effect = StartGang | StopGang | KeepStory | PublishOutputs
 
 
 # --- what decide gives back -------------------------------------------------------------------------------------

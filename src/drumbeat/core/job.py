@@ -76,6 +76,21 @@ class Failure:
 
 
 @dataclass(frozen=True)
+class Published:
+    """What has become of an output after the job's end. uri: where it is, "" = in the job's folder only.
+
+    asset: `name:version` that it is known by, "" = none. problem: why it isn't where it was to go, or isn't named.
+    """
+
+    output: str
+    uri: str
+    files: int = 0
+    size: int = 0
+    asset: str = ""
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class Job:
     """A job, whole. Times are aware datetimes in UTC; durations are in seconds.
 
@@ -107,6 +122,7 @@ class Job:
     display_name: str = ""
     description: str = ""
     tags: dict[str, str] = field(default_factory=dict[str, str])
+    published: tuple[Published, ...] = ()
 
     @property
     def deadline(self) -> datetime | None:

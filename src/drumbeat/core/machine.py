@@ -23,6 +23,8 @@ from drumbeat.core.events import (
     Loss,
     NeverFits,
     NodeLost,
+    OutputPublished,
+    PublishOutputs,
     StartGang,
     StopGang,
     StoryEntry,
@@ -30,6 +32,7 @@ from drumbeat.core.events import (
     Waits,
 )
 from drumbeat.core.job import Failure, Job, Observed, Verdict
+from drumbeat.core.outputs import has_more_to_do
 from drumbeat.core.recovery import Next
 from drumbeat.core.states import MOVES, REASONS, Reason, State
 from drumbeat.protocol.agent import Phase
@@ -77,6 +80,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return _end(replace(job, verdict=discarded), now)
         case State.FINALIZING, NodeLost():
             return _results_lost(job, event.node, event.sentence, now)
+        case _, OutputPublished() if job.state.is_terminal:
+            return _published(job, event, now)
         case _, GangSeen() if not job.state.is_terminal:
             return _gang_seen(job, event, now)
         case _:
@@ -317,8 +322,21 @@ def _end(job: Job, now: datetime) -> Decision:
     if verdict is None or state is None:
         raise ValueError(f"job {job.name} can't end: {verdict}")
     stop = (StopGang(job.attempt),) if job.slots else ()
+    publish = (PublishOutputs(job.attempt),) if job.attempt and has_more_to_do(job.plan.outputs, state) else ()
     ended = replace(job, ended_at=now, stop_at=None)
-    return _move(ended, now, state, verdict.reason, verdict.sentence, *stop, KeepStory(job.attempt))
+    return _move(ended, now, state, verdict.reason, verdict.sentence, *stop, KeepStory(job.attempt), *publish)
+
+
+def _published(job: Job, event: OutputPublished, now: datetime) -> Decision:
+    """The job has ended as it has; its story goes on by what became of an output."""
+    told = event.published
+    if any(one.output == told.output for one in job.published):
+        return Decision(job)
+    is_somewhere = f"{_count(told.files, 'file')} in {told.uri}" if told.uri else "kept in the job's folder"
+    known = f", known as azureml:{told.asset}" if told.asset else ""
+    sentence = f"output {told.output}: {told.problem or is_somewhere + known}"
+    kept = replace(job, published=(*job.published, told))
+    return Decision(kept, (), (StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round),))
 
 
 # --- small parts ------------------------------------------------------------------------------------------------

@@ -84,7 +84,8 @@ def list_jobs(
 def show(name: str, room: RoomOf) -> JobWithStory:
     """One job and its story."""
     control = room.control
-    return job_with_story(current(control, name), control.store.story(name), room.notices.get(name, ""))
+    notice = room.notices.get(name) or control.effects.held_up.get(name, "")
+    return job_with_story(current(control, name), control.store.story(name), notice)
 
 
 @router.get("/jobs/{name}/story")

@@ -1,0 +1,166 @@
+"""Outputs of a job that has ended: put where the job says, and given a name. Can be broken off anywhere, and gone on with.
+
+What is in place already, by the folder's own manifest, isn't sent again. The manifest that says that the folder is
+whole comes last.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+from drumbeat.control import whole
+from drumbeat.control.assets import DataAssets
+from drumbeat.control.whole import Manifest
+from drumbeat.core.job import Job, Published
+from drumbeat.core.outputs import MANIFEST, is_published, is_registered
+from drumbeat.core.states import State
+from drumbeat.ports import DataAccess
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError, StorageError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.listing import ListedFile, Listing
+from drumbeat.protocol.plan import OutputPlan
+from drumbeat.spec.assets import DataAsset
+from drumbeat.spec.data_paths import OfJob
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 4
+TELL_EVERY = 64
+"""Files after which the manifest says what is in place already."""
+LONGEST_WAIT_S = 300.0
+MOST_TRIES = 300
+"""A day, about: then the job's page says that its outputs could not be put there."""
+PASSING = (UnreachableError, StorageError)
+"""Troubles that may be over later."""
+
+
+def wait_after(tries: int) -> float:
+    """How long a store that was down is left alone, in seconds."""
+    return min(LONGEST_WAIT_S, 2.0 ** min(tries, 20))
+
+
+@dataclass(frozen=True)
+class Publishing:
+    """data: every place that can be read and written. stores: the same without what manifests say; None = none."""
+
+    data: DataAccess
+    stores: DataAccess | None
+    assets: DataAssets
+
+    def left(self, job: Job) -> list[OutputPlan]:
+        """The outputs of a job with which something is still to be done."""
+        done = {one.output for one in job.published}
+        wanted = [one for one in job.plan.outputs if is_published(one, job.state) or is_registered(one, job.state)]
+        return [one for one in wanted if one.name not in done]
+
+    def publish(self, job: Job, output: OutputPlan, *, is_last: bool) -> Published:
+        """What has become of an output. A passing trouble is raised, unless it is the last try: then it is told."""
+        try:
+            return self._publish(job, output)
+        except StaleError:
+            raise
+        except DrumbeatError as error:
+            if isinstance(error, PASSING) and not is_last:
+                raise
+            log.warning("output %s of job %s isn't published: %s", output.name, job.name, error)
+            return Published(output.name, output.uri, problem=f"{error.what}. {error.fix}".removesuffix(". "))
+
+    def _publish(self, job: Job, output: OutputPlan) -> Published:
+        source = OfJob(job.name, output.name).uri
+        try:
+            listed = self.data.listing(source, is_file=output.type == "uri_file")
+        except NotFoundError as error:
+            if job.state is not State.COMPLETED:  # It didn't come to write anything.
+                return Published(output.name, "")
+            raise NotFoundError(f"the job wrote nothing to output {output.name}") from error
+        uri = output.uri if is_published(output, job.state) else ""
+        if uri:
+            Copy(self, job, source, uri, listed).run()
+        asset = self._register(job, output, uri or source) if is_registered(output, job.state) else ""
+        return Published(output.name, uri, len(listed.files), listed.size, asset)
+
+    def _register(self, job: Job, output: OutputPlan, uri: str) -> str:
+        known = self.assets.made_by(job.name, output.asset, uri)
+        if known is None:
+            kind = output.type if output.type in ("uri_file", "mltable") else "uri_folder"
+            typed = cast("Literal['uri_file', 'uri_folder', 'mltable']", kind)
+            asked = DataAsset(name=output.asset, version=output.version or None, type=typed, path=uri)
+            known = self.assets.register(asked, uri, job.name)[0].version
+        faultpoint("publish.registered")
+        return f"{output.asset}:{known}"
+
+
+@dataclass
+class Copy:
+    """One output on its way into a store."""
+
+    room: Publishing
+    job: Job
+    source: str
+    uri: str
+    listed: Listing
+    _kept: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def run(self) -> None:
+        """Returns when all is in place."""
+        if self.listed.is_file:
+            folder, _, name = self.uri.rpartition("/")
+            self._write(folder, self.listed.files[0], name)
+            return
+        before = self._in_place()
+        self._kept = {
+            one.path: before[one.path] for one in self.listed.files if before.get(one.path) == (one.size, one.sha256)
+        }
+        missing = [one for one in self.listed.files if one.path not in self._kept]
+        self._tell(is_complete=False)
+        self._copy(missing)
+        faultpoint("publish.copied")
+        self._tell(is_complete=True)
+
+    def _copy(self, files: Sequence[ListedFile]) -> None:
+        with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="publish") as pool:
+            running = [pool.submit(self._one, file) for file in files]
+            try:
+                for one in running:
+                    one.result()
+            finally:
+                for one in running:
+                    one.cancel()
+
+    def _one(self, file: ListedFile) -> None:
+        sha256 = self._write(self.uri, file, file.path)
+        with self._lock:
+            self._kept[file.path] = (file.size, sha256)
+            is_time = len(self._kept) % TELL_EVERY == 0
+        if is_time:
+            self._tell(is_complete=False)
+
+    def _write(self, folder: str, file: ListedFile, path: str) -> str:
+        faultpoint("publish.file")
+        pieces = self.room.data.read(self.source, file)
+        written = self.room.data.write(folder, path, pieces, file.size)
+        if file.sha256 and written.sha256 != file.sha256:
+            self.room.data.remove(folder, path)
+            raise StorageError(f"{file.path} isn't what the job wrote any more", where=self.source)
+        return written.sha256
+
+    def _in_place(self) -> dict[str, tuple[int, str]]:
+        """What an earlier try has put there, as far as the folder bears it out."""
+        stores = self.room.stores
+        manifest = whole.find(stores, self.uri) if stores else None
+        if stores is None or manifest is None or not manifest.files:
+            return {}
+        sizes = {one.path: one.size for one in stores.listing(self.uri, is_file=False).files}
+        return {path: one for path, one in manifest.files.items() if path != MANIFEST and sizes.get(path) == one[0]}
+
+    def _tell(self, *, is_complete: bool) -> None:
+        ended = "" if self.job.state is State.COMPLETED else f", which ended {self.job.state}"
+        with self._lock:
+            files = dict(self._kept)
+        whole.put(self.room.data, self.uri, Manifest(f"job {self.job.name}{ended}", is_complete, files))
