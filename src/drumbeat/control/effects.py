@@ -11,7 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
 from drumbeat.control.publishing import MOST_TRIES, PASSING, Publishing, wait_after
-from drumbeat.core.events import GangRefused, GangSeen, KeepStory, NodeLost, OutputPublished, PublishOutputs, StartGang, StopGang
+from drumbeat.core.events import (
+    GangRefused,
+    GangSeen,
+    KeepStory,
+    NodeLost,
+    OutputPublished,
+    PublishOutputs,
+    StartGang,
+    StopGang,
+)
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Gang, PendingEffect, Record

@@ -1,4 +1,4 @@
-"""Outputs of a job that has ended: put where the job says, and given a name. Can be broken off anywhere, and gone on with.
+"""Outputs of a job that has ended: put where the job says, and given a name; gone on with where it was broken off.
 
 What is in place already, by the folder's own manifest, isn't sent again. The manifest that says that the folder is
 whole comes last.
@@ -11,7 +11,6 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Literal, cast
 
 from drumbeat.control import whole
 from drumbeat.control.assets import DataAssets
@@ -87,9 +86,9 @@ class Publishing:
     def _register(self, job: Job, output: OutputPlan, uri: str) -> str:
         known = self.assets.made_by(job.name, output.asset, uri)
         if known is None:
+            # A model is a folder to those who read it as data.
             kind = output.type if output.type in ("uri_file", "mltable") else "uri_folder"
-            typed = cast("Literal['uri_file', 'uri_folder', 'mltable']", kind)
-            asked = DataAsset(name=output.asset, version=output.version or None, type=typed, path=uri)
+            asked = DataAsset(name=output.asset, version=output.version or None, type=kind, path=uri)
             known = self.assets.register(asked, uri, job.name)[0].version
         faultpoint("publish.registered")
         return f"{output.asset}:{known}"
