@@ -38,13 +38,30 @@ BUILD = """\
   ╰─> [4 lines of output]
       Traceback (most recent call last):
         File "backend.py", line 1, in <module>
-      RuntimeError: fast.h: no such file
+      RuntimeError: no fast.h
       [end of output]
 
   note: This error originates from a subprocess, and is likely not a problem with pip.
   ERROR: Failed building wheel for fast
 ERROR: Could not build wheels for fast, which is required to install pyproject.toml-based projects
 """
+METADATA = """\
+Processing /w/tiny-2.0-py3-none-any.whl (from -r /c/k.requirements.txt (line 1))
+Processing /w/fast-0.1.zip (from -r /c/k.requirements.txt (line 2))
+  Installing build dependencies: started
+  Preparing metadata (pyproject.toml): finished with status 'error'
+  error: subprocess-exited-with-error
+
+  × Preparing metadata (pyproject.toml) did not run successfully.
+  │ exit code: 1
+  ╰─> [4 lines of output]
+      RuntimeError: no fast.h
+      [end of output]
+
+error: metadata-generation-failed
+"""
+DEEP = "Collecting deep (from wraps->-r /c/k.requirements.txt (line 2))\nCollecting other\n"
+DEEP += BUILD.replace("for fast", "for deep")
 FULL = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n"
 OLD = "ERROR: Package 'tiny' requires a different Python: 3.11.7 not in '<3.8'\n"
 UV = """\
@@ -94,7 +111,9 @@ def mine(*wanted: str, source: str = "env.yml") -> PythonEnvironment:
             "pip", ("a", "tiny == 1 2"), INVALID,
             "pip says: Invalid requirement: 'tiny == 1 2' (from line 2 of /c/k.requirements.txt) (env.yml, line 7)",
         ),
-        ("pip", ("a", "fast"), BUILD, "pip could not build fast: RuntimeError: fast.h: no such file (env.yml, line 7)"),
+        ("pip", ("a", "fast"), BUILD, "pip could not build fast: RuntimeError: no fast.h (env.yml, line 7)"),
+        ("pip", ("tiny", "fast"), METADATA, "pip could not build fast: RuntimeError: no fast.h (env.yml, line 7)"),
+        ("pip", ("tiny", "wraps"), DEEP, "pip could not build deep: RuntimeError: no fast.h (env.yml, line 7)"),
         ("pip", ("a", "b"), FULL, "pip: No space left on device"),
         (
             "pip", ("a", "tiny"), OLD,

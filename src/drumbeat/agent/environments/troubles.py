@@ -9,7 +9,9 @@ from drumbeat.protocol.plan import PythonEnvironment
 LONGEST = 400
 _PIP = re.compile(r"^\s*(?:ERROR|error): (?!subprocess-exited|metadata-generation|Exception:)(.+)$", re.MULTILINE)
 _NO_VERSION = re.compile(r"Could not find a version that satisfies the requirement (.+?) \(from versions: (.*)\)$")
-_OF_OURS = re.compile(r"\(from (?:line (\d+) of .+|-r .+ \(line (\d+)\))\)")
+_OF_OURS = re.compile(r"\(from (?:line (\d+) of .+|(?:.*->)?-r .+ \(line (\d+)\))\)")
+_BEGUN = re.compile(r"^ *(?:Collecting|Processing) (\S+).*$", re.MULTILINE)
+_FAILED_TO_BUILD = re.compile(r"Failed (?:building wheel for|to build) '?([\w.-]+)")
 _CONFLICT = re.compile(r"^The conflict is caused by:\n((?: {4}.+\n)+)", re.MULTILINE)
 _BUILD = re.compile(
     r"^ *(\w*(?:Error|Exception|Exit)\b.*|error: .+|fatal error: .+|.*: fatal error: .+)$", re.MULTILINE
@@ -32,7 +34,7 @@ def explain(wanted: PythonEnvironment, tool: str, said: str, code: int) -> str:
         return f"environment {wanted.name}: {tool}: {full[0]}"
     what = _words(tool, said) or _end(said, code)
     sentence = f"environment {wanted.name}: {tool} {_short(what)}"
-    asked = blamed(wanted, f"{what}\n{said}" if _BUILDS.search(said) else what)
+    asked = blamed(wanted, what) or blamed(wanted, _begun(said))
     return f"{sentence} ({asked})" if asked else sentence
 
 
@@ -96,9 +98,26 @@ def _of_pip(said: str) -> str:
         return f"can't fulfil all requirements at once: {parts}"
     if _BUILDS.search(said) and (builds := _BUILD.findall(said)):
         inner = [line for line in builds if not line.startswith(("ERROR", "error: subprocess", "error: metadata"))]
-        package = re.search(r"Failed (?:building wheel for|to build) '?([\w.-]+)", said)
-        return f"could not build {package[1] if package else 'a package'}: {(inner or builds)[-1]}"
+        return f"could not build {_package(said)}: {(inner or builds)[-1]}"
     return f"says: {errors[0]}" if errors else ""
+
+
+def _package(said: str) -> str:
+    """What pip was building: it names a package only once it has got to its wheel."""
+    if match := _FAILED_TO_BUILD.search(said):
+        return match[1]
+    begun = _BEGUN.match(_begun(said))
+    return re.sub(r"-\d.*", "", begun[1].rpartition("/")[2]) if begun else "a package"
+
+
+def _begun(said: str) -> str:
+    """The line with which pip began what failed to build; "" = nothing did."""
+    failed = _BUILDS.search(said)
+    if failed is None:
+        return ""
+    named = _FAILED_TO_BUILD.search(said)
+    begun = [match[0] for match in _BEGUN.finditer(said, 0, failed.start())]
+    return next((one for one in reversed(begun) if named is None or _find(named[1], one) is not None), "")
 
 
 def _last(versions: str) -> str:
