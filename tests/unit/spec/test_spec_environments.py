@@ -1,5 +1,7 @@
 """What a conda file and a requirements file ask for, line by line, and the key of what comes of it."""
 
+from pathlib import Path
+
 import pytest
 
 from drumbeat.protocol.errors import NotYetError, RefusedError, SpecError
@@ -325,3 +327,13 @@ def test_files_that_are_taken_in_are_found():
     ]  # fmt: skip
     assert beside("conda/env.yml", "../pip.txt") == "pip.txt"
     assert Reference("x", "x").alias_names == ["x"]
+
+
+@pytest.mark.feature("E2")
+def test_the_page_lists_every_curated_definition_as_it_is():
+    page = (Path(__file__).parents[3] / "docs" / "environments.md").read_text()
+    for one in CURATED:
+        names = ", ".join(f"`{pattern}`" for pattern in one.patterns if pattern != one.title)
+        packages = ", ".join(f"`{line}`" for line in one.requirements.split())
+        assert f"| `{one.title}` | {names} | {packages} |\n" in page
+        assert f"- `{one.title}`: {one.about}\n" in page
