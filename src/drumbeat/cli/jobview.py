@@ -81,9 +81,20 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("environment", job.environment),
         ("priority", job.priority or ""),
         ("tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
+        ("code", _commit(job)),
         *((title, say_moment(at)) for title, at in _moments(job) if at is not None),
         ("exit code", job.exit_code),
     ]
+
+
+def _commit(job: JobView) -> str:
+    """Which commit the code was, and whether it was that commit."""
+    told = {key: job.properties.get(f"azureml.git.{key}", "") for key in ("commit", "branch", "repository_uri", "dirty")}
+    if not told["commit"]:
+        return ""
+    branch = f" of {told['branch']}" if told["branch"] else ""
+    changed = {"True": ", with changes", "False": ""}.get(told["dirty"], ", perhaps with changes")
+    return f"commit {told['commit'][:12]}{branch}{changed}" + (f", {told['repository_uri']}" if told["repository_uri"] else "")
 
 
 def _engines_word(job: JobView) -> str:

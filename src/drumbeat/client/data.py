@@ -130,19 +130,23 @@ class DataCalls:
         return wire.from_wire(ListingView, found)
 
 
-def bring(connection: Connection, place: Path, datastore: str, seen: Seen = _unseen) -> str:
-    """Uploads a file or folder into a folder of a datastore that is named by the content; gives where it is then."""
+def bring(
+    connection: Connection, place: Path, datastore: str, seen: Seen = _unseen, *, is_sending: bool = True
+) -> str:
+    """Uploads a file or folder into a folder of a datastore that is named by the content; gives where it is then.
+
+    is_sending: False = it is only told where it would be.
+    """
     from drumbeat.client.moving import Upload, content_key, hashed, sources_of
 
     sources = hashed(sources_of(place))
-    # The name of the folder is known to people; the key makes its place its own.
+    # The last name is known to people; the key makes the place its own.
     uri = f"azureml://datastores/{datastore}/paths/{UPLOADS}/{content_key(sources)}"
-    if place.is_dir():
-        Upload(connection, f"{uri}/{_plain(place)}", sources, _who(), seen).run()
-        return f"{uri}/{_plain(place)}"
-    if not _is_there(connection, f"{uri}/{sources[0].path}", sources[0]):
-        Upload(connection, uri, sources, _who(), seen, is_folder=False).run()
-    return f"{uri}/{sources[0].path}"
+    is_folder = place.is_dir()
+    target = f"{uri}/{_plain(place)}" if is_folder else f"{uri}/{sources[0].path}"
+    if is_sending and (is_folder or not _is_there(connection, target, sources[0])):
+        Upload(connection, target if is_folder else uri, sources, _who(), seen, is_folder=is_folder).run()
+    return target
 
 
 def _is_there(connection: Connection, uri: str, source: Source) -> bool:

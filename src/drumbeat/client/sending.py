@@ -93,7 +93,7 @@ def body_of(found: Written, connection: Connection, *, is_sending: bool) -> dict
     """The request's body. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
     parcel = Parcel(found, connection, is_sending=is_sending)
     return {
-        "document": found.document,
+        "document": parcel.document(),
         "key": uuid.uuid4().hex,
         "source": found.source,
         "experiment": experiment_of(found.base),
@@ -115,6 +115,17 @@ class Parcel:
     written: Written
     connection: Connection
     is_sending: bool
+
+    def document(self) -> dict[str, Any]:
+        """The job, and as its properties which commit its code is; what a person has set there stays."""
+        written, code = self.written.document, self.written.document.get("code")
+        if not self.is_sending or not isinstance(code, str) or is_remote(code):
+            return written
+        from drumbeat.client.gitstate import git_properties
+
+        told = git_properties(self._place(code, "code"))
+        given = cast("dict[str, Any]", written.get("properties") or {})
+        return {**written, "properties": {**told, **given}} if told else written
 
     def code(self) -> str | None:
         """The digest of the code's snapshot; None when the job has none, or it isn't here."""
@@ -140,13 +151,24 @@ class Parcel:
         named = cast("dict[str, Any]", self.written.document.get("inputs") or {})
         found: dict[str, str] = {}
         for name, value in named.items():
-            path = cast("dict[str, Any]", value).get("path") if isinstance(value, dict) else None
-            if isinstance(path, str) and not is_remote(path):
-                found[name] = self._input(path, f"inputs.{name}.path")
+            table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+            place = self._local(table.get("path"), f"inputs.{name}.path")
+            if place is not None:
+                found[name] = self._input(place, f"inputs.{name}.path", table.get("datastore"))
         return found
 
-    def _input(self, path: str, key: str) -> str:
-        place = self._place(path, key)
+    def _local(self, path: object, key: str) -> Path | None:
+        """The place of an input on this machine; None for one that is elsewhere, and for none. Raises SpecError."""
+        from drumbeat.spec.data_paths import Local, reference_to
+
+        found = reference_to(path, f"{self.written.source}: {key}") if isinstance(path, str) else None
+        return self._place(found.path, key) if isinstance(found, Local) else None
+
+    def _input(self, place: Path, key: str, datastore: str | None) -> str:
+        if datastore:
+            from drumbeat.client.data import bring
+
+            return bring(self.connection, place, datastore, is_sending=self.is_sending)
         is_seen = self.connection.is_here and self._compute_sees(place)
         return place.as_uri() if is_seen else f"snapshot:{self._kept(place, key)}"
 

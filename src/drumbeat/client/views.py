@@ -115,6 +115,7 @@ class JobView:
     exit_code: int | None = None
     failures: tuple[FailureView, ...] = ()
     tags: dict[str, str] = field(default_factory=dict[str, str])
+    properties: dict[str, str] = field(default_factory=dict[str, str])
     archived: bool = False
     priority: int = 0
     notice: str = ""

@@ -180,6 +180,14 @@ class Effects:
         self.write_story(self.loop.store.load(pending.job).job)
         self.loop.store.done(pending.id)
 
+    def say_publishing(self, job: Job) -> str:
+        """What is still to come of a job's outputs, "" = nothing."""
+        left = self.publishing.left(job) if self.publishing and job.state.is_terminal and job.attempt else []
+        if not left:
+            return ""
+        names = ", ".join(one.name for one in left)
+        return self.held_up.get(job.name) or f"being put in their places: outputs {names}"
+
     def _hold_up(self, pending: PendingEffect, why: str) -> None:
         wait_s = wait_after(pending.tries)
         log.warning("job %s: %s; tried again in %.0f s", pending.job, why, wait_s)

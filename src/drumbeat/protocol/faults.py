@@ -28,11 +28,13 @@ POINTS = (
 
 ELSEWHERE = (
     "sharing.heard", "engine.submitted", "engine.cancelled",
+    "publish.file", "publish.copied", "publish.registered", "effect.published",
     "environment.begun", "environment.installed", "environment.made", "agent.prepared",
     "cache.pinned", "cache.evicted", "cache.piece", "cache.checked", "cache.renamed", "cache.fetched", "cache.laid_out",
 )  # fmt: skip
 """Points that only several servers over one database come by; that only an engine with a queue does; that only a job
-with an environment to be made or a preparation of its own does; that only one with inputs in stores does."""
+with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only
+one with outputs to be put somewhere or to be named does."""
 
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""

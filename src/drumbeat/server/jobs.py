@@ -20,7 +20,8 @@ from drumbeat.server.views import JobPage, JobView, JobWithStory, LogPage, Previ
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-Place = Annotated[str, Field(pattern=r"^(file:///[^\x00]*|snapshot:[0-9a-f]{64})$", max_length=5000)]
+PLACE = r"^(file:///[^\x00]*|snapshot:[0-9a-f]{64}|azureml://datastores/[^/\x00]+/paths/[^\x00]*)$"
+Place = Annotated[str, Field(pattern=PLACE, max_length=5000)]
 Discard = Annotated[bool, Query(description="Also while it keeps its results; what isn't kept yet is lost.")]
 HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
 
@@ -35,7 +36,7 @@ class JobRequest(BaseModel):
     source: str = Field("job", max_length=5000, description="Where it was written, for messages.")
     experiment: str = Field("default", max_length=255, description="Used where the document names none.")
     code: Digest | None = Field(None, description="SHA-256 of the snapshot with the code.")
-    inputs: dict[str, Place] = Field({}, description="Of each input with a local path: `file:///…` or `snapshot:…`.")
+    inputs: dict[str, Place] = Field({}, description="Of each input with a local path: where it is now.")
     environment: TextsBody = Field(TextsBody(), description="The files that the environment names.")
 
     def request(self) -> Request:
@@ -84,8 +85,9 @@ def list_jobs(
 def show(name: str, room: RoomOf) -> JobWithStory:
     """One job and its story."""
     control = room.control
-    notice = room.notices.get(name) or control.effects.held_up.get(name, "")
-    return job_with_story(current(control, name), control.store.story(name), notice)
+    record = current(control, name)
+    notice = room.notices.get(name) or control.effects.say_publishing(record.job)
+    return job_with_story(record, control.store.story(name), notice)
 
 
 @router.get("/jobs/{name}/story")

@@ -45,12 +45,18 @@ def _facts(record: Record) -> dict[str, Any]:
         "environment": plan.environment, "command": plan.command, "world_size": plan.world_size,
         "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "nodes": _nodes(job),
         "verdict": _verdict(job.verdict), "exit_code": exit_code(job), "archived": record.archived,
-        "priority": job.policy.priority,
+        "priority": job.policy.priority, "properties": _properties(record),
         "failures": [
             FailureView(attempt=f.attempt, round=f.round, at=f.at, verdict=VerdictView.model_validate(f.verdict))
             for f in job.failures
         ],
     }  # fmt: skip
+
+
+def _properties(record: Record) -> dict[str, str]:
+    """As the job was sent: a person's, and which commit its code was."""
+    given = record.spec.get("properties")
+    return {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
 
 
 def _verdict(verdict: Verdict | None) -> VerdictView | None:

@@ -129,6 +129,7 @@ class JobView(View):
     exit_code: int | None
     failures: list[FailureView]
     tags: dict[str, str]
+    properties: dict[str, str] = {}
     archived: bool
     priority: int
     notice: str = ""
