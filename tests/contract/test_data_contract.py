@@ -98,11 +98,16 @@ class TestAzureBlobPublic(DataReading):
 
 
 class TestS3(DataContract):
-    @pytest.fixture
-    def store(self, s3_server: S3Server) -> Iterator[Store]:
+    @pytest.fixture(scope="class")
+    def bucket(self, s3_server: S3Server) -> Iterator[tuple[StoreAccess, S3Server]]:
         access = access_to(s3_server.datastore("here", s3_server.bucket(), prefix="some/prefix"))
-        yield writable(access, named(), large=40 << 20, secrets=(s3_server.key, "Signature="))
+        yield access, s3_server
         access.close()
+
+    @pytest.fixture
+    def store(self, bucket: tuple[StoreAccess, S3Server]) -> Store:
+        access, server = bucket
+        return writable(access, named(), large=34 << 20, secrets=(server.key, "Signature="))
 
 
 class TestSftp(DataContract):

@@ -144,7 +144,7 @@ def an_s3_server(folder: Path) -> Iterator[S3Server]:
     ports = dict(zip((*names, "s3.port", "s3.port.grpc"), _free_ports(8), strict=True))
     command = [
         str(program), "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false",
-        "-master.volumeSizeLimitMB=64", "-volume.max=20", "-filer", "-s3", f"-s3.config={folder / 's3.json'}",
+        "-master.volumeSizeLimitMB=64", "-volume.max=1000", "-filer", "-s3", f"-s3.config={folder / 's3.json'}",
         "-s3.port.iceberg=0", *(f"-{name}={port}" for name, port in ports.items()),
     ]  # fmt: skip
     with _process(folder, command, dict(os.environ)):
@@ -183,9 +183,9 @@ def _weed() -> Path:
 class WebServer:
     """Serves `folder` and lists it. What a test may change: what it wants of clients, and how ill it is.
 
-    authorization: the header that it wants, "" = none. ranges, tags: whether it knows Range, and ETag with If-Match.
-    status: what it answers everything with, 0 = the truth. cut: after so many bytes of a file the line breaks. asked:
-    (method, path, Range) of all requests.
+    authorization: the header that it wants, "" = none. ranges, tags, dates: whether it knows Range, ETag with If-Match,
+    Last-Modified. status: what it answers everything with, 0 = the truth. cut: after so many bytes of a file the line
+    breaks. asked: (method, path, Range) of all requests.
     """
 
     url: str
@@ -193,6 +193,7 @@ class WebServer:
     authorization: str = ""
     ranges: bool = True
     tags: bool = True
+    dates: bool = True
     status: int = 0
     cut: int | None = None
     asked: list[tuple[str, str, str]] = field(default_factory=list)
@@ -237,7 +238,11 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         if self._is_welcome():
-            super().do_HEAD()
+            place = Path(self.translate_path(self.path))
+            if place.is_file():
+                self._send_file(place, has_body=False)
+            else:
+                super().do_HEAD()
 
     def do_GET(self) -> None:
         if self._is_welcome():
@@ -271,7 +276,7 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
             self.send_header("ETag", tag)
         super().end_headers()
 
-    def _send_file(self, place: Path) -> None:
+    def _send_file(self, place: Path, *, has_body: bool = True) -> None:
         content, size = place.read_bytes(), place.stat().st_size
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", "")) if self.web.ranges else None
         start, end = (int(asked[1]), int(asked[2] or size - 1)) if asked else (0, size - 1)
@@ -283,8 +288,11 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
         if asked:
             self.send_header("Content-Range", f"bytes {start}-{min(end, size - 1)}/{size}")
         self.send_header("Content-Length", str(len(part)))
-        self.send_header("Last-Modified", self.date_time_string(int(place.stat().st_mtime)))
+        if self.web.dates:
+            self.send_header("Last-Modified", self.date_time_string(int(place.stat().st_mtime)))
         self.end_headers()
+        if not has_body:
+            return
         self.wfile.write(part if self.web.cut is None else part[: self.web.cut])
         if self.web.cut is not None:
             self.close_connection = True

@@ -207,13 +207,13 @@ class DataReading:
             read = list(pool.map(store.whole, store.listing().files))
         assert read == [f"{number}".encode() * 100_000 for number in range(8)]
 
-    @pytest.mark.parametrize("path", [one for one in OUTSIDE if one.strip("/")])
-    def test_a_path_that_leaves_the_folder_is_refused(self, store: Store, path: str) -> None:
-        file = ListedFile(path, 1, "k", tag="t")
-        with pytest.raises(ForbiddenError):
-            store.whole(file)
-        with pytest.raises(ForbiddenError):
-            store.access.link(store.uri, file, 60)
+    def test_a_path_that_leaves_the_folder_is_refused(self, store: Store) -> None:
+        for path in OUTSIDE:
+            file = ListedFile(path, 1, "k", tag="t")
+            with pytest.raises(ForbiddenError):
+                store.whole(file)
+            with pytest.raises(ForbiddenError):
+                store.access.link(store.uri, file, 60)
 
     def test_no_secret_is_in_what_is_said_or_kept(self, store: Store) -> None:
         store.put("f", b"1")
@@ -279,9 +279,9 @@ class DataContract(DataReading):
         store.access.remove(store.uri, "d/a")
         assert [one.path for one in store.listing().files] == ["d/b"]
 
-    @pytest.mark.parametrize("path", OUTSIDE)
-    def test_nothing_is_written_or_removed_outside(self, store: Store, path: str) -> None:
-        with pytest.raises(ForbiddenError):
-            store.access.write(store.uri, path, [b"1"], 1)
-        with pytest.raises(ForbiddenError):
-            store.access.remove(store.uri, path)
+    def test_nothing_is_written_or_removed_outside(self, store: Store) -> None:
+        for path in OUTSIDE:
+            with pytest.raises(ForbiddenError):
+                store.access.write(store.uri, path, [b"1"], 1)
+            with pytest.raises(ForbiddenError):
+                store.access.remove(store.uri, path)

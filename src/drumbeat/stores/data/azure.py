@@ -61,6 +61,16 @@ _TROUBLES: dict[str, Trouble] = {
 """By Azure's error code."""
 
 _WRONG_KEY = Trouble(ForbiddenError, "the account key isn't one of this account's", "Store one that is.")
+_WRONG_PRINCIPAL = Trouble(
+    ForbiddenError,
+    "the service principal isn't accepted",
+    "Check `tenant_id`, `client_id` and `client_secret`, and whether the secret has expired.",
+)
+_NO_IDENTITY = Trouble(
+    ForbiddenError,
+    "the environment of the server holds no identity for Azure",
+    "Set AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET where it starts, or use a managed identity.",
+)
 _SKEW = Trouble(ForbiddenError, "the clock here differs from the store's by more than 14 minutes", "Set the clock.")
 _BUSY = Trouble(
     UnreachableError, "the store is busy or in trouble", "It is tried again; if it lasts, see Azure's status."
@@ -201,9 +211,8 @@ class AzureShelf:
         return asked(self._title, verb, place, foreign, lambda error: self._judge(error, verb))
 
     def _judge(self, error: BaseException, verb: str) -> Trouble:
-        if isinstance(error, self._core.ClientAuthenticationError) and not getattr(error, "response", None):
-            what = "the service principal isn't accepted"
-            return Trouble(ForbiddenError, what, "Check `tenant_id`, `client_id` and `client_secret`, and its expiry.")
+        if isinstance(error, self._core.ClientAuthenticationError) and not _code(error):
+            return _NO_IDENTITY if self._spec.credentials == "environment" else _WRONG_PRINCIPAL
         if isinstance(error, self._core.HttpResponseError):
             return self._judge_answer(error, verb)
         if isinstance(error, self._core.AzureError | OSError):
@@ -226,7 +235,7 @@ class AzureShelf:
             return _TROUBLES[code]
         if status in (401, 403):
             return Trouble(ForbiddenError, f"the store refuses ({code or status})", "Check the credentials.")
-        if status == 404:
+        if status == 404 or isinstance(error, self._core.ResourceNotFoundError):
             return _TROUBLES["BlobNotFound"]
         return Trouble(StorageError, f"the store refuses ({code or f'status {status}'})")
 
@@ -236,6 +245,8 @@ def _credential(spec: AzureBlobDatastore | DataLakeDatastore) -> Any:
     held = spec.credentials
     if held == "none":
         return None
+    if account_url(spec).startswith("http:") and (held == "environment" or held.client_secret is not None):
+        raise RefusedError("an identity of Azure is shown over `https` only", fix="Give an account key or a SAS token.")
     if not isinstance(held, AzureCredentials):
         return library("azure.identity", "azure").DefaultAzureCredential()
     if held.account_key is not None:

@@ -122,7 +122,7 @@ class SftpShelf:
             _make_folders(line.sftp, folder)
             aside = f"{folder}/.{secrets.token_hex(8)}{HALF}"
             try:
-                with line.sftp.open(aside, "xb") as file:
+                with line.sftp.open(aside, "wbx") as file:
                     file.set_pipelined(True)
                     for piece in pieces:
                         file.write(piece)
@@ -258,14 +258,19 @@ class _Line:
     def inside(self, place: str) -> str:
         """The path of a place. Raises ForbiddenError when a link on its way leaves the folder."""
         path = posixpath.join(self.root, place) if place else self.root
-        try:
-            real = str(self.sftp.normalize(path))
-        except OSError:
-            real = path  # It isn't there yet.
+        real = self._real(path)
         if real != self.root and not real.startswith(self.root.rstrip("/") + "/"):
             trouble = Trouble(ForbiddenError, "a link on its way leaves the folder", "Put the files themselves there.")
             raise refused(self._title, "read", place, trouble)
         return path
+
+    def _real(self, path: str) -> str:
+        """Where a path leads; for what isn't there yet, where the folder leads that is."""
+        try:
+            return str(self.sftp.normalize(path))
+        except OSError:
+            above, name = posixpath.split(path)
+            return posixpath.join(self._real(above), name) if name else path
 
     def close(self) -> None:
         self.client.close()

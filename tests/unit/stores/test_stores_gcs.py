@@ -1,0 +1,78 @@
+"""Google's buckets, as far as they can be tried without Google: links, names, streams, what errors mean."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from google.api_core import exceptions
+from google.auth.exceptions import RefreshError
+
+from drumbeat.protocol.errors import ForbiddenError, NotFoundError, StorageError, UnreachableError
+from drumbeat.spec.datastores import GcsDatastore
+from drumbeat.stores.data.gcs import GcsShelf, _Stream
+from drumbeat.stores.data.shelf import Counted, Wanted
+
+pytestmark = pytest.mark.feature("D1")
+
+
+@pytest.fixture(scope="module")
+def shelf() -> GcsShelf:
+    key = rsa.generate_private_key(65537, 2048).private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    account = {
+        "type": "service_account",
+        "project_id": "p",
+        "client_email": "me@p.iam.gserviceaccount.com",
+        "private_key": key.decode(),
+        "token_uri": "https://oauth2.googleapis.com/token",
+    }
+    return GcsShelf(
+        GcsDatastore.made({"name": "g", "bucket": "train", "credentials": {"service_account": account}}), "g"
+    )
+
+
+def test_a_link_is_signed_for_one_generation_of_one_file_and_expires(shelf: GcsShelf) -> None:
+    link = shelf.link(Wanted("a b/#1?.txt", 5, "17"), 600)
+    assert link
+    parts = urlsplit(link.url)
+    said = parse_qs(parts.query)
+    assert unquote(parts.path) == "/train/a b/#1?.txt"
+    assert (said["X-Goog-Expires"], said["generation"]) == (["600"], ["17"])
+    assert said["X-Goog-Signature"]
+
+
+def test_a_public_file_has_its_own_address() -> None:
+    open_shelf = GcsShelf(GcsDatastore(name="g", bucket="train"), "g")
+    link = open_shelf.link(Wanted("a b", 5, "17"), 600)
+    assert link
+    assert link.url == "https://storage.googleapis.com/train/a%20b?generation=17"
+
+
+@pytest.mark.parametrize("size", [1, 3, 100, -1])
+def test_pieces_are_read_as_a_file(size: int) -> None:
+    stream, read = _Stream(Counted([b"ab", b"", b"cdefg"], 7)), b""
+    while piece := stream.read(size):
+        read += piece
+        assert stream.tell() == len(read)
+    assert read == b"abcdefg"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (exceptions.NotFound(""), NotFoundError),
+        (exceptions.Forbidden(""), ForbiddenError),
+        (exceptions.Unauthorized(""), ForbiddenError),
+        (exceptions.TooManyRequests(""), UnreachableError),
+        (exceptions.ServiceUnavailable(""), UnreachableError),
+        (exceptions.BadRequest(""), StorageError),
+        (RefreshError(""), ForbiddenError),
+        (OSError(), UnreachableError),
+    ],
+)
+def test_what_errors_mean(shelf: GcsShelf, error: Exception, kind: type[Exception]) -> None:
+    assert shelf._judge(error).kind is kind
