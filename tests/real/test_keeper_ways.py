@@ -236,3 +236,27 @@ def test_what_another_process_has_as_its_number_by_now_is_left_alone(tmp_path: P
     (tmp_path / "hold.json").write_text(json.dumps(hold))
     assert confinement.end_rest(str(tmp_path)) == []
     assert not (tmp_path / "hold.json").exists()
+
+
+CLOSES = """
+import os
+from drumbeat.agent.namespaces import Namespace
+
+there = Namespace()
+child = os.fork()
+if child == 0:
+    os._exit(0)
+while open(f"/proc/{child}/stat").read().rpartition(")")[2].split()[0] != "Z":
+    pass
+there.close(is_waiting=True)
+os.waitpid(child, 0)
+print("closed")
+"""
+
+
+def test_a_child_that_nobody_has_waited_for_doesn_t_hold_up_the_end_of_its_namespace():
+    """The kernel ends a namespace when all of it has been waited for: a keeper would wait for itself."""
+    if not works("namespace"):
+        pytest.skip("namespace: this kernel or this user can't; run the tests as root")
+    done = subprocess.run([sys.executable, "-c", CLOSES], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.stdout, done.stderr) == ("closed\n", "")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import select
 import signal
 from typing import NoReturn
 
@@ -19,6 +20,9 @@ from drumbeat.host.kernel import call
 
 _NEW_PIDS, _NEW_MOUNTS = 0x20000000, 0x00020000
 _NOSUID_NODEV_NOEXEC, _RECURSIVE, _SLAVE = 0xE, 0x4000, 0x80000
+
+GONE_S = 2.0
+"""How long the end of a namespace whose processes have all ended is waited for."""
 
 
 class Namespace:
@@ -51,10 +55,16 @@ class Namespace:
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def close(self, *, is_waiting: bool) -> None:
-        """Ends it. is_waiting: until nothing is left of it; a process that hangs in the kernel can take for ever."""
+        """Ends it. is_waiting: until nothing is left of it, or for so long as that may take.
+
+        It isn't gone before every process in it has been taken by its parent: one that the caller hasn't waited for
+        itself, or that somebody had enter it and forgot, would be waited for in vain.
+        """
         self.end()
+        if is_waiting:
+            select.select([self._handle], [], [], GONE_S)
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.first, 0 if is_waiting else os.WNOHANG)
+            os.waitpid(self.first, os.WNOHANG)
         for file in (self._handle, self._mounts, self._rope):
             os.close(file)
         _be_in("/proc/self/ns/pid", _NEW_PIDS)
