@@ -89,6 +89,17 @@ if MPI.COMM_WORLD.rank == 1:
 MPI.COMM_WORLD.barrier()
 """
 
+GOES_ON = """
+import time
+from mpi4py import MPI
+MPI.COMM_WORLD.barrier()
+if MPI.COMM_WORLD.rank == 1:
+    MPI.COMM_WORLD.Abort(3)
+time.sleep(4)
+print("went on", flush=True)
+time.sleep(600)
+"""
+
 WAITS = """
 import time
 from mpi4py import MPI
@@ -314,6 +325,14 @@ def test_a_rank_that_aborts_mpi_is_named(jobs: Jobs):
     assert ended.state == "failed"
     assert ended.sentence.startswith("rank 1 on node 0 stopped with exit code ")
     assert "exit code 3" in ended.sentence or "MPI_Abort(MPI_COMM_WORLD, 3)" in ended.sentence
+
+
+@pytest.mark.feature("L3", "F1")
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True, scope="module")  # In others, MPI_Abort doesn't return.
+def test_no_rank_goes_on_when_one_has_aborted_mpi(jobs: Jobs):
+    ended, logs = jobs.run(GOES_ON)
+    assert ended.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3)")
+    assert not any("went on" in text for text in logs.values())
 
 
 @pytest.mark.feature("L3", "F1")

@@ -13,7 +13,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from drumbeat.agent import cgroups, door
+from drumbeat.agent import cgroups, door, segments
 from drumbeat.agent.cgroups import Group
 from drumbeat.agent.namespaces import Namespace
 from drumbeat.host import processes
@@ -172,6 +172,7 @@ def end_rest(folder: str, reap: Callable[[], None] = lambda: None) -> list[int]:
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/{_HOLD}", encoding="utf-8") as file:
         _end_held(json.load(file), reap)
     left = processes.end_marked(marker)
+    segments.clear(folder)
     if not left:
         with contextlib.suppress(OSError):
             os.unlink(f"{folder}/{_HOLD}")

@@ -19,6 +19,7 @@ from drumbeat.agent.bell import Bell
 from drumbeat.agent.confinement import choose, end_rest
 from drumbeat.agent.door import Door, hold_folder, read_marker
 from drumbeat.agent.records import Exit, Records
+from drumbeat.agent.segments import Segments
 from drumbeat.agent.starter import Starter
 from drumbeat.host import processes
 from drumbeat.protocol.faults import faultpoint
@@ -37,10 +38,11 @@ class Keeper:
     """One round at a time: running → (stopping) → what is left is ended → over."""
 
     def __init__(self, folder: str) -> None:
-        self.records = Records(folder)
+        self.records, self.segments = Records(folder), Segments(folder)
         self.number = -1
         self.running: dict[int, int] = {}
-        self.starter, self.is_launcherless = Starter(), False
+        self.selector = selectors.DefaultSelector()
+        self.starter, self.is_launcherless = Starter(self.selector), False
         self.sessions: set[int] = set()
         self.exits: list[Exit] = []
         self.over, self.lost = True, False
@@ -51,7 +53,6 @@ class Keeper:
         self.trouble = ""
         self._recall(folder)
         self.confinement = choose(folder, read_marker(folder))
-        self.selector = selectors.DefaultSelector()
         self.door = Door(folder, self.selector, self.obey, self.state)
         self.bell = Bell(self.selector)
 
@@ -99,13 +100,14 @@ class Keeper:
     def _start(self, number: int, todo: list[dict[str, Any]], starter: dict[str, Any] | None) -> None:
         self.number, self.exits, self.over, self.lost = number, [], False, False
         self.kill_at = self.sweep_at = None
-        self.sessions, self.trouble, self.starter = set(), "", Starter()
+        self.sessions, self.trouble, self.starter = set(), "", Starter(self.selector)
         self.is_launcherless = False
         try:
             # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
             self.records.write_round(number, over=False, ranks=len(todo))
             faultpoint("keeper.round_written")
             self.confinement.open()
+            self.segments.open(time.monotonic())
         except OSError as error:
             self._refuse(todo, error)
             return
@@ -124,14 +126,19 @@ class Keeper:
         self.door.tell()
 
     def _start_rank(self, rank: dict[str, Any]) -> None:
+        rope = -1
         try:
-            pid = ranks.start(rank, self.confinement)
+            rope = self.starter.rope_to(rank)
+            pid = ranks.start(rank, self.confinement, rope)
         except OSError as error:
             self._add_exit(rank["rank"], 127, str(error.strerror))
         else:
             self.running[pid] = rank["rank"]
             self.sessions.add(pid)
             faultpoint("keeper.rank_forked")
+        finally:
+            if rope >= 0:
+                os.close(rope)
 
     def _stop(self, grace_s: float) -> None:
         """SIGTERM once, not to the launcher, which ranks need to the end; a later word only brings SIGKILL nearer."""
@@ -140,6 +147,7 @@ class Keeper:
         kill_at = time.monotonic() + grace_s
         if self.kill_at is None:
             self.kill_at = kill_at
+            self._look_at_segments(is_last=True)
             self.confinement.ask(spared=self.starter.pid)
             self.door.tell()
         self.kill_at = min(self.kill_at, kill_at)
@@ -159,6 +167,7 @@ class Keeper:
             elif pid == self.starter.pid:
                 self.starter.end(os.waitstatus_to_exitcode(status))
         if len(self.exits) > told:
+            self._look_at_segments(is_last=True)  # The others can end within a moment.
             self.door.tell()
 
     def _add_exit(self, rank: int, code: int, error: str = "") -> None:
@@ -190,15 +199,19 @@ class Keeper:
         if self.over:
             return
         if self.running:
-            if self.kill_at is None and self.starter.is_missed(now):
+            if self.kill_at is None and (self.starter.is_missed(now) or self.starter.has_ended(self.running.values())):
                 self.is_launcherless = True
                 self._stop(self.grace_s)
-            if self.kill_at is not None and now >= self.kill_at:
+            is_due = self.kill_at is not None and now >= self.kill_at
+            self._look_at_segments(is_last=is_due)
+            if is_due:
                 self.confinement.kill()
             return
         if self.starter.pid and self.kill_at is None:
             return  # It ends when the ranks of all nodes have.
         left = self.confinement.members()
+        if self.starter.pid and self.starter.pid not in left:
+            return  # It has ended just now: what isn't reaped yet would be waited for in vain.
         if not left or self._is_hopeless(now):
             self._finish(left)
         else:
@@ -213,6 +226,10 @@ class Keeper:
         if now >= (self.kill_at if stayed and self.kill_at is not None else self.sweep_at):
             self.confinement.kill()
 
+    def _look_at_segments(self, *, is_last: bool = False) -> None:
+        if not self.over:
+            self.segments.look(self.confinement.members, time.monotonic(), is_last=is_last)
+
     def _is_hopeless(self, now: float) -> bool:
         last = max(self.kill_at or 0.0, self.sweep_at or now)
         return now > last + GIVE_UP_S
@@ -224,6 +241,8 @@ class Keeper:
         self._record()
         faultpoint("keeper.over_written")
         self.confinement.close(is_empty=not left)
+        self.starter.close()
+        self.segments.close(is_clean=all(ended["code"] == 0 and not ended["told"] for ended in self.exits))
         self.door.tell()
 
     def _record(self) -> None:
@@ -256,6 +275,8 @@ class Keeper:
             waits.append(self.kill_at - now)
         elif not self.over and self.running:
             waits += self.starter.due_s(now)
+        if not self.over and self.running:
+            waits.append(self.segments.due_s(now))
         return max(0.0, min(waits)) + 0.001 if waits else None
 
     def _drain_bell(self) -> None:

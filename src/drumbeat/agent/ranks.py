@@ -8,23 +8,25 @@ import signal
 from typing import Any, NoReturn
 
 from drumbeat.agent.confinement import Subreaper
+from drumbeat.agent.mpi.handing import ROPE
 
 _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 """Whoever started the server may have had some of them ignored (a shell does with a command in the background)."""
 """Signals that this process (or whoever started it) treats in a way that a rank must not inherit."""
 
 
-def start(rank: dict[str, Any], confinement: Subreaper) -> int:
+def start(rank: dict[str, Any], confinement: Subreaper, rope: int = -1) -> int:
     """The pid of the rank, which runs its own command by now, in a session of its own.
 
-    Raises OSError, as a sentence, when it couldn't be started.
+    rope: a file that it has open under the number in DRUMBEAT_ROPE. Raises OSError, as a sentence, when it couldn't be
+    started.
     """
     log = _open_log(rank["log"])
     hear, tell = os.pipe2(os.O_CLOEXEC)
     try:
         pid = os.fork()
         if pid == 0:
-            _become(rank, confinement, log, tell)
+            _become(rank, confinement, log, tell, rope)
         os.close(tell)
         trouble = os.read(hear, 4096).decode()
     finally:
@@ -42,7 +44,7 @@ def _open_log(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int) -> NoReturn:
+def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int, rope: int) -> NoReturn:
     """Turns this fork of the keeper into the rank. The pipe closes by itself when the rank's command has begun."""
     step = "the rank can't be set up"
     try:
@@ -53,7 +55,11 @@ def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int) -
         step = f"the folder {rank['cwd']} can't be entered"
         os.chdir(rank["cwd"])
         step = f"{rank['argv'][0]} can't be run"
-        os.execvpe(rank["argv"][0], rank["argv"], {**rank["env"], **confinement.variables()})
+        environment = {**rank["env"], **confinement.variables()}
+        if rope >= 0:
+            os.set_inheritable(rope, True)  # noqa: FBT003 (the standard library has it so)
+            environment[ROPE] = str(rope)
+        os.execvpe(rank["argv"][0], rank["argv"], environment)
     except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
         number = getattr(error, "errno", None) or 1
         with contextlib.suppress(OSError):

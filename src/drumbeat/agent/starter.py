@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import selectors
 import time
+from collections.abc import Collection
+from functools import partial
 from typing import Any
 
 from drumbeat.agent import ranks
@@ -13,12 +16,20 @@ from drumbeat.agent.door import hold_folder
 WAIT_S = 5.0
 """How long after the end of a launcher that failed its ranks have to end for reasons of their own."""
 
+ENDED = "MPI has ended the job"
+
 
 class Starter:
-    """That of one round; there may be none. pid: 0 = it isn't running."""
+    """That of one round; there may be none. pid: 0 = it isn't running.
 
-    def __init__(self) -> None:
+    Has a rope to each rank's child, where the launcher lets it have one: its end says that MPI has ended the child.
+    """
+
+    def __init__(self, selector: selectors.BaseSelector) -> None:
         self.pid = 0
+        self._selector = selector
+        self._ropes: dict[int, int] = {}
+        self._held, self._ended = set[int](), set[int]()
         self._why, self._is_gone = "", False
         self._failed_at: float | None = None
         self._joins: dict[int, str] = {}
@@ -33,6 +44,34 @@ class Starter:
             self._fail(f"{self._role} can't be started: {error.strerror}")
             self._failed_at = time.monotonic() - WAIT_S
 
+    def rope_to(self, rank: dict[str, Any]) -> int:
+        """The rank's end of a rope, which the caller closes when the rank has it; -1 = it needs none."""
+        if not rank.get("joins"):
+            return -1
+        here, there = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._ropes[here] = rank["rank"]
+        self._selector.register(here, selectors.EVENT_READ, partial(self._feel, here))
+        return there
+
+    def _feel(self, rope: int) -> None:
+        rank = self._ropes[rope]
+        if os.read(rope, 16):
+            self._held.add(rank)
+            return
+        self._let_go(rope)
+        if rank in self._held:
+            self._ended.add(rank)
+
+    def _let_go(self, rope: int) -> None:
+        self._ropes.pop(rope)
+        self._selector.unregister(rope)
+        os.close(rope)
+
+    def close(self) -> None:
+        """The round is over."""
+        for rope in list(self._ropes):
+            self._let_go(rope)
+
     def end(self, code: int) -> None:
         """It has ended: by the negative of a signal's number, or with this exit code."""
         self.pid = 0
@@ -44,6 +83,10 @@ class Starter:
     def is_missed(self, now: float) -> bool:
         """Whether it has failed, and its ranks have had the time to end by themselves."""
         return self._failed_at is not None and now >= self._failed_at + WAIT_S
+
+    def has_ended(self, ranks: Collection[int]) -> bool:
+        """Whether MPI has ended what stands for one of these ranks, which run."""
+        return not self._ended.isdisjoint(ranks)
 
     def due_s(self, now: float) -> list[float]:
         """Seconds until it is missed."""
@@ -57,7 +100,9 @@ class Starter:
         """
         if code == 0:
             is_ended = rank in self._joins and _is_gone(self._joins[rank])
-            return {"code": 1, "launcher": "MPI has ended the job"} if is_ended else {}
+            return {"code": 1, "launcher": self._why or ENDED} if is_ended else {}
+        if rank in self._ended:
+            return {"launcher": self._why or ENDED}
         if self._failed_at is None or not (self._is_gone or self.is_missed(now)):
             return {}
         return {"error" if os.path.exists(self._joins.get(rank, "")) else "launcher": self._why}

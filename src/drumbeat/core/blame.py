@@ -54,6 +54,7 @@ AT_ONCE_S = 1.0
 """Exits this near to each other have no order: a busy keeper sees several at once, and the clocks of nodes differ."""
 _MPI_CODE = re.compile(r"^Abort\(\d+\)", re.MULTILINE)
 """MPICH says so when it ends the rank with an exit code of its own, whose eighth bit says that an error was fatal."""
+_MPI_ABORT = re.compile(r"^Abort\((-?\d+)\) .*application called MPI_Abort\(", re.MULTILINE)
 _OF_THE_SHELL = (126, 127)
 _PASSING = re.compile(r"EADDRINUSE|address already in use|timed? ?out|temporarily unavailable", re.IGNORECASE)
 """Errors of the moment: the same words at the same place don't mean that a third time ends the same way."""
@@ -94,8 +95,14 @@ class _Ended:
 
     @property
     def is_aborting(self) -> bool:
-        """Whether it asked MPI to end all ranks."""
-        return "called MPI_Abort" in self.told.line
+        """Whether it asked MPI to end all ranks, or MPI did so for an error in it."""
+        return self.abort_code is not None or bool(_MPI_CODE.search(self.exit.tail) and not self.is_missing_a_peer)
+
+    @cached_property
+    def abort_code(self) -> int | None:
+        """What it gave to MPI_Abort, None = it didn't call that. How it was ended for it tells nothing."""
+        found = _MPI_ABORT.search(self.exit.tail)
+        return int(found[1]) & 0xFF or 1 if found else None
 
     @property
     def is_symptom(self) -> bool:
@@ -153,7 +160,7 @@ def verdict(exits: Sequence[Exit], world: int = 0) -> Verdict:
         sentence=sentence,
         rank=cause.exit.rank,
         node=cause.node,
-        code=shell_code(cause.exit),
+        code=cause.abort_code or shell_code(cause.exit),
         tail=cause.exit.tail,
         advice=advice_on(cause.told, cause.exit, reason, sentence),
         place=_place(cause),
@@ -186,7 +193,7 @@ def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
     first = next((one for one in asking if not (one.exit.told and is_explained)), first)
     first = first or next((one for one in failures if one.exit.told and one.has_own_error), None)
     if first is None:
-        return [_left_early(ordered, own) or own[0]]
+        return [_left_early(ordered, own) or _with_mpirun(own) or own[0]]
     same = [one for one in failures if one.way == first.way and (one is first or one in own or one.has_own_error)]
     alike = [*same, *(one for one in failures if one not in same and one.says_the_same(first))]
     return sorted(alike, key=lambda one: one.exit.rank)
@@ -197,6 +204,11 @@ def _left_early(ordered: Sequence[_Ended], own: Sequence[_Ended]) -> _Ended | No
     missing = [one for one in own if one.is_missing_a_peer]
     left = [one for one in ordered if not one.exit.is_failure and not one.exit.told]
     return next((one for one in left if missing and one.exit.at <= missing[0].exit.at + AT_ONCE_S), None)
+
+
+def _with_mpirun(own: Sequence[_Ended]) -> _Ended | None:
+    """The first rank that was ended with mpirun itself, which other nodes only know as an end of MPI."""
+    return next((one for one in own if one.exit.launcher.startswith("mpirun")), None)
 
 
 def _who(alike: Sequence[_Ended], world: int) -> str:
@@ -222,7 +234,12 @@ def _reason(cause: _Ended) -> Reason:
         return Reason.RANK_LEFT_EARLY
     if told.errors and told.errors[-1].line.startswith(_NEVER_RAN) and not cause.is_far:
         return Reason.BAD_COMMAND
-    if _signal(ended) is not None and not (told.is_shut_down and told.errors) and not _is_stopped_late(cause):
+    if (
+        cause.abort_code is None
+        and _signal(ended) is not None
+        and not (told.is_shut_down and told.errors)
+        and not _is_stopped_late(cause)
+    ):
         return Reason.RANK_KILLED
     is_said = bool(_BAD_COMMAND.search("\n".join(tracebacks.clean(ended.tail)[-6:])))
     if told.errors or not is_said or ended.code not in (1, 2, *_OF_THE_SHELL):
@@ -259,7 +276,7 @@ def _place(cause: _Ended) -> str:
 # --- how --------------------------------------------------------------------------------------------------------
 def _how(cause: _Ended, reason: Reason) -> str:
     ended, said = cause.exit, _said(cause)
-    number = _signal(ended)
+    number = _signal(ended) if cause.abort_code is None else None
     by = tracebacks.signal_name(number or 0)
     if ended.error:
         return f"could not be started: {ended.error}"
@@ -272,7 +289,7 @@ def _how(cause: _Ended, reason: Reason) -> str:
         return f"was ended by {by} while its program was shutting down: a C++ thread was still running"
     if reason is Reason.RANK_KILLED:
         return f"was ended by {by}" + (f" ({said})" if said else "")
-    how = "stopped" if number else f"stopped with exit code {ended.code}"
+    how = "stopped" if number else f"stopped with exit code {cause.abort_code or ended.code}"
     last = f"the last that it said is “{_short(cause.told.last)}”" if cause.told.last else ""
     said = f"{said}, further up in its log; {last}" if said and cause.is_far else said or last
     return how + (f": {said}" if said else "")

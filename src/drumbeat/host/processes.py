@@ -54,7 +54,7 @@ def descendants(pid: int) -> list[int]:
 def marked(value: str) -> list[int]:
     """Living processes that were started with this marker, whoever is their parent now."""
     wanted = f"{MARKER}={value}".encode(errors="surrogateescape")
-    return [pid for pid in _all() if wanted in _read(pid, "environ").split(b"\0") and is_alive(pid)]
+    return [pid for pid in all_others() if wanted in _read(pid, "environ").split(b"\0") and is_alive(pid)]
 
 
 def is_alive(pid: int) -> bool:
@@ -116,7 +116,7 @@ def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
     One that isn't set is "".
     """
     wanted = {name.encode(): name for name in names}
-    for pid in _all():
+    for pid in all_others():
         found = dict.fromkeys(names, "")
         for entry in _read(pid, "environ").split(b"\0"):
             name, _, value = entry.partition(b"=")
@@ -128,10 +128,22 @@ def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
 
 def command_lines() -> Iterator[tuple[int, list[str]]]:
     """Every other living process, with its command line."""
-    for pid in _all():
+    for pid in all_others():
         words = os.fsdecode(_read(pid, "cmdline")).split("\0")[:-1]
         if words and is_alive(pid):
             yield pid, words
+
+
+def shared_files(pid: int, under: str) -> set[tuple[int, int]]:
+    """Device and inode of the files below a folder that it has mapped as shared memory."""
+    found = set[tuple[int, int]]()
+    for line in _read(pid, "maps").split(b"\n"):
+        if under.encode() + b"/" in line:
+            _, how, _, device, inode, *_ = line.split()
+            major, _, minor = device.partition(b":")
+            if how.endswith(b"s"):
+                found.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
+    return found
 
 
 def kill_all(pids: list[int]) -> None:
@@ -166,13 +178,14 @@ def end_one(pid: int, born: str, meanwhile: Callable[[], None], within_s: float 
 
 def _children() -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for pid in _all():
+    for pid in all_others():
         if fields := _stat(pid):
             found.setdefault(int(fields[1]), []).append(pid)
     return found
 
 
-def _all() -> list[int]:
+def all_others() -> list[int]:
+    """Every process but this one."""
     own = os.getpid()
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
 

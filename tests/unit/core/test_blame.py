@@ -81,7 +81,7 @@ def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was
     others = [(rank // 2, ended(rank, 15, at=4.0 + rank / 100, tail=PMI_GONE)) for rank in (0, 2, 3)]
     asking = ended(1, 15, at=4.1, told=True, tail=ABORTED + PMI_GONE)
     found = verdict([*others, (0, asking)], 4)
-    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 15: Abort(3) on node 1")
+    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3) on node 1")
     crashed = [(1, killed(rank, 11, at=4.0)) for rank in (2, 3)]
     assert verdict([*crashed, (0, asking)], 4).rank == 1
 
@@ -89,6 +89,22 @@ def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was
 def test_a_rank_that_has_mpi_abort_when_it_is_told_to_stop_is_not_the_cause_of_an_error_before():
     exits = [(1, ended(2, 1, at=4.0, tail=RAISED)), (0, ended(1, 15, at=4.1, told=True, tail=ABORTED + PMI_GONE))]
     assert verdict(exits, 4).sentence == "rank 2 on node 1 stopped with exit code 1: ValueError: loss is nan"
+
+
+def test_a_rank_that_was_ended_for_its_own_mpi_abort_stopped_with_the_code_that_it_gave():
+    gone = "MPI has ended the job"
+    others = [(rank // 2, replace(killed(rank, 15, at=4.0), launcher=gone)) for rank in (0, 2, 3)]
+    found = verdict([*others, (0, replace(killed(1, 15, at=4.1), launcher=gone, tail=ABORTED))], 4)
+    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3) on node 1")
+    assert (found.code, found.reason) == (3, Reason.RANK_FAILED)
+    raised = replace(killed(1, 15, at=4.1), launcher=gone, tail=RAISED + ABORTED)
+    assert "exit code 3: ValueError: loss is nan" in verdict([*others, (0, raised)], 4).sentence
+
+
+def test_an_mpirun_that_was_killed_is_named_though_nodes_without_it_saw_the_end_of_mpi_first():
+    first = replace(killed(2, 15, at=4.0), launcher="MPI has ended the job")
+    second = replace(killed(0, 15, at=4.1), launcher="mpirun was ended by signal 9")
+    assert "mpirun was ended by signal 9" in verdict([(1, first), (0, second)], 4).sentence
 
 
 def test_an_exit_code_of_mpich_above_128_is_no_signal():

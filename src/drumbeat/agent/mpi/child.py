@@ -36,10 +36,16 @@ def main() -> int:
     rank = next(os.environ[name] for name in _RANK if name in os.environ)
     hold_folder(folder, name=f"{rank}.child")  # By this the keeper knows whether MPI has ended this process.
     try:
-        handle = _hand_over(f"{folder}/{rank}.sock")
+        handle, rope = _hand_over(f"{folder}/{rank}.sock")
     except OSError as error:
         print(f"drumbeat: rank {rank} can't be reached: {error.strerror or error}", file=sys.stderr)  # noqa: T201
         return 1
+    if "PMI_FD" in os.environ:
+        # In MPICH, a rank that has MPI abort goes on until it is killed, which MPI does to this process: the keeper is
+        # to see it at once. In Open MPI it ends by itself, with an exit code that nothing must come before.
+        os.write(rope, handing.HELD)
+    else:
+        os.close(rope)
     select.select([handle], [], [])
     code = _code(told["ranks"][rank], told["round"], int(rank))
     if code:
@@ -47,8 +53,8 @@ def main() -> int:
     return code
 
 
-def _hand_over(place: str) -> int:
-    """The handle on the rank. Raises OSError."""
+def _hand_over(place: str) -> tuple[int, int]:
+    """The handle on the rank, and its rope. Raises OSError."""
     files = [int(os.environ[name]) for name in _FILES if name in os.environ]
     env = {name: value for name, value in os.environ.items() if name not in _OWN}
     with _meet(place) as line:

@@ -22,11 +22,12 @@ BEGIN_S = 600.0
 def main() -> int:
     """127 when it can't begin; else it has become the command."""
     place, *command = sys.argv[1:]
+    rope = int(os.environ.pop(handing.ROPE))
     try:
         with _listen(place) as door, door.accept()[0] as line:
             line.settimeout(BEGIN_S)
             given, files = handing.receive(line)
-            handing.send_handle(line)
+            handing.send_handle(line, rope)
         os.unlink(place)
     except TimeoutError:
         return _fail(f"mpirun has not started this rank within {BEGIN_S:.0f} s")

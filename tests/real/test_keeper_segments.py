@@ -1,0 +1,109 @@
+"""What ranks leave in /dev/shm: theirs goes when they are ended by force, everybody else's stays."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.agent import confinement
+
+from .house import until
+from .test_keeper_holds import Kept, finish
+
+pytestmark = pytest.mark.feature("F6")
+
+SHARES = """
+import mmap, os, sys, time
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+os.ftruncate(file, 4096)
+shared = mmap.mmap(file, 4096)
+print("up", flush=True)
+time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    (tmp_path / "shares.py").write_text(SHARES)
+    keeper = Kept(tmp_path / "keeper")
+    yield keeper
+    finish(keeper, tmp_path)
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> Iterator[Path]:
+    path = Path(f"/dev/shm/drumbeat-test-{os.getpid()}-{tmp_path.name}")
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def shares(kept: Kept, segment: Path, seconds: float = 600) -> str:
+    return f"exec {sys.executable} -S {kept.folder.parent}/shares.py {segment} {seconds}"
+
+
+def up(kept: Kept, segment: Path, ranks: int = 1) -> None:
+    kept.start(*[shares(kept, segment)] * ranks)
+    for rank in range(ranks):
+        kept.wait_for_log("up", rank)
+
+
+def is_noted(kept: Kept, segment: Path) -> bool:
+    note = kept.folder / "segments.json"
+    return note.exists() and str(segment) in note.read_text()
+
+
+def test_a_segment_of_ranks_that_were_stopped_is_gone_with_them(kept: Kept, segment: Path):
+    up(kept, segment, ranks=2)
+    assert segment.exists()
+    kept.stop(0)
+    kept.over()
+    assert not segment.exists()
+    assert not (kept.folder / "segments.json").exists()
+
+
+def test_a_segment_of_ranks_that_all_died_at_once_is_gone_with_them(kept: Kept, segment: Path):
+    up(kept, segment, ranks=2)
+    until(lambda: is_noted(kept, segment))
+    for pid in Path(f"/proc/{kept.process.pid}/task/{kept.process.pid}/children").read_text().split():
+        if b"shares.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(int(pid), signal.SIGKILL)
+    assert [ended["signal"] for ended in kept.over()] == [9, 9]
+    assert not segment.exists()
+
+
+def test_a_segment_of_a_rank_whose_keeper_was_killed_goes_with_what_else_it_left(kept: Kept, segment: Path):
+    up(kept, segment)
+    until(lambda: is_noted(kept, segment))
+    kept.process.kill()
+    kept.process.wait(10)
+    assert confinement.end_rest(str(kept.folder)) == []
+    assert not segment.exists()
+
+
+def test_what_a_rank_that_ended_well_has_left_stays(kept: Kept, segment: Path):
+    kept.start(shares(kept, segment, 1))
+    until(lambda: is_noted(kept, segment))
+    assert kept.over()[0]["code"] == 0
+    assert segment.exists()
+
+
+def test_what_was_there_before_the_round_stays(kept: Kept, segment: Path):
+    segment.touch()
+    up(kept, segment)
+    kept.stop(0)
+    kept.over()
+    assert segment.exists()
+
+
+def test_what_another_process_has_mapped_stays(kept: Kept, segment: Path):
+    up(kept, segment)
+    with segment.open("r+b") as file, mmap.mmap(file.fileno(), 4096):
+        kept.stop(0)
+        kept.over()
+        assert segment.exists()
