@@ -89,12 +89,13 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
 
 def _commit(job: JobView) -> str:
     """Which commit the code was, and whether it was that commit."""
-    told = {key: job.properties.get(f"azureml.git.{key}", "") for key in ("commit", "branch", "repository_uri", "dirty")}
-    if not told["commit"]:
+    commit, branch, where, dirty = (
+        job.properties.get(f"azureml.git.{key}", "") for key in ("commit", "branch", "repository_uri", "dirty")
+    )
+    if not commit:
         return ""
-    branch = f" of {told['branch']}" if told["branch"] else ""
-    changed = {"True": ", with changes", "False": ""}.get(told["dirty"], ", perhaps with changes")
-    return f"commit {told['commit'][:12]}{branch}{changed}" + (f", {told['repository_uri']}" if told["repository_uri"] else "")
+    changed = {"True": "with changes", "False": ""}.get(dirty, "perhaps with changes")
+    return ", ".join(part for part in (f"commit {commit[:12]}" + (f" of {branch}" if branch else ""), changed, where) if part)
 
 
 def _engines_word(job: JobView) -> str:

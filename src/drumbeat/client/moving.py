@@ -278,8 +278,8 @@ class Download:
     def _append(self, line: Connection, file: ListedView, there: Any) -> None:
         """The rest of the file from where it is."""
         headers = {"Range": f"bytes={there.tell()}-{file.size - 1}"}
-        params = {"uri": self.listing.uri}
-        with line.streaming("/storage/file", method="POST", params=params, json=asdict(file), headers=headers) as response:
+        asked: dict[str, Any] = {"params": {"uri": self.listing.uri}, "json": asdict(file), "headers": headers}
+        with line.streaming("/storage/file", method="POST", **asked) as response:
             for piece in response.iter_bytes(PIECE):
                 there.write(piece)
                 self.seen(len(piece))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.core.job import Job, Verdict
 from drumbeat.core.outcome import exit_code
@@ -56,7 +56,8 @@ def _facts(record: Record) -> dict[str, Any]:
 def _properties(record: Record) -> dict[str, str]:
     """As the job was sent: a person's, and which commit its code was."""
     given = record.spec.get("properties")
-    return {str(key): str(value) for key, value in given.items()} if isinstance(given, dict) else {}
+    table = cast("dict[object, object]", given) if isinstance(given, dict) else {}
+    return {str(key): str(value) for key, value in table.items()}
 
 
 def _verdict(verdict: Verdict | None) -> VerdictView | None:
