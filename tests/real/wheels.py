@@ -7,11 +7,7 @@ import hashlib
 import zipfile
 from pathlib import Path
 
-BROKEN = """
-import sys
-print("compiling fast.c", flush=True)
-raise RuntimeError("fast.h: no such file")
-"""
+PROJECT = '[build-system]\nrequires = []\nbuild-backend = "backend"\nbackend-path = ["."]\n'
 
 
 def wheel(folder: Path, name: str, version: str, *requires: str, files: dict[str, str] | None = None) -> None:
@@ -31,11 +27,12 @@ def wheel(folder: Path, name: str, version: str, *requires: str, files: dict[str
             archive.writestr(path, text)
 
 
-def broken_source(folder: Path, name: str, version: str) -> None:
-    """A source package whose build fails."""
+def broken_source(folder: Path, name: str, version: str, code: str) -> None:
+    """A source package whose build runs this code, and needs no other package for it."""
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(folder / f"{name}-{version}.zip", "w") as archive:
-        archive.writestr(f"{name}-{version}/setup.py", BROKEN)
+        archive.writestr(f"{name}-{version}/backend.py", f"{code}\ndef build_wheel(*_, **__): ...\n")
+        archive.writestr(f"{name}-{version}/pyproject.toml", PROJECT)
         archive.writestr(f"{name}-{version}/PKG-INFO", f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n")
 
 
