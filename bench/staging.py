@@ -1,0 +1,245 @@
+"""Staging: one node beside fsspec and rclone from the same web server, and four nodes that pass pieces on. Needs root.
+
+python bench/staging.py --rounds 5 --write docs/bench/staging.md
+"""
+
+import argparse
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spread import ratios, say, spread
+from stage_tools import drop_caches, fsspec_python, rclone, sent, serving
+
+from drumbeat.client import Client
+
+EGRESS = "200mbit"
+NODES = 4
+SETS = {"many": (2000, 20_000), "large": (1, 300_000_000)}
+"""Name to (files, bytes of each)."""
+
+FSSPEC = """
+import asyncio, fsspec, sys, time
+fs = fsspec.filesystem("http")
+at = time.perf_counter()
+fs.get(sys.argv[1], sys.argv[2], recursive=True)
+print(time.perf_counter() - at)
+"""
+
+
+@dataclass
+class Found:
+    """Seconds of each way and set of data; shares of the data that the store sent for a gang."""
+
+    seconds: dict[tuple[str, str], list[float | None]] = field(
+        default_factory=dict[tuple[str, str], "list[float | None]"]
+    )
+    shares: dict[str, list[float]] = field(default_factory=dict[str, "list[float]"])
+
+    def add(self, data: str, way: str, seconds: float | None) -> None:
+        """One run."""
+        self.seconds.setdefault((data, way), []).append(seconds)
+        print(f"{data:6} {way:22} {f'{seconds:.2f} s' if seconds is not None else '-'}", flush=True)
+
+
+@dataclass
+class Bench:
+    """A drumbeat of its own, in a folder that goes."""
+
+    folder: Path
+    client: Client
+    count: int = 0
+
+    @property
+    def lab(self) -> Path:
+        """The lab's folder."""
+        return self.folder / "home" / "labs" / "lab"
+
+    def stage(self, url: str, compute: str = "local", nodes: int = 1) -> float:
+        """Seconds from the nodes' first word to the start of the ranks, of a job with this input."""
+        self.count += 1
+        job = self.folder / "job.yml"
+        job.write_text(
+            f"name: stage-{self.count}\ncommand: 'true'\ncompute: {compute}\nresources: {{instance_count: {nodes}}}\n"
+            f"inputs: {{train: {{type: uri_folder, path: '{url}', mode: download}}}}\n"
+            "drumbeat: {environment: current, max_retries: 0}\n"
+        )
+        name = self.client.submit(job).name
+        ended = self.client.wait(name, 600)
+        if ended is None or ended.state != "completed":
+            sys.exit(f"{name}: {ended.sentence if ended else 'it never ended'}")
+        lines = self.client.story(name)
+        begun = next(line.at for line in lines if line.state == "staging")
+        return (next(line.at for line in lines if line.state == "running") - begun).total_seconds()
+
+    def forget(self) -> None:
+        """What nodes have kept."""
+        drop_caches(self.folder / "cache", *self.lab.glob("nodes/*/data"))
+
+
+# --- one node ---------------------------------------------------------------------------------------------------
+def measure_one(bench: Bench, root: Path, rounds: int, found: Found) -> None:
+    """Every way in turn, each round."""
+    ways = _others()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    with serving(root, address, bench.folder / "nginx-one"):
+        for _ in range(rounds):
+            for data in SETS:
+                url = f"http://{address}/{data}/"
+                bench.forget()
+                found.add(data, "drumbeat", bench.stage(url))
+                found.add(data, "drumbeat, again", bench.stage(url))
+                for name, way in ways.items():
+                    found.add(data, name, _timed(bench, way, url))
+
+
+def _others() -> dict[str, Callable[[str, Path], Sequence[str | Path]]]:
+    """Command lines of the programs that are here, by name; the last they print may be their own time."""
+    ways: dict[str, Callable[[str, Path], Sequence[str | Path]]] = {}
+    if python := fsspec_python():
+        ways["fsspec"] = lambda url, to: [python, "-c", FSSPEC, url, f"{to}/"]
+    if program := rclone():
+        ways["rclone"] = lambda url, to: [program, "copy", "--config", "/dev/null", "--http-url", url, ":http:", to]
+    return ways
+
+
+def _timed(bench: Bench, way: Callable[[str, Path], Sequence[str | Path]], url: str) -> float | None:
+    to = bench.folder / "to"
+    begun = time.perf_counter()
+    done = subprocess.run(way(url, to), capture_output=True, text=True, check=False, timeout=600)
+    seconds = time.perf_counter() - begun
+    size = sum(path.stat().st_size for path in to.rglob("*") if path.is_file())
+    shutil.rmtree(to, ignore_errors=True)
+    wanted = SETS[url.rstrip("/").rpartition("/")[2]]
+    if done.returncode or size < wanted[0] * wanted[1]:
+        print(done.stderr[-500:], f"{size:,} bytes came")
+        return None
+    return float(done.stdout) if done.stdout.strip() else seconds
+
+
+# --- a gang -----------------------------------------------------------------------------------------------------
+def measure_gang(bench: Bench, root: Path, rounds: int, found: Found) -> None:
+    """One node and four by turns, the store's egress shaped."""
+    bench.client.create_compute({"name": "lab", "type": "netlab", "nodes": NODES, "cpus": 1})
+    import json
+
+    lab = json.loads((bench.lab / "lab.json").read_text())
+    shape = ["tc", "qdisc", "replace", "dev", lab["interface"], "root", "tbf", "rate", EGRESS, "burst", "128kb"]
+    subprocess.run([*shape, "latency", "50ms"], check=True)
+    address = f"{lab['gateway']}:8080"
+    with serving(root, address, bench.folder / "nginx-lab") as log:
+        for _ in range(rounds):
+            for data, (count, size) in SETS.items():
+                for nodes in (1, NODES):
+                    bench.forget()
+                    before = sent(log)
+                    seconds = bench.stage(f"http://{address}/{data}/", "lab", nodes)
+                    found.add(data, _gang(nodes), seconds)
+                    found.shares.setdefault(f"{data} {nodes}", []).append((sent(log) - before) / (count * size))
+
+
+def _gang(nodes: int) -> str:
+    return "one node" if nodes == 1 else f"{nodes} nodes"
+
+
+# --- the report -------------------------------------------------------------------------------------------------
+def report(found: Found, rounds: int) -> str:
+    """Markdown."""
+    lines = [HEAD.format(rounds=rounds, cores=len(os.sched_getaffinity(0)), egress=EGRESS)]
+    for data, (count, size) in SETS.items():
+        lines += [f"## {count:,} × {size / 1000:,.0f} kB\n", "| | seconds | drumbeat ÷ it |", "|---|---|---|"]
+        ours = found.seconds[data, "drumbeat"]
+        for (one, way), theirs in found.seconds.items():
+            if one == data and "node" not in way:
+                ratio = "" if way == "drumbeat" else say(spread(ratios(ours, theirs)))
+                lines.append(f"| {way} | {say(spread(theirs), 'failed')} | {ratio} |")
+        lines += ["", *_gang_lines(found, data), ""]
+    return "\n".join([*lines, _missing()])
+
+
+def _gang_lines(found: Found, data: str) -> Iterator[str]:
+    yield f"Store's egress {EGRESS}: | seconds | bytes from the store ÷ data"
+    yield "---|---|---"
+    for nodes in (1, NODES):
+        share = say(spread(list(found.shares[f"{data} {nodes}"])))
+        yield f"{_gang(nodes)} | {say(spread(found.seconds[data, _gang(nodes)]))} | {share}"
+    pairs = ratios(found.seconds[data, _gang(NODES)], found.seconds[data, _gang(1)])
+    yield f"{NODES} nodes ÷ one (goal 1.3; 1.1) | {say(spread(pairs))} |"
+
+
+def _missing() -> str:
+    gone = [name for name, there in (("fsspec", fsspec_python()), ("rclone", rclone())) if not there]
+    said = f"Not to be had here, so not measured: {', '.join(gone)}. " if gone else ""
+    return f"{said}A web server has no tool of its own; azcopy speaks to Azure alone and isn't measured.\n"
+
+
+HEAD = """\
+# Staging
+
+<!-- Written by `make bench-staging`. -->
+
+An input on a web server (nginx, on the same machine) comes to a node's cache and is laid out for the ranks. drumbeat's
+seconds are from the nodes' first word to the start of the ranks: the listing, the fetching, the checks, the links, and the
+meeting of the nodes are in them; *again* is a second job with the same input. fsspec's are those of its `get` alone,
+rclone's of the whole command. Each round takes every way in turn; ratios are taken within a round. Each figure is the
+median, in brackets the inner half and the ends of {rounds} rounds.
+
+For a gang the nodes are namespaces of this machine with a cache each, and all that leaves the store goes through {egress}.
+Machine: {cores} cores.
+"""
+
+
+@contextmanager
+def a_bench() -> Iterator[Bench]:
+    """With a server, data and caches below one temporary folder."""
+    folder = Path(tempfile.mkdtemp(prefix="drumbeat-bench-"))
+    os.environ["DRUMBEAT_CACHE"] = str(folder / "cache")
+    os.environ["DRUMBEAT_CACHE_BYTES"] = "4000000000"
+    try:
+        with Client(folder / "home") as client:
+            client.status()
+            yield Bench(folder, client)
+            client.stop()
+    finally:
+        drop_caches(folder)
+
+
+def make_data(root: Path) -> None:
+    """The files that are served."""
+    for name, (count, size) in SETS.items():
+        (root / name).mkdir(parents=True)
+        for number in range(count):
+            (root / name / f"{number:05}.bin").write_bytes(os.urandom(size))
+
+
+def main() -> None:
+    """Measures, prints, writes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--write", type=Path)
+    given = parser.parse_args()
+    found = Found()
+    with a_bench() as bench:
+        root = bench.folder / "served"
+        make_data(root)
+        bench.folder.chmod(0o755)
+        measure_one(bench, root, given.rounds, found)
+        measure_gang(bench, root, given.rounds, found)
+    text = report(found, given.rounds)
+    print(text)
+    if given.write:
+        given.write.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
