@@ -95,7 +95,9 @@ def _commit(job: JobView) -> str:
     if not commit:
         return ""
     changed = {"True": "with changes", "False": ""}.get(dirty, "perhaps with changes")
-    return ", ".join(part for part in (f"commit {commit[:12]}" + (f" of {branch}" if branch else ""), changed, where) if part)
+    return ", ".join(
+        part for part in (f"commit {commit[:12]}" + (f" of {branch}" if branch else ""), changed, where) if part
+    )
 
 
 def _engines_word(job: JobView) -> str:
