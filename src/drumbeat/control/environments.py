@@ -81,10 +81,13 @@ class Environments:
 
     def list(self, name: str | None = None) -> list[EnvironmentView]:
         """Those that people made: all versions, newest first."""
+        if name is not None and not NAME.fullmatch(name):
+            return []
         return [self._view(one) for one in self.catalog.assets(KIND, name)]
 
     def show(self, name: str, version: str = "") -> EnvironmentView:
         """One of them, "" = its newest version; else the curated one of that name. Raises NotFoundError."""
+        _require_a_name(name, version)
         known = curated(name)
         if not version and known is not None and not self.catalog.assets(KIND, name):
             return curated_view(known)
@@ -94,6 +97,7 @@ class Environments:
         """Forgets a version; jobs that have it go on. Raises NotFoundError."""
         if not version:
             raise NotFoundError("name a version", fix=f"See them: drumbeat environment show {name}")
+        _require_a_name(name, version)
         self.catalog.remove_asset(KIND, name, version)
 
     def _view(self, one: Asset) -> EnvironmentView:
@@ -134,6 +138,13 @@ def check_texts(texts: Texts) -> None:
     """Raises SpecError for more text than files of an environment have."""
     if len(texts.files) > MOST_FILES or sum(len(one) for one in texts.files.values()) > MOST_BYTES:
         raise SpecError(f"the files of an environment are at most {MOST_FILES}, and together 1 MiB", where=texts.main)
+
+
+def _require_a_name(name: str, version: str) -> None:
+    """Raises NotFoundError for what none can be called: not every database takes any text."""
+    if not NAME.fullmatch(name) or (version and not VERSION.fullmatch(version)):
+        title = f"{name}:{version}" if version else name
+        raise NotFoundError(f"there is no environment {shown(title)}", fix="See `drumbeat environment list`.")
 
 
 def _titled(written: Environment, source: str) -> tuple[str, str]:

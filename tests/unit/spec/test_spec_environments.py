@@ -321,6 +321,15 @@ def test_what_names_nothing_is_refused(text: str):
         parse_reference(text)
 
 
+@pytest.mark.feature("X5")
+def test_hostile_files_end_soon_in_a_sentence():
+    bomb = {f"{n}.txt": f"-r {n + 1}.txt\n" * 2 for n in range(40)} | {"40.txt": ""}
+    with pytest.raises(SpecError, match="takes itself in, or too much"):
+        define_file(Texts("0.txt", bomb), "0.txt", OWN)
+    assert read(" " * 500_000 + "x\n").lines[0].text == "x"
+    assert read("#" * 500_000).lines == ()
+
+
 def test_files_that_are_taken_in_are_found():
     assert included("numpy\n-r a.txt\n  --requirement=b.txt # x\n- -r 'c d'\n-c no.txt\n-rd.txt\n") == [
         "a.txt", "b.txt", "c", "d.txt",

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from drumbeat.spec.environments.texts import Texts, at
+from drumbeat.spec.environments.texts import Texts, at, beside
 from drumbeat.spec.problems import either, short, shown
 
-COMMENT = re.compile(r"(^|\s+)#.*$")
+COMMENT = re.compile(r"(?:^|\s)#.*$")
 OPTION = re.compile(r"(--?[A-Za-z][\w-]*)(?:=|\s+|$)(.*)", re.DOTALL)
 OF_A_LINE = re.compile(r"\s--(?:hash|config-settings|global-option)[=\s].*", re.DOTALL)
 SECRET = re.compile(r"\bhttps?://([^/@\s]+)@")
@@ -23,6 +23,9 @@ KEPT = (
     "--no-binary", "--only-binary", "--require-hashes",
 )  # fmt: skip
 LONG = {"-r": "--requirement", "-c": "--constraint", "-e": "--editable", **SHORT}
+
+MOST_INCLUDED = 1000
+"""Files that may be taken in, counted each time: forty files that each name the next one twice would never end."""
 
 UPLOAD = "Put the package into the job's `code` folder, or name it as an index has it."
 
@@ -39,21 +42,14 @@ class Line:
 
 def read(texts: Texts, name: str) -> list[Line]:
     """What a requirements file asks for, in order, with what it takes in by `-r`. Raises SpecError at a line."""
-    return [*_file(texts, name, 0, (name,))]
+    return [*_Reading(texts).file(name, 0, (name,))]
 
 
 def read_items(texts: Texts, name: str, items: list[tuple[str, int]]) -> list[Line]:
     """The same for the items of a conda file's pip part: (text, line)."""
-    found: list[Line] = []
-    for text, number in items:
-        line = Line(COMMENT.sub("", text).strip(), name, number, number)
-        found += _checked(texts, line, (name,)) if line.text else ()
-    return found
-
-
-def _file(texts: Texts, name: str, of: int, open_ones: tuple[str, ...]) -> Iterator[Line]:
-    for number, text in logical_lines(texts.files[name]):
-        yield from _checked(texts, Line(text, name, number, of or number), open_ones)
+    reading = _Reading(texts)
+    lines = [Line(COMMENT.sub("", text).strip(), name, number, number) for text, number in items]
+    return [found for line in lines if line.text for found in reading.checked(line, (name,))]
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -75,32 +71,45 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
         yield first, line
 
 
-def _checked(texts: Texts, line: Line, open_ones: tuple[str, ...]) -> Iterator[Line]:
-    refuse_secret(line)
-    option = OPTION.fullmatch(line.text) if line.text.startswith("-") else None
-    if option is None:
-        _refuse_local(line)
-        normal(line)
-        yield line
-        return
-    name, value = LONG.get(option[1], option[1]), option[2].strip()
-    if option[1] not in LONG and not option[1].startswith("--") and option[1][:2] in LONG:
-        name, value = LONG[option[1][:2]], line.text[2:].strip()  # `-rother.txt`
-    if name == "--requirement":
-        yield from _included(texts, line, value, open_ones)
-    else:
-        yield _option(line, name, value)
+@dataclass
+class _Reading:
+    """One reading of a file and of those that it takes in. open_ones: the files that are being read, innermost last."""
 
+    texts: Texts
+    included: int = 0
 
-def _included(texts: Texts, line: Line, value: str, open_ones: tuple[str, ...]) -> Iterator[Line]:
-    if SCHEME.match(value):
-        raise at(line.file, line.number, f"requirements at {short(value)} aren't fetched", "Keep the file beside.")
-    name = texts.beside(line.file, value.strip("\"'"))
-    if name in open_ones:
-        raise at(line.file, line.number, f"{shown(name)} takes itself in", "Take the line out.")
-    if name not in texts.files:
-        raise at(line.file, line.number, f"there is no file {shown(name)}", f"It counts from {line.file}'s folder.")
-    yield from _file(texts, name, line.of, (*open_ones, name))
+    def file(self, name: str, of: int, open_ones: tuple[str, ...]) -> Iterator[Line]:
+        for number, text in logical_lines(self.texts.files[name]):
+            yield from self.checked(Line(text, name, number, of or number), open_ones)
+
+    def checked(self, line: Line, open_ones: tuple[str, ...]) -> Iterator[Line]:
+        """The line, or those that it takes in."""
+        refuse_secret(line)
+        option = OPTION.fullmatch(line.text) if line.text.startswith("-") else None
+        if option is None:
+            _refuse_local(line)
+            normal(line)
+            yield line
+            return
+        name, value = LONG.get(option[1], option[1]), option[2].strip()
+        if option[1] not in LONG and not option[1].startswith("--") and option[1][:2] in LONG:
+            name, value = LONG[option[1][:2]], line.text[2:].strip()  # `-rother.txt`
+        if name == "--requirement":
+            yield from self.taken_in(line, value, open_ones)
+        else:
+            yield _option(line, name, value)
+
+    def taken_in(self, line: Line, value: str, open_ones: tuple[str, ...]) -> Iterator[Line]:
+        """What stands in the file that a line names."""
+        if SCHEME.match(value):
+            raise at(line.file, line.number, f"requirements at {short(value)} aren't fetched", "Keep the file beside.")
+        name = beside(line.file, value.strip("\"'"))
+        self.included += 1
+        if name in open_ones or self.included > MOST_INCLUDED:
+            raise at(line.file, line.number, f"{shown(name)} takes itself in, or too much", "Take the line out.")
+        if name not in self.texts.files:
+            raise at(line.file, line.number, f"there is no file {shown(name)}", f"It counts from {line.file}'s folder.")
+        yield from self.file(name, line.of, (*open_ones, name))
 
 
 def _option(line: Line, name: str, value: str) -> Line:

@@ -28,13 +28,9 @@ class Texts:
     files: dict[str, str] = field(default_factory=dict[str, str])
     lines: tuple[int, ...] = ()
 
-    def beside(self, name: str, other: str) -> str:
-        """What a file is called that the file `name` calls `other`."""
-        return beside(name, other)
-
 
 def beside(name: str, other: str) -> str:
-    """`conda/env.yml` and `../pip.txt` give `pip.txt`."""
+    """What a file is called that the file `name` calls `other`: `conda/env.yml` and `../pip.txt` give `pip.txt`."""
     return posixpath.normpath(posixpath.join(posixpath.dirname(name), other))
 
 
