@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -62,10 +62,11 @@ _PASSING = re.compile(r"EADDRINUSE|address already in use|timed? ?out|temporaril
 
 @dataclass(frozen=True)
 class _Ended:
-    """One exit, with what its log says."""
+    """One exit, with what its log says. aborts: by rank, of all ranks, as Open MPI tells it."""
 
     node: int
     exit: RankExit
+    aborts: Mapping[int, int]
 
     @cached_property
     def told(self) -> tracebacks.Told:
@@ -102,7 +103,8 @@ class _Ended:
     def abort_code(self) -> int | None:
         """What it gave to MPI_Abort, None = it didn't call that. How it was ended for it tells nothing."""
         found = _MPI_ABORT.search(self.exit.tail)
-        return int(found[1]) & 0xFF or 1 if found else None
+        given = int(found[1]) if found else self.aborts.get(self.exit.rank)
+        return None if given is None else given & 0xFF or 1
 
     @property
     def is_symptom(self) -> bool:
@@ -182,7 +184,8 @@ def shell_code(cause: RankExit) -> int:
 # --- who --------------------------------------------------------------------------------------------------------
 def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
     """The ranks that were the cause, all in the same way, lowest rank first."""
-    ordered = [_Ended(*pair) for pair in sorted(exits, key=lambda pair: (pair[1].at, pair[1].order))]
+    aborts = {rank: code for _, ended in exits for rank, code in tracebacks.mpi_aborts(ended.tail).items()}
+    ordered = [_Ended(*pair, aborts) for pair in sorted(exits, key=lambda pair: (pair[1].at, pair[1].order))]
     failures = [one for one in ordered if one.exit.is_failure]
     own = [one for one in failures if not one.exit.told] or failures
     first = next((one for one in own if not one.is_symptom), None)

@@ -40,6 +40,12 @@ _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interru
 _MPI_ABORT = re.compile(r"^Abort\(-?\d+\) on node \d+ .*: application called MPI_Abort\(.+$")
 _MPI_LOST = re.compile(r"^.*\bPMIU_\w+ error\b.*$|^.*\bPMI_\w+ returned -1$")
 """What MPICH's library says in a rank that ends the job, and in those that it is ended for."""
+_MPI_INVOKED = re.compile(
+    r"^MPI_ABORT was invoked on rank (\d+) in communicator MPI_COMM_WORLD\s+"
+    r"(?:Proc: \S+\s+Errorcode: |with errorcode )(-?\d+)",
+    re.MULTILINE,
+)
+"""What Open MPI's mpirun says of it (5, and 4), in the log of rank 0."""
 SHUT_DOWN = "terminate called without an active exception"
 """What C++ says when a thread outlives the program that should have waited for it."""
 
@@ -86,6 +92,11 @@ def read(tail: str) -> Told:
     if child and all(_is_of_torchrun(error) for error in errors):
         return Told(line=child, last=last)
     return Told(errors, errors[-1].say() if errors else _native(lines), last, is_shut_down)
+
+
+def mpi_aborts(tail: str) -> dict[int, int]:
+    """The ranks that Open MPI says have had it abort, and the codes that they gave."""
+    return {int(found[1]): int(found[2]) for found in _MPI_INVOKED.finditer(tail)}
 
 
 def clean(tail: str) -> list[str]:

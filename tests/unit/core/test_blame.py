@@ -101,6 +101,25 @@ def test_a_rank_that_was_ended_for_its_own_mpi_abort_stopped_with_the_code_that_
     assert "exit code 3: ValueError: loss is nan" in verdict([*others, (0, raised)], 4).sentence
 
 
+INVOKED = """MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
+  Proc: [[49687,1],1]
+  Errorcode: 3
+
+NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
+"""
+
+
+@pytest.mark.parametrize(
+    "said", [INVOKED, INVOKED.replace("\n  Proc: [[49687,1],1]\n  Errorcode: 3", "\nwith errorcode 3.")]
+)
+def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_server_for_it_had_ended_before(said: str):
+    lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.01, told=True)
+    rest = [(1, replace(killed(2, 15, at=4.1), told=True)), (0, replace(killed(0, 15, at=4.1), told=True, tail=said))]
+    assert verdict([lost, (0, asking), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
+    stopped = replace(killed(1, 15, at=4.01), launcher="mpirun ended with exit code 3")
+    assert verdict([lost, (0, stopped), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
+
+
 def test_an_mpirun_that_was_killed_is_named_though_nodes_without_it_saw_the_end_of_mpi_first():
     first = replace(killed(2, 15, at=4.0), launcher="MPI has ended the job")
     second = replace(killed(0, 15, at=4.1), launcher="mpirun was ended by signal 9")
