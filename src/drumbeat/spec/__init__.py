@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from drumbeat.spec.computes import NetlabCompute, SlurmCompute, SshCompute, SshHost, compute_from, load_compute
     from drumbeat.spec.data import Input, Output
     from drumbeat.spec.distribution import MpiDistribution, PyTorchDistribution, RayDistribution, TensorFlowDistribution
-    from drumbeat.spec.environment import BuildContext, Environment
+    from drumbeat.spec.environment import BuildContext, Environment, environment_from, load_environment
     from drumbeat.spec.estimator import Estimator
     from drumbeat.spec.expressions import Reference, references, render
     from drumbeat.spec.extensions import Checkpoints, Extensions
@@ -83,7 +83,7 @@ HOMES = {
     "computes": ["NetlabCompute", "SlurmCompute", "SshCompute", "SshHost", "compute_from", "load_compute"],
     "data": ["Input", "Output"],
     "distribution": ["MpiDistribution", "PyTorchDistribution", "RayDistribution", "TensorFlowDistribution"],
-    "environment": ["BuildContext", "Environment"],
+    "environment": ["BuildContext", "Environment", "environment_from", "load_environment"],
     "estimator": ["Estimator"],
     "expressions": ["Reference", "references", "render"],
     "extensions": ["Checkpoints", "Extensions"],
@@ -181,10 +181,12 @@ __all__ = [
     "command",
     "compute_from",
     "dumps",
+    "environment_from",
     "from_dict",
     "load",
     "load_component",
     "load_compute",
+    "load_environment",
     "load_file",
     "load_job",
     "loads",
