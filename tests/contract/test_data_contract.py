@@ -97,13 +97,14 @@ class TestAzureBlobPublic(DataReading):
         access.close()
 
 
-class TestS3(DataContract):
-    @pytest.fixture(scope="class")
-    def bucket(self, s3_server: S3Server) -> Iterator[tuple[StoreAccess, S3Server]]:
-        access = access_to(s3_server.datastore("here", s3_server.bucket(), prefix="some/prefix"))
-        yield access, s3_server
-        access.close()
+@pytest.fixture(scope="module")
+def bucket(s3_server: S3Server) -> Iterator[tuple[StoreAccess, S3Server]]:
+    access = access_to(s3_server.datastore("here", s3_server.bucket(), prefix="some/prefix"))
+    yield access, s3_server
+    access.close()
 
+
+class TestS3(DataContract):
     @pytest.fixture
     def store(self, bucket: tuple[StoreAccess, S3Server]) -> Store:
         access, server = bucket

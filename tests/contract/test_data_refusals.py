@@ -162,7 +162,7 @@ def test_a_container_that_isnt_there_and_one_that_isnt_public(azurite: Azurite, 
 
 def test_an_account_that_nobody_answers_for(azurite: Azurite) -> None:
     there = azurite.datastore("here", "data").model_copy(update={"endpoint": f"http://127.0.0.1:{closed_port()}"})
-    assert "no answer" in refusal(there, UnreachableError)
+    assert f"no answer from {there.endpoint}" in refusal(there, UnreachableError)
 
 
 def test_a_link_is_for_one_blob_for_reading_and_for_a_while(azurite: Azurite, container: str) -> None:

@@ -75,7 +75,6 @@ _SKEW = Trouble(ForbiddenError, "the clock here differs from the store's by more
 _BUSY = Trouble(
     UnreachableError, "the store is busy or in trouble", "It is tried again; if it lasts, see Azure's status."
 )
-_NO_ANSWER = Trouble(UnreachableError, "no answer", "See that the account's name is right and the network is up.")
 
 
 class AzureShelf:
@@ -95,7 +94,9 @@ class AzureShelf:
         self._service = self._sdk.BlobServiceClient(
             account_url(spec),
             credential=self._credential,
-            retry_policy=self._sdk.ExponentialRetry(initial_backoff=0.2, increment_base=2, retry_total=3),
+            retry_policy=self._sdk.ExponentialRetry(
+                initial_backoff=0.2, increment_base=1.5, retry_total=2, random_jitter_range=0.2
+            ),
             connection_timeout=10,
             read_timeout=60,
             max_single_get_size=BLOCK // 2,
@@ -216,7 +217,8 @@ class AzureShelf:
         if isinstance(error, self._core.HttpResponseError):
             return self._judge_answer(error, verb)
         if isinstance(error, self._core.AzureError | OSError):
-            return _NO_ANSWER
+            what = f"no answer from {account_url(self._spec)}"
+            return Trouble(UnreachableError, what, "See that the account's name is right and the network is up.")
         return Trouble(RefusedError, "Azure's library doesn't take this name or credential", "Check both.")
 
     def _judge_answer(self, error: Any, verb: str) -> Trouble:
