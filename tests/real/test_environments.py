@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -216,6 +217,20 @@ def test_all_of_it_is_made_by_a_conda_that_is_there(tmp_path: Path, wheels: Path
         to_end(there)
         assert there.server.log(0) == b"2.0 True\n"
         assert "--override-channels --channel conda-forge python pip ffmpeg=6" in own_log(there)
+
+
+@pytest.mark.feature("E1", "E4")
+def test_uv_makes_it_with_a_pip_and_says_what_is_wrong(tmp_path: Path, wheels: Path):
+    if shutil.which("uv") is None:
+        pytest.skip("needs uv on PATH: pip install uv")
+    with gang(tmp_path / "g1", f"{TELLS} && python -m pip --version", python=mine(wheels, "tiny")) as there:
+        to_end(there)
+        assert there.server.log(0).startswith(b"2.0 True\npip ")
+        assert "with uv" in own_log(there)
+    with gang(tmp_path / "g2", python=mine(wheels, "tiny==9")) as there:
+        said = trouble(there)
+        assert said.startswith("environment mine: uv says: No solution found when resolving dependencies: ")
+        assert "(env.yml, line 7)" in said
 
 
 # --- nodes that differ --------------------------------------------------------------------------------------------

@@ -69,6 +69,23 @@ UV = """\
   ╰─▶ Because nosuchpkg was not found in the provided package locations and you require
       nosuchpkg==9, we can conclude that your requirements are unsatisfiable.
 """
+NEW_UV = """\
+Using Python 3.11.7 environment at: /c/k
+error: No solution found when resolving dependencies
+  cause: Because all versions of old depend on tiny<2 and you require tiny==2.0, that can't be.
+         And because you require old, your requirements are unsatisfiable.
+"""
+NEW_UV_BUILD = """\
+error: Failed to build `fast==0.1`
+  cause: The build backend returned an error
+  cause: Call to `backend.build_wheel` failed (exit status: 1)
+
+         [stderr]
+         Traceback (most recent call last):
+         RuntimeError: no fast.h
+
+hint: Build failures usually indicate a problem with the package or the build environment
+"""
 MAMBA = """\
 error    libmamba Could not solve for environment specs
     The following package could not be found
@@ -78,11 +95,15 @@ error    libmamba Could not solve for environment specs
 CONFLICT_SAID = "The user requested tiny==2.0; old 1.0 depends on tiny<2"
 UV_SAID = (
     "No solution found when resolving dependencies: Because nosuchpkg was not found in the provided package locations "
-    "and you require nosuchpkg==9, we can conclude that your requirements are unsatisfiable."
+    "and you require nosuchpkg==9, we can conclude that your requirements are unsatisfiable"
+)
+NEW_UV_SAID = (
+    "No solution found when resolving dependencies: Because all versions of old depend on tiny<2 and you require "
+    "tiny==2.0, that can't be. And because you require old, your requirements are unsatisfiable"
 )
 MAMBA_SAID = (
     "Could not solve for environment specs The following package could not be found nosuchpkg does not exist (perhaps "
-    "a typo or a missing channel)."
+    "a typo or a missing channel)"
 )
 
 
@@ -122,6 +143,11 @@ def mine(*wanted: str, source: str = "env.yml") -> PythonEnvironment:
         ("pip", ("a",), "Killed\n", "pip ended with exit code 1: Killed"),
         ("pip", ("a",), "", "pip ended with exit code 1"),
         ("uv", ("tiny", "nosuchpkg==9"), UV, f"uv says: {UV_SAID} (env.yml, line 7)"),
+        (
+            "uv", ("a", "fast"), NEW_UV_BUILD,
+            "uv says: Failed to build `fast==0.1`: RuntimeError: no fast.h (env.yml, line 7)",
+        ),
+        ("uv", ("old", "tiny==2.0"), NEW_UV, f"uv says: {NEW_UV_SAID} (env.yml, line 7)"),
         ("micromamba", ("tiny",), MAMBA, f"micromamba says: {MAMBA_SAID}"),
     ],
 )  # fmt: skip

@@ -57,9 +57,9 @@ class Builder:
         """What makes it in `folder`, in order. requirements: the file that pip's part is in."""
         first = self._empty(wanted, folder)
         has_packages = any(not line.startswith("-") for line in wanted.requirements)
-        return [first, self._install(folder, requirements)] if has_packages else [first]
+        return [*first, self._install(folder, requirements)] if has_packages else first
 
-    def _empty(self, wanted: PythonEnvironment, folder: str) -> Step:
+    def _empty(self, wanted: PythonEnvironment, folder: str) -> list[Step]:
         if self.python is None:
             channels = [word for one in wanted.channels for word in ("--channel", one)]
             only = ["--override-channels"] if channels else []
@@ -76,10 +76,15 @@ class Builder:
                 "pip",
                 *wanted.conda,
             )
-            return Step(self.tool, line)
-        if self.tool == "uv" and not self.python.has_pip:
-            return Step("uv", (self.program, "venv", "--python", self.python.path, folder))
-        return Step("venv", (self.python.path, "-I", "-m", "venv", folder))
+            return [Step(self.tool, line)]
+        if self.tool != "uv":
+            return [Step("venv", (self.python.path, "-I", "-m", "venv", folder))]
+        first = Step("uv", (self.program, "venv", "--python", self.python.path, folder))
+        if not self.python.pip:
+            return [first]
+        # For jobs that call pip themselves; Python's own, so that no index is asked for it.
+        options = ("--no-index", "--no-deps", "--python", f"{folder}/bin/python")
+        return [first, Step("uv", (self.program, "pip", "install", *options, self.python.pip))]
 
     def _install(self, folder: str, requirements: str) -> Step:
         python = f"{folder}/bin/python"

@@ -15,9 +15,10 @@ from drumbeat.protocol.errors import RefusedError
 
 _ASK_S = 20.0
 _ASKS = (
-    "import importlib.util, json, platform, sys; "
+    "import importlib.util, json, platform, sys, sysconfig; "
     "print(json.dumps([platform.python_version(), getattr(sys, '_base_executable', '') or sys.executable, "
-    "importlib.util.find_spec('ensurepip') is not None and importlib.util.find_spec('venv') is not None]))"
+    "importlib.util.find_spec('ensurepip') is not None and importlib.util.find_spec('venv') is not None, "
+    "sysconfig.get_path('stdlib'), sysconfig.get_config_var('WHEEL_PKG_DIR')]))"
 )
 _NAMED = re.compile(r"python3\.\d+")
 _VERSION = re.compile(r"\d+(\.\d+)*")
@@ -30,11 +31,15 @@ _KEPT = (
 
 @dataclass(frozen=True)
 class Interpreter:
-    """path: its own, not that of an environment made of it. has_pip: it can put a pip into one."""
+    """path: its own, not that of an environment made of it. has_pip: it can put a pip into one.
+
+    pip: the wheel of the pip that came with it, "" = not found.
+    """
 
     version: str
     path: str
     has_pip: bool = True
+    pip: str = ""
 
 
 def find(wanted: str, name: str) -> Interpreter:
@@ -73,10 +78,10 @@ def ask(path: str) -> Interpreter | None:
             check=True,
             cwd="/",
         )
-        version, base, has_pip = json.loads(done.stdout)
+        version, base, has_pip, *folders = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    return Interpreter(version, base, has_pip)
+    return Interpreter(version, base, has_pip, _pip_in(*folders))
 
 
 def versions() -> list[str]:
@@ -89,9 +94,19 @@ def versions() -> list[str]:
 def _own() -> Interpreter:
     import importlib.util
     import platform
+    import sysconfig
 
     has_pip = all(importlib.util.find_spec(name) is not None for name in ("ensurepip", "venv"))
-    return Interpreter(platform.python_version(), getattr(sys, "_base_executable", "") or sys.executable, has_pip)
+    base = getattr(sys, "_base_executable", "") or sys.executable
+    pip = _pip_in(sysconfig.get_path("stdlib"), sysconfig.get_config_var("WHEEL_PKG_DIR"))
+    return Interpreter(platform.python_version(), base, has_pip, pip)
+
+
+def _pip_in(stdlib: str, wheels: str | None) -> str:
+    """Python's own, or where a distribution keeps it instead."""
+    folders = [f"{stdlib}/ensurepip/_bundled", *([wheels] if wheels else []), "/usr/share/python-wheels"]
+    found = [path for folder in folders for path in sorted(glob.glob(f"{glob.escape(folder)}/pip-*.whl"))]
+    return found[0] if found else ""
 
 
 def _fits(version: str, wanted: str) -> bool:

@@ -18,6 +18,7 @@ _BUILD = re.compile(
 )
 _BUILDS = re.compile(r"^ +error: subprocess-exited|^ *× |Failed building wheel for|Failed to build", re.MULTILINE)
 _UV = re.compile(r"^\s*(?:error: |× )(.+(?:\n\s+(?:╰─▶|├─▶|│|  ).+)*)", re.MULTILINE)
+_UV_CAUSE = re.compile(r"^  cause: (.+(?:\n {9}.+)*)", re.MULTILINE)
 _CONDA = re.compile(
     r"^(?:error\s+libmamba|critical libmamba|\w+Error:|\S+NotFoundError:)\s*(.+(?:\n\s+.+)*)", re.MULTILINE
 )
@@ -57,7 +58,8 @@ def _index(requirements: tuple[str, ...], what: str) -> int | None:
     for index, text in enumerate(requirements):
         name = name_of(text)
         if name and (at := _find(name, what)) is not None:
-            places.append((0 if _squeezed(text) in _squeezed(what) else 1, at, index))
+            is_quoted = text != name and _squeezed(text) in _squeezed(what)
+            places.append((0 if is_quoted else 1, at, index))
     return min(places)[2] if places else None
 
 
@@ -81,7 +83,9 @@ def _words(tool: str, said: str) -> str:
     if not found:
         return ""
     joined = " ".join(re.sub(r"[\u2500-\u257f▶×]+", " ", line).strip() for line in found[1].splitlines())
-    return f"says: {joined}"
+    causes = [" ".join(one.split()) for one in _UV_CAUSE.findall(said, found.end())] if tool == "uv" else []
+    inner = _BUILD.findall(said, found.end())[-1:] if "build" in joined else []
+    return f"says: {': '.join([joined, *(inner or causes)])}"
 
 
 def _of_pip(said: str) -> str:
@@ -133,7 +137,7 @@ def _end(said: str, code: int) -> str:
 
 
 def _short(text: str) -> str:
-    joined = " ".join(text.split())
+    joined = " ".join(text.split()).rstrip(".")
     return joined if len(joined) <= LONGEST else f"{joined[: LONGEST - 1]}…"
 
 
