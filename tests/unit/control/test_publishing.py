@@ -1,0 +1,180 @@
+"""Outputs on their way to where they are to go, over a store in memory that is ill when a test says so."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from drumbeat.control.assets import DataAssets
+from drumbeat.control.datastores import Datastores
+from drumbeat.control.joboutputs import JobOutputs
+from drumbeat.control.publishing import Publishing, wait_after
+from drumbeat.control.whole import Manifest, Whole, find, put
+from drumbeat.core.job import Job, Published
+from drumbeat.core.outputs import MANIFEST
+from drumbeat.core.states import State
+from drumbeat.ports import Written
+from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnreachableError
+from drumbeat.protocol.plan import OutputPlan
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.memory_data import ROOT, MemoryData
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.testing.sample_jobs import submission
+from drumbeat.wiring import SystemClock
+
+pytestmark = pytest.mark.feature("D3", "D4")
+
+FILES = {f"f{n}.bin": f"content {n}".encode() for n in range(6)}
+MODEL = OutputPlan("model", "uri_folder", "rw_mount", f"{ROOT}/out", "best")
+
+
+class Ill(MemoryData):
+    """Stops working after so many files; sees which were written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.error, self.written = 1000, UnreachableError("the store is down"), list[str]()
+
+    def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
+        if path != MANIFEST:
+            if not self.left:
+                raise self.error
+            self.left -= 1
+            self.written.append(path)
+        return super().write(uri, path, pieces, size)
+
+
+class Room:
+    """A job that has ended, and what publishes its outputs."""
+
+    def __init__(self, folder: Path) -> None:
+        self.artifacts, self.store, self.data = FolderArtifacts(folder), MemoryStore(), Ill()
+        given = {f"model/{path}": content for path, content in FILES.items()}
+        for path, content in given.items():
+            self.artifacts.append_output("j", 1, 0, path, 0, content)
+        told = {path: (len(content), sha256(content).hexdigest()) for path, content in given.items()}
+        assert self.artifacts.commit_outputs("j", 1, 0, told) == []
+        everything = JobOutputs(self.artifacts, Whole(self.data))
+        assets = DataAssets(self.store, SystemClock(), Datastores(self.store, b"k"), everything)
+        self.publishing = Publishing(everything, self.data, assets)
+
+    def job(self, *outputs: OutputPlan, state: State = State.COMPLETED) -> Job:
+        made = submission("j").job
+        return replace(made, state=state, attempt=1, plan=replace(made.plan, outputs=outputs or (MODEL,)))
+
+    def publish(self, *, is_last: bool = False, state: State = State.COMPLETED) -> Published:
+        return self.publishing.publish(self.job(state=state), MODEL, is_last=is_last)
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+def test_files_are_copied_and_the_manifest_says_that_all_of_them_are_there(room: Room):
+    size = sum(map(len, FILES.values()))
+    assert room.publish() == Published("model", f"{ROOT}/out", len(FILES), size, "best:1")
+    assert {path: room.data.files[f"out/{path}"] for path in FILES} == FILES
+    told = find(room.data, f"{ROOT}/out")
+    assert told is not None
+    assert (told.by, told.is_complete, set(told.files)) == ("job j", True, set(FILES))
+    kept = room.store.asset("data", "best")
+    assert (kept.made_by, kept.document["uri"]) == ("j", f"{ROOT}/out")
+
+
+def test_what_broke_off_is_told_as_partial_and_gone_on_with(room: Room):
+    room.data.left = 3
+    with pytest.raises(UnreachableError):
+        room.publish()
+    assert json.loads(room.data.files[f"out/{MANIFEST}"])["complete"] is False
+    with pytest.raises(ConflictError, match="isn't whole: job j is writing it"):
+        room.publishing.data.listing(f"{ROOT}/out", is_file=False)
+    room.data.left = 1000
+    assert room.publish().asset == "best:1"
+    assert room.publishing.data.listing(f"{ROOT}/out", is_file=False).size == sum(map(len, FILES.values()))
+
+
+def test_what_the_manifest_has_isnt_sent_again_and_what_is_wrong_is(room: Room):
+    room.publish()
+    room.data.written.clear()
+    assert room.publish().asset == "best:1"
+    assert room.data.written == []
+    room.data.files["out/f3.bin"] = b"half"
+    del room.data.files["out/f4.bin"]
+    room.publish()
+    assert sorted(room.data.written) == ["f3.bin", "f4.bin"]
+    assert room.data.files["out/f3.bin"] == FILES["f3.bin"]
+    assert len(room.store.assets("data", "best")) == 1
+
+
+def test_a_store_that_refuses_is_told_and_not_asked_for_ever(room: Room):
+    room.data.left, room.data.error = 0, ForbiddenError("the store refuses: no permission to write")  # type: ignore[assignment]
+    assert room.publish().problem == "the store refuses: no permission to write"
+    assert room.store.assets("data") == []
+
+
+def test_the_last_try_tells_instead_of_trying_again(room: Room):
+    room.data.left = 0
+    with pytest.raises(UnreachableError):
+        room.publish()
+    assert room.publish(is_last=True).problem == "the store is down"
+
+
+def test_outputs_of_a_failed_job_are_marked_and_have_no_name(room: Room):
+    assert room.publish(state=State.FAILED).asset == ""
+    told = find(room.data, f"{ROOT}/out")
+    assert told is not None
+    assert told.by == "job j, which ended failed"
+    assert room.store.assets("data") == []
+
+
+def test_what_is_left_to_do_is_what_wasnt_told_yet(room: Room):
+    plain = OutputPlan("default", "uri_folder", "rw_mount")
+    job = room.job(MODEL, plain)
+    assert room.publishing.left(job) == [MODEL]
+    assert room.publishing.left(replace(job, published=(Published("model", ""),))) == []
+
+
+def test_a_job_that_wrote_nothing_says_so(room: Room):
+    nothing = replace(MODEL, name="nothing")
+    told = room.publishing.publish(room.job(nothing), nothing, is_last=False)
+    assert told.problem == "the job wrote nothing to output nothing"
+
+
+def test_an_output_that_is_named_and_stays_is_read_from_its_job(room: Room):
+    named = replace(MODEL, uri="")
+    assert room.publishing.publish(room.job(named), named, is_last=False).asset == "best:1"
+    uri = str(room.store.asset("data", "best").document["uri"])
+    listed = room.publishing.data.listing(uri, is_file=False)
+    assert {one.path: b"".join(room.publishing.data.read(uri, one)) for one in listed.files} == FILES
+    assert {one.sha256 for one in listed.files} == {sha256(content).hexdigest() for content in FILES.values()}
+
+
+def test_pauses_grow_to_five_minutes():
+    assert [wait_after(tries) for tries in (0, 1, 5, 50)] == [1, 2, 32, 300]
+
+
+def test_a_folder_that_somebody_else_wrote_is_read_as_it_is(room: Room):
+    room.data.files["theirs/a"] = b"1"
+    assert [one.path for one in room.publishing.data.listing(f"{ROOT}/theirs", is_file=False).files] == ["a"]
+    room.data.files[f"theirs/{MANIFEST}"] = b"no manifest of ours"
+    assert [one.path for one in room.publishing.data.listing(f"{ROOT}/theirs", is_file=False).files] == ["a"]
+
+
+def test_a_half_written_folder_below_is_noticed_too(room: Room):
+    room.data.files["theirs/a"] = b"1"
+    put(room.data, f"{ROOT}/theirs/below", Manifest("ann", is_complete=False))
+    with pytest.raises(ConflictError, match="ann is writing it"):
+        room.publishing.data.listing(f"{ROOT}/theirs", is_file=False)
+
+
+@pytest.mark.parametrize("path", ["", "/paths/f0.bin", "/paths/nothing/"])
+def test_reading_of_a_job_what_isnt_there(room: Room, path: str):
+    uri = f"azureml://jobs/j/outputs/none{path}"
+    with pytest.raises(NotFoundError, match="job j has kept no such folder"):
+        room.publishing.data.listing(uri, is_file=False)
