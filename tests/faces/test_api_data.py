@@ -1,0 +1,224 @@
+"""What a person's program asks of the API about datastores, data by name, and files in stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumbeat.client import Client
+from drumbeat.control.datastores import Datastores
+from drumbeat.control.service import Control, Setting
+from drumbeat.protocol.errors import ConflictError, RefusedError, SpecError
+from drumbeat.stores.data import StoreAccess
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.wiring import SystemClock
+from tests.faces.api_house import TOKEN, House, raw, served
+
+pytestmark = pytest.mark.feature("D1", "D2", "D4", "D10")
+
+KEY = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA=="
+BLOBS: dict[str, Any] = {
+    "name": "blobs", "type": "azure_blob", "account_name": "acme", "container_name": "train",
+    "credentials": {"account_key": KEY},
+}  # fmt: skip
+HERE = "azureml://datastores/workspaceblobstore/paths"
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    for name in ("workspaceblobstore", "workspaceartifactstore"):
+        (tmp_path / "stores" / name).mkdir(parents=True)
+    engine, store = FakeEngine(cpus=100), MemoryStore()
+    known = Datastores(store, b"k" * 32, str(tmp_path / "stores"))
+    access = StoreAccess(known.all)
+    setting = Setting(
+        store, FolderArtifacts(tmp_path / "home"), {"local": engine}, SystemClock(), b"k" * 32, data=access,
+        datastores=known,
+    )  # fmt: skip
+    control = Control(setting)
+    control.start()
+    try:
+        with (
+            served(control, tmp_path) as room,
+            House(tmp_path, engine, control, room, control.servers[0]).connected() as there,
+        ):
+            yield there
+    finally:
+        control.stop()
+        access.close()
+
+
+@pytest.fixture
+def client(house: House) -> Iterator[Client]:
+    with Client(url=house.url, token=TOKEN) as there:
+        yield there
+
+
+def create(house: House, document: dict[str, Any], *, check: bool = False):
+    body = {"document": document, "source": "blobs.yml", "check": check}
+    return house.http.post("/api/v1/datastores", json=body)
+
+
+def test_a_datastore_is_made_looked_at_and_forgotten_and_its_secret_never_comes_back(house: House):
+    made = create(house, BLOBS)
+    assert (made.status_code, create(house, BLOBS).status_code) == (201, 200)
+    assert made.json()["credentials"] == "account key"
+    assert made.json() == house.http.get("/api/v1/datastores/blobs").json()
+    everything = made.text + house.http.get("/api/v1/datastores").text
+    assert KEY not in everything
+    assert "credentials" not in made.json()["document"]
+    assert house.http.delete("/api/v1/datastores/blobs").status_code == 204
+    gone = house.http.get("/api/v1/datastores/blobs")
+    assert (gone.status_code, gone.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({**BLOBS, "type": "azure_blop"}, "Did you mean `azure_blob`?"),
+        ({**BLOBS, "credentials": {"acount_key": KEY}}, "account_key"),
+        ({**BLOBS, "account_name": "A C M E"}, "account_name"),
+    ],
+)
+def test_what_cant_be_meant_is_refused_without_the_secret(house: House, document: dict[str, Any], says: str):
+    answer = create(house, document)
+    assert answer.status_code == 422
+    assert says in answer.text
+    assert KEY not in answer.text
+
+
+def test_a_folder_that_isnt_there_doesnt_answer_unless_nobody_asks(house: House, tmp_path: Path):
+    folder = {"name": "share", "type": "folder", "path": str(tmp_path / "nowhere")}
+    refused = create(house, folder, check=True)
+    assert refused.status_code == 404
+    assert "datastore share doesn't answer as it should" in refused.json()["what"]
+    assert create(house, folder).status_code == 201
+
+
+def folder_of(place: Path, **files: str) -> Path:
+    for name, text in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    return place
+
+
+def test_data_is_uploaded_by_content_registered_and_fetched(client: Client, tmp_path: Path):
+    place = folder_of(tmp_path / "digits", a="1", b="2")
+    sent: list[int] = []
+    first = client.create_data({"name": "digits", "path": str(place), "tags": {"from": "us"}}, seen=sent.append)
+    assert (first.version, first.files, first.size, first.tags, sum(sent)) == ("1", 2, 2, {"from": "us"}, 2)
+    assert first.uri.startswith(f"{HERE}/LocalUpload/")
+    assert client.create_data({"name": "digits", "path": str(place)}).version == "1"
+    folder_of(place, a="3")
+    assert client.create_data({"name": "digits", "path": str(place)}).version == "2"
+    assert [one.version for one in client.data("digits")] == ["2", "1"]
+    assert [one.version for one in client.data()] == ["2"]
+    got = client.download_data("azureml:digits:1", tmp_path / "got")
+    assert ((tmp_path / "got" / "a").read_text(), got.moved) == ("1", 2)
+    client.delete_data("digits", "1")
+    assert [one.version for one in client.data("digits")] == ["2"]
+
+
+def test_a_version_keeps_its_content(client: Client, tmp_path: Path):
+    place = folder_of(tmp_path / "digits", a="1")
+    client.create_data({"name": "digits", "path": str(place), "version": "2026"})
+    folder_of(place, a="2")
+    with pytest.raises(ConflictError, match="digits:2026"):
+        client.create_data({"name": "digits", "path": str(place), "version": "2026"})
+
+
+def test_one_file_is_data_too(client: Client, tmp_path: Path):
+    file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
+    made = client.create_data({"name": "table", "type": "uri_file", "path": str(file)})
+    assert (made.files, made.uri.rsplit("/", 1)[1]) == (1, "x.csv")
+    with pytest.raises(SpecError, match="this is a file, and the type is uri_folder"):
+        client.create_data({"name": "table", "path": str(file)})
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("paths:\n- file: ./a.csv\n- pattern: ./*.csv\n- folder: ./sub\n", ""),
+        ("paths:\n- file: ./b.csv\n", "file ./b.csv isn't there"),
+        ("paths:\n- pattern: ./*.tsv\n", "pattern ./*.tsv isn't there"),
+        ("paths:\n- folder: azureml://datastores/nope/paths/x\n", "can't be read"),
+        ("paths: []\n", "it has no list `paths`"),
+        ("paths:\n- fil: a\n", "each of `paths` has one of"),
+        (None, "there is no file MLTable in it"),
+    ],
+)
+def test_a_table_is_looked_through_before_it_has_a_name(client: Client, tmp_path: Path, table: str | None, says: str):
+    place = folder_of(tmp_path / "table", **{"a.csv": "1", "sub/c.csv": "3", **({"MLTable": table} if table else {})})
+    asked = {"name": "table", "type": "mltable", "path": str(place)}
+    if not says:
+        assert client.create_data(asked).type == "mltable"
+        return
+    with pytest.raises(SpecError) as refused:
+        client.create_data(asked)
+    assert says in str(refused.value)
+    assert client.data() == []
+
+
+def test_files_of_a_store_are_listed_sent_and_fetched(client: Client, tmp_path: Path):
+    place = folder_of(tmp_path / "tree", **{"a": "1" * 100_000, "sub/b": "2"})
+    assert client.upload_data(place, f"{HERE}/tree").moved == 2
+    assert client.upload_data(place, f"{HERE}/tree").moved == 0
+    assert [(one.path, one.is_folder) for one in client.entries(f"{HERE}/tree")] == [("a", False), ("sub", True)]
+    assert client.upload_data(place / "a", f"{HERE}/one").files == 1
+    assert client.download_data(f"{HERE}/one/a", tmp_path / "got").files == 1
+    assert (tmp_path / "got" / "a").read_text() == "1" * 100_000
+
+
+def test_half_a_file_is_gone_on_with(client: Client, tmp_path: Path):
+    client.upload_data(folder_of(tmp_path / "tree", a="0123456789" * 1000), f"{HERE}/tree")
+    file = client.list_files(f"{HERE}/tree").files[0]
+    (tmp_path / "got").mkdir()
+    (tmp_path / "got" / f".a.{file.key[:12]}.part").write_text("0123456789" * 300)
+    seen: list[int] = []
+    client.download_data(f"{HERE}/tree", tmp_path / "got", seen=seen.append)
+    assert (tmp_path / "got" / "a").read_text() == "0123456789" * 1000
+    assert seen[0] == 3000
+
+
+@pytest.mark.parametrize("path", ["../x", "/x", "a//b", "a/../../b", "."])
+@pytest.mark.feature("X5")
+def test_no_path_leaves_its_folder(house: House, path: str):
+    params = {"uri": HERE, "path": path}
+    answer = house.http.put("/api/v1/storage/file", params=params, content=b"x")
+    assert (answer.status_code, answer.json()["code"]) == (422, "refused")
+
+
+@pytest.mark.parametrize(
+    "uri", ["file:///etc/passwd", "/etc/passwd", "x", "azureml://datastores/workspaceblobstore/paths/../x"]
+)
+@pytest.mark.feature("X5")
+def test_files_of_the_servers_machine_are_nobodys(house: House, uri: str):
+    for answer in (
+        house.http.get("/api/v1/storage/listing", params={"uri": uri}),
+        house.http.get("/api/v1/storage/entries", params={"uri": uri}),
+        house.http.put("/api/v1/storage/file", params={"uri": uri, "path": "x"}, content=b"x"),
+    ):
+        assert answer.status_code == 422, answer.text
+
+
+def test_a_token_is_needed(house: House):
+    for path in ("datastores", "data", "storage/entries?uri=x"):
+        assert raw(house, f"/api/v1/{path}", Authorization="Bearer wrong")[0] == 401
+
+
+def test_a_local_path_that_isnt_sent_is_refused(house: House):
+    answer = house.http.post("/api/v1/data", json={"document": {"name": "d", "path": "./here"}})
+    assert (answer.status_code, answer.json()["what"]) == (422, "the server doesn't see ./here")
+
+
+def test_nothing_to_send_is_refused(client: Client, tmp_path: Path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(RefusedError, match="no file in this folder"):
+        client.upload_data(tmp_path / "empty", f"{HERE}/x")
+    with pytest.raises(RefusedError, match="there is nothing there"):
+        client.upload_data(tmp_path / "missing", f"{HERE}/x")
