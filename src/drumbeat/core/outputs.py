@@ -18,26 +18,31 @@ MANIFEST = ".drumbeat-manifest.json"
 """Written beside the files of an output when all of them are in place: what has none is partial."""
 
 
-def plan_outputs(outputs: Mapping[str, Output], job: str, facts: DataFacts) -> tuple[OutputPlan, ...]:
-    """The outputs of a job, the default one last. Raises SpecError, UnknownNameError, RefusedError."""
-    planned = [_one(name, value, job, facts) for name, value in outputs.items()]
+def plan_outputs(
+    outputs: Mapping[str, Output], words: Mapping[str, str | None], facts: DataFacts
+) -> tuple[OutputPlan, ...]:
+    """The outputs of a job, the default one last. words: its literal inputs by name; its own name under "".
+
+    Raises SpecError, UnknownNameError, RefusedError.
+    """
+    planned = [_one(name, value, words, facts) for name, value in outputs.items()]
     if layout.DEFAULT_OUTPUT not in outputs:
         planned.append(OutputPlan(layout.DEFAULT_OUTPUT, "uri_folder", "rw_mount"))
     return tuple(_apart(planned))
 
 
-def _one(name: str, value: Output, job: str, facts: DataFacts) -> OutputPlan:
+def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataFacts) -> OutputPlan:
     plain = OutputPlan(name, value.type, "upload" if value.mode == "upload" else "rw_mount")
     if value.name is not None and not is_asset_name(value.name):
         what = f"{value.name!r} can't be the name of data"
         raise SpecError(what, where=f"outputs.{name}.name", fix="Use letters, digits, `.`, `-` and `_`.")
-    uri = _place(name, value.path, job, facts) if value.path else ""
+    uri = _place(name, value.path, words, facts) if value.path else ""
     return replace(plain, uri=uri, asset=value.name or "", version=value.version or "")
 
 
-def _place(name: str, path: str, job: str, facts: DataFacts) -> str:
+def _place(name: str, path: str, words: Mapping[str, str | None], facts: DataFacts) -> str:
     where = f"outputs.{name}.path"
-    match reference_to(_filled(path, job, where), where):
+    match reference_to(_filled(path, words, where), where):
         case InStore() as place:
             return known_place(place, facts, where).uri
         case Address(uri) if not uri.startswith(("http:", "https:")):
@@ -48,19 +53,21 @@ def _place(name: str, path: str, job: str, facts: DataFacts) -> str:
             raise RefusedError(what, where=where, fix=fix)
 
 
-def _filled(path: str, job: str, where: str) -> str:
-    """The path with the job's name in it; nothing else is known in a path."""
+def _filled(path: str, words: Mapping[str, str | None], where: str) -> str:
+    """The path with the job's name in it, and with values of inputs; nothing else is known in a path."""
 
     def resolve(reference: expressions.Reference) -> str | None:
         if reference.kind == "name":
-            return job
-        what = f"a path knows only ${{{{name}}}}, not ${{{{{reference.kind}.{reference.name}}}}}"
+            return words[""]
+        if reference.kind == "inputs" and words.get(reference.name) is not None:
+            return words[reference.name]
+        what = f"a path knows ${{{{name}}}} and values of inputs, not ${{{{{reference.kind}.{reference.name}}}}}"
         raise RefusedError(what, where=where)
 
     try:
         return expressions.render(path, resolve)
     except SpecError as error:
-        raise SpecError(error.what, where=where, fix="A path knows `${{name}}`, the job's own.") from None
+        raise SpecError(error.what, where=where, fix="A path knows `${{name}}`, and `${{inputs.x}}` of values.") from None
 
 
 def _apart(planned: list[OutputPlan]) -> Iterator[OutputPlan]:

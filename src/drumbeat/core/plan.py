@@ -105,7 +105,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         variables=_variables(job, launcher),
         literals={key: text for key, text in _literals(job).items() if text is not None},
         inputs=data.inputs,
-        outputs=plan_outputs(job.outputs, name, facts.data),
+        outputs=plan_outputs(job.outputs, {"": name, **_literals(job)}, facts.data),
         code=sources.code,
         path_first=facts.path_first.get(compute, ()),
         compute=compute,

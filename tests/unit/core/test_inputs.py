@@ -112,7 +112,7 @@ def test_an_output_of_a_job_that_failed_can_be_read_and_that_is_said():
 
 
 def outputs(**keys: object) -> OutputPlan:
-    return plan_outputs({"model": Output.model_validate(keys)}, "train-9", FACTS)[0]
+    return plan_outputs({"model": Output.model_validate(keys)}, {"": "train-9", "epochs": "3"}, FACTS)[0]
 
 
 def test_an_output_goes_where_it_says_and_is_called_what_it_says():
@@ -130,7 +130,7 @@ def test_an_output_goes_where_it_says_and_is_called_what_it_says():
         ({"path": "azureml://jobs/train-1/outputs/model"}, "can't be written to"),
         ({"path": "https://host/a"}, "can't be written to https://host/a"),
         ({"path": "here"}, "can't be written to here"),
-        ({"path": "azureml://datastores/blobs/paths/${{inputs.x}}"}, "a path knows only ${{name}}"),
+        ({"path": "azureml://datastores/blobs/paths/${{inputs.x}}"}, "a path knows ${{name}} and values of inputs"),
         ({"path": "azureml://datastores/blobs/paths/${{nam"}, "is never closed"),
         ({"name": "a b"}, "'a b' can't be the name of data"),
     ],
@@ -142,11 +142,16 @@ def test_an_output_that_cant_go_there_is_refused(keys: dict[str, object], says: 
     assert refused.value.where.startswith("outputs.model.")
 
 
+def test_a_path_knows_values_of_inputs():
+    planned = outputs(path="azureml://datastores/blobs/paths/e${{inputs.epochs}}/${{ name }}")
+    assert planned.uri == "azureml://datastores/blobs/paths/e3/train-9"
+
+
 def test_two_outputs_dont_go_to_one_place():
     place = {"path": "azureml://datastores/blobs/paths/a"}
     both = {name: Output.model_validate(place) for name in ("a", "b")}
     with pytest.raises(RefusedError, match="outputs a and b go to the same place"):
-        plan_outputs(both, "train-9", FACTS)
+        plan_outputs(both, {"": "train-9"}, FACTS)
 
 
 @pytest.mark.parametrize(
