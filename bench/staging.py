@@ -27,10 +27,12 @@ SETS = {"many": (2000, 20_000), "large": (1, 300_000_000)}
 """Name to (files, bytes of each)."""
 
 FSSPEC = """
-import asyncio, fsspec, sys, time
+import fsspec, os, sys, time
 fs = fsspec.filesystem("http")
+os.makedirs(sys.argv[2])
 at = time.perf_counter()
-fs.get(sys.argv[1], sys.argv[2], recursive=True)
+files = fs.find(sys.argv[1])
+fs.get(files, [sys.argv[2] + file.rpartition("/")[2] for file in files])
 print(time.perf_counter() - at)
 """
 

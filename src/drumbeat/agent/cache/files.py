@@ -1,4 +1,8 @@
-"""Whole files by their key. They are put here by rename, so what is here is whole; what was changed here isn't used."""
+"""Whole files by their key. They are put here by rename, so what is here is whole; what was changed here isn't used.
+
+A file's time of change says what it is believed by: nothing waits for the disk while files come, so at first a file is
+only as good as this start of the machine. `settle` has the disk take them all, and says so in each of them.
+"""
 
 from __future__ import annotations
 
@@ -7,16 +11,18 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 
+from drumbeat.host.kernel import call
 from drumbeat.protocol.listing import ListedFile
 
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
 MARKS = ".done"
 """After the name of a part: which of its pieces are there."""
-_MARK_NS = 1_000_000_000 * 10**9
-"""The time of change that a file here has: another one says that somebody wrote into it."""
+_SETTLED_NS = 1_000_000_000 * 10**9
+"""The time of change of a file that is on the disk."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Files:
             found = os.stat(self.place(name))
         except OSError:
             return False
-        if found.st_size == size and found.st_mtime_ns == _MARK_NS:
+        if found.st_size == size and found.st_mtime_ns in (_SETTLED_NS, _fresh_ns()):
             return True
         self.remove(name)
         return False
@@ -63,16 +69,30 @@ class Files:
     def touch(self, name: str) -> None:
         """It is used now."""
         with contextlib.suppress(FileNotFoundError):
-            os.utime(self.place(name), ns=(time.time_ns(), _MARK_NS))
+            place = self.place(name)
+            os.utime(place, ns=(time.time_ns(), os.stat(place).st_mtime_ns))
 
     def take_in(self, descriptor: int, part: str, name: str) -> None:
-        """Makes a file out of a part whose bytes are right, on the disk when this returns."""
+        """Makes a file out of a part whose bytes are right. Raises OSError."""
         os.fchmod(descriptor, 0o444)
-        os.utime(descriptor, ns=(time.time_ns(), _MARK_NS))
-        os.fsync(descriptor)
+        os.utime(descriptor, ns=(time.time_ns(), _fresh_ns()))
+        os.close(os.dup(descriptor))  # A network's file system says only now what it couldn't write.
         place = self.place(name)
         os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
         os.rename(part, place)
+
+    def settle(self, names: Iterable[str]) -> None:
+        """Has the disk take all that was written. Raises OSError."""
+        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            call("syncfs", folder)
+        finally:
+            os.close(folder)
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                found = os.stat(self.place(name))
+                if found.st_mtime_ns == _fresh_ns():
+                    os.utime(self.place(name), ns=(found.st_atime_ns, _SETTLED_NS))
 
     def remove(self, name: str) -> None:
         """Takes it away; who has a link to it keeps it."""
@@ -103,6 +123,19 @@ class Files:
             if name.endswith(MARKS) and name.removesuffix(MARKS) not in names:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(folder, name))
+
+
+@cache
+def boot() -> str:
+    """Names this start of the machine."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as told:
+        return told.read().strip()
+
+
+@cache
+def _fresh_ns() -> int:
+    """The time of change of a file that isn't on the disk for certain; that of another start isn't believed."""
+    return _SETTLED_NS + 1 + int(hashlib.sha256(boot().encode()).hexdigest()[:12], 16)
 
 
 def _kept(folder: str) -> Iterator[Kept]:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from drumbeat.agent.cache.files import MARKS, Files, name_of
+from drumbeat.agent.cache.files import MARKS, Files, boot, name_of
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import ListedFile
 
@@ -95,7 +95,7 @@ class Part:
     def __init__(self, files: Files, file: ListedFile, descriptor: int) -> None:
         self.file, self.name = file, name_of(file)
         self._files, self._descriptor = files, descriptor
-        self._marks = os.open(_done(files, self.name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._marks = _open_marks(files, file)
         self._hashing = threading.Lock()
         self._digest, self._hashed = hashlib.sha256(), 0
         self._head = hashlib.sha256(f"{_boot(file)} {file.key} {file.size} {PIECE}".encode()).hexdigest().encode()
@@ -145,8 +145,9 @@ class Part:
         faultpoint("cache.checked")
         self._files.take_in(self._descriptor, self._files.part(self.name), self.name)
         faultpoint("cache.renamed")
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(_done(self._files, self.name))
+        if len(pieces(self.file.size)) > 1:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(_done(self._files, self.name))
         self.close()
         return True
 
@@ -174,16 +175,20 @@ class Part:
             yield block
 
 
+def _open_marks(files: Files, file: ListedFile) -> int:
+    """A file that lasts, where there are several pieces to be remembered; else one without a name."""
+    if len(pieces(file.size)) > 1:
+        return os.open(_done(files, name_of(file)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.memfd_create("marks", os.MFD_CLOEXEC)
+
+
 def _done(files: Files, name: str) -> str:
     return files.part(name) + MARKS
 
 
 def _boot(file: ListedFile) -> str:
     """What a part is believed by: without a sum of its content only while the machine runs on."""
-    if file.sha256:
-        return ""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as told:
-        return told.read().strip()
+    return "" if file.sha256 else boot()
 
 
 def _read(path: str, offset: int, length: int) -> bytes:

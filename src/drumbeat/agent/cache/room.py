@@ -17,7 +17,7 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from drumbeat.agent.cache.files import Files, Kept, name_of
+from drumbeat.agent.cache.files import Files, Kept, boot, name_of
 from drumbeat.agent.cache.part import forget, lock
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.faults import faultpoint
@@ -173,7 +173,7 @@ class Room:
 
     # --- pins ---------------------------------------------------------------------------------------------------
     def _pin(self, pin: Pin) -> None:
-        said = {"job": pin.job, "root": pin.root, "files": pin.files, "host": socket.gethostname(), "boot": _boot()}
+        said = {"job": pin.job, "root": pin.root, "files": pin.files, "host": socket.gethostname(), "boot": boot()}
         name = hashlib.sha256(pin.root.encode()).hexdigest()[:32]
         _put(os.path.join(self._files.folder, "pins", name), json.dumps(said))
 
@@ -203,7 +203,7 @@ def _is_alive(said: dict[str, Any], path: str) -> bool:
     """Whether a pin's attempt is there. A pin of another machine is believed for a while."""
     if os.path.isdir(said["root"]):
         return True
-    is_here = said["host"] == socket.gethostname() or said["boot"] == _boot()
+    is_here = said["host"] == socket.gethostname() or said["boot"] == boot()
     return not is_here and time.time() - os.stat(path).st_mtime < ELSEWHERE_S
 
 
@@ -220,11 +220,6 @@ def _put(path: str, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.rename(part, path)
-
-
-def _boot() -> str:
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as told:
-        return told.read().strip()
 
 
 def _bytes(text: str) -> int:

@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -129,8 +130,14 @@ class Inputs:
             self._serving.progress = lambda: meter.came
         means = Means(self._files, lambda: Link(self._enrolment), meter, self._patience, self._chain())
         Fetch(means, list(wants.values())).run()
+        threading.Thread(target=self._settle, args=[list(wants)], name="settling", daemon=True).start()
         faultpoint("cache.fetched")
         self._progress(f"{what}: {in_words(meter.came)} fetched")
+
+    def _settle(self, names: list[str]) -> None:
+        """The ranks needn't wait for the disk. What it refuses is fetched again after the machine's next start."""
+        with suppress(OSError):
+            self._files.settle(names)
 
     def _chain(self) -> Chain | None:
         if not self._enrolment.node or self._serving is None:

@@ -1,0 +1,164 @@
+"""What agents ask about the inputs of their job, and nothing of anybody else's."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from drumbeat.control.inputs import Inputs
+from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.errors import ForbiddenError, UnreachableError
+from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.testing.memory_data import ROOT, MemoryData
+
+from .api_house import Agent, House, house_in
+
+pytestmark = [pytest.mark.feature("D5"), pytest.mark.feature("X2")]
+
+FILES = {"set/a": b"0123456789", "set/b/ü c": b"", "other/secret": b"of another job"}
+INPUTS = (
+    InputPlan("train", "uri_folder", f"{ROOT}/set", "ro_mount"),
+    InputPlan("there", "uri_folder", f"{ROOT}/other", "direct"),
+)
+
+
+@pytest.fixture
+def data() -> MemoryData:
+    return MemoryData(FILES)
+
+
+@pytest.fixture
+def house(tmp_path: Path, data: MemoryData) -> Iterator[House]:
+    with house_in(tmp_path) as house:
+        house.control.inputs = inputs_of(house, data)
+        yield house
+
+
+def inputs_of(house: House, data: MemoryData) -> Inputs:
+    """As a server that has just started has them."""
+
+    def plan_of(job: str) -> Plan:
+        return replace(house.control.store.load(job).job.plan, inputs=INPUTS)
+
+    return Inputs(house.control.artifacts, data, plan_of)
+
+
+@pytest.fixture
+def agent(house: House) -> Agent:
+    return house.agent(house.submit("a"))
+
+
+def get(agent: Agent, path: str, **headers: str) -> httpx.Response:
+    return agent.house.http.get(f"{agent.path}/{path}", headers={**agent.headers, **headers})
+
+
+def test_a_listing_is_the_same_for_the_life_of_the_job(house: House, agent: Agent, data: MemoryData):
+    listed = get(agent, "inputs/train").json()["listing"]
+    assert [(file["path"], file["size"]) for file in listed["files"]] == [("a", 10), ("b/ü c", 0)]
+    data.files["set/new"] = b"later"
+    house.control.inputs = inputs_of(house, data)
+    assert get(agent, "inputs/train").json()["listing"] == listed
+    assert data.listings == 1
+    assert "inputs/train.json" in [file.path for file in house.control.artifacts.files("a")]
+
+
+def test_many_who_ask_at_once_get_one_listing(house: House, agent: Agent, data: MemoryData):
+    all_ask, found = threading.Barrier(8), list[Any]()
+
+    def ask() -> None:
+        all_ask.wait(20)
+        found.append(house.control.inputs.listing("a", "train"))
+
+    asking = [threading.Thread(target=ask) for _ in range(8)]
+    for one in asking:
+        one.start()
+    for one in asking:
+        one.join(20)
+    assert len(found) == 8
+    assert len({listing.key for listing in found}) == data.listings == 1
+
+
+def test_links_are_given_file_by_file(agent: Agent, data: MemoryData):
+    ask = {"paths": ["b/ü c", "a"]}
+    url = f"{agent.path}/inputs/train/links"
+    post = lambda: agent.house.http.post(url, json=ask, headers=agent.headers).json()["links"]  # noqa: E731
+    assert post() == [None, None]
+    with data:
+        links = post()
+        assert [link["url"].partition("?")[0] for link in links] == [
+            f"{data.url}/set/b/%C3%BC%20c",
+            f"{data.url}/set/a",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("said", "body"),
+    [(None, b"0123456789"), ("bytes=2-4", b"234"), ("bytes=8-", b"89"), ("bytes=8-99", b"89"), ("bytes=10-", b"")],
+)
+def test_a_file_or_a_range_of_it_is_passed_on(agent: Agent, said: str | None, body: bytes):
+    answer = get(agent, "inputs/train/files/a", **({"Range": said} if said else {}))
+    assert (answer.status_code, answer.content) == (206, body)
+    assert answer.headers["Content-Length"] == str(len(body))
+
+
+@pytest.mark.parametrize("said", ["bytes=4-2", "bytes=-5", "lines=1-2", "bytes=0-1,3-4"])
+def test_a_range_that_cant_be_read_is_refused(agent: Agent, said: str):
+    assert get(agent, "inputs/train/files/a", Range=said).status_code == 422
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "inputs/other",
+        "inputs/there",
+        "inputs/..",
+        "inputs/train/files/b",
+        "inputs/train/files/../other/secret",
+        "inputs/x/files/a",
+    ],
+)
+def test_nothing_but_the_jobs_own_inputs_can_be_asked_for(agent: Agent, path: str):
+    assert get(agent, path.replace("..", "%2e%2e")).status_code in (403, 404)
+    assert get(agent, path.replace("..", "%2e%2e")).json()["code"] in ("forbidden", "not_found")
+
+
+def test_a_wrong_secret_gets_nothing(house: House, agent: Agent):
+    for path in ("inputs/train", "inputs/train/files/a", "peers"):
+        answer = house.http.get(f"{agent.path}/{path}", headers={"Authorization": "Bearer guessed"})
+        assert answer.status_code == 401
+
+
+@pytest.mark.feature("D6")
+@pytest.mark.parametrize(
+    ("error", "status"), [(ForbiddenError("the store refuses"), 403), (UnreachableError("no answer"), 503)]
+)
+def test_what_the_store_refuses_names_the_input(agent: Agent, data: MemoryData, error: Any, status: int):
+    def refuse(*_asked: object, **_more: object) -> Any:
+        raise error
+
+    data.listing = refuse
+    answer = get(agent, "inputs/train")
+    assert answer.status_code == status
+    assert answer.json()["what"] == f"input train: {error.what}"
+    assert answer.json()["where"] == "inputs.train"
+
+
+@pytest.mark.feature("D6")
+def test_a_changed_file_is_refused_before_its_first_byte(agent: Agent, data: MemoryData):
+    get(agent, "inputs/train")
+    data.files["set/a"] = b"other 10 b"
+    answer = get(agent, "inputs/train/files/a")
+    assert (answer.status_code, answer.json()["code"]) == (409, "conflict")
+
+
+def test_peers_say_where_they_pass_on(agent: Agent):
+    assert get(agent, "peers").json() == {"peers": [None]}
+    agent.say(Phase.ENROLLED)
+    (peer,) = get(agent, "peers").json()["peers"]
+    assert (peer["address"], peer["data_port"], peer["cache"]) == ("127.0.0.1", 0, "")

@@ -1,0 +1,135 @@
+"""What the answers of a store mean, what is said of progress, and who is asked before the store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from drumbeat.agent.fetching.chain import answer_proof, ask_proof, before
+from drumbeat.agent.fetching.meter import Meter
+from drumbeat.agent.fetching.web import Patience, Refusal, check, stream
+from drumbeat.protocol.errors import UnreachableError
+
+pytestmark = pytest.mark.feature("D5")
+
+
+class Reply:
+    """As much of an HTTPResponse as is looked at."""
+
+    def __init__(
+        self, status: int, length: int | None = None, blocks: Iterator[bytes] | None = None, **headers: str
+    ) -> None:
+        self.status, self.length, self.reason, self.headers = status, length, "Why", headers
+        self._blocks = blocks or iter(())
+
+    def read1(self, _size: int) -> bytes:
+        return next(self._blocks, b"")
+
+    def read(self) -> bytes:
+        return b""
+
+
+def ranged(text: str) -> Any:
+    return Reply(206, **{"Content-Range": text})
+
+
+def test_a_range_that_was_asked_for_is_taken():
+    assert check(ranged("bytes 10-19/100"), 10, 100)
+    assert check(ranged("bytes 10-19/*"), 10, 100)
+
+
+def test_a_whole_file_is_taken_from_its_beginning():
+    assert not check(Reply(200, 100), 10, 100)  # pyright: ignore[reportArgumentType]
+    assert not check(Reply(200), 10, 100)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
+def test_passing_trouble_is_named(status: int):
+    with pytest.raises(UnreachableError, match=f"the store answers {status} Why"):
+        check(Reply(status), 0, 1)  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 412, 416])
+def test_a_refusal_is_one(status: int):
+    with pytest.raises(Refusal) as refused:
+        check(Reply(status), 0, 1)  # pyright: ignore[reportArgumentType]
+    assert refused.value.status == status
+
+
+@pytest.mark.parametrize("answer", [ranged("bytes 10-19/101"), Reply(200, 101)])
+def test_another_size_is_another_content(answer: Any):
+    with pytest.raises(Refusal) as refused:
+        check(answer, 10, 100)
+    assert refused.value.status == 0
+
+
+@pytest.mark.parametrize("said", ["", "bytes 0-9/100", "bytes */100"])
+def test_another_range_than_was_asked_for_isnt_taken(said: str):
+    with pytest.raises(UnreachableError, match="another part"):
+        check(ranged(said), 10, 100)
+
+
+@pytest.mark.feature("D6")
+def test_a_connection_that_is_slow_for_long_is_given_up():
+    clock = iter([0.0, 30.0, 70.0, 70.0])
+    answer: Any = Reply(206, 10**6, iter([b"x" * 100] * 50))
+    with pytest.raises(UnreachableError, match="the connection is slow: 200 bytes in 70 s"):
+        list(stream(answer, Patience(slow_s=60, slow_bytes_s=8192), lambda: next(clock)))
+
+
+@pytest.mark.feature("D6")
+def test_a_body_that_ends_too_early_is_half_a_file():
+    answer: Any = Reply(206, 500, iter([b"x"]))
+    with pytest.raises(UnreachableError, match="ended 500 bytes too early"):
+        list(stream(answer, Patience()))
+
+
+# --- progress ---------------------------------------------------------------------------------------------------
+def test_progress_has_bytes_rate_and_time_left_and_what_it_waits_for():
+    now, said = [0.0], list[str]()
+    meter = Meter("input train", 4_000_000_000, said.append, lambda: now[0])
+    meter.add(0)
+    for _ in range(4):
+        now[0] += 1
+        meter.add(200_000_000)
+    assert said[-1] == "input train: 800.0 MB of 4.0 GB, 200.0 MB/s, 16 s left"
+    now[0] += 1
+    meter.trouble("the store answers 503")
+    assert said[-1].endswith("; waits: the store answers 503")
+    now[0] += 1
+    meter.add(1)
+    assert "waits" not in said[-1]
+    meter.less(3_000_000_000)
+    assert "of 1.0 GB" in meter.sentence()
+
+
+# --- the chain --------------------------------------------------------------------------------------------------
+def peer(port: int = 7, cache: str = "other", address: str = "10.0.0.1") -> dict[str, object]:
+    return {"address": address, "data_port": port, "cache": cache}
+
+
+@pytest.mark.parametrize(
+    ("peers", "found"),
+    [
+        ([peer(1), peer(2), None], ("10.0.0.1:2", False)),
+        ([peer(1), None, None], ("", True)),
+        ([peer(1), peer(0), None], ("", True)),
+        ([peer(1), peer(2, "mine"), None], ("10.0.0.1:1", False)),
+        ([peer(1, "mine"), peer(2, "mine"), None], ("", False)),
+        ([peer(1), peer(2, address="fd00::1"), None], ("[fd00::1]:2", False)),
+    ],
+)
+def test_the_nearest_node_before_with_another_cache_is_asked(
+    peers: list[dict[str, object] | None], found: tuple[str, bool]
+):
+    assert before(2, "mine", peers) == found
+
+
+def test_proofs_tell_requests_and_answers_apart():
+    asked = ask_proof("secret", "name", 0, 10)
+    others = [ask_proof("other", "name", 0, 10), ask_proof("secret", "nam", 0, 10), ask_proof("secret", "name", 0, 1)]
+    assert asked not in others
+    assert answer_proof("secret", asked, b"body") != answer_proof("secret", asked, b"bodx")
+    assert answer_proof("secret", asked, b"body") != answer_proof("secret", others[1], b"body")
