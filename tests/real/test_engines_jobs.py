@@ -130,7 +130,7 @@ def test_a_link_that_is_cut_for_a_while_is_no_reason_to_give_up(place: Place, go
 
 @pytest.mark.feature("F2", "F3")
 def test_a_node_that_is_lost_is_replaced_by_another_one(place: Place, go: Path):
-    job = submitted(place, COUNTS.format(go=go), drumbeat="{lost_after_s: 3, max_retries: 0}")
+    job = submitted(place, COUNTS.format(go=go), drumbeat="{lost_after_s: 8, max_retries: 0}")
     counting(place, job)
     place.switch_off(place.nodes[1])
     until(lambda: place.house.client.get(job).attempt == 2 and place.house.client.get(job).state == "running")
@@ -143,7 +143,7 @@ def test_a_node_that_is_lost_is_replaced_by_another_one(place: Place, go: Path):
 
 @pytest.mark.feature("F5")
 def test_an_agent_that_was_cut_off_and_replaced_is_told_so_and_stops_its_ranks(place: Place, go: Path):
-    job = submitted(place, COUNTS.format(go=go), drumbeat="{lost_after_s: 3, max_retries: 0}")
+    job = submitted(place, COUNTS.format(go=go), drumbeat="{lost_after_s: 8, max_retries: 0}")
     counting(place, job)
     place.lab.set_link(place.nodes[1], is_up=False)
     until(lambda: place.house.client.get(job).attempt == 2 and place.house.client.get(job).state == "running")

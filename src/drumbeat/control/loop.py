@@ -296,4 +296,4 @@ def waiting(job: Job) -> Waiting:
     """A queued job as placement sees it."""
     limit = job.policy.timeout_s
     lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
-    return Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts)
+    return Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided)

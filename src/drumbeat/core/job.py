@@ -95,7 +95,8 @@ class Job:
     """A job, whole. Times are aware datetimes in UTC; durations are in seconds.
 
     nodes: what the agent of each node of this attempt last said, None until it enrolled. verdict: why it is being
-    stopped, or ended. stop_at: when SIGKILL follows. started_at: the first RUNNING.
+    stopped, or ended. avoided: machines of nodes that the last attempt lost. stop_at: when SIGKILL follows.
+    started_at: the first RUNNING.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Job:
     ended_at: datetime | None = None
     failures: tuple[Failure, ...] = ()
     lost: tuple[int, ...] = ()
+    avoided: tuple[str, ...] = ()
     effects: int = 0
     display_name: str = ""
     description: str = ""

@@ -279,7 +279,9 @@ def _after_stop(job: Job, now: datetime) -> Decision:
 
 
 def _requeue(job: Job, now: datetime, sentence: str) -> Decision:
+    avoided = tuple(sorted({slot.machine for slot in job.slots if slot.node in job.lost}))
     freed = replace(job, slots=(), nodes=(), roster=None, verdict=None, stop_at=None, lost=(), observed=None)
+    freed = replace(freed, avoided=avoided)
     return _move(freed, now, State.QUEUED, Reason.REPLACING_NODES, sentence, StopGang(job.attempt))
 
 

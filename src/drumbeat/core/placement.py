@@ -31,13 +31,17 @@ class Room:
 
 @dataclass(frozen=True)
 class Waiting:
-    """A job in the queue. lasts: its time limit with its grace, if it has one."""
+    """A job in the queue. lasts: its time limit with its grace, if it has one.
+
+    avoided: machines that it has lost nodes on just now: the engine may not know yet that they are gone.
+    """
 
     job: str
     need: Need
     priority: int
     submitted_at: datetime
     lasts: timedelta | None = None
+    avoided: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ def place(
     said: list[Placed] = []
     for job in sorted(queue, key=lambda w: (-w.priority, w.submitted_at, w.job)):
         never = _never(job, rooms, compute)
-        slots = None if never else fit(job.need, rooms, holding)
+        slots = None if never else _fit_elsewhere(job, rooms, holding) or fit(job.need, rooms, holding)
         wanted = Holding(job.job, slots or (), now + job.lasts if job.lasts else None)
         if never:
             said.append(Placed(job.job, never=True, sentence=never))
@@ -126,6 +130,14 @@ def fit(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slo
         if not is_spread:
             free = {**free, found.name: replace(found, cpus=found.cpus - need.cpus, gpus=found.gpus[need.gpus :])}
     return tuple(slots)
+
+
+def _fit_elsewhere(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:
+    """Slots on none of the machines that the job avoids."""
+    if not job.avoided:
+        return None
+    others = [replace(room, unusable="lost") if room.name in job.avoided else room for room in rooms]
+    return fit(job.need, others, held)
 
 
 def _alone(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> tuple[Slot, ...] | None:

@@ -324,7 +324,7 @@ def passes_through(before: Job, now: Job) -> bool:
 
 def test_replacing_a_node_frees_what_the_attempt_held():
     job = after(running(), NodeLost(1, 0, "gone"), NodeLost(1, 1, "gone"))
-    assert (job.state, job.slots, job.nodes) == (State.QUEUED, (), ())
+    assert (job.state, job.slots, job.nodes, job.avoided) == (State.QUEUED, (), (), ("m",))
 
 
 # --- engines with a queue of their own --------------------------------------------------------------------------

@@ -20,7 +20,9 @@ ROOM = [Room("m", 4, ("0", "1"))]
 
 def waits(name: str, nodes: int = 1, cpus: int = 1, second: float = 0, **more: object) -> Waiting:
     need = Need(nodes, cpus, int(more.pop("gpus", 0)), alone=bool(more.pop("alone", False)))
-    return Waiting(name, need, int(more.pop("priority", 0)), at(second), more.pop("lasts", None))
+    return Waiting(
+        name, need, int(more.pop("priority", 0)), at(second), more.pop("lasts", None), more.pop("avoided", ())
+    )
 
 
 def placed(
@@ -58,6 +60,15 @@ def test_nodes_get_machines_of_their_own_where_there_are_enough():
     assert [slot.machine for slot in said["pair"].slots] == ["m", "n"]
     said = placed([waits("four", nodes=4, cpus=1)], rooms=[Room("m", 4), Room("n", 4)])
     assert sorted(slot.machine for slot in said["four"].slots) == ["m", "m", "n", "n"]
+
+
+def test_a_machine_that_the_job_has_lost_a_node_on_is_taken_last():
+    rooms = [Room("a", 4), Room("b", 4), Room("c", 4)]
+    queue = [waits("again", nodes=2, avoided=("a",)), waits("other", second=1)]
+    said = placed(queue, rooms=rooms)
+    assert {slot.machine for slot in said["again"].slots} == {"b", "c"}
+    assert {slot.machine for slot in said["other"].slots} == {"a"}
+    assert {slot.machine for slot in placed(queue, rooms=rooms[:2])["again"].slots} == {"a", "b"}
 
 
 def test_nothing_is_started_where_nothing_may_be():
