@@ -355,7 +355,8 @@ def test_a_canceled_mpi_job_has_its_grace_time_with_mpi_in_it(jobs: Jobs):
     job = jobs.begun(SAVES)
     jobs.house.client.cancel(job.name)
     assert jobs.ended(job).state == "canceled"
-    assert [text.splitlines()[1:2] for text in jobs.house.logs(job.name).values()] == [["saved 6"]] * 4
+    logs = jobs.house.logs(job.name)  # That of rank 0 has what mpirun itself says, too.
+    assert all("saved 6" in text.splitlines() for text in logs.values()), logs
     until(
         lambda: not processes_of(jobs.house, "mpirun", "orted", "prted", "hydra", "drumbeat.agent.mpi"), what="the end"
     )
