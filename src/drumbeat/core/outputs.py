@@ -67,7 +67,8 @@ def _filled(path: str, words: Mapping[str, str | None], where: str) -> str:
     try:
         return expressions.render(path, resolve)
     except SpecError as error:
-        raise SpecError(error.what, where=where, fix="A path knows `${{name}}`, and `${{inputs.x}}` of values.") from None
+        fix = "A path knows `${{name}}`, and `${{inputs.x}}` of values."
+        raise SpecError(error.what, where=where, fix=fix) from None
 
 
 def _apart(planned: list[OutputPlan]) -> Iterator[OutputPlan]:
