@@ -97,7 +97,7 @@ def test_ranks_run_in_the_environment_that_their_node_has_made_and_the_next_job_
             assert modules == "none"
             assert ("Successfully installed tiny-1.0" in own_log(there)) is is_new
             assert there.leave() == [0]
-    assert mentioning(str(tmp_path)) == []
+    assert mentioning(f"{tmp_path}/g") == []
 
 
 @pytest.mark.feature("E1")
