@@ -1,0 +1,197 @@
+"""`drumbeat datastore` and `drumbeat data` as a person types them, against a server in memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumbeat.cli.connect import MAKER
+from drumbeat.client.datastores import described
+from drumbeat.client.dataviews import DatastoreView, DataUse, DataView, EntryView, Moved
+from drumbeat.protocol.errors import NotFoundError
+from tests.unit.cli.fake_server import Type, typing_in
+
+pytestmark = pytest.mark.feature("D1", "D4", "D10")
+
+AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
+BLOBS = (
+    "name: blobs\ntype: azure_blob\naccount_name: acme\ncontainer_name: train\n"
+    "credentials: {account_key: 'env:ACME_KEY'}\n"
+)
+DIGITS = DataView(
+    "digits", "3", "uri_folder", "azureml://datastores/blobs/paths/d", "abcdef0123456789", AT, "train-1", "Digits",
+    {"from": "us"}, 2, 2048, (DataUse("train-2", "inputs.data"),),
+)  # fmt: skip
+
+
+class Data:
+    """What of a server these commands use."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+
+    def datastores(self) -> list[DatastoreView]:
+        return [
+            DatastoreView("blobs", "azure_blob", {"account_name": "acme", "container_name": "train"}, "account key"),
+            DatastoreView("workspaceblobstore", "folder", {"path": "/srv/d"}, "none", is_default=True, is_builtin=True),
+        ]
+
+    def datastore(self, name: str) -> DatastoreView:
+        return next(one for one in self.datastores() if one.name == name)
+
+    def create_datastore(self, datastore: Path, *, sets: Sequence[str] = (), check: bool = True) -> DatastoreView:
+        document, _ = described(datastore, sets)
+        self.calls.append(("create_datastore", document, check))
+        return DatastoreView(document["name"], document["type"], document, "account key")
+
+    def delete_datastore(self, name: str) -> None:
+        self.calls.append(("delete_datastore", name))
+
+    def data(self, name: str | None = None) -> list[DataView]:
+        self.calls.append(("data", name))
+        return [DIGITS]
+
+    def get_data(self, name: str, version: str = "") -> DataView:
+        self.calls.append(("get_data", name, version))
+        if name != "digits":
+            raise NotFoundError(f"there is no data {name}")
+        return DIGITS
+
+    def create_data(self, data: object, *, sets: Sequence[str] = (), seen: Callable[[int], None]) -> DataView:
+        self.calls.append(("create_data", data, tuple(sets)))
+        seen(2048)
+        return DIGITS
+
+    def delete_data(self, name: str, version: str) -> None:
+        self.calls.append(("delete_data", name, version))
+
+    def entries(self, uri: str) -> list[EntryView]:
+        self.calls.append(("entries", uri))
+        return [EntryView("a.csv", 2048), EntryView("sub", is_folder=True)]
+
+    def upload_data(self, local: Path, uri: str, *, seen: Callable[[int], None]) -> Moved:
+        self.calls.append(("upload_data", str(local), uri))
+        seen(1)
+        return Moved(uri, 3, 2048, 1)
+
+    def download_data(self, uri: str, to: Path, *, seen: Callable[[int], None]) -> Moved:
+        self.calls.append(("download_data", uri, str(to)))
+        seen(1)
+        return Moved(uri, 3, 2048, 3)
+
+
+@pytest.fixture
+def server():
+    there = Data()
+    token = MAKER.set(lambda _: there)  # type: ignore[arg-type, return-value]
+    yield there
+    MAKER.reset(token)
+
+
+@pytest.fixture
+def drumbeat(server: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Type:
+    (tmp_path / "blobs.yml").write_text(BLOBS)
+    monkeypatch.setenv("TZ", "UTC")
+    monkeypatch.setenv("ACME_KEY", "a2V5LW9mLWFjbWU=")
+    return typing_in(tmp_path, monkeypatch)
+
+
+def test_a_datastore_is_made_with_a_secret_from_the_environment(drumbeat: Type, server: Data):
+    shown = drumbeat("datastore", "create", "-f", "blobs.yml", "--no-check")
+    assert shown.stdout == (
+        "datastore blobs is there: azure_blob, by account key; it was not asked whether it answers\n"
+        "  to name data in it, write: azureml://datastores/blobs/paths/PATH\n"
+    )
+    (_, document, check) = server.calls[0]
+    assert (document["credentials"], check) == ({"account_key": "a2V5LW9mLWFjbWU="}, False)
+
+
+def test_a_secret_can_be_set_and_come_from_a_file(drumbeat: Type, server: Data, tmp_path: Path):
+    (tmp_path / "key").write_text("ZnJvbS1hLWZpbGU=\n")
+    assert (
+        drumbeat("datastore", "create", "-f", "blobs.yml", "--set", "credentials.account_key=file:key").exit_code == 0
+    )
+    assert server.calls[0][1]["credentials"] == {"account_key": "ZnJvbS1hLWZpbGU="}
+
+
+def test_a_secret_that_isnt_there_is_said_and_none_is_printed(
+    drumbeat: Type, server: Data, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.delenv("ACME_KEY")
+    shown = drumbeat("datastore", "create", "-f", "blobs.yml")
+    assert (shown.exit_code, server.calls) == (2, [])
+    assert "the environment has no variable 'ACME_KEY'" in shown.stderr
+    wrong = drumbeat("datastore", "create", "-f", "blobs.yml", "--set", "credentials.acount_key=hush-hush")
+    assert wrong.exit_code == 2
+    assert "hush-hush" not in wrong.stderr
+
+
+def test_datastores_are_listed_and_shown_without_secrets(drumbeat: Type):
+    lines = [line.split() for line in drumbeat("datastore", "list").stdout.splitlines()[2:]]
+    assert lines == [
+        ["blobs", "azure_blob", "acme/train", "account", "key"],
+        ["workspaceblobstore", "(default)", "folder", "/srv/d", "none"],
+    ]
+    shown = drumbeat("datastore", "show", "blobs").stdout
+    assert "credentials     account key" in shown
+    assert json.loads(drumbeat("datastore", "show", "blobs", "--json").stdout)["credentials"] == "account key"
+
+
+def test_a_datastore_is_forgotten(drumbeat: Type, server: Data):
+    assert drumbeat("datastore", "delete", "blobs").stdout == "datastore blobs is forgotten; what lies in it stays\n"
+    assert server.calls == [("delete_datastore", "blobs")]
+
+
+def test_data_is_made_from_options_or_from_a_file(drumbeat: Type, server: Data):
+    shown = drumbeat("data", "create", "digits", "--path", "./d", "--version", "3")
+    assert shown.stdout == (
+        "data digits:3 is there: uri_folder, 2 files, 2.0 KiB\n"
+        "  in azureml://datastores/blobs/paths/d\n"
+        "  to use it, write in the job's file: path: azureml:digits:3\n"
+    )
+    assert drumbeat("data", "create", "-f", "d.yml", "--set", "type=mltable", "--version", "4").exit_code == 0
+    assert server.calls == [
+        ("create_data", {"name": "digits", "path": "./d", "version": "3"}, ()),
+        ("create_data", Path("d.yml"), ("type=mltable", 'version="4"')),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("create",), "drumbeat data create digits --path ./digits"),
+        (("create", "digits", "--path", "d", "--set", "type=mltable"), "--set changes a value of a file"),
+        (("show", "azureml://datastores/x/paths/y"), "isn't the name of data"),
+    ],
+)
+def test_what_cant_be_meant_is_refused(drumbeat: Type, server: Data, words: tuple[str, ...], says: str):
+    shown = drumbeat("data", *words)
+    assert (shown.exit_code, server.calls) == (2, [])
+    assert says in shown.stderr
+
+
+def test_data_is_listed_shown_and_forgotten(drumbeat: Type, server: Data):
+    assert "digits:3" in drumbeat("data", "list").stdout
+    assert drumbeat("data", "list", "digits", "--json").stdout.startswith("[")
+    shown = drumbeat("data", "show", "digits@latest").stdout
+    for part in ("by job       train-1", "2 files, 2.0 KiB, abcdef012345", "from=us", "train-2   inputs.data"):
+        assert part in shown
+    assert drumbeat("data", "delete", "digits").stdout.startswith("data digits:3 is forgotten")
+    assert [call[0] for call in server.calls] == ["data", "data", "get_data", "get_data", "delete_data"]
+    assert server.calls[-1] == ("delete_data", "digits", "3")
+
+
+def test_files_of_stores_are_listed_and_moved(drumbeat: Type, server: Data, tmp_path: Path):
+    uri = "azureml://datastores/blobs/paths/d"
+    lines = [line.split() for line in drumbeat("data", "list", uri).stdout.splitlines()[2:]]
+    assert lines == [["a.csv", "2.0", "KiB"], ["sub/"]]
+    assert drumbeat("data", "upload", "here", uri).stdout == (
+        f"1 file copied; 2 files there already; 2.0 KiB in all, in {uri}\n"
+    )
+    assert drumbeat("data", "download", uri, "got").stdout == f"3 files copied; 2.0 KiB in all, in {tmp_path / 'got'}\n"
+    assert [call[0] for call in server.calls] == ["entries", "upload_data", "download_data"]
