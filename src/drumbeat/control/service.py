@@ -17,6 +17,7 @@ from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, 
 from drumbeat.control.datastores import Datastores, DatastoreView
 from drumbeat.control.effects import STORY, Effects
 from drumbeat.control.environments import Environments, uses_of
+from drumbeat.control.inputs import Inputs
 from drumbeat.control.joboutputs import JobOutputs
 from drumbeat.control.loop import Loop
 from drumbeat.control.previewing import Preview, preview
@@ -135,6 +136,7 @@ class Control:
         self.effects.publishing = publishing
         self.environments = Environments(setting.store, setting.clock)
         self.watch = Watch(self.loop, self.engines, self._gang)
+        self.inputs = Inputs(setting.artifacts, self.data, lambda job: self._known(job).job.plan)
         self.sharing = Sharing(self.loop, self.watch.heard)
         if not setting.is_alone:
             self.loop.look_around = self.sharing.look
