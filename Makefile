@@ -8,7 +8,7 @@ FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test coverage demo bench bench-logs bench-api fuzz faults matrix docs clean
+.PHONY: help setup lint check test coverage demo bench bench-logs bench-api bench-staging fuzz faults matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -52,6 +52,9 @@ bench-logs: setup ## Logs: cost, speed, latency, memory; writes docs/bench/logs.
 
 bench-api: setup ## The API under load (SECONDS=600 for memory over ten minutes); writes docs/bench/api.md
 	$(PYTHON) bench/api.py --seconds $(or $(SECONDS),60) --write docs/bench/api.md
+
+bench-staging: setup ## Inputs from a store: one node beside fsspec and rclone, four that pass pieces on (root); writes docs/bench/staging.md
+	$(PYTHON) bench/staging.py --write docs/bench/staging.md
 
 fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60)
 	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) $(PYTEST) -q tests/fuzz

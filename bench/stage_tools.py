@@ -22,7 +22,7 @@ http {{
 
 
 def program(name: str, package: str, place: str) -> str:
-    """A program from PATH, else out of Debian's package (unpacked below .cache, not installed); "" = it isn't to be had."""
+    """A program from PATH, else from Debian's package, unpacked below .cache, not installed; "" = it can't be had."""
     if found := shutil.which(name):
         return found
     there = TOOLS / place

@@ -44,7 +44,9 @@ class Found:
     seconds: dict[tuple[str, str], list[float | None]] = field(
         default_factory=dict[tuple[str, str], "list[float | None]"]
     )
-    shares: dict[str, list[float]] = field(default_factory=dict[str, "list[float]"])
+    shares: dict[str, list[float]] = field(default_factory=dict)
+
+    load: float = field(default_factory=lambda: os.getloadavg()[0])
 
     def add(self, data: str, way: str, seconds: float | None) -> None:
         """One run."""
@@ -157,7 +159,7 @@ def _gang(nodes: int) -> str:
 # --- the report -------------------------------------------------------------------------------------------------
 def report(found: Found, rounds: int) -> str:
     """Markdown."""
-    lines = [HEAD.format(rounds=rounds, cores=len(os.sched_getaffinity(0)), egress=EGRESS)]
+    lines = [HEAD.format(rounds=rounds, cores=len(os.sched_getaffinity(0)), egress=EGRESS, load=found.load)]
     for data, (count, size) in SETS.items():
         lines += [f"## {count:,} × {size / 1000:,.0f} kB\n", "| | seconds | drumbeat ÷ it |", "|---|---|---|"]
         ours = found.seconds[data, "drumbeat"]
@@ -170,13 +172,13 @@ def report(found: Found, rounds: int) -> str:
 
 
 def _gang_lines(found: Found, data: str) -> Iterator[str]:
-    yield f"Store's egress {EGRESS}: | seconds | bytes from the store ÷ data"
-    yield "---|---|---"
+    yield f"| store's egress {EGRESS} | seconds | bytes from the store ÷ data |"
+    yield "|---|---|---|"
     for nodes in (1, NODES):
         share = say(spread(list(found.shares[f"{data} {nodes}"])))
-        yield f"{_gang(nodes)} | {say(spread(found.seconds[data, _gang(nodes)]))} | {share}"
+        yield f"| {_gang(nodes)} | {say(spread(found.seconds[data, _gang(nodes)]))} | {share} |"
     pairs = ratios(found.seconds[data, _gang(NODES)], found.seconds[data, _gang(1)])
-    yield f"{NODES} nodes ÷ one (goal 1.3; 1.1) | {say(spread(pairs))} |"
+    yield f"| {NODES} nodes ÷ one | {say(spread(pairs))} (goal ≤ 1.3) | goal ≤ 1.1 |"
 
 
 def _missing() -> str:
@@ -191,13 +193,13 @@ HEAD = """\
 <!-- Written by `make bench-staging`. -->
 
 An input on a web server (nginx, on the same machine) comes to a node's cache and is laid out for the ranks. drumbeat's
-seconds are from the nodes' first word to the start of the ranks: the listing, the fetching, the checks, the links, and the
-meeting of the nodes are in them; *again* is a second job with the same input. fsspec's are those of its `get` alone,
-rclone's of the whole command. Each round takes every way in turn; ratios are taken within a round. Each figure is the
-median, in brackets the inner half and the ends of {rounds} rounds.
+seconds are from the nodes' first word to the start of the ranks: the listing, the fetching, the checks, the links, and
+the meeting of the nodes are in them; *again* is a second job with the same input. fsspec's are those of its `find` and
+`get`, rclone's of the whole command. Each round takes every way in turn; ratios are taken within a round. Each figure is
+the median, in brackets the inner half and the ends of {rounds} rounds.
 
-For a gang the nodes are namespaces of this machine with a cache each, and all that leaves the store goes through {egress}.
-Machine: {cores} cores.
+For a gang the nodes are namespaces of this machine with a cache each, and all that leaves the store goes through
+{egress}. Machine: {cores} cores; load before the first run {load:.1f}.
 """
 
 

@@ -134,7 +134,6 @@ def test_a_wrong_secret_gets_nothing(house: House, agent: Agent):
         assert answer.status_code == 401
 
 
-@pytest.mark.feature("D6")
 @pytest.mark.parametrize(
     ("error", "status"), [(ForbiddenError("the store refuses"), 403), (UnreachableError("no answer"), 503)]
 )
@@ -149,7 +148,6 @@ def test_what_the_store_refuses_names_the_input(agent: Agent, data: MemoryData, 
     assert answer.json()["where"] == "inputs.train"
 
 
-@pytest.mark.feature("D6")
 def test_a_changed_file_is_refused_before_its_first_byte(agent: Agent, data: MemoryData):
     get(agent, "inputs/train")
     data.files["set/a"] = b"other 10 b"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.faults import ELSEWHERE
+from drumbeat.protocol.listing import Link, ListedFile
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
 
 from .depot import Depot, a_depot, remote
@@ -70,7 +71,6 @@ def hash_of(depot: Depot, name: str, path: str = "set") -> None:
     assert depot.parts() == []
 
 
-@pytest.mark.feature("D6")
 def test_a_store_that_breaks_off_is_gone_on_with_where_it_stopped(depot: Depot):
     broken = 0
 
@@ -85,7 +85,7 @@ def test_a_store_that_breaks_off_is_gone_on_with_where_it_stopped(depot: Depot):
     assert depot.data.sent < len(BIG) * 1.2, "what had come wasn't fetched again"
 
 
-@pytest.mark.feature("D6")
+@pytest.mark.feature("F10")
 @pytest.mark.parametrize("status", [503, 429, 500])
 def test_a_store_in_trouble_is_waited_for_and_said(depot: Depot, status: int):
     is_well = threading.Event()
@@ -97,7 +97,6 @@ def test_a_store_in_trouble_is_waited_for_and_said(depot: Depot, status: int):
     assert depot.completed("busy") == "first\n"
 
 
-@pytest.mark.feature("D6")
 def test_wrong_bytes_are_fetched_again(depot: Depot):
     wrong = iter([True, True])
     bad = lambda asked: Answer(body=b"?" * asked.length) if asked.length > 1000 and next(wrong, False) else None  # noqa: E731
@@ -105,7 +104,6 @@ def test_wrong_bytes_are_fetched_again(depot: Depot):
     hash_of(depot, "wrong")
 
 
-@pytest.mark.feature("D6")
 def test_bytes_that_are_always_wrong_are_never_shown_as_whole(depot: Depot):
     depot.data.is_linked = True
     depot.data.spoil = lambda asked: Answer(body=b"?" * asked.length) if asked.path.endswith("a.txt") else None
@@ -118,7 +116,6 @@ def test_bytes_that_are_always_wrong_are_never_shown_as_whole(depot: Depot):
     assert all(hashlib.sha256(path.read_bytes()).hexdigest() == path.name for path in depot.kept())
 
 
-@pytest.mark.feature("D6")
 def test_a_link_that_has_expired_is_asked_for_anew(depot: Depot):
     def spoil(asked: Asked) -> None:
         depot.data.token = "second"
@@ -128,17 +125,18 @@ def test_a_link_that_has_expired_is_asked_for_anew(depot: Depot):
     assert {asked.token for asked in depot.data.asked} == {"first", "second"}
 
 
-@pytest.mark.feature("D6")
 @pytest.mark.parametrize("change", ["other bytes", "shorter", "gone"])
 def test_content_that_has_changed_since_it_was_listed_is_refused(depot: Depot, change: str):
-    def spoil(asked: Asked) -> Answer | None:
+    link = depot.data.link
+
+    def change_it(uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
         if change == "gone":
             depot.data.files.pop("set/a.txt", None)
-            return Answer(404, b"") if asked.path == "set/a.txt" else None
-        depot.data.files["set/a.txt"] = b"other!" if change == "other bytes" else b"o"
-        return None
+        else:
+            depot.data.files["set/a.txt"] = b"other!" if change == "other bytes" else b"o"
+        return link(uri, file, lifetime_s)
 
-    depot.data.spoil = spoil
+    depot.data.link = change_it
     job = depot.ended(depot.submit("changed", "true", remote("train", "set")))
     assert job.state == "failed"
     said = "there is nothing at" if change == "gone" else "a.txt isn't what it was when the job was made"
@@ -188,7 +186,6 @@ def test_what_a_running_job_uses_stays_and_what_nobody_uses_makes_way(
     assert depot.completed("holds").split()[0] == hashlib.sha256(b"three" * 1000).hexdigest()
 
 
-@pytest.mark.feature("D6")
 def test_a_full_cache_is_waited_for_and_said_and_too_much_is_refused(
     depot: Depot, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -230,7 +227,7 @@ def small_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path
         subprocess.run(["umount", "--lazy", place], check=True)
 
 
-@pytest.mark.feature("D6", "F10")
+@pytest.mark.feature("F10")
 def test_a_disk_that_fills_up_meanwhile_is_named_and_nothing_partial_stays(
     tmp_path: Path, small_disk: Path, data: MemoryData, monkeypatch: pytest.MonkeyPatch
 ):
@@ -252,7 +249,7 @@ def test_a_disk_that_fills_up_meanwhile_is_named_and_nothing_partial_stays(
         hash_of(depot, "room")
 
 
-@pytest.mark.feature("D6", "F10")
+@pytest.mark.feature("F10")
 def test_a_disk_that_is_too_small_is_refused_before_anything_is_fetched(
     tmp_path: Path, small_disk: Path, data: MemoryData, monkeypatch: pytest.MonkeyPatch
 ):
@@ -264,7 +261,6 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_fetched(
         assert data.asked == []
 
 
-@pytest.mark.feature("D6", "F5")
 @pytest.mark.parametrize("point", [point for point in ELSEWHERE if point.startswith("cache.")])
 def test_an_agent_that_is_killed_at_a_point_is_followed_by_one_that_goes_on(
     depot: Depot, point: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path

@@ -35,7 +35,7 @@ async def make_links(name: str, caller: Admitted, request: Request) -> dict[str,
 
 
 @router.get("/inputs/{name}/files/" + rest("path"), response_class=StreamingResponse)
-async def get_file(
+async def get_input_file(
     name: str, path: str, caller: Admitted, range: Annotated[str, Header()] = "bytes=0-"
 ) -> StreamingResponse:
     """The bytes of one file of an input, or a range of them."""

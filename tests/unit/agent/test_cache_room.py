@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from drumbeat.agent.cache.files import Kept
 from drumbeat.agent.cache.room import Held, Pin, in_words, judge
 
-pytestmark = pytest.mark.feature("D6")
+pytestmark = pytest.mark.feature("D5")
 
 
 def held(*kept: tuple[str, int], free: int = 1000, bound: int = 100, **parts: int) -> Held:

@@ -9,7 +9,7 @@ from drumbeat.agent.cache.part import PIECE, pieces
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.listing import ListedFile, Listing, listing
 
-pytestmark = [pytest.mark.feature("D5"), pytest.mark.feature("X2")]
+pytestmark = pytest.mark.feature("D5")
 
 
 def of(*paths: str) -> Listing:

@@ -71,7 +71,6 @@ def test_another_range_than_was_asked_for_isnt_taken(said: str):
         check(ranged(said), 10, 100)
 
 
-@pytest.mark.feature("D6")
 def test_a_connection_that_is_slow_for_long_is_given_up():
     clock = iter([0.0, 30.0, 70.0, 70.0])
     answer: Any = Reply(206, 10**6, iter([b"x" * 100] * 50))
@@ -79,7 +78,6 @@ def test_a_connection_that_is_slow_for_long_is_given_up():
         list(stream(answer, Patience(slow_s=60, slow_bytes_s=8192), lambda: next(clock)))
 
 
-@pytest.mark.feature("D6")
 def test_a_body_that_ends_too_early_is_half_a_file():
     answer: Any = Reply(206, 500, iter([b"x"]))
     with pytest.raises(UnreachableError, match="ended 500 bytes too early"):
