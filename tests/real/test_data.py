@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 from pathlib import Path
 
@@ -23,6 +24,12 @@ WRITES = (
     "(place / 'sub' / 'b.bin').write_bytes(b'b')\n"
     "sys.exit(int(sys.argv[1]))\n"
 )
+
+
+def free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
 
 
 def digits(folder: Path, first: str = "1") -> Path:
@@ -150,21 +157,28 @@ def test_outputs_of_a_job_that_failed_are_kept_and_not_registered(house: House):
 
 
 @pytest.mark.feature("D3", "D1")
-def test_a_store_that_is_down_holds_nobody_up_and_is_tried_again(own_house: House, tmp_path: Path):
+def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back(own_house: House, tmp_path: Path):
     house = own_house
-    (tmp_path / "away").mkdir()
-    house.client.create_datastore({"name": "away", "type": "folder", "path": str(tmp_path / "away")})
-    (tmp_path / "away").rmdir()
-    (tmp_path / "away").write_text("no folder")
+    down = {
+        "name": "away", "type": "s3", "bucket": "away", "endpoint": f"http://127.0.0.1:{free_port()}",
+        "credentials": {"access_key_id": "a", "secret_access_key": "b"},
+    }  # fmt: skip
+    house.client.create_datastore(down, check=False)
     house.script(WRITES)
     output = "{model: {path: 'azureml://datastores/away/paths/m'}}"
     job = house.client.submit(house.job_file(code=".", command="python t.py 0", outputs=output), name="waits")
     ended = house.client.wait(job.name, 120)
     assert ended is not None
     assert ended.state == "completed"
-    until(lambda: "model" in house.client.get("waits").notice + house.client.story("waits")[-1].sentence)
-    told = house.client.get("waits")
-    assert "model" in (told.notice or told.story[-1].sentence)
+    until(lambda: "output model isn't in its place yet" in house.client.get("waits").notice, what="a try")
+    assert "isn't in its place yet" in house.run("show", "waits").stdout
+    (tmp_path / "away").mkdir()
+    house.client.create_datastore({"name": "away", "type": "folder", "path": str(tmp_path / "away")})
+    until(
+        lambda: "output model: 2 files in" in house.client.story("waits")[-1].sentence, what="the output's publishing"
+    )
+    assert (tmp_path / "away" / "m" / "sub" / "b.bin").read_bytes() == b"b"
+    assert house.client.get("waits").notice == ""
 
 
 @pytest.mark.feature("X2", "X4", "D1")

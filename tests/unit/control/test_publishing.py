@@ -155,6 +155,16 @@ def test_an_output_that_is_named_and_stays_is_read_from_its_job(room: Room):
     assert {one.sha256 for one in listed.files} == {sha256(content).hexdigest() for content in FILES.values()}
 
 
+def test_an_output_that_is_one_file_goes_to_its_place(room: Room):
+    content = b"one file"
+    room.artifacts.append_output("j", 1, 1, "scores", 0, content)
+    assert room.artifacts.commit_outputs("j", 1, 1, {"scores": (len(content), sha256(content).hexdigest())}) == []
+    one = OutputPlan("scores", "uri_file", "upload", f"{ROOT}/all/scores.csv", "scores")
+    assert room.publishing.publish(room.job(one), one, is_last=False).asset == "scores:1"
+    assert room.data.files["all/scores.csv"] == content
+    assert room.store.asset("data", "scores").document["type"] == "uri_file"
+
+
 def test_pauses_grow_to_five_minutes():
     assert [wait_after(tries) for tries in (0, 1, 5, 50)] == [1, 2, 32, 300]
 
