@@ -195,8 +195,8 @@ HEAD = """\
 An input on a web server (nginx, on the same machine) comes to a node's cache and is laid out for the ranks. drumbeat's
 seconds are from the nodes' first word to the start of the ranks: the listing, the fetching, the checks, the links, and
 the meeting of the nodes are in them; *again* is a second job with the same input. fsspec's are those of its `find` and
-`get`, rclone's of the whole command. Each round takes every way in turn; ratios are taken within a round. Each figure is
-the median, in brackets the inner half and the ends of {rounds} rounds.
+`get`, rclone's of the whole command. Each round takes every way in turn; ratios are taken within a round. Each figure
+is the median, in brackets the inner half and the ends of {rounds} rounds.
 
 For a gang the nodes are namespaces of this machine with a cache each, and all that leaves the store goes through
 {egress}. Machine: {cores} cores; load before the first run {load:.1f}.
