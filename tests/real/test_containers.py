@@ -124,13 +124,17 @@ echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR, $(cat "$AZURE_ML_INPUT_data/x.t
 [ -e /proc/1/root/usr ] || touch "$AZURE_ML_INPUT_data/y" 2>/dev/null && echo "could write"
 echo $RANK > outputs/rank$RANK
 """
-    job = start(boxed, script, inputs=f"{{data: {{type: uri_folder, path: {data}}}}}")
+    prepare = "{max_retries: 0, prepare: 'ls -d /usr || echo no more than the image > outputs/prepared'}"
+    job = start(boxed, script, inputs=f"{{data: {{type: uri_folder, path: {data}}}}}", drumbeat=prepare)
     found = ended(boxed, job)
     assert found.state == "completed", (found.sentence, boxed.logs(job.name))
     said = "at 127.0.0.1, digits, ls: /usr: No such file or directory"
-    assert boxed.logs(job.name) == {rank: f"rank {rank} of 4 {said}\n" for rank in range(4)}
+    logs = boxed.logs(job.name)
+    assert {rank: text for rank, text in logs.items() if rank >= 0} == {
+        rank: f"rank {rank} of 4 {said}\n" for rank in range(4)
+    }
     names = {file.path for file in boxed.client.files(job.name)}
-    assert {f"outputs/default/rank{rank}" for rank in range(4)} <= names
+    assert {f"outputs/default/{name}" for name in ("prepared", *(f"rank{rank}" for rank in range(4)))} <= names
 
 
 def test_exit_code_and_signal_are_the_rank_s_own(boxed: House):

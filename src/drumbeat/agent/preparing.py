@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from drumbeat.agent import containers, network
+from drumbeat.agent import cache_root, containers, network
 from drumbeat.agent.keeping import Message, rank_message
 from drumbeat.agent.mpi import found, place
 from drumbeat.agent.node import seen_from
@@ -69,7 +69,12 @@ class Preparing:
             self._mpi = found.find(self._plan)
         if self._plan.container:
             self._engine = containers.find()
-            containers.fetch(self._engine, self._plan.container.image, say)
+
+            def tell(line: str) -> None:
+                log.add(line)
+                say(line)
+
+            containers.fetch(self._engine, self._plan.container.image, tell)
 
     def _make_environment(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
         from drumbeat.agent.environments.making import Making
@@ -93,18 +98,21 @@ class Preparing:
     def preparation(self, member: Member, number: int) -> ProcessSpec | None:
         """The job's preparation on this node, in what its ranks run in; None = it has none."""
         spec = preparation(self._plan, member, self._enrolment.attempt, number)
-        if spec is None or self._plan.container is None:
+        return spec and self._contained(spec, member)
+
+    def _contained(self, spec: ProcessSpec, member: Member) -> ProcessSpec:
+        """The process in the job's container, if it has one. Inputs may be links into the node's cache."""
+        if self._plan.container is None:
             return spec
-        return contained(spec, self._plan, member, self._engine or containers.find())
+        self._engine = self._engine or containers.find()  # Another agent may have provided it.
+        shown = [folder for folder in (cache_root.data_folder(),) if os.path.isdir(folder)]
+        return contained(spec, self._plan, member, self._engine, shown)
 
     def processes(self, roster: Roster) -> tuple[list[Message], Message | None]:
         """What the keeper is to start: the ranks, and the launcher's own process. Raises DrumbeatError."""
         node, root = self._enrolment.node, self._enrolment.root
         roster = seen_from(roster, node, self._plan)
-        ranks = render(self._plan, roster, node)
-        if self._plan.container:
-            engine = self._engine or containers.find()  # Another agent has made the check.
-            ranks = [contained(each, self._plan, roster.members[node], engine) for each in ranks]
+        ranks = [self._contained(each, roster.members[node]) for each in render(self._plan, roster, node)]
         beside = starter(self._plan, roster, node)
         if self._plan.launcher == "mpi":
             with open(self._note, "w", encoding="utf-8") as file:
