@@ -100,6 +100,16 @@ print("went on", flush=True)
 time.sleep(600)
 """
 
+QUITS = """
+import os, time
+from mpi4py import MPI
+MPI.COMM_WORLD.barrier()
+if MPI.COMM_WORLD.rank == 1:
+    MPI.COMM_WORLD.Abort(3)
+    os._exit(0)
+time.sleep(600)
+"""
+
 WAITS = """
 import time
 from mpi4py import MPI
@@ -333,6 +343,13 @@ def test_no_rank_goes_on_when_one_has_aborted_mpi(jobs: Jobs):
     ended, logs = jobs.run(GOES_ON)
     assert ended.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3)")
     assert not any("went on" in text for text in logs.values())
+
+
+@pytest.mark.feature("L3", "F1")
+@pytest.mark.parametrize("mpi", ["mpich"], indirect=True, scope="module")
+def test_a_rank_that_aborts_mpi_has_failed_though_it_is_quicker_than_mpi_to_end_well(jobs: Jobs):
+    ended, _ = jobs.run(QUITS)
+    assert ended.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3)")
 
 
 @pytest.mark.feature("L3", "F1")

@@ -20,6 +20,7 @@ from drumbeat.agent.journal import Journal
 from drumbeat.agent.keeping import Keeping
 from drumbeat.agent.link import Link
 from drumbeat.agent.logs import GrowingLog, LogSender, pause_s, tail
+from drumbeat.agent.mpi.found import aborted
 from drumbeat.agent.node import HeldPort, member
 from drumbeat.agent.preparing import Preparing
 from drumbeat.agent.reporting import Reporting
@@ -274,7 +275,7 @@ class Agent:
             if ended["rank"] not in here.exits:
                 is_raised = ended["code"] == 1 and not ended["told"]
                 end = tail(self._log_paths[ended["rank"]], is_raised=is_raised)
-                here.exits[ended["rank"]] = RankExit(**ended, tail=end)
+                here.exits[ended["rank"]] = aborted(RankExit(**ended, tail=end))
         if state["over"] and not here.over:
             self._on_over()
 

@@ -1,6 +1,7 @@
 """Small pure parts of the agent: waiting, tails, names in archives, which answers end an attempt."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,8 @@ from drumbeat.agent.archive import is_inside
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.link import Link
 from drumbeat.agent.logs import last_lines, pause_s, tail
-from drumbeat.protocol.agent import LEFT_OUT, Enrolment
+from drumbeat.agent.mpi import found
+from drumbeat.protocol.agent import LEFT_OUT, Enrolment, RankExit
 from drumbeat.protocol.errors import (
     DrumbeatError,
     NotFoundError,
@@ -115,3 +117,13 @@ def test_which_answers_end_the_attempt(status, error, is_sync, becomes):
 @pytest.mark.parametrize("body", [b"<html>404</html>", b"", b"[]", b"null", b'"text"'])
 def test_a_stranger_at_the_servers_port_is_no_server(body):
     assert type(LINK._error(404, body, is_sync=True)) is UnreachableError
+
+
+@pytest.mark.feature("L3")
+def test_a_rank_that_had_mpich_abort_has_not_ended_well():
+    said = "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1\n"
+    well = RankExit(1, 0, None, 1.0, 1, tail=said)
+    assert found.aborted(well).code == 3
+    assert found.aborted(replace(well, tail=said.replace("Abort(3)", "Abort(0)"))).code == 1
+    assert found.aborted(replace(well, tail="epoch 3\n")).code == 0
+    assert found.aborted(replace(well, code=15)).code == 15

@@ -6,14 +6,18 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 from drumbeat.launch.environment import scrubbed
 from drumbeat.launch.mpi import INTEL_MPI, MPICH, OPEN_MPI
+from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import is_scrubbed
 
 ASK_S = 60.0
+_ABORTED = re.compile(r"^Abort\((-?\d+)\) on node \d+ \(rank \d+ in comm \d+\): application called MPI_Abort\(", re.MULTILINE)
+"""What MPICH writes into the log of a rank that calls it."""
 _SAYS = {
     OPEN_MPI: re.compile(r"\(Open ?MPI\) (\d[\w.]*)", re.IGNORECASE),
     INTEL_MPI: re.compile(r"Intel\(R\) MPI Library.*?Version (\d[\w.]*)", re.DOTALL),
@@ -46,6 +50,15 @@ def read(said: str) -> str:
         if match := pattern.search(said):
             return f"{name} {match[1]}"
     return ""
+
+
+def aborted(ended: RankExit) -> RankExit:
+    """The same end; that of a rank which had MPICH abort and went on to exit code 0, with the code that it gave.
+
+    MPI kills such a rank, but it can be quicker.
+    """
+    found = _ABORTED.search(ended.tail) if ended.code == 0 else None
+    return replace(ended, code=int(found[1]) & 0xFF or 1) if found else ended
 
 
 def _ask(program: str, environment: dict[str, str]) -> str:
