@@ -16,7 +16,9 @@ from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import is_scrubbed
 
 ASK_S = 60.0
-_ABORTED = re.compile(r"^Abort\((-?\d+)\) on node \d+ \(rank \d+ in comm \d+\): application called MPI_Abort\(", re.MULTILINE)
+_ABORTED = re.compile(
+    r"^Abort\((-?\d+)\) on node \d+ \(rank \d+ in comm \d+\): application called MPI_Abort\(", re.MULTILINE
+)
 """What MPICH writes into the log of a rank that calls it."""
 _SAYS = {
     OPEN_MPI: re.compile(r"\(Open ?MPI\) (\d[\w.]*)", re.IGNORECASE),
