@@ -395,6 +395,18 @@ def test_ranks_whose_mpirun_was_killed_are_ended_and_the_job_says_so(jobs: Jobs)
     until(lambda: not processes_of(jobs.house, "orted", "prted", "hydra", "t.py"), what="the end")
 
 
+@pytest.mark.feature("L3", "F6")
+def test_a_job_whose_agents_hang_leaves_nothing_in_the_memory_of_its_machine(few: Jobs):
+    job = few.begun(WAITS, drumbeat="{max_retries: 0, grace_s: 1, lost_after_s: 3}")
+    shared = [known.parent for known in Path("/dev/shm").glob("drumbeat-*/known.json") if job.name in known.read_text()]
+    assert shared
+    for process in processes_of(few.house, "enrolment.json"):
+        process.suspend()
+    few.house.client.cancel(job.name)
+    assert few.ended(job).state == "canceled"
+    until(lambda: not any(folder.exists() for folder in shared), what="the end of what it shared")
+
+
 @pytest.mark.feature("L3")
 def test_an_option_that_mpirun_does_not_know_fails_the_job_with_its_words(few: Jobs):
     ended, logs = few.run(SUM, drumbeat="{mpi_options: [--no-such-option], max_retries: 0, grace_s: 1}")

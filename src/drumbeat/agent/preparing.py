@@ -115,18 +115,15 @@ class Preparing:
         ranks = [self._contained(each, roster.members[node]) for each in render(self._plan, roster, node)]
         beside = starter(self._plan, roster, node)
         if self._plan.launcher == "mpi":
-            with open(self._note, "w", encoding="utf-8") as file:
-                file.write(place.make(self._plan, roster, node, self._enrolment.secret))
+            place.note(self._note, roster, node)
+            place.make(self._plan, roster, node, self._enrolment.secret)
         return [rank_message(each, root) for each in ranks], rank_message(_runnable(beside), root) if beside else None
 
     def clear(self) -> None:
         """The round is over."""
         if self._plan.container:
             containers.clear(self._engine or containers.find(), self._enrolment.root)
-        with contextlib.suppress(FileNotFoundError):
-            with open(self._note, encoding="utf-8") as file:
-                place.clear(file.read(), self._enrolment.node)
-            os.unlink(self._note)
+        place.clear_noted(self._note)
 
 
 def _runnable(starter: ProcessSpec) -> ProcessSpec:

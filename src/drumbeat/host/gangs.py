@@ -215,8 +215,10 @@ def _wait_for(pids: list[int], seconds: float) -> None:
 
 
 def _end_held(keeper: Path) -> None:
-    """Ends what a keeper that was killed held on to: only the agent's own program knows how."""
-    if (keeper / "hold.json").exists():
+    """Ends what a keeper that was killed held on to, and clears what its agent didn't: only the agent's own program
+    knows how.
+    """
+    if any((keeper / name).exists() for name in ("hold.json", "segments.json", "../mpi")):
         ending = [*program("drumbeat.agent.ending"), str(keeper)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=10, check=False)

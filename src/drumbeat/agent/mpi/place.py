@@ -40,6 +40,21 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
     return folder
 
 
+def note(path: str, roster: Roster, node: int) -> None:
+    """Writes down what is about to be made, for whoever must clear it."""
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump([mpi.place(roster), node], file)
+
+
+def clear_noted(path: str) -> None:
+    """Clears what was noted there, if anything was."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        with open(path, encoding="utf-8") as file:
+            folder, node = json.load(file)
+        clear(folder, node)
+        os.unlink(path)
+
+
 def clear(folder: str, node: int) -> None:
     """The node needs it no more; the last one on the machine removes it."""
     with contextlib.suppress(OSError):
