@@ -89,6 +89,7 @@ def full_job(name: str) -> Job:
         NOON + timedelta(hours=1),
         (Failure(1, 1, verdict, NOON),),
         (1,),
+        ("gpu-3",),
         7,
         "display",
         "description",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing as closed
+from urllib.parse import urlsplit
 
 from drumbeat.agent.fetching.web import Lines, Patience, Refusal, check, closing, stream
 from drumbeat.agent.fetching.work import Want
@@ -14,6 +16,8 @@ from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.listing import Link
 
 _AT_ONCE = 200
+_MOST_MISSED = 2
+"""How often a host that never answered is tried before the server is asked for the bytes."""
 _MOST_REFUSED = 2
 """How often a file's link is refused before the server is asked for the bytes, and for the reason."""
 
@@ -25,6 +29,8 @@ class Links:
         self._paths = {name: list(those) for name, those in paths.items()}
         self._place = {(name, path): at for name, those in paths.items() for at, path in enumerate(those)}
         self._known: dict[tuple[str, str], Link | None] = {}
+        self._met: set[str] = set()
+        self._missed: Counter[str] = Counter()
         self._lock = threading.Lock()
 
     def of(self, want: Want, server: Server) -> Link | None:
@@ -43,6 +49,17 @@ class Links:
                 del self._known[key]
                 want.refused += 1
                 want.is_relayed = want.refused >= _MOST_REFUSED
+
+    def met(self, link: Link) -> None:
+        """Its host has answered."""
+        self._met.add(urlsplit(link.url).netloc)
+
+    def missed(self, link: Link) -> bool:
+        """Whether its host, which hasn't answered, never has so far: the server may have a way to it that we lack."""
+        host = urlsplit(link.url).netloc
+        with self._lock:
+            self._missed[host] += 1
+            return host not in self._met and self._missed[host] >= _MOST_MISSED
 
     def _ask(self, want: Want, server: Server) -> None:
         first = self._place[want.input, want.file.path]
@@ -74,6 +91,7 @@ class Store:
         except Refusal:
             self._links.refused(want, link)
         except UnreachableError as error:
+            want.is_relayed = self._links.missed(link)
             raise UnreachableError(f"input {want.input}: {error.what}", where=f"inputs.{want.input}") from error
 
     def _linked(
@@ -82,6 +100,7 @@ class Store:
         offset, length = span
         wanted = {} if length == want.file.size else {"Range": f"bytes={offset}-{offset + length - 1}"}
         answer = self.lines.get(link.url, {**link.headers, **wanted})
+        self._links.met(link)
         with closing(self.lines, link.url, answer):
             on_answer(check(answer, offset, want.file.size))
             with closed(stream(answer, self._patience)) as blocks:
