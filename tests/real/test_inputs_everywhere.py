@@ -60,7 +60,7 @@ def test_the_same_job_reads_its_input_wherever_it_lies(
     assert said == dict.fromkeys(said, said["folder"])
 
 
-def given(  # noqa: PLR0913 - every store
+def given(
     house: House, compute: str, data: Path, azurite: Azurite, s3_server: S3Server, web_server: WebServer
 ) -> dict[str, str]:
     """The same content in each place, by its path in a job file."""
