@@ -199,7 +199,9 @@ class Keeper:
         if self.over:
             return
         if self.running:
-            if self.kill_at is None and (self.starter.is_missed(now) or self.starter.has_ended(self.running.values())):
+            if self.kill_at is None and (
+                self.starter.is_missed(now) or self.starter.has_ended(self.running.values(), now)
+            ):
                 self.is_launcherless = True
                 self._stop(self.grace_s)
             is_due = self.kill_at is not None and now >= self.kill_at

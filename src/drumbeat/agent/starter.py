@@ -16,6 +16,8 @@ from drumbeat.agent.door import hold_folder
 WAIT_S = 5.0
 """How long after the end of a launcher that failed its ranks have to end for reasons of their own."""
 
+SAY_S = 1.0
+"""How long a launcher may take to end when MPI has ended what it started."""
 ENDED = "MPI has ended the job"
 
 
@@ -30,6 +32,7 @@ class Starter:
         self._selector = selector
         self._ropes: dict[int, int] = {}
         self._held, self._ended = set[int](), set[int]()
+        self._ended_at = 0.0
         self._why, self._is_gone = "", False
         self._failed_at: float | None = None
         self._joins: dict[int, str] = {}
@@ -60,6 +63,7 @@ class Starter:
             return
         self._let_go(rope)
         if rank in self._held:
+            self._ended_at = self._ended_at or time.monotonic()
             self._ended.add(rank)
 
     def _let_go(self, rope: int) -> None:
@@ -84,13 +88,14 @@ class Starter:
         """Whether it has failed, and its ranks have had the time to end by themselves."""
         return self._failed_at is not None and now >= self._failed_at + WAIT_S
 
-    def has_ended(self, ranks: Collection[int]) -> bool:
-        """Whether MPI has ended what stands for one of these ranks, which run."""
-        return not self._ended.isdisjoint(ranks)
+    def has_ended(self, ranks: Collection[int], now: float) -> bool:
+        """Whether MPI has ended what stands for one of these ranks, which run: the launcher ends then, and says why."""
+        return not self._ended.isdisjoint(ranks) and (not self.pid or now >= self._ended_at + SAY_S)
 
     def due_s(self, now: float) -> list[float]:
         """Seconds until it is missed."""
-        return [] if self._failed_at is None else [self._failed_at + WAIT_S - now]
+        due = [] if self._failed_at is None else [self._failed_at + WAIT_S - now]
+        return [*due, self._ended_at + SAY_S - now] if self._ended and self.pid else due
 
     def part_in(self, rank: int, code: int, now: float) -> dict[str, Any]:
         """What its end has to do with that of a rank: `error` of one that never began, `launcher` of any other.
