@@ -93,6 +93,7 @@ class TestSsh(EngineContract):
     @pytest.fixture
     def engine(self, engine: SshEngine) -> SshEngine:
         engine.__class__ = Spread
+        wait_until(lambda: not any(machine.unusable for machine in engine.machines()))
         return engine
 
     @pytest.fixture
@@ -110,7 +111,7 @@ class TestSsh(EngineContract):
 def test_nothing_of_ours_is_installed_on_the_hosts(engine: SshEngine, hosts: SshLab):
     done = subprocess.run([PYTHON, "-I", "-c", "import drumbeat"], capture_output=True, check=False)
     assert done.returncode
-    assert not any(machine.unusable for machine in engine.machines())
+    wait_until(lambda: not any(machine.unusable for machine in engine.machines()))
     (parcel,) = (hosts.folder / "homes" / "far-1" / ".drumbeat" / "node" / "agents").iterdir()
     assert parcel.suffix == ".pyz"
     assert parcel.stat().st_mode & 0o077 == 0
