@@ -64,20 +64,24 @@ class Datastores:
 
     def names(self) -> list[str]:
         """Of all of them."""
-        return sorted({*ALWAYS_THERE, *self._catalog.datastores()})
+        return sorted({*self._always_there(), *self._catalog.datastores()})
 
     def views(self) -> list[DatastoreView]:
         """All of them, as people may see them."""
-        return [self.view(name) for name in self.names()]
+        made = self._catalog.datastores()
+        return [self._view(name, made.get(name)) for name in sorted({*self._always_there(), *made})]
 
     def view(self, name: str) -> DatastoreView:
         """One of them. Raises NotFoundError."""
-        from drumbeat.spec.datastores import kind_of_credentials, split
-
         title = DEFAULT if name == ALIAS else name
         stored = self._catalog.datastores().get(title)
-        if stored is None and title not in ALWAYS_THERE:
+        if stored is None and title not in self._always_there():
             raise self.missing(name)
+        return self._view(title, stored)
+
+    def _view(self, title: str, stored: StoredDatastore | None) -> DatastoreView:
+        from drumbeat.spec.datastores import kind_of_credentials, split
+
         try:
             found = self._opened(stored) if stored else self._always_there()[title]
         except DrumbeatError as error:
@@ -134,7 +138,7 @@ class Datastores:
         """Says what there is."""
         names = self.names()
         fix = nearest(name, names) or "Make it: drumbeat datastore create -f FILE"
-        return NotFoundError(f"there is no datastore {name}; there is {', '.join(names)}", fix=fix)
+        return NotFoundError(f"there is no datastore {name}; there is {', '.join(names) or 'none yet'}", fix=fix)
 
     def _opened(self, stored: StoredDatastore) -> Datastore:
         from drumbeat.spec.datastores import join

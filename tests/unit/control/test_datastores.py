@@ -96,3 +96,12 @@ def test_what_isnt_there_is_named_with_the_nearest(datastores: Datastores):
         assert refused.value.fix == "Did you mean `blobs`?"
     with pytest.raises(SpecError, match="means workspaceblobstore"):
         datastores.create({**BLOBS, "name": "default"}, "d.yml")
+
+
+def test_without_a_folder_of_its_own_a_server_has_those_that_people_make(store: MemoryStore):
+    there = Datastores(store, b"k" * 32)
+    assert (there.names(), there.views()) == ([], [])
+    with pytest.raises(NotFoundError, match="there is no datastore default; there is none yet"):
+        there.view("default")
+    there.create(BLOBS, "blobs.yml")
+    assert [one.name for one in there.views()] == ["blobs"]
