@@ -16,7 +16,16 @@ HOSTS = allowed_hosts(8080, ["training.example"])
 APP = make_app(Room(cast("Control", None)), token=TOKEN, hosts=HOSTS)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "WHATEVER")
 PATHS = sorted({*APP.openapi()["paths"], "/", "/api/v1/openapi.json", "/nothing", "//api/v1/version", "/agent/v1/"})
-FILLED = {"job": "j", "attempt": 1, "node": 0, "name": "n", "path": "p", "digest": "0" * 64, "kind": "k", "version": "1"}
+FILLED = {
+    "job": "j",
+    "attempt": 1,
+    "node": 0,
+    "name": "n",
+    "path": "p",
+    "digest": "0" * 64,
+    "kind": "k",
+    "version": "7",
+}
 ADDRESSES = [path.format(**FILLED) for path in PATHS]
 RIGHT = {"Host": "127.0.0.1:8080", "Authorization": f"Bearer {TOKEN}"}
 

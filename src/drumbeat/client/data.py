@@ -130,9 +130,7 @@ class DataCalls:
         return wire.from_wire(ListingView, found)
 
 
-def bring(
-    connection: Connection, place: Path, datastore: str, seen: Seen = _unseen, *, is_sending: bool = True
-) -> str:
+def bring(connection: Connection, place: Path, datastore: str, seen: Seen = _unseen, *, is_sending: bool = True) -> str:
     """Uploads a file or folder into a folder of a datastore that is named by the content; gives where it is then.
 
     is_sending: False = it is only told where it would be.
