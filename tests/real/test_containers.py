@@ -198,8 +198,10 @@ def test_an_image_that_cannot_be_had_fails_the_job_with_the_engine_s_words(boxed
 
 
 @pytest.mark.feature("C4")
-def test_in_a_slurm_job_each_node_runs_its_ranks_in_containers_of_its_own(podman: dict[str, str], tmp_path: Path):
-    with slurm(tmp_path, lambda cluster: give_storages(cluster, podman)) as place:
+def test_in_a_slurm_job_each_node_runs_its_ranks_in_containers_of_its_own(
+    podman: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+):
+    with slurm(tmp_path_factory.mktemp("boxes"), lambda cluster: give_storages(cluster, podman)) as place:
         script = 'echo "rank $RANK on $(cat /proc/sys/kernel/hostname), $(ls -d /usr 2>&1)"'
         job = start(place.house, script, compute=place.compute)
         found = ended(place.house, job)

@@ -202,6 +202,18 @@ def test_no_secret_is_anywhere_in_what_the_server_and_a_job_wrote(own_house: Hou
         assert secret[:20] not in text
 
 
+@pytest.mark.feature("X2")
+def test_the_servers_log_tells_no_address_that_was_asked(own_house: House, azurite: Azurite, web_server: WebServer):
+    azure_store(own_house, azurite, "told")
+    web_server.put("digits/a.csv", b"1\n")
+    own_house.client.list_files(f"{web_server.url}/digits")
+    own_house.client.list_files("azureml://datastores/told/paths/")
+    log = (own_house.home / "server.log").read_text()
+    assert log
+    assert web_server.url not in log
+    assert azurite.endpoint not in log
+
+
 @pytest.mark.feature("D1")
 def test_a_datastore_that_doesnt_let_us_in_is_said_so_and_not_kept(house: House, azurite: Azurite):
     container = azurite.container()

@@ -152,7 +152,7 @@ def _log_to(file: Path) -> None:
     handler = RotatingFileHandler(file, maxBytes=5 << 20, backupCount=3)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     file.chmod(0o600)
-    logging.basicConfig(level=logging.INFO, handlers=[handler])
+    # Of the libraries only what is wrong: those for stores tell each address that they ask, signatures in it.
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.captureWarnings(capture=True)
-    for talkative in ("uvicorn", "alembic"):
-        logging.getLogger(talkative).setLevel(logging.WARNING)
+    logging.getLogger("drumbeat").setLevel(logging.INFO)
