@@ -145,7 +145,7 @@ def an_s3_server(folder: Path) -> Iterator[S3Server]:
     command = [
         str(program), "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false",
         "-master.volumeSizeLimitMB=64", "-volume.max=1000", "-filer", "-s3", f"-s3.config={folder / 's3.json'}",
-        "-s3.port.iceberg=0", *(f"-{name}={port}" for name, port in ports.items()),
+        "-s3.port.iceberg=0", "-s3.port.lance=0", *(f"-{name}={port}" for name, port in ports.items()),
     ]  # fmt: skip
     with _process(folder, command, dict(os.environ)):
         there = S3Server(f"http://127.0.0.1:{ports['s3.port']}", *owner, reader)
