@@ -8,7 +8,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import selectors
@@ -16,6 +15,8 @@ import socket
 import time
 from collections.abc import Callable
 from typing import Any
+
+from drumbeat.agent import locks
 
 _SOCKET = "keeper.sock"
 _READ = 1 << 18
@@ -28,22 +29,17 @@ def hold_folder(folder: str, *, name: str = "keeper", tries: int = 1) -> int | N
 
     tries: 10 ms apart; somebody who only asks (`is_held`) has it for an instant too.
     """
-    lock = os.open(f"{folder}/{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(tries):
-        with contextlib.suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock = locks.take(f"{folder}/{name}.lock")
+        if lock is not None:
             return lock
         time.sleep(0.01)
-    os.close(lock)
     return None
 
 
 def is_held(folder: str) -> bool:
     """Whether a keeper lives in this folder."""
-    lock = hold_folder(folder)
-    if lock is not None:
-        os.close(lock)
-    return lock is None
+    return locks.is_held(f"{folder}/keeper.lock")
 
 
 def read_marker(folder: str) -> str:

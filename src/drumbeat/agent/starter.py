@@ -9,9 +9,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from drumbeat.agent import ranks
+from drumbeat.agent import locks, ranks
 from drumbeat.agent.confinement import Subreaper
-from drumbeat.agent.door import hold_folder
 
 WAIT_S = 5.0
 """How long after the end of a launcher that failed its ranks have to end for reasons of their own."""
@@ -119,10 +118,5 @@ class Starter:
 def _is_gone(joins: str) -> bool:
     """Whether the child that handed over at this socket has ended."""
     folder, _, name = joins.rpartition("/")
-    name = name.replace(".sock", ".child")
-    if not joins or not os.path.exists(f"{folder}/{name}.lock"):
-        return False
-    lock = hold_folder(folder, name=name)
-    if lock is not None:
-        os.close(lock)
-    return lock is not None
+    child = f"{folder}/{name.replace('.sock', '.child')}.lock"
+    return bool(joins) and os.path.exists(child) and not locks.is_held(child)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import cache
 
 
 def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -19,3 +20,10 @@ def memory_mib() -> int:
     """Its main memory (/proc/meminfo)."""
     with open("/proc/meminfo", encoding="ascii") as file:
         return int(file.readline().split()[1]) // 1024
+
+
+@cache
+def boot() -> str:
+    """Names this start of the machine."""
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        return file.read().strip()

@@ -8,6 +8,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 
+from drumbeat.host.machine import boot
+
 MARKER = "DRUMBEAT_KEEPER"
 """The variable in every rank's environment that says which keeper it belongs to."""
 
@@ -71,8 +73,7 @@ def is_stopped(pid: int) -> bool:
 def birth(pid: int) -> str:
     """Which process of this number it is, whatever the clocks are set to: the boot, and the tick in it."""
     fields = _stat(pid)
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return f"{file.read().strip()} {fields[19]}" if fields else ""
+    return f"{boot()} {fields[19]}" if fields else ""
 
 
 def is_still(pid: int, born: str) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from drumbeat.host.kernel import call
+from drumbeat.host.machine import boot
 from drumbeat.protocol.listing import ListedFile
 
 _NAME = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -123,13 +124,6 @@ class Files:
             if name.endswith(MARKS) and name.removesuffix(MARKS) not in names:
                 with contextlib.suppress(FileNotFoundError):
                     os.unlink(os.path.join(folder, name))
-
-
-@cache
-def boot() -> str:
-    """Names this start of the machine."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as told:
-        return told.read().strip()
 
 
 @cache

@@ -7,14 +7,15 @@ start of it only where the content can be checked.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import threading
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from drumbeat.agent.cache.files import MARKS, Files, boot, name_of
+from drumbeat.agent import locks
+from drumbeat.agent.cache.files import MARKS, Files, name_of
+from drumbeat.host.machine import boot
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import ListedFile
 
@@ -41,7 +42,7 @@ def claim(files: Files, file: ListedFile) -> Part | Claim:
     name = name_of(file)
     if files.has(name, file.size):
         return Claim.WHOLE
-    descriptor = lock(files.part(name), create=True)
+    descriptor = locks.take(files.part(name))
     if descriptor is None:
         return Claim.TAKEN
     if files.has(name, file.size):  # It was finished meanwhile.
@@ -49,25 +50,6 @@ def claim(files: Files, file: ListedFile) -> Part | Claim:
         os.close(descriptor)
         return Claim.WHOLE
     return Part(files, file, descriptor)
-
-
-def lock(path: str, *, create: bool = False) -> int | None:
-    """The part at this path, held by this process alone; None = another one has it, or there is none."""
-    while True:
-        try:
-            descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o600)
-        except FileNotFoundError:
-            return None
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.path.samestat(os.fstat(descriptor), os.stat(path)):
-                return descriptor
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except FileNotFoundError:  # Finished or taken away, between open and lock.
-            pass
-        os.close(descriptor)
 
 
 def forget(files: Files, name: str) -> None:

@@ -1,24 +1,21 @@
 """Who uses what of the cache, how big it may become, and what makes way for something new.
 
-What a living attempt uses is pinned: a file in `pins` names it and the attempt's folder, and says nothing any more when
-that folder is gone. Pins are written and files are taken away under one lock, so nothing goes that somebody counts on.
+What a living attempt uses is pinned (`agent.pins`). Pins are written and files are taken away under one lock, so
+nothing goes that somebody counts on.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
-import json
 import os
-import socket
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from drumbeat.agent.cache.files import Files, Kept, boot, name_of
-from drumbeat.agent.cache.part import forget, lock
+from drumbeat.agent import locks
+from drumbeat.agent.cache.files import Files, Kept, name_of
+from drumbeat.agent.cache.part import forget
+from drumbeat.agent.pins import Pins
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import ListedFile
@@ -118,6 +115,7 @@ class Room:
 
     def __init__(self, files: Files) -> None:
         self._files = files
+        self._pins = Pins(os.path.join(files.folder, "pins"), ELSEWHERE_S)
 
     def take(self, job: str, root: str, wanted: Iterable[ListedFile]) -> str:
         """Pins files for the attempt in `root`, and makes room for those that are missing. "" = done, else what it has
@@ -126,9 +124,9 @@ class Room:
         Raises RefusedError for what can never have room.
         """
         sizes = {name_of(file): file.size for file in wanted}
-        with self._alone():
+        with locks.alone(os.path.join(self._files.folder, "lock")):
             self._files.sweep()
-            others = [pin for pin in self._pins() if pin.root != root]
+            others = [pin for pin in self._pinned() if pin.root != root]
             if not all(self._files.has(name, size) for name, size in sizes.items()):
                 verdict = judge(sizes, others, self._held())
                 if verdict.refused:
@@ -136,7 +134,7 @@ class Room:
                 if verdict.waits_for:
                     return verdict.waits_for
                 self._clear(verdict)
-            self._pin(Pin(job, root, sizes))
+            self._pins.put(root, {"job": job, "files": sizes})
             faultpoint("cache.pinned")
         for name in sizes:
             self._files.touch(name)
@@ -151,10 +149,13 @@ class Room:
             self._files.remove(one.name)
             faultpoint("cache.evicted")
         for name in verdict.loose_parts:
-            descriptor = lock(self._files.part(name))
+            descriptor = locks.take(self._files.part(name), create=False)
             if descriptor is not None:
                 forget(self._files, name)
                 os.close(descriptor)
+
+    def _pinned(self) -> list[Pin]:
+        return [Pin(said["job"], said["root"], said["files"]) for said in self._pins.read(time.time())]
 
     def _held(self) -> Held:
         disk = os.statvfs(self._files.folder)
@@ -170,47 +171,6 @@ class Room:
             return int(file.read())
         _put(path, str(free // 2))
         return free // 2
-
-    # --- pins ---------------------------------------------------------------------------------------------------
-    def _pin(self, pin: Pin) -> None:
-        said = {"job": pin.job, "root": pin.root, "files": pin.files, "host": socket.gethostname(), "boot": boot()}
-        name = hashlib.sha256(pin.root.encode()).hexdigest()[:32]
-        _put(os.path.join(self._files.folder, "pins", name), json.dumps(said))
-
-    def _pins(self) -> list[Pin]:
-        folder = os.path.join(self._files.folder, "pins")
-        found: list[Pin] = []
-        for name in os.listdir(folder):
-            said = _told(os.path.join(folder, name))
-            if said and _is_alive(said, os.path.join(folder, name)):
-                found.append(Pin(said["job"], said["root"], said["files"]))
-            else:
-                with contextlib.suppress(FileNotFoundError):
-                    os.unlink(os.path.join(folder, name))
-        return found
-
-    @contextlib.contextmanager
-    def _alone(self) -> Generator[None]:
-        descriptor = os.open(os.path.join(self._files.folder, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
-
-def _is_alive(said: dict[str, Any], path: str) -> bool:
-    """Whether a pin's attempt is there. A pin of another machine is believed for a while."""
-    if os.path.isdir(said["root"]):
-        return True
-    is_here = said["host"] == socket.gethostname() or said["boot"] == boot()
-    return not is_here and time.time() - os.stat(path).st_mtime < ELSEWHERE_S
-
-
-def _told(path: str) -> dict[str, Any]:
-    with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-        return json.load(file)
-    return {}
 
 
 def _put(path: str, text: str) -> None:

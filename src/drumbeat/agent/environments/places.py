@@ -2,15 +2,13 @@
 
 - `<key>/made`: written last; what has none isn't whole
 - `<key>.lock`: held alone by whoever makes or removes it, shared by whoever begins to use it
-- `<key>.pins/`: one file for each attempt that uses it, which names the attempt's folder
+- `<key>.pins/`: of the attempts that use it (`agent.pins`)
 - `<key>.failed`: why the last one who tried couldn't make it
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import hashlib
 import json
 import os
 import shutil
@@ -19,9 +17,12 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
+from drumbeat.agent import locks
+from drumbeat.agent.pins import Pins
+
 LOOK_S = 0.05
-FOREIGN_PIN_S = 30 * 86400.0
-"""How long a pin counts whose folder would lie on another machine that shares the cache."""
+ELSEWHERE_S = 30 * 86400.0
+"""How long a pin of another machine, whose folders can't be seen from here, is believed."""
 
 _LOCK, _PINS, _FAILED, _MADE = ".lock", ".pins", ".failed", "made"
 
@@ -85,10 +86,7 @@ class Place:
     # --- use ----------------------------------------------------------------------------------------------------------
     def use(self, root: str) -> None:
         """Pins it for the attempt in `root`, and notes that it was used now. The caller holds it shared."""
-        os.makedirs(self.folder + _PINS, exist_ok=True)
-        name = hashlib.sha256(root.encode(errors="surrogateescape")).hexdigest()[:16]
-        with open(f"{self.folder}{_PINS}/{name}", "w", encoding="utf-8") as file:
-            json.dump({"root": root, "boot": _boot()}, file)
+        self._pins.put(root, {})
         os.utime(f"{self.folder}/{_MADE}")
 
     def used_at(self) -> float:
@@ -100,63 +98,25 @@ class Place:
 
     def pins(self, now: float) -> list[str]:
         """The folders of the attempts that may be using it; pins that count no more are removed."""
-        found: list[str] = []
-        with contextlib.suppress(FileNotFoundError):
-            for entry in list(os.scandir(self.folder + _PINS)):
-                told = _read(entry.path)
-                if told and _counts(told, entry.stat().st_mtime, now):
-                    found.append(told["root"])
-                else:
-                    os.unlink(entry.path)
-        return found
+        return [str(said["root"]) for said in self._pins.read(now)]
+
+    @property
+    def _pins(self) -> Pins:
+        return Pins(self.folder + _PINS, ELSEWHERE_S)
 
     # --- locks --------------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
     def held(self, *, shared: bool, waits: Callable[[], None] | None) -> Generator[int | None]:
         """The open lock. waits: called again and again while another process has it; None = gives None then."""
         os.makedirs(os.path.dirname(self.folder), exist_ok=True)
-        while True:
-            lock = os.open(self.folder + _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            try:
-                is_held = _take(lock, fcntl.LOCK_SH if shared else fcntl.LOCK_EX)
-                if is_held and _is_same(lock, self.folder + _LOCK):
-                    yield lock
-                    return
-                if not is_held and waits is None:
-                    yield None
-                    return
-            finally:
+        while (lock := locks.take(self.folder + _LOCK, shared=shared)) is None and waits is not None:
+            waits()
+            time.sleep(LOOK_S)
+        try:
+            yield lock
+        finally:
+            if lock is not None:
                 os.close(lock)
-            if waits is not None and not is_held:
-                waits()
-                time.sleep(LOOK_S)
-
-
-def _take(lock: int, kind: int) -> bool:
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _is_same(lock: int, path: str) -> bool:
-    """Whether the file of that name is still the one that was opened: whoever removes an environment removes it too."""
-    try:
-        return os.path.samestat(os.fstat(lock), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
-def _counts(pin: dict[str, Any], written_at: float, now: float) -> bool:
-    if os.path.isdir(str(pin.get("root", ""))):
-        return True
-    return pin.get("boot") != _boot() and now - written_at < FOREIGN_PIN_S
-
-
-def _boot() -> str:
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
 
 
 def _read(path: str) -> dict[str, Any] | None:

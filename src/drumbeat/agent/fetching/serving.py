@@ -15,6 +15,7 @@ from typing import Any
 from drumbeat.agent.cache.files import Files
 from drumbeat.agent.cache.part import PIECE, read_piece
 from drumbeat.agent.fetching.chain import PROGRESS, PROOF, answer_proof, ask_proof
+from drumbeat.host.machine import boot
 
 WAIT_S = 1.0
 """How long a piece that isn't there yet is waited for."""
@@ -25,10 +26,8 @@ _ASKED = re.compile(r"/([0-9a-f]{64})/(\d{1,18})/(\d{1,9})", re.ASCII)
 
 def cache_name(files: Files) -> str:
     """Names a folder of data among those of all machines: nodes that have the same needn't pass anything on."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as told:
-        boot = told.read().strip()
     here = os.stat(files.folder)
-    return f"{boot}:{here.st_dev}:{here.st_ino}"
+    return f"{boot()}:{here.st_dev}:{here.st_ino}"
 
 
 class Serving:
