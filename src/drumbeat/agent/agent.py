@@ -24,6 +24,7 @@ from drumbeat.agent.mpi.found import aborted
 from drumbeat.agent.node import HeldPort, member
 from drumbeat.agent.preparing import Preparing
 from drumbeat.agent.reporting import Reporting
+from drumbeat.launch import more_ports
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit
 from drumbeat.protocol.errors import DrumbeatError, StaleError
@@ -48,7 +49,7 @@ class Agent:
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._facts = Facts()
         self._wanted: Directive | None = None
-        self._port: HeldPort | None = None
+        self._ports: list[HeldPort] = []
         self._preparing = Preparing(enrolment)
         self._errands = Errands(f"{self._root}/errands")
         self._inputs: Inputs | None = None
@@ -140,7 +141,7 @@ class Agent:
         return goal.grace_s if goal else self._plan.grace_s
 
     def _begin_round(self) -> None:
-        self._release_port()
+        self._release_ports()
         number = self._wanted.round if self._wanted else 0
         self._facts.round = RoundFacts(number)
         self._facts.upload, self._facts.error, self._facts.detail = Work.NONE, "", ""
@@ -173,8 +174,9 @@ class Agent:
         return inputs
 
     def _hold_port(self) -> None:
-        self._port = HeldPort()
-        self._facts.round.port = self._port.number
+        self._ports = [HeldPort() for _ in range(1 + more_ports(self._plan, self._enrolment.node))]
+        self._facts.round.port, *more = [each.number for each in self._ports]
+        self._facts.round.more_ports = tuple(more)
         faultpoint("agent.ready")
 
     def _start(self) -> None:
@@ -198,7 +200,7 @@ class Agent:
         self._facts.round.started = self._facts.round.over = self._facts.round.logs_sent = True
         own = self._enrolment.node
         why = str(error) if isinstance(error, DrumbeatError) else f"node {own} can't work out its ranks: {error!r}"
-        mine = [each.rank for each in self._plan.ranks if each.node == own]
+        mine = [each.rank for each in self._plan.on(own)]
         self._facts.round.exits = {
             rank: RankExit(rank, 127, None, time.time(), order, error=why) for order, rank in enumerate(mine, 1)
         }
@@ -210,7 +212,7 @@ class Agent:
 
     def _close_round(self) -> None:
         self._keeping.cancel()
-        self._release_port()
+        self._release_ports()
         self._facts.round.asked, self._facts.round.closed = False, True
 
     def _upload(self) -> None:
@@ -227,17 +229,15 @@ class Agent:
         faultpoint("agent.left")
         self._exit = EXIT_TOLD if self._going else EXIT_LEFT
 
-    def _release_port(self) -> None:
-        if self._port is not None:
-            self._port.release()
-            self._port = None
+    def _release_ports(self) -> None:
+        while self._ports:
+            self._ports.pop().release()
 
     def _follow_logs(self) -> None:
         number = self._facts.round.number
         names = {
             each.rank: layout.log_file(self._enrolment.attempt, number, each.node, each.rank)
-            for each in self._plan.ranks
-            if each.node == self._enrolment.node
+            for each in self._plan.on(self._enrolment.node)
         }
         self._log_paths = {rank: f"{self._root}/{name}" for rank, name in names.items()}
         logs = [GrowingLog(self._log_paths[rank], name) for rank, name in names.items()]
@@ -283,7 +283,7 @@ class Agent:
         self._facts.round.over = True
         self._facts.detail = ""
         self._preparing.clear()
-        self._release_port()
+        self._release_ports()
         if self._sender is not None:
             self._sender.finish()
 

@@ -33,13 +33,14 @@ class Step(Enum):
 
 @dataclass
 class RoundFacts:
-    """What is known of one round on this node. asked: the keeper was told to start it. started, over: by its word.
+    """What is known of one round on this node. port, more_ports: held, 0 and () = not yet. asked: the keeper was told to start it. started, over: by its word.
 
     logs_sent: the server has all of its logs. closed: it was stopped before it started.
     """
 
     number: int = 0
     port: int = 0
+    more_ports: tuple[int, ...] = ()
     asked: bool = False
     started: bool = False
     stopping: bool = False
@@ -157,4 +158,5 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         error=facts.error or facts.keeper_error,
         lost=here.lost,
         is_taken=facts.is_taken,
+        more_ports=here.more_ports,
     )

@@ -144,6 +144,13 @@ class Job:
         ]
         return tuple(sorted(found, key=lambda pair: (pair[1].at, pair[1].order)))
 
+    @property
+    def is_served(self) -> bool:
+        """Whether some ranks only serve, and all the others have ended with exit code 0: the round has done its work."""
+        workers = self.plan.workers
+        well = {one.rank for _, one in self.exits if not one.is_failure}
+        return len(workers) < self.plan.world_size and well.issuperset(workers)
+
     def are_all(self, *phases: Phase) -> bool:
         """Whether every node that isn't lost is in one of these phases of this round."""
         return all(

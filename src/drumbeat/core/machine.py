@@ -139,7 +139,8 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
 def _run(job: Job, now: datetime) -> Decision:
     members = tuple(status.member for status in job.nodes if status)
     ports = tuple(status.port for status in job.nodes if status)
-    roster = Roster(job.attempt, job.round, members, port=ports[0] if ports else 0, ports=ports)
+    more = tuple(status.more_ports for status in job.nodes if status)
+    roster = Roster(job.attempt, job.round, members, ports[0] if ports else 0, ports, more)
     started = replace(job, roster=roster, started_at=job.started_at or now)
     through = started
     if job.state is State.PROVISIONING:  # A single agent can be enrolled and ready in the same breath.
@@ -153,15 +154,21 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     told = job.with_node(event.node, event.status)
     if event.status.is_taken:
         return _stop(told, _taken(event.node), now)
+    if told.is_served:
+        return _stop(told, _finished(told), now)
     if any(ended.is_failure for _, ended in told.exits):
         return _stop(told, blame.verdict(told.exits, job.plan.world_size), now)
     if event.status.lost and event.status.round == job.round:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
         return _stop(told, _verdict(Reason.KEEPER_LOST, sentence, node=event.node), now)
     if told.are_all(Phase.ENDED):
-        sentence = f"{_count(job.plan.world_size, 'rank')} ended with exit code 0"
-        return _finalize(replace(told, verdict=_verdict(Reason.FINISHED, sentence)), now)
+        return _finalize(replace(told, verdict=_finished(told)), now)
     return Decision(told)
+
+
+def _finished(job: Job) -> Verdict:
+    """All that don't serve have ended well."""
+    return _verdict(Reason.FINISHED, f"{_count(len(job.plan.workers), 'rank')} ended with exit code 0")
 
 
 def _time_up(job: Job, now: datetime) -> Decision:
@@ -206,7 +213,8 @@ def _stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
         return _after_stop(judged, now)
     grace = timedelta(seconds=job.plan.grace_s)
     stopping = replace(judged, stop_at=now + grace)
-    order = f"; SIGTERM to every rank, SIGKILL after {job.plan.grace_s:g} s" if _has_ranks_left(judged) else ""
+    whom = "those that served them" if verdict.reason is Reason.FINISHED else "every rank"
+    order = f"; SIGTERM to {whom}, SIGKILL after {job.plan.grace_s:g} s" if _has_ranks_left(judged) else ""
     sentence = f"{verdict.sentence}{order}"
     moved = _move(stopping, now, State.STOPPING, verdict.reason, sentence)
     # Those that are left may all have ended already: then nobody will say anything new.
@@ -214,13 +222,13 @@ def _stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
 
 
 def _has_ranks_left(job: Job) -> bool:
-    ended = sum(node not in job.lost for node, _ in job.exits)
-    return ended < (job.plan.nodes - len(job.lost)) * job.plan.processes_per_node
+    ended = {one.rank for _, one in job.exits}
+    return any(one.rank not in ended and one.node not in job.lost for one in job.plan.ranks)
 
 
 def _cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision:
-    """A person's word outranks a failure: the job isn't tried again."""
-    if job.verdict and REASONS[job.verdict.reason].ends is State.CANCELED:
+    """A person's word outranks a failure: the job isn't tried again. It doesn't undo what has ended well."""
+    if job.verdict and REASONS[job.verdict.reason].ends in (State.CANCELED, State.COMPLETED):
         return Decision(job)
     verdict = _canceled(event)
     return _move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)
@@ -257,6 +265,8 @@ _BY_RANK = (
 def _judged_again(job: Job) -> Job:
     """Now that every rank has ended, the cause may be another one than the first that was heard of."""
     if job.verdict and job.verdict.reason in _BY_RANK:
+        if job.is_served:  # One that served missed them, and was heard of first.
+            return replace(job, verdict=_finished(job))
         return replace(job, verdict=blame.verdict(job.exits, job.plan.world_size))
     return job
 

@@ -15,6 +15,7 @@ from drumbeat.protocol.roster import Roster
 _RENDER: dict[str, Callable[[Plan, Roster, int], list[ProcessSpec]]] = {"pytorch": pytorch.render, "mpi": mpi.render}
 _RANKS: dict[str, Callable[[int, int], tuple[Rank, ...]]] = {"pytorch": pytorch.ranks, "mpi": pytorch.ranks}
 _STARTER: dict[str, Callable[[Plan, Roster, int], ProcessSpec | None]] = {"mpi": mpi.starter}
+_MORE_PORTS: dict[str, Callable[[Plan, int], int]] = {}
 
 LAUNCHERS = tuple(_RENDER)
 """The launchers that there are."""
@@ -29,6 +30,12 @@ def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
     """What `node` runs beside its ranks so that they begin, None = nothing: its argv is the launcher's own line."""
     find = _STARTER.get(plan.launcher)
     return find(plan, roster, node) if find else None
+
+
+def more_ports(plan: Plan, node: int) -> int:
+    """How many ports the node holds for a round beside the one that every node holds."""
+    count = _MORE_PORTS.get(plan.launcher)
+    return count(plan, node) if count else 0
 
 
 def ranks(launcher: str, nodes: int, processes_per_node: int) -> tuple[Rank, ...]:

@@ -7,12 +7,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Rank:
-    """One row of the rank table. `rank` counts over the whole job, `local_rank` within the node."""
+    """One row of the rank table. `rank` counts over the whole job, `local_rank` within the node.
+
+    serves: it is there for the others and never ends by itself (a parameter server, a Ray node): when those that don't
+    serve have all ended with exit code 0, it is stopped, and how it ends is no failure.
+    """
 
     rank: int
     node: int
     local_rank: int
     role: str = "worker"
+    serves: bool = False
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class Container:
 class Plan:
     """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
 
-    command: shell text in which literals are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each
+    processes_per_node: the most on one node; `ranks` tells how many each has. command: shell text in which literals are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each
     node puts its own paths there. variables: set in every rank. literals: the job's literal inputs, as text.
     environment: what the ranks run in, as a person calls it; python: what a node has to make for it, None = nothing.
     path_first: folders that go to the front of PATH; where a node makes an environment, that one's own instead.
@@ -120,5 +125,14 @@ class Plan:
 
     @property
     def world_size(self) -> int:
-        """Ranks in the job: nodes × processes per node."""
-        return self.nodes * self.processes_per_node
+        """Ranks in the job, those that serve among them; a preview may leave out the table of them."""
+        return len(self.ranks) or self.nodes * self.processes_per_node
+
+    @property
+    def workers(self) -> tuple[int, ...]:
+        """The ranks whose end is the job's: all but those that serve."""
+        return tuple(one.rank for one in self.ranks if not one.serves)
+
+    def on(self, node: int) -> tuple[Rank, ...]:
+        """The ranks of a node, in order."""
+        return tuple(one for one in self.ranks if one.node == node)

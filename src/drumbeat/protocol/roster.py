@@ -36,7 +36,8 @@ class Member:
 class Roster:
     """One round's members in order of their node, and the port of node 0 that the ranks meet at.
 
-    ports: the one that each node holds for the round, node 0's first.
+    ports: the one that each node holds for the round, node 0's first. more_ports: those that each node holds beside it,
+    where a launcher needs more (`drumbeat.launch.more_ports`).
     """
 
     attempt: int
@@ -44,6 +45,12 @@ class Roster:
     members: tuple[Member, ...]
     port: int
     ports: tuple[int, ...] = ()
+    more_ports: tuple[tuple[int, ...], ...] = ()
+
+    def held(self, node: int) -> tuple[int, ...]:
+        """All ports that a node holds, in the order in which it took them; () = not known, as in a preview."""
+        first = self.ports[node : node + 1]
+        return (*first, *(self.more_ports[node] if node < len(self.more_ports) else ()))
 
     @property
     def master(self) -> Member:

@@ -114,8 +114,8 @@ class AgentServer:
 
     def _roster(self, round: int, nodes: int) -> Roster:
         said = [self.said[node][-1] for node in range(nodes)]
-        ports = tuple(each.port for each in said)
-        return Roster(self.attempt, round, tuple(each.member for each in said), ports[0], ports)
+        ports, more = tuple(each.port for each in said), tuple(each.more_ports for each in said)
+        return Roster(self.attempt, round, tuple(each.member for each in said), ports[0], ports, more)
 
     # --- what agents ask ------------------------------------------------------------------------------------------
 

@@ -29,6 +29,7 @@ from drumbeat.core.machine import decide
 from drumbeat.core.outcome import exit_code
 from drumbeat.core.states import MOVES, REASONS, Reason, State
 from drumbeat.protocol.agent import Order, Phase
+from drumbeat.protocol.plan import Rank
 
 from .jobs import a_job, after, at, ended, running, said, slots, told
 
@@ -83,6 +84,58 @@ def test_no_rank_starts_before_every_node_is_ready():
     job = after(a_job(3), Granted(slots(3)), said(0, Phase.READY), said(2, Phase.READY))
     assert job.roster is None
     assert directive(job).order is Order.PREPARE
+
+
+# --- ranks that serve -------------------------------------------------------------------------------------------
+def served() -> Job:
+    """Two nodes with a worker each; the second one has a parameter server too. All are running."""
+    job = running(per_node=1)
+    server = Rank(2, 1, 1, "ps", serves=True)
+    return replace(job, plan=replace(job.plan, ranks=(*job.plan.ranks, server)))
+
+
+@pytest.mark.feature("L5")
+@pytest.mark.feature("L8")
+def test_ranks_that_serve_are_stopped_when_the_others_have_ended_well():
+    job = after(served(), done(0, 0), said(1, Phase.RUNNING, exits=(ended(1),)))
+    assert (job.state, job.reason) == (State.STOPPING, Reason.FINISHED)
+    assert job.sentence == ("2 ranks ended with exit code 0; SIGTERM to those that served them, SIGKILL after 30 s")
+    killed = ended(2, None, signal=15, told=True)
+    job = after(job, said(1, Phase.ENDED, exits=(ended(1), killed)))
+    assert job.state is State.FINALIZING
+    job = after(job, said(0, Phase.UPLOADED), said(1, Phase.UPLOADED))
+    assert (job.state, job.reason, exit_code(job), job.failures) == (State.COMPLETED, Reason.FINISHED, 0, ())
+
+
+@pytest.mark.feature("L5")
+@pytest.mark.parametrize("code", [0, 1])
+def test_a_rank_that_serves_and_ends_with_the_others_does_no_harm(code: int):
+    job = after(served(), said(1, Phase.ENDED, exits=(ended(1), ended(2, code))), done(0, 0))
+    if code:  # It was heard of before node 0 told that all was done.
+        assert job.state is State.FINALIZING
+    assert job.verdict is not None
+    assert job.verdict.reason is Reason.FINISHED
+
+
+@pytest.mark.feature("L5")
+def test_a_rank_that_serves_and_fails_while_it_is_needed_is_the_cause():
+    job = after(served(), said(1, Phase.RUNNING, exits=(ended(2, 1, tail=RAISED),)))
+    assert job.state is State.STOPPING
+    assert job.verdict is not None
+    assert (job.verdict.reason, job.verdict.rank) == (Reason.RANK_FAILED, 2)
+
+
+def test_cancel_while_servers_are_stopped_doesnt_undo_what_has_ended_well():
+    job = after(served(), done(0, 0), said(1, Phase.RUNNING, exits=(ended(1),)), CancelRequested("ada"))
+    assert job.verdict is not None
+    assert job.verdict.reason is Reason.FINISHED
+
+
+def test_the_roster_tells_every_port_that_a_node_holds():
+    ready = [said(0, Phase.READY, more_ports=(7, 8)), said(1, Phase.READY)]
+    roster = after(a_job(), Granted(slots()), *ready).roster
+    assert roster is not None
+    assert (roster.held(0), roster.held(1)) == ((29500, 7, 8), (29501,))
 
 
 # --- cancel and time limit --------------------------------------------------------------------------------------
