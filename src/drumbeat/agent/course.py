@@ -33,8 +33,9 @@ class Step(Enum):
 
 @dataclass
 class RoundFacts:
-    """What is known of one round on this node. port, more_ports: held, 0 and () = not yet. asked: the keeper was told to start it. started, over: by its word.
+    """What is known of one round on this node.
 
+    port, more_ports: held, 0 and () = not yet. asked: the keeper was told to start it. started, over: by its word.
     logs_sent: the server has all of its logs. closed: it was stopped before it started.
     """
 

@@ -146,7 +146,7 @@ class Job:
 
     @property
     def is_served(self) -> bool:
-        """Whether some ranks only serve, and all the others have ended with exit code 0: the round has done its work."""
+        """Whether some ranks only serve, and all others have ended with exit code 0: the round has done its work."""
         workers = self.plan.workers
         well = {one.rank for _, one in self.exits if not one.is_failure}
         return len(workers) < self.plan.world_size and well.issuperset(workers)

@@ -58,10 +58,11 @@ class RankExit:
 class AgentStatus:
     """How far the agent of a node is.
 
-    round: that the phase belongs to. port: held on this node for the round's rendezvous; more_ports: beside
-    it, as many as its launcher needs. exits: of that round. serial: grows with each status of a node, also from one agent to the next; one that comes after a higher one is old
-    news. detail: progress in words. error: why staging, starting or uploading can't succeed; "" = well. lost: the
-    keeper vanished, and with it the ranks whose exits are missing. is_taken: its machine told the agent to go.
+    round: that the phase belongs to. port: held on this node for the round's rendezvous; more_ports: beside it, as
+    many as its launcher needs. exits: of that round. serial: grows with each status of a node, also from one agent to
+    the next; one that comes after a higher one is old news. detail: progress in words. error: why staging, starting
+    or uploading can't succeed; "" = well. lost: the keeper vanished, and with it the ranks whose exits are missing.
+    is_taken: its machine told the agent to go.
     """
 
     phase: Phase
