@@ -12,8 +12,9 @@ import pytest
 
 from drumbeat.cli.connect import MAKER
 from drumbeat.client.datastores import described
-from drumbeat.client.dataviews import DatastoreView, DataUse, DataView, EntryView, Moved
+from drumbeat.client.dataviews import DatastoreView, EntryView, Moved
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.views import DataUse, DataView
 from tests.unit.cli.fake_server import Type, typing_in
 
 pytestmark = pytest.mark.feature("D1", "D4", "D10")

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.views import ComputeView, EnvironmentView, MachineView
+from drumbeat.client.views import ComputeView, MachineView
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.protocol.views import EnvironmentView
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in
 from tests.unit.cli.samples import a_job
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from drumbeat.client.dataviews import DatastoreView, DataView, EntryView, Moved
+from drumbeat.client.dataviews import DatastoreView, EntryView, Moved
 from drumbeat.client.views import (
     AliasView,
     ComputeView,
-    EnvironmentView,
     Event,
     FileView,
     JobView,
@@ -21,6 +20,7 @@ from drumbeat.client.views import (
     PreviewView,
     StatusView,
 )  # fmt: skip
+from drumbeat.protocol.views import DataView, EnvironmentView
 
 
 class Server(Protocol):

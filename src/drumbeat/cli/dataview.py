@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from drumbeat.client.dataviews import DatastoreView, DataView, EntryView, Moved
+    from drumbeat.client.dataviews import DatastoreView, EntryView, Moved
+    from drumbeat.protocol.views import DataView
 
 PLACES = {
     "azure_blob": ("account_name", "container_name"),

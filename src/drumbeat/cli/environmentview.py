@@ -11,8 +11,8 @@ from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from drumbeat.client.views import EnvironmentView
     from drumbeat.protocol.plan import PythonEnvironment
+    from drumbeat.protocol.views import EnvironmentView
 
 SHOWN = 5
 """Jobs that are named; and how many names a curated one is listed with."""

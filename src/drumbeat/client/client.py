@@ -16,7 +16,6 @@ from drumbeat.client.discovery import where_of
 from drumbeat.client.views import (
     AliasView,
     ComputeView,
-    EnvironmentView,
     Event,
     FileView,
     JobView,
@@ -26,6 +25,7 @@ from drumbeat.client.views import (
     StoryLine,
 )
 from drumbeat.protocol import wire
+from drumbeat.protocol.views import EnvironmentView
 
 if TYPE_CHECKING:
     from drumbeat.client.environments import GivenEnvironment
@@ -231,7 +231,7 @@ class Client(DataCalls):
         """
         from drumbeat.client.environments import given
 
-        body = given(environment, sets)
+        body = given(environment, sets, partial(sending.kept, self.connection))
         return self._read(EnvironmentView, self.connection.call("POST", "/environments", json=body))
 
     def delete_environment(self, name: str, version: str) -> None:

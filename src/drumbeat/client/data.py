@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.client.connection import Connection, part
-from drumbeat.client.dataviews import DatastoreView, DataView, EntryView, ListingView, Moved
+from drumbeat.client.dataviews import DatastoreView, EntryView, ListingView, Moved
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.views import DataView
 
 if TYPE_CHECKING:
     from drumbeat.client.datastores import GivenDatastore

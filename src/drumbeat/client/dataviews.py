@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 
@@ -20,32 +19,6 @@ class DatastoreView:
     credentials: str = "none"
     is_default: bool = False
     is_builtin: bool = False
-
-
-@dataclass(frozen=True)
-class DataUse:
-    """A job that named a version of data. role: what for, as the job calls it."""
-
-    job: str
-    role: str
-
-
-@dataclass(frozen=True)
-class DataView:
-    """A version of data. files, size: of what it is made of. made_by: the job whose output it was; "" = none."""
-
-    name: str
-    version: str
-    type: str
-    uri: str
-    digest: str
-    created_at: datetime
-    made_by: str = ""
-    description: str = ""
-    tags: dict[str, str] = field(default_factory=dict[str, str])
-    files: int = 0
-    size: int = 0
-    used_by: tuple[DataUse, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from drumbeat.protocol.plan import Plan, PythonEnvironment
+from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
 
 TERMINAL = frozenset({"completed", "failed", "canceled"})
@@ -215,34 +215,6 @@ class ComputeView:
     waiting: int = 0
     trouble: str = ""
     spec: dict[str, Any] = field(default_factory=dict[str, Any])
-
-
-@dataclass(frozen=True)
-class EnvironmentView:
-    """An environment. python: what nodes make for it, None where they run containers of its `image` instead, or where
-    it can't be made; `problem` says why.
-
-    version: "" of a curated one; means: the names that mean it. notes: what nodes do otherwise than written. jobs: that
-    named it, newest first. document: as it is kept: the environment as written, and its files.
-    """
-
-    name: str
-    version: str
-    python: PythonEnvironment | None = None
-    image: str = ""
-    created_at: datetime | None = None
-    curated: bool = False
-    about: str = ""
-    means: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    jobs: tuple[str, ...] = ()
-    document: dict[str, Any] = field(default_factory=dict[str, Any])
-    problem: str = ""
-
-    @property
-    def title(self) -> str:
-        """As a job's file names it."""
-        return f"{self.name}:{self.version}" if self.version else self.name
 
 
 @dataclass(frozen=True)

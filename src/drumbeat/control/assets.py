@@ -6,8 +6,6 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, cast
 
 from drumbeat.control import mltables
@@ -17,26 +15,9 @@ from drumbeat.core.states import State
 from drumbeat.ports import Asset, Clock, DataAccess, JobFilter, Store, Use
 from drumbeat.protocol.errors import NotFoundError, SpecError
 from drumbeat.protocol.listing import Listing
+from drumbeat.protocol.views import DataUse, DataView
 from drumbeat.spec.assets import DataAsset, data_from
 from drumbeat.spec.data_paths import Address, InStore, Local, OfAsset, OfJob, reference_to
-
-
-@dataclass(frozen=True)
-class DataView:
-    """A version of data. files, size: of what it is made of. used_by: (job, what for), newest first."""
-
-    name: str
-    version: str
-    type: str
-    uri: str
-    digest: str
-    created_at: datetime
-    made_by: str = ""
-    description: str = ""
-    tags: Mapping[str, str] | None = None
-    files: int = 0
-    size: int = 0
-    used_by: tuple[tuple[str, str], ...] = ()
 
 
 class DataAssets:
@@ -96,7 +77,8 @@ class DataAssets:
     def show(self, name: str, version: str = "") -> DataView:
         """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
         found = self._store.asset("data", name, version)
-        return self._view(found, tuple(self._store.users("data", name, found.version)))
+        users = self._store.users("data", name, found.version)
+        return self._view(found, tuple(DataUse(job, role) for job, role in users))
 
     def delete(self, name: str, version: str) -> None:
         """Forgets a version; its content stays where it is. Raises NotFoundError."""
@@ -120,7 +102,7 @@ class DataAssets:
                 raise SpecError(what, where=where, fix="Register it with `drumbeat data create`, which uploads it.")
 
     @staticmethod
-    def _view(asset: Asset, used_by: tuple[tuple[str, str], ...] = ()) -> DataView:
+    def _view(asset: Asset, used_by: tuple[DataUse, ...] = ()) -> DataView:
         told = cast("dict[str, Any]", asset.document)
         return DataView(
             asset.name, asset.version, told["type"], told["uri"], asset.digest, asset.created_at, asset.made_by,

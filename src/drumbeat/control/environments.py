@@ -5,16 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from drumbeat.core import environments as core
 from drumbeat.core.environments import Registered, Shelf
 from drumbeat.ports import Asset, Catalog, Clock, Use
 from drumbeat.protocol.errors import NotFoundError, SpecError
-from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.protocol.views import EnvironmentView
 from drumbeat.spec.environment import Environment, environment_from
 from drumbeat.spec.environments.curated import CURATED, Curated, curated
 from drumbeat.spec.environments.definition import define
@@ -29,33 +28,12 @@ OWN = (sys.version_info.major, sys.version_info.minor)
 
 
 @dataclass(frozen=True)
-class EnvironmentView:
-    """An environment as a person sees it. python: what nodes make for it. notes: what they do otherwise than written.
-
-    version: "" of a curated one, which has no time either. jobs: that named it, newest first. document: as written.
-    image: what nodes run containers of instead. problem: why it can't be made any more.
-    """
-
-    name: str
-    version: str
-    python: PythonEnvironment | None
-    image: str = ""
-    created_at: datetime | None = None
-    curated: bool = False
-    about: str = ""
-    means: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    jobs: tuple[str, ...] = ()
-    document: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    problem: str = ""
-
-
-@dataclass(frozen=True)
 class Environments:
     """Those that people made, over the catalog; and the curated ones."""
 
     catalog: Catalog
     clock: Clock
+    has_snapshot: Callable[[str], bool] = lambda _: True
 
     # --- for a job ----------------------------------------------------------------------------------------------
     def shelf(self, written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> Shelf:
@@ -73,7 +51,10 @@ class Environments:
         check_texts(texts)
         written = environment_from(document, source)
         name, version = _titled(written, source)
-        define(written, texts, OWN)
+        core.image_build(define(written, texts, OWN).build)
+        if texts.context and not self.has_snapshot(texts.context):
+            what = f"snapshot {texts.context} was not uploaded"
+            raise NotFoundError(what, where="environment.build", fix="Send it before the environment.")
         kept = core.document_of(to_dict(written), texts)
         digest = hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
         made, is_new = self.catalog.add_asset(Asset(KIND, name, version, kept, digest, self.clock.now()))

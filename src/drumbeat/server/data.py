@@ -8,7 +8,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from drumbeat.control.assets import DataView
 from drumbeat.server.room import ControlOf
 from drumbeat.server.views import View
 
@@ -59,7 +58,7 @@ def create_data(body: NewData, control: ControlOf, response: Response) -> DataIn
     """Registers a version of data that a store holds. Its content is listed, not copied."""
     made, is_new = control.assets.create(body.document, body.source)
     response.status_code = 201 if is_new else 200
-    return _info(made)
+    return DataInfo.model_validate(made)
 
 
 @router.get("")
@@ -68,19 +67,19 @@ def list_data(
     name: Annotated[str | None, Query(max_length=255, description="All versions of it, the newest first.")] = None,
 ) -> list[DataInfo]:
     """The newest version of each name."""
-    return [_info(one) for one in control.assets.list(name)]
+    return [DataInfo.model_validate(one) for one in control.assets.list(name)]
 
 
 @router.get("/{name}")
 def get_newest_data(name: Name, control: ControlOf) -> DataInfo:
     """The newest version of a name."""
-    return _info(control.assets.show(name))
+    return DataInfo.model_validate(control.assets.show(name))
 
 
 @router.get("/{name}/versions/{version}")
 def get_data(name: Name, version: Version, control: ControlOf) -> DataInfo:
     """One version."""
-    return _info(control.assets.show(name, version))
+    return DataInfo.model_validate(control.assets.show(name, version))
 
 
 @router.delete("/{name}/versions/{version}", status_code=204)
@@ -88,11 +87,3 @@ def delete_data(name: Name, version: Version, control: ControlOf) -> Response:
     """Forgets a version. Its content stays where it is."""
     control.assets.delete(name, version)
     return Response(status_code=204)
-
-
-def _info(one: DataView) -> DataInfo:
-    return DataInfo(
-        name=one.name, version=one.version, type=one.type, uri=one.uri, digest=one.digest, created_at=one.created_at,
-        made_by=one.made_by, description=one.description, tags=dict(one.tags or {}), files=one.files, size=one.size,
-        used_by=[UseView(job=job, role=role) for job, role in one.used_by],
-    )  # fmt: skip

@@ -20,7 +20,8 @@ HERE = os.uname().nodename
 def write(folder: Path, text: str, age_s: float = 0.0) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "pin").write_text(text)
-    os.utime(folder / "pin", (time.time() - age_s,) * 2)
+    at = time.time() - age_s
+    os.utime(folder / "pin", (at, at))
 
 
 @pytest.mark.feature("D5", "E1")

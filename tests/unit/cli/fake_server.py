@@ -19,7 +19,6 @@ from drumbeat.client.views import (
     ComputeView,
     DoorView,
     End,
-    EnvironmentView,
     Event,
     FileView,
     JobView,
@@ -30,6 +29,7 @@ from drumbeat.client.views import (
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError
 from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.protocol.views import EnvironmentView
 from tests.unit.cli.samples import a_job
 
 
