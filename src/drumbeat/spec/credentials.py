@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, cast, get_args
 
-from pydantic import BeforeValidator, Discriminator, Field, SecretStr, Tag
+from pydantic import BeforeValidator, Discriminator, Field, GetCoreSchemaHandler, SecretStr, Tag
+from pydantic_core import CoreSchema
+from pydantic_core.core_schema import no_info_before_validator_function
 
 from drumbeat.spec.problems import words
 from drumbeat.spec.shape import Contradiction, Model
@@ -45,31 +48,38 @@ Secret = Annotated[SecretStr, BeforeValidator(_secret)]
 Called = Annotated[str, BeforeValidator(_plain_name)]
 
 
-def tag_of(value: object) -> str:
-    """Which member of a union of a way's name and credentials it is."""
+class OrWord:
+    """On `SomeCredentials | Literal[…]`: a mapping is read as the credentials, a word as a way without secrets.
+
+    A wrong value isn't shown: it may be a secret.
+    """
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        cls, word = get_args(source)
+        ways = get_args(word)
+
+        def read(value: object) -> object:
+            if isinstance(value, str) and value.strip().casefold() in ways:
+                return value.strip().casefold()
+            if not isinstance(value, Mapping | cls):
+                raise complaint(f"expected {words(ways, 'or')}, or a mapping", f"Its keys: {words(cls.model_fields)}.")
+            return cast("object", value)
+
+        tagged = Annotated[Annotated[cls, Tag("[mapping]")] | Annotated[word, Tag("[value]")], Discriminator(_tag)]
+        return no_info_before_validator_function(read, handler.generate_schema(tagged))
+
+
+def _tag(value: object) -> str:
     return "[value]" if isinstance(value, str) else "[mapping]"
-
-
-def given_as(cls: type[Credentials], *ways: str) -> BeforeValidator:
-    """Reads a mapping as `cls`, and a word as a way without secrets. A wrong value isn't shown: it may be a secret."""
-
-    def read(value: object) -> object:
-        if isinstance(value, str) and value.strip().casefold() in ways:
-            return value.strip().casefold()
-        if not isinstance(value, Mapping | cls):
-            raise complaint(f"expected {words(ways, 'or')}, or a mapping", f"Its keys: {words(cls.model_fields)}.")
-        return cast("object", value)
-
-    return BeforeValidator(read)
 
 
 class Credentials(Model):
     """What all of them have."""
 
     @property
+    @abstractmethod
     def called(self) -> str:
         """What a person calls it."""
-        raise NotImplementedError
 
     def opened(self) -> dict[str, str]:
         """All that was given, secrets in the clear."""
@@ -179,33 +189,9 @@ class GcsCredentials(Credentials):
         return "service account"
 
 
-AzureAccess = Annotated[
-    Annotated[AzureCredentials, Tag("[mapping]")] | Annotated[Literal["environment", "none"], Tag("[value]")],
-    Discriminator(tag_of),
-    given_as(AzureCredentials, "environment", "none"),
-]
-FileShareAccess = Annotated[
-    Annotated[FileShareCredentials, Tag("[mapping]")] | Annotated[Literal["none"], Tag("[value]")],
-    Discriminator(tag_of),
-    given_as(FileShareCredentials, "none"),
-]
-HttpAccess = Annotated[
-    Annotated[HttpCredentials, Tag("[mapping]")] | Annotated[Literal["none"], Tag("[value]")],
-    Discriminator(tag_of),
-    given_as(HttpCredentials, "none"),
-]
-S3Access = Annotated[
-    Annotated[S3Credentials, Tag("[mapping]")] | Annotated[Literal["environment", "none"], Tag("[value]")],
-    Discriminator(tag_of),
-    given_as(S3Credentials, "environment", "none"),
-]
-SftpAccess = Annotated[
-    Annotated[SftpCredentials, Tag("[mapping]")] | Annotated[Literal["environment"], Tag("[value]")],
-    Discriminator(tag_of),
-    given_as(SftpCredentials, "environment"),
-]
-GcsAccess = Annotated[
-    Annotated[GcsCredentials, Tag("[mapping]")] | Annotated[Literal["environment", "none"], Tag("[value]")],
-    Discriminator(tag_of),
-    given_as(GcsCredentials, "environment", "none"),
-]
+AzureAccess = Annotated[AzureCredentials | Literal["environment", "none"], OrWord()]
+FileShareAccess = Annotated[FileShareCredentials | Literal["none"], OrWord()]
+HttpAccess = Annotated[HttpCredentials | Literal["none"], OrWord()]
+S3Access = Annotated[S3Credentials | Literal["environment", "none"], OrWord()]
+SftpAccess = Annotated[SftpCredentials | Literal["environment"], OrWord()]
+GcsAccess = Annotated[GcsCredentials | Literal["environment", "none"], OrWord()]

@@ -87,19 +87,24 @@ class DatastoreHead(Model):
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
 
 
-class AzureBlobDatastore(DatastoreHead):
-    """A container of an Azure storage account."""
+class AzureAccount(DatastoreHead):
+    """What blobs and a Data Lake have in common: they are the same account's."""
 
-    type: Annotated[Literal["azure_blob"], AnyCase()] = Field(default="azure_blob", description="Always `azure_blob`.")
     account_name: Account = Field(description="The storage account.")
-    container_name: Container = Field(description="The container.")
-    protocol: Literal["https", "http", "wasbs", "wasb"] = Field(default="https", description="How to speak to it.")
     endpoint: Endpoint = Field(
         default=AZURE, description="Suffix of the account's host; or the address of a server of your own."
     )
     credentials: AzureAccess = Field(
         default="none", repr=False, description="`account_key`, `sas_token` or a service principal; or how else."
     )
+
+
+class AzureBlobDatastore(AzureAccount):
+    """A container of an Azure storage account."""
+
+    type: Annotated[Literal["azure_blob"], AnyCase()] = Field(default="azure_blob", description="Always `azure_blob`.")
+    container_name: Container = Field(description="The container.")
+    protocol: Literal["https", "http", "wasbs", "wasb"] = Field(default="https", description="How to speak to it.")
 
 
 class AzureFileDatastore(DatastoreHead):
@@ -113,21 +118,14 @@ class AzureFileDatastore(DatastoreHead):
     credentials: FileShareAccess = Field(default="none", repr=False, description="`account_key` or `sas_token`.")
 
 
-class DataLakeDatastore(DatastoreHead):
+class DataLakeDatastore(AzureAccount):
     """A file system of Azure Data Lake, second generation."""
 
     type: Annotated[Literal["azure_data_lake_gen2"], AnyCase()] = Field(
         default="azure_data_lake_gen2", description="Always `azure_data_lake_gen2`."
     )
-    account_name: Account = Field(description="The storage account.")
     filesystem: Container = Field(description="The file system.")
     protocol: Literal["https", "http", "abfss", "abfs"] = Field(default="https", description="How to speak to it.")
-    endpoint: Endpoint = Field(
-        default=AZURE, description="Suffix of the account's host; or the address of a server of your own."
-    )
-    credentials: AzureAccess = Field(
-        default="none", repr=False, description="A service principal, `account_key` or `sas_token`; or how else."
-    )
 
 
 class FolderDatastore(DatastoreHead):
