@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from tools.apt import install
-from tools.matrix.runs import LAUNCHERS, RECIPE, code_folder, run
+from tools.matrix.rows import ROWS
+from tools.matrix.runs import Material, run
 
 from .places import PLACES, Place, slurm
 
@@ -26,11 +22,8 @@ def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.fixture(scope="module")
-def material(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Code and data."""
-    folder = tmp_path_factory.mktemp("material")
-    subprocess.run([sys.executable, RECIPE / "make_digits.py", folder / "digits"], check=True, capture_output=True)
-    return code_folder(folder), folder / "digits"
+def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
+    return Material(tmp_path_factory.mktemp("material"))
 
 
 PAIRS = [
@@ -42,17 +35,11 @@ PAIRS = [
 ]
 
 
-@pytest.mark.parametrize(("place", "launcher", "nodes"), PAIRS, indirect=["place"])
-def test_a_launcher_trains_on_nodes_of_their_own(place: Place, material: tuple[Path, Path], launcher: str, nodes: int):
-    if launcher != "pytorch":
-        require_mpirun()
-    job = LAUNCHERS[launcher].job(place.compute, nodes, *material)
-    cell = run(place.house.client, job, place.house.folder / "results")
+@pytest.mark.parametrize(("place", "name", "nodes"), PAIRS, indirect=["place"])
+def test_a_launcher_trains_on_nodes_of_their_own(place: Place, material: Material, name: str, nodes: int):
+    row = ROWS[name]
+    if lacks := row.missing():
+        pytest.skip(lacks)
+    job = row.job(material.of(row), place.compute, nodes)
+    cell = run(place.house.client, row, job, place.house.folder / "results")
     assert cell.trouble == ""
-
-
-def require_mpirun() -> None:
-    if shutil.which("mpirun") is None:
-        install("openmpi-bin")
-    if shutil.which("mpirun") is None:
-        pytest.skip("needs an MPI: apt-get install openmpi-bin")

@@ -1,6 +1,6 @@
-"""`python -m tools.matrix [--write FILE] [--engines local,netlab] [--launchers …] [--nodes 1,2,3]`: runs the cells.
+"""`python -m tools.matrix [--write FILE] [--engines local,netlab] [--rows …] [--nodes 1,2,3]`: runs the cells.
 
-Exit code 1 when one of them failed.
+Exit code 1 when one of them failed, or could not be run.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -17,19 +16,21 @@ from pathlib import Path
 
 from drumbeat import Client
 from tools.demo_on import ENGINES
-from tools.matrix.runs import LAUNCHERS, RECIPE, Cell, code_folder, run
+from tools.matrix.row import SIZES, Row
+from tools.matrix.rows import ROWS
+from tools.matrix.runs import Cell, Material, run
 
-Row = dict[tuple[str, int], Cell]
+Cells = dict[tuple[str, int], Cell]
 
 HEAD = """\
 # What runs where
 
 <!-- Written by `make matrix`. -->
 
-Each cell is a real run of the recipe's training script (`recipes/fashion_mnist`, 4 epochs on scikit-learn's digits, two
-ranks a node): its accuracy on held-out digits, and the seconds from the submitted job to its end. netlab, ssh and slurm
-have nodes with addresses of their own, made on one machine of {cores} cores, so the seconds say that it works, not how
-fast it is.
+Each cell is a real training run (`tools/matrix/rows/`; pytorch and mpi: `recipes/fashion_mnist`, 4 epochs on
+scikit-learn's digits, two ranks a node): its accuracy on held-out data, and the seconds from the submitted job to its
+end. netlab, ssh and slurm have nodes with addresses of their own, made on one machine of {cores} cores, so the seconds
+say that it works, not how fast it is.
 
 `python -m tools.matrix.cut` cuts a node's link for 60 s in the middle of such a run, on netlab, ssh and slurm. Seen:
 where the job waits for its node (`lost_after_s: 600`) it goes on in the same attempt; where it doesn't (20), and on
@@ -44,42 +45,46 @@ class Place:
 
     client: Client
     compute: str
-    code: Path
-    data: Path
+    folder: Path
 
 
 def main() -> int:
     """Prints each cell as it ends, writes the table."""
     given = _options()
-    engines, launchers = given.engines.split(","), given.launchers.split(",")
+    engines, rows = given.engines.split(","), [ROWS[name] for name in given.rows.split(",")]
     sizes = [int(one) for one in given.nodes.split(",")]
-    table: dict[str, Row] = {name: {} for name in launchers}
-    for engine in engines:
-        with tempfile.TemporaryDirectory(prefix="drumbeat-matrix-") as folder, place_on(engine, Path(folder)) as there:
-            for name in launchers:
-                for nodes in sizes:
-                    job = LAUNCHERS[name].job(there.compute, nodes, there.code, there.data)
-                    cell = table[name][engine, nodes] = run(there.client, job, there.code.parent / "results")
-                    print(f"{name} on {engine}, {nodes} nodes: {_say(cell)}", flush=True)
+    table: dict[str, Cells] = {row.name: {} for row in rows}
+    lacks = {row.name: row.missing() for row in rows}
+    with tempfile.TemporaryDirectory(prefix="drumbeat-matrix-") as kept:
+        material = Material(Path(kept))
+        for engine in engines:
+            with tempfile.TemporaryDirectory(prefix="drumbeat-") as folder, place_on(engine, Path(folder)) as there:
+                for one, nodes in ((row, nodes) for row in rows for nodes in row.sizes if nodes in sizes):
+                    cell = Cell(trouble=lacks[one.name]) if lacks[one.name] else _cell(there, one, nodes, material)
+                    table[one.name][engine, nodes] = cell
+                    print(f"{one.name} on {engine}, {nodes} nodes: {_say(cell)}", flush=True)
     if given.write:
-        given.write.write_text(_page(table, engines, sizes))
+        given.write.write_text(_page(table, engines))
     return int(any(cell.trouble for row in table.values() for cell in row.values()))
+
+
+def _cell(there: Place, row: Row, nodes: int, material: Material) -> Cell:
+    job = row.job(material.of(row), there.compute, nodes)
+    return run(there.client, row, job, there.folder / "results")
 
 
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m tools.matrix")
     options.add_argument("--write", type=Path, help="file for the table")
     options.add_argument("--engines", default=",".join(["local", *ENGINES]))
-    options.add_argument("--launchers", default=",".join(LAUNCHERS))
-    options.add_argument("--nodes", default="1,2,3")
+    options.add_argument("--rows", default=",".join(ROWS))
+    options.add_argument("--nodes", default=",".join(map(str, SIZES)))
     return options.parse_args()
 
 
 @contextlib.contextmanager
 def place_on(engine: str, folder: Path) -> Iterator[Place]:
-    """A server in a home of its own, a compute of that engine with three nodes, the code and the data."""
-    code, data = code_folder(folder), folder / "digits"
-    subprocess.run([sys.executable, RECIPE / "make_digits.py", data], check=True, stdout=subprocess.DEVNULL)
+    """A server in a home of its own, and a compute of that engine with three nodes."""
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(ENGINES[engine](3, folder)) if engine != "local" else None
         client = stack.enter_context(Client(home=folder / "home"))
@@ -88,14 +93,14 @@ def place_on(engine: str, folder: Path) -> Iterator[Place]:
         if file:
             name = client.create_compute(file).name
             stack.callback(lambda: client.delete_compute(name))
-        yield Place(client, name, code, data)
+        yield Place(client, name, folder)
 
 
-def _page(table: dict[str, Row], engines: Sequence[str], sizes: Sequence[int]) -> str:
+def _page(table: dict[str, Cells], engines: Sequence[str]) -> str:
     lines = [HEAD.format(cores=len(os.sched_getaffinity(0)))]
     lines += ["| | nodes | " + " | ".join(engines) + " |", "|---" * (len(engines) + 2) + "|"]
     for name, row in table.items():
-        for nodes in sizes:
+        for nodes in sorted({nodes for _, nodes in row}):
             lines.append(f"| {name} | {nodes} | " + " | ".join(_say(row[engine, nodes]) for engine in engines) + " |")
     return "\n".join(lines) + "\n"
 

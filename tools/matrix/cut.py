@@ -18,7 +18,9 @@ from drumbeat import Client
 from drumbeat.client.views import JobView
 from drumbeat.engines.netlab.lab import Lab
 from tools.matrix.__main__ import Place, place_on
-from tools.matrix.runs import ENOUGH, LAUNCHERS, read_accuracy
+from tools.matrix.row import ENOUGH
+from tools.matrix.rows import ROWS
+from tools.matrix.runs import Material, read_accuracy
 
 PATIENCE_S = 400
 STAYS_S, MOVES_S = 600, 20
@@ -64,7 +66,8 @@ def lab_of(engine: str, folder: Path) -> Lab:
 
 def run(there: Place, lab: Lab, lost_after_s: int, seconds: float) -> Cut:
     """Trains on two nodes, and cuts the second one's link after the first epoch."""
-    job = LAUNCHERS["pytorch"].job(there.compute, 2, there.code, there.data)
+    row = ROWS["pytorch"]
+    job = row.job(Material(there.folder / f"lost_after_{lost_after_s}").of(row), there.compute, 2)
     job["drumbeat"] = {"max_retries": 0, "lost_after_s": lost_after_s}
     name = there.client.submit(job).name
     _until(lambda: "epoch 1/" in "".join(piece.text for piece in there.client.logs(name)))
@@ -73,7 +76,7 @@ def run(there: Place, lab: Lab, lost_after_s: int, seconds: float) -> Cut:
     time.sleep(seconds)
     lab.set_link(host, is_up=True)
     ended = there.client.wait(name, PATIENCE_S) or there.client.get(name)
-    return Cut(ended, _accuracy(there.client, ended, there.code.parent / "results"))
+    return Cut(ended, _accuracy(there.client, ended, there.folder / "results"))
 
 
 def _accuracy(client: Client, ended: JobView, results: Path) -> float:

@@ -1,57 +1,17 @@
-"""One cell: a job of a launcher on a compute, to its end."""
+"""One cell: the job of a row on a compute, to its end."""
 
 from __future__ import annotations
 
 import json
-import shutil
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drumbeat import Client
+from tools.matrix.row import Row
 
-REPOSITORY = Path(__file__).parents[2]
-RECIPE = REPOSITORY / "recipes" / "fashion_mnist"
-RANKS_PER_NODE = 2
-TRAIN = "train.py --data ${{inputs.data}} --epochs 4 --batch-size 48 --seed 42 --model-dir ${{outputs.model}}"
-"""The recipe's own script; 48 splits evenly over 2, 4 and 6 ranks."""
 PATIENCE_S = 300
-ENOUGH = 0.9
-"""Accuracy on held-out digits that an untrained model is far from (0.1)."""
-
-
-@dataclass(frozen=True)
-class Launcher:
-    """How the processes come up. per_node: processes that drumbeat starts on a node."""
-
-    name: str
-    distribution: str
-    per_node: int
-    command: str
-
-    def job(self, compute: str, nodes: int, code: Path, data: Path) -> dict[str, Any]:
-        """The job, as a file would say it."""
-        return {
-            "command": self.command,
-            "code": str(code),
-            "compute": compute,
-            "inputs": {"data": {"type": "uri_folder", "path": str(data)}},
-            "outputs": {"model": {"type": "uri_folder"}},
-            "distribution": {"type": self.distribution, "process_count_per_instance": self.per_node},
-            "resources": {"instance_count": nodes},
-            "drumbeat": {"max_retries": 0},
-        }
-
-
-LAUNCHERS = {
-    one.name: one
-    for one in (
-        Launcher("pytorch", "pytorch", RANKS_PER_NODE, f"python {TRAIN}"),
-        Launcher("mpi per process", "mpi", RANKS_PER_NODE, f"python adapt.py {TRAIN}"),
-        Launcher("mpi per node", "mpi", 1, f"python per_node.py {RANKS_PER_NODE} {TRAIN}"),
-    )
-}
 
 
 @dataclass(frozen=True)
@@ -63,15 +23,24 @@ class Cell:
     trouble: str = ""
 
 
-def code_folder(folder: Path) -> Path:
-    """The recipe with what MPI's ranks need beside it."""
-    code = folder / "code"
-    shutil.copytree(RECIPE, code, ignore=shutil.ignore_patterns("__pycache__", "*.yml", "*.md", "data"))
-    shutil.copytree(Path(__file__).parent / "job", code, dirs_exist_ok=True)
-    return code
+class Material:
+    """What the rows have prepared, each once, in a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[tuple[object, ...], Any] = {}
+
+    def of(self, row: Row) -> Any:
+        """What the row's jobs are made from; rows that prepare alike share it."""
+        key = (row.prepare,)
+        if key not in self._made:
+            folder = self._folder / f"material-{len(self._made)}"
+            folder.mkdir(parents=True)
+            self._made[key] = row.prepare(folder)
+        return self._made[key]
 
 
-def run(client: Client, job: dict[str, Any], results: Path) -> Cell:
+def run(client: Client, row: Row, job: dict[str, Any], results: Path) -> Cell:
     """Trains, and reads the accuracy that the job itself wrote."""
     began = time.monotonic()
     name = client.submit(job).name
@@ -84,10 +53,10 @@ def run(client: Client, job: dict[str, Any], results: Path) -> Cell:
         return Cell(trouble=f"{ended.state}: {ended.sentence}")
     seconds = time.monotonic() - began
     accuracy = read_accuracy(client, name, results)
-    return Cell(accuracy, seconds, "" if accuracy >= ENOUGH else f"accuracy {accuracy:.1%}")
+    return Cell(accuracy, seconds, "" if accuracy >= row.enough else f"accuracy {accuracy:.1%}")
 
 
 def read_accuracy(client: Client, name: str, results: Path) -> float:
-    """On held-out digits, as the job itself wrote it."""
+    """On held-out data, as the job itself wrote it."""
     client.download(name, results / name, under="outputs/model/metrics.json")
     return json.loads(next((results / name).rglob("metrics.json")).read_text())["test"]["accuracy"]

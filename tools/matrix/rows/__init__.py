@@ -1,0 +1,8 @@
+"""The rows, a file for each kind of script; each has its `ROWS`."""
+
+from __future__ import annotations
+
+from tools.matrix.row import Row
+from tools.matrix.rows import digits
+
+ROWS: dict[str, Row] = {row.name: row for module in (digits,) for row in module.ROWS}
