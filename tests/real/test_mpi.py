@@ -23,7 +23,7 @@ from .mpis import Mpi
 
 pytestmark = pytest.mark.xdist_group("labs")
 
-OF_MPIRUN = re.compile(r"^\[\S+\] plm:rsh: Warning: setpgid\(.*\n", re.MULTILINE)
+OF_MPIRUN = re.compile(r"^\[\S+\] plm:[rs]sh: Warning: setpgid\(.*\n", re.MULTILINE)
 """What Open MPI's mpirun says, in the log of rank 0, when what it starts is quicker than itself on a loaded machine."""
 
 SUM = """
