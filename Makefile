@@ -8,7 +8,7 @@ FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test coverage demo bench bench-logs bench-api bench-staging fuzz faults matrix docs clean
+.PHONY: help setup lint check test coverage demo bench bench-logs bench-api bench-staging fuzz stability faults matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -58,6 +58,9 @@ bench-staging: setup ## Inputs from a store: one node beside fsspec and rclone, 
 
 fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60)
 	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) $(PYTEST) -q tests/fuzz
+
+stability: setup ## The suite again and again, each run noted in docs/stability.md (PART=real or whole, RUNS=30, UNTIL=05:10)
+	$(PYTHON) -m tools.stability --part $(or $(PART),real) --runs $(or $(RUNS),30) $(if $(UNTIL),--until $(UNTIL))
 
 faults: setup ## Every one-machine fault to drumbeat and to torchrun, and all labelled incidents; writes docs/faults.md
 	$(PYTHON) -m tools.faults --write docs/faults.md

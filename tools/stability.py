@@ -1,0 +1,100 @@
+"""`python -m tools.stability [--runs 30] [--part real|whole] [--until 05:10]`: the suite again and again.
+
+A line for every run goes to the end of `docs/stability.md`, green or not, with the commit and the machine's load: what
+isn't green every time is a defect. One after the other, in a clone of the last commit: the work here goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[1]
+PAGE = REPOSITORY / "docs" / "stability.md"
+PARTS = {"real": ["tests/real", "tests/chaos"], "whole": []}
+_CLOSING = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in ([\d.]+)s", re.MULTILINE)
+_BAD = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run. counts: pytest's own words. bad: tests that failed. load: of the machine over its last 15 minutes."""
+
+    counts: str
+    seconds: float
+    bad: tuple[str, ...]
+    load: float
+
+    @property
+    def row(self) -> str:
+        """Its line of the table, from the load on."""
+        how = f"**{', '.join(self.bad)}**" if self.bad else "green"
+        return f"{self.load:.0f} | {self.counts} | {self.seconds / 60:.0f} min | {how} |"
+
+
+def main() -> int:
+    """Exit code 1 when a run wasn't green."""
+    given = _options()
+    bad = 0
+    with _clone() as clone:
+        commit = _git("rev-parse", "--short", "HEAD")
+        for number in range(1, given.runs + 1):
+            if given.until and datetime.now(UTC).strftime("%H:%M") >= given.until:
+                break
+            run = once(clone, PARTS[given.part])
+            row = f"| {datetime.now(UTC):%Y-%m-%d %H:%M} | {commit} | {given.part} | {run.row}"
+            print(f"run {number}: {row}", flush=True)
+            with PAGE.open("a") as page:
+                page.write(f"{row}\n")
+            bad += bool(run.bad)
+    return int(bool(bad))
+
+
+def once(clone: Path, paths: list[str]) -> Run:
+    """Runs these tests to their end. Raises RuntimeError when pytest itself could not run."""
+    words = [str(clone / ".venv/bin/python"), "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", *paths]
+    began = time.monotonic()
+    done = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=False)
+    closing = _CLOSING.search(done.stdout)
+    if closing is None:
+        raise RuntimeError(f"pytest told nothing of its end:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return Run(closing[1], time.monotonic() - began, tuple(_BAD.findall(done.stdout)), os.getloadavg()[2])
+
+
+@contextlib.contextmanager
+def _clone() -> Iterator[Path]:
+    """The last commit in a folder of its own, with an environment of its own and what the tests have built before."""
+    with tempfile.TemporaryDirectory(prefix="drumbeat-again-") as folder:
+        clone = Path(folder) / "drumbeat"
+        subprocess.run(["git", "clone", "-q", str(REPOSITORY), str(clone)], check=True)
+        if (REPOSITORY / ".cache").exists():
+            shutil.copytree(REPOSITORY / ".cache", clone / ".cache", symlinks=True)
+        subprocess.run(["make", "setup"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+        yield clone
+
+
+def _git(*words: str) -> str:
+    return subprocess.run(["git", *words], cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _options() -> argparse.Namespace:
+    options = argparse.ArgumentParser(prog="python -m tools.stability")
+    options.add_argument("--runs", type=int, default=30)
+    options.add_argument("--part", choices=sorted(PARTS), default="real")
+    options.add_argument("--until", default="", metavar="HH:MM", help="begin no run after this time (UTC)")
+    return options.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
