@@ -6,6 +6,7 @@ What a job asks for is either planned, or refused in a sentence, or said in a no
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,13 +17,13 @@ from drumbeat.core.job import Need, Policy
 from drumbeat.core.outputs import plan_outputs
 from drumbeat.core.refusals import not_yet
 from drumbeat.launch import environment as rank_environment
-from drumbeat.launch import mpi, pytorch
+from drumbeat.launch import mpi, pytorch, tensorflow
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
-from drumbeat.protocol.plan import Container, Plan
+from drumbeat.protocol.plan import Container, Plan, Rank
 from drumbeat.spec import expressions
 from drumbeat.spec.data import Input
-from drumbeat.spec.distribution import MpiDistribution
+from drumbeat.spec.distribution import MpiDistribution, TensorFlowDistribution
 from drumbeat.spec.environments.texts import Texts
 from drumbeat.spec.job import CommandJob
 
@@ -32,7 +33,7 @@ MOST_RANKS = 100_000
 INSTANCE_TYPES = ("cpu", "gpu")
 """The kinds of slot that a compute of ours knows; a cloud's names for machines go by alias."""
 
-_RESERVED = {"pytorch": pytorch.SET, "mpi": mpi.SET}
+_RESERVED = {"pytorch": pytorch.SET, "mpi": mpi.SET, "tensorflow": tensorflow.SET}
 _PRIORITY = {"low": -1, "medium": 0, "high": 1}
 
 
@@ -92,16 +93,16 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     compute = _compute(job, facts)
     found = _environment(job, sources, facts)
     data = plan_inputs(job.inputs, sources.inputs, facts.data)
-    need, notes = _need(job, facts.computes[compute], _instance_type(job, facts))
-    launcher = "mpi" if isinstance(job.distribution, MpiDistribution) else "pytorch"
+    launcher, ranks = _ranks(job)
+    need, notes = _need(job.node_count, ranks, facts.computes[compute], _instance_type(job, facts))
     plan = Plan(
         job=name,
         experiment=experiment,
         launcher=launcher,
         nodes=job.node_count,
-        processes_per_node=job.processes_per_node,
+        processes_per_node=need.cpus,
         command=_command(job, name),
-        ranks=launch.ranks(launcher, job.node_count, job.processes_per_node),
+        ranks=ranks,
         variables=_variables(job, launcher),
         literals={key: text for key, text in _literals(job).items() if text is not None},
         inputs=data.inputs,
@@ -125,10 +126,23 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
 
 
 def _check_size(job: CommandJob) -> None:
-    ranks = job.node_count * job.processes_per_node
-    if ranks > MOST_RANKS:
-        what = f"{ranks:,} ranks are more than a job can have; at most {MOST_RANKS:,}"
+    ranks = job.world_size
+    most = tensorflow.MOST_TASKS if isinstance(job.distribution, TensorFlowDistribution) else MOST_RANKS
+    if ranks > most:
+        what = f"{ranks:,} ranks are more than a job can have; at most {most:,}"
         raise RefusedError(what, where="resources.instance_count", fix="Ask for fewer nodes, or fewer ranks on each.")
+
+
+def _ranks(job: CommandJob) -> tuple[str, tuple[Rank, ...]]:
+    """The launcher, and its rank table."""
+    match job.distribution:
+        case TensorFlowDistribution(parameter_server_count=servers):
+            table = tensorflow.ranks(job.node_count, job.worker_count, servers, has_chief=job.has_chief)
+            return "tensorflow", table
+        case MpiDistribution(process_count_per_instance=per_node):
+            return "mpi", launch.ranks("mpi", job.node_count, per_node)
+        case _:
+            return "pytorch", launch.ranks("pytorch", job.node_count, job.processes_per_node)
 
 
 # --- names that only someone's cloud knows ----------------------------------------------------------------------
@@ -192,21 +206,29 @@ def _instance_type(job: CommandJob, facts: Facts) -> str | None:
 
 
 # --- what it takes ----------------------------------------------------------------------------------------------
-def _need(job: CommandJob, capacity: tuple[int, int], kind: str | None) -> tuple[Need, list[str]]:
-    """A CPU slot per rank, a device per rank where there are enough of them or the job insists."""
+def _need(nodes: int, table: Sequence[Rank], capacity: tuple[int, int], kind: str | None) -> tuple[Need, list[str]]:
+    """A CPU slot per rank, a device per rank that computes, where there are enough of them or the job insists.
+
+    Each node is asked for as the fullest of them.
+    """
     cpus, gpus = capacity
-    ranks = job.node_count * job.processes_per_node
+    ranks, computing = len(table), sum(rank.computes for rank in table)
     notes: list[str] = []
-    has_gpus = kind == "gpu" or (kind is None and gpus >= ranks)
-    if kind is None and 0 < gpus < ranks:
+    has_gpus = kind == "gpu" or (kind is None and gpus >= computing)
+    if kind is None and 0 < gpus < computing:
         notes.append(
-            f"{ranks} ranks and {gpus} GPUs: the ranks run on CPUs and see no GPU "
+            f"{computing} ranks and {gpus} GPUs: the ranks run on CPUs and see no GPU "
             "(resources.instance_type: gpu insists on one GPU per rank)"
         )
     if ranks > cpus:
         notes.append(f"{ranks} ranks share {cpus} CPU slots, so the job runs alone on its compute")
-    need = Need(job.node_count, job.processes_per_node, job.processes_per_node if has_gpus else 0, alone=ranks > cpus)
-    return need, notes
+    devices = _fullest([rank for rank in table if rank.computes]) if has_gpus else 0
+    return Need(nodes, _fullest(table), devices, alone=ranks > cpus), notes
+
+
+def _fullest(ranks: Sequence[Rank]) -> int:
+    """The most of these ranks on one node."""
+    return max(Counter(rank.node for rank in ranks).values(), default=0)
 
 
 def _notes(job: CommandJob, compute: str) -> Iterator[str]:

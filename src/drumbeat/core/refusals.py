@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from drumbeat.protocol.errors import Problem
 from drumbeat.spec.data import Input
-from drumbeat.spec.distribution import MpiDistribution, PyTorchDistribution
+from drumbeat.spec.distribution import MpiDistribution, PyTorchDistribution, TensorFlowDistribution
 from drumbeat.spec.job import CommandJob
 
 _REMOTE_CODE = ("git+", "git@", "http://", "https://", "azureml:")
@@ -24,11 +24,13 @@ def not_yet(job: CommandJob) -> Iterator[Problem]:
 
 
 def _of_job(job: CommandJob) -> Iterator[Problem]:
-    if job.distribution is not None and not isinstance(job.distribution, PyTorchDistribution | MpiDistribution):
+    if job.distribution is not None and not isinstance(
+        job.distribution, PyTorchDistribution | MpiDistribution | TensorFlowDistribution
+    ):
         yield _later(
             f"distribution.type {job.distribution.type}",
             "distribution.type",
-            "This version starts pytorch and mpi; at one process per node, a launcher of your own can start the rest.",
+            "This version starts pytorch, mpi and tensorflow; with one process per node a launcher of your own can.",
         )
     if job.code is not None and job.code.startswith(_REMOTE_CODE):
         yield _later(f"code from {job.code}", "code", "Clone it, and name the folder.")

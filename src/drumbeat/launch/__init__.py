@@ -7,15 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drumbeat.launch import mpi, pytorch
+from drumbeat.launch import mpi, pytorch, tensorflow
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
 
-_RENDER: dict[str, Callable[[Plan, Roster, int], list[ProcessSpec]]] = {"pytorch": pytorch.render, "mpi": mpi.render}
+_RENDER: dict[str, Callable[[Plan, Roster, int], list[ProcessSpec]]] = {
+    "pytorch": pytorch.render,
+    "mpi": mpi.render,
+    "tensorflow": tensorflow.render,
+}
 _RANKS: dict[str, Callable[[int, int], tuple[Rank, ...]]] = {"pytorch": pytorch.ranks, "mpi": pytorch.ranks}
 _STARTER: dict[str, Callable[[Plan, Roster, int], ProcessSpec | None]] = {"mpi": mpi.starter}
-_MORE_PORTS: dict[str, Callable[[Plan, int], int]] = {}
+_MORE_PORTS: dict[str, Callable[[Plan, int], int]] = {"tensorflow": tensorflow.more_ports}
 
 LAUNCHERS = tuple(_RENDER)
 """The launchers that there are."""
@@ -39,5 +43,5 @@ def more_ports(plan: Plan, node: int) -> int:
 
 
 def ranks(launcher: str, nodes: int, processes_per_node: int) -> tuple[Rank, ...]:
-    """The rank table of a job."""
+    """The rank table of a job whose nodes have as many ranks each."""
     return _RANKS[launcher](nodes, processes_per_node)

@@ -15,7 +15,7 @@ SCRUBBED = (
     "HOROVOD_*", "TORCHELASTIC_*", "PET_*", "ACCELERATE_*", "DLTS_HOSTFILE", "RAY_*", "TF_CONFIG",
     # A rank's place in some other job.
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE",
-    "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*", "MASTER_ADDR", "MASTER_PORT",
+    "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*", "MASTER_ADDR", "MASTER_PORT", "TASK_INDEX", "WORKER_HOSTS", "PS_HOSTS",
     # Another job's identity, and drumbeat's own settings and secrets.
     "AZUREML_*", "AZURE_ML_*", "AZ_BATCH*", "MLFLOW_RUN_ID", "MLFLOW_TRACKING_*", "DRUMBEAT_*",
     # Shell state of whoever started the server.
@@ -40,6 +40,7 @@ def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
         "AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members),
         "AZ_BATCHAI_JOB_MASTER_NODE_IP": roster.master.address,
         "DRUMBEAT_ROUND": str(roster.round),
+        **({} if rank.computes else {"CUDA_VISIBLE_DEVICES": ""}),
     }
 
 

@@ -10,7 +10,8 @@ class Rank:
     """One row of the rank table. `rank` counts over the whole job, `local_rank` within the node.
 
     serves: it is there for the others and never ends by itself (a parameter server, a Ray node): when those that don't
-    serve have all ended with exit code 0, it is stopped, and how it ends is no failure.
+    serve have all ended with exit code 0, it is stopped, and how it ends is no failure. computes: it uses the job's
+    GPUs; one that doesn't sees none.
     """
 
     rank: int
@@ -18,6 +19,7 @@ class Rank:
     local_rank: int
     role: str = "worker"
     serves: bool = False
+    computes: bool = True
 
 
 @dataclass(frozen=True)
@@ -136,3 +138,7 @@ class Plan:
     def on(self, node: int) -> tuple[Rank, ...]:
         """The ranks of a node, in order."""
         return tuple(one for one in self.ranks if one.node == node)
+
+    def index(self, rank: Rank) -> int:
+        """The how manieth of its role a rank is, counted from 0."""
+        return sum(one.role == rank.role for one in self.ranks[: rank.rank])

@@ -42,6 +42,11 @@ class Extensions(Model):
         default=None, description="Shell text that each node runs before its ranks start; its failure is the job's."
     )
     mpi_options: list[Text] = Field(default_factory=list, description="Words added to the `mpirun` line.")
+    tensorflow_chief: bool = Field(
+        default=True,
+        description="Whether TensorFlow's parameter servers come with a chief, a rank more that directs the workers; "
+        "`false` for workers that train by themselves.",
+    )
     network: Filled | None = Field(
         default=None,
         description="Interface or subnet between nodes; found when absent. `tcp`, or `tcp:` in front: no InfiniBand.",

@@ -83,10 +83,25 @@ class CommandJob(JobHead):
 
     @property
     def world_size(self) -> int:
-        """Ranks of the whole job; for TensorFlow its workers and parameter servers."""
+        """Ranks of the whole job; for TensorFlow its workers and parameter servers, and their chief."""
         if isinstance(self.distribution, TensorFlowDistribution):
-            return (self.distribution.worker_count or self.node_count) + self.distribution.parameter_server_count
+            return self.worker_count + self.distribution.parameter_server_count + self.has_chief
         return self.node_count * self.processes_per_node
+
+    @property
+    def worker_count(self) -> int:
+        """TensorFlow's workers; one per node unless the job says."""
+        return getattr(self.distribution, "worker_count", None) or self.node_count
+
+    @property
+    def has_chief(self) -> bool:
+        """Whether TensorFlow's parameter servers and workers do what a chief tells them."""
+        return self.drumbeat.tensorflow_chief and self.has_parameter_servers
+
+    @property
+    def has_parameter_servers(self) -> bool:
+        """Whether some of its ranks keep TensorFlow's variables for the others."""
+        return getattr(self.distribution, "parameter_server_count", 0) > 0
 
     @property
     def min_nodes(self) -> int:
@@ -127,8 +142,15 @@ def size_contradictions(job: CommandJob) -> Iterator[Contradiction]:
             ("drumbeat", "max_nodes"), f"at most {extra.max_nodes} nodes, but `resources.instance_count` is {nodes}"
         )
     if isinstance(job.distribution, TensorFlowDistribution) and job.world_size < nodes:
+        tasks = "chief, workers" if job.has_chief else "workers"
         yield Contradiction(
             ("distribution", "worker_count"),
-            f"{job.world_size} workers and parameter servers can't fill {nodes} nodes",
+            f"{job.world_size} {tasks} and parameter servers can't fill {nodes} nodes",
             "Lower `resources.instance_count`, or raise `worker_count`.",
+        )
+    if "tensorflow_chief" in extra.model_fields_set and not job.has_parameter_servers:
+        yield Contradiction(
+            ("drumbeat", "tensorflow_chief"),
+            "a chief goes with parameter servers, and the job has none",
+            "Leave it out; worker 0 leads workers that are alone.",
         )

@@ -153,8 +153,19 @@ def test_an_omitted_process_count_is_one_process_per_node() -> None:
 
 @pytest.mark.feature("J5")
 def test_tensorflow_counts_workers_and_parameter_servers_of_the_whole_job() -> None:
-    made = job(distribution={"type": "tensorflow", "parameter_server_count": 1}, resources={"instance_count": 2})
-    assert (made.processes_per_node, made.world_size) == (1, 3)
+    alone = job(distribution={"type": "tensorflow", "worker_count": 3}, resources={"instance_count": 2})
+    assert (alone.worker_count, alone.has_chief, alone.world_size) == (3, False, 3)
+    servers = {"type": "tensorflow", "parameter_server_count": 1}
+    made = job(distribution=servers, resources={"instance_count": 2})
+    assert (made.worker_count, made.has_chief, made.world_size) == (2, True, 4)
+    made = job(distribution=servers, resources={"instance_count": 2}, drumbeat={"tensorflow_chief": False})
+    assert (made.worker_count, made.has_chief, made.world_size) == (2, False, 3)
+
+
+@pytest.mark.parametrize("kind", [None, {"type": "tensorflow"}, {"type": "pytorch"}])
+def test_a_chief_without_parameter_servers_is_refused(kind: dict[str, Any] | None) -> None:
+    with pytest.raises(SpecError, match="a chief goes with parameter servers, and the job has none"):
+        job(distribution=kind, drumbeat={"tensorflow_chief": False})
 
 
 def test_elastic_bounds_are_the_node_count_unless_set() -> None:
