@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 from pydantic import Field
 
 from drumbeat.spec.shape import AnyCase, Model
+from drumbeat.spec.signed import NoSecret
 from drumbeat.spec.values import AsText, Filled, Json, Text, pattern
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ class DataAsset(Model):
     type: Annotated[Literal["uri_file", "uri_folder", "mltable"], AnyCase()] = Field(
         default="uri_folder", description="A file, a folder, or a folder with an `MLTable` file."
     )
-    path: Filled = Field(description="Where it lies: a path beside this file, which is uploaded, or an address.")
+    path: Annotated[Filled, NoSecret] = Field(
+        description="Where it lies: a path beside this file, which is uploaded, or an address."
+    )
     datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
     description: Text | None = Field(default=None, description="What it is.")
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")

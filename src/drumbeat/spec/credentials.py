@@ -134,18 +134,19 @@ class AzureCredentials(FileShareCredentials):
 
 
 class HttpCredentials(Credentials):
-    """A user with a password, or a bearer token."""
+    """A user with a password, a bearer token, or the signed part of an address."""
 
     user: Called | None = Field(default=None, repr=False, description="User.")
     password: Secret | None = Field(default=None, repr=False, description="The user's password.")
     token: Secret | None = Field(default=None, repr=False, description="Bearer token.")
+    query: Secret | None = Field(default=None, repr=False, description="What stands behind the `?` of every address.")
 
     @property
     def called(self) -> str:
-        return "bearer token" if self.token else "password"
+        return "bearer token" if self.token else "signed query" if self.query else "password"
 
     def contradictions(self) -> Iterator[Contradiction]:
-        yield from self._whole(("user", "password"), ("token",))
+        yield from self._whole(("user", "password"), ("token",), ("query",))
 
 
 class S3Credentials(Credentials):

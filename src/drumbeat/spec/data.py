@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from drumbeat.spec.problems import shown, words
 from drumbeat.spec.shape import AnyCase, Contradiction, Model
+from drumbeat.spec.signed import NoSecret
 from drumbeat.spec.values import Figure, Filled, Scalar, Text, Version, complaint, literal
 
 DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
@@ -20,6 +21,8 @@ InputType = Literal[
 InputMode = Literal["ro_mount", "download", "direct", "eval_mount", "eval_download"]
 OutputMode = Literal["rw_mount", "mount", "upload", "direct"]
 
+Place = Annotated[Filled, NoSecret]
+
 OF_PARAMETERS = ("default", "min", "max", "enum")
 OF_DATA = ("path", "mode", "datastore", "path_on_compute")
 
@@ -28,7 +31,7 @@ class Input(Model):
     """Data, a model, or a described parameter."""
 
     type: Annotated[InputType, AnyCase()] = Field(default="uri_folder", description="What it is.")
-    path: Filled | None = Field(default=None, description="Local path, URL, `azureml:name:version` or datastore path.")
+    path: Place | None = Field(default=None, description="Local path, URL, `azureml:name:version` or datastore path.")
     mode: Annotated[InputMode, AnyCase()] | None = Field(
         default=None, description="How a rank sees it: mounted read-only, copied to the node, or its address as it is."
     )
@@ -47,6 +50,11 @@ class Input(Model):
     def is_parameter(self) -> bool:
         """A plain value, not data."""
         return self.type in get_args(ParameterType)
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Of an `mltable`, the files that its table names."""
+        return self.mode in ("eval_mount", "eval_download")
 
     @property
     def is_absent(self) -> bool:
@@ -93,9 +101,10 @@ class Output(Model):
     mode: Annotated[OutputMode, AnyCase()] | None = Field(
         default=None, description="Mounted for writing, or uploaded at the end."
     )
-    path: Filled | None = Field(default=None, description="Where it goes; a folder of the job's own when absent.")
+    path: Place | None = Field(default=None, description="Where it goes; a folder of the job's own when absent.")
     name: Filled | None = Field(default=None, description="Registers what was written as a data asset of this name.")
     version: Version | None = Field(default=None, description="Version of that asset; the next free one when absent.")
+    path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
     description: Text | None = Field(default=None, description="What it is.")
 
     def contradictions(self) -> Iterator[Contradiction]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from drumbeat.protocol.errors import SpecError
 from drumbeat.spec.problems import either, shown
+from drumbeat.spec.signed import trouble_with
 
 SCHEMES = ("http", "https", "wasb", "wasbs", "abfs", "abfss", "s3", "gs", "sftp")
 """Addresses of stores themselves."""
@@ -92,6 +93,8 @@ Reference = Local | Address | OfAsset | InStore | OfJob
 def reference_to(path: str, where: str = "") -> Reference:
     """What the text points to. Raises SpecError, which names `where`."""
     text = path.strip()
+    if trouble := trouble_with(text):
+        raise SpecError(trouble[0], where=where, fix=trouble[1])
     scheme = _SCHEME.match(text)
     if scheme is None or scheme[1].lower() == "file":
         return _without_scheme(text, where)

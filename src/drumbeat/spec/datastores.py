@@ -48,7 +48,8 @@ def _web(value: str) -> str:
     if "@" in parts.netloc:
         raise complaint("this address has a user or a password in it", "Put them under `credentials`.")
     if parts.query or parts.fragment:
-        raise complaint("this address has a `?` or `#` in it", "Give the address of a folder, without a query.")
+        fix = "Leave it away; what lets one in goes under `credentials`, as `query`."
+        raise complaint("this address has a `?` or `#` in it", fix)
     return value.rstrip("/")
 
 
@@ -140,7 +141,9 @@ class HttpDatastore(DatastoreHead):
 
     type: Annotated[Literal["http"], AnyCase()] = Field(default="http", description="Always `http`.")
     url: WebAddress = Field(description="Address of the folder.")
-    credentials: HttpAccess = Field(default="none", repr=False, description="`user` and `password`, or `token`.")
+    credentials: HttpAccess = Field(
+        default="none", repr=False, description="`user` and `password`, `token`, or `query`."
+    )
 
 
 class S3Datastore(DatastoreHead):

@@ -53,8 +53,8 @@ class HttpShelf:
     knows_folders = True
 
     def __init__(self, spec: HttpDatastore, title: str, query: str = "") -> None:
-        self._spec, self._title, self._query = spec, title, query
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
+        self._spec, self._title, self._query = spec, title, query or _query(held)
         self._client = httpx.Client(
             auth=_password(held),
             headers={**_bearer(held), "Accept-Encoding": "identity"},
@@ -199,6 +199,10 @@ def _password(held: HttpCredentials | None) -> Any:
 
 def _bearer(held: HttpCredentials | None) -> dict[str, str]:
     return {"Authorization": f"Bearer {held.token.get_secret_value()}"} if held and held.token else {}
+
+
+def _query(held: HttpCredentials | None) -> str:
+    return held.query.get_secret_value().lstrip("?") if held and held.query else ""
 
 
 def _tag(answer: httpx.Response) -> str:
