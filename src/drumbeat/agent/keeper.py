@@ -115,6 +115,7 @@ class Keeper:
             self._start_rank(rank)
         if starter is not None:
             self.starter.start(starter, todo, self.confinement)
+            self.sessions |= {self.starter.door} - {0}
         self.door.tell()
 
     def _refuse(self, todo: list[dict[str, Any]], error: OSError) -> None:
@@ -149,6 +150,7 @@ class Keeper:
             self.kill_at = kill_at
             self._look_at_segments(is_last=True)
             self.confinement.ask(spared=self.starter.pid)
+            processes.signal_all([self.starter.door] if self.starter.door else [], signal.SIGTERM)
             self.door.tell()
         self.kill_at = min(self.kill_at, kill_at)
 
@@ -223,7 +225,7 @@ class Keeper:
         """Ends what the ranks left behind: in the grace time what stayed with its rank, else within LINGER_S."""
         if self.sweep_at is None:
             self.sweep_at = now + LINGER_S
-            self.confinement.ask(helpers=True)
+            self.confinement.ask(helpers=True, spared=self.starter.door)
         stayed = self.kill_at is not None and any(processes.session(pid) in self.sessions for pid in left)
         if now >= (self.kill_at if stayed and self.kill_at is not None else self.sweep_at):
             self.confinement.kill()

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from drumbeat.agent import cache_root, containers, network
 from drumbeat.agent.keeping import Message, rank_message
-from drumbeat.agent.mpi import found, place
+from drumbeat.agent.mpi import found
+from drumbeat.agent.mpi import place as mpi_place
 from drumbeat.agent.node import seen_from
+from drumbeat.agent.remote import place
 from drumbeat.host.program import program
-from drumbeat.launch import render, starter
+from drumbeat.launch import hosts, render, starter
 from drumbeat.launch.containers import Engine, contained
 from drumbeat.launch.preparation import preparation
 from drumbeat.protocol.agent import Enrolment
@@ -115,7 +117,9 @@ class Preparing:
         ranks = [self._contained(each, roster.members[node]) for each in render(self._plan, roster, node)]
         beside = starter(self._plan, roster, node)
         if self._plan.launcher == "mpi":
-            place.note(self._note, roster, node)
+            mpi_place.note(self._note, roster, node)
+            mpi_place.make(self._plan, roster, node, self._enrolment.secret)
+        if any(hosts.VARIABLE in each.set for each in ranks):
             place.make(self._plan, roster, node, self._enrolment.secret)
         return [rank_message(each, root) for each in ranks], rank_message(_runnable(beside), root) if beside else None
 
@@ -123,10 +127,10 @@ class Preparing:
         """The round is over."""
         if self._plan.container:
             containers.clear(self._engine or containers.find(), self._enrolment.root)
-        place.clear_noted(self._note)
+        mpi_place.clear_noted(self._note)
 
 
 def _runnable(starter: ProcessSpec) -> ProcessSpec:
     """A door is a program of ours."""
-    is_door = starter.role == "door"
-    return replace(starter, argv=(*program("drumbeat.agent.mpi.door"), *starter.argv)) if is_door else starter
+    is_door = starter.role in ("door", hosts.DOOR)
+    return replace(starter, argv=(*program("drumbeat.agent.remote.door"), *starter.argv)) if is_door else starter

@@ -11,6 +11,7 @@ from typing import Any
 
 from drumbeat.agent import locks, ranks
 from drumbeat.agent.confinement import Subreaper
+from drumbeat.launch.hosts import DOOR
 
 WAIT_S = 5.0
 """How long after the end of a launcher that failed its ranks have to end for reasons of their own."""
@@ -35,14 +36,17 @@ class Starter:
         self._why, self._is_gone = "", False
         self._failed_at: float | None = None
         self._joins: dict[int, str] = {}
-        self._role = ""
+        self._role, self._is_door = "", False
 
     def start(self, wanted: dict[str, Any], todo: list[dict[str, Any]], confinement: Subreaper) -> None:
         """Begins with its ranks; one that can't be started has failed."""
         self._role, self._joins = wanted["role"], {rank["rank"]: rank["joins"] for rank in todo}
+        self._is_door = self._role == DOOR
         try:
             self.pid = ranks.start(wanted, confinement)
         except OSError as error:
+            if self._is_door:
+                return
             self._fail(f"{self._role} can't be started: {error.strerror}")
             self._failed_at = time.monotonic() - WAIT_S
 
@@ -78,10 +82,18 @@ class Starter:
     def end(self, code: int) -> None:
         """It has ended: by the negative of a signal's number, or with this exit code."""
         self.pid = 0
-        if code:
+        if code and not self._is_door:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             self._is_gone = code < 0
             self._fail(f"{self._role} {how}")
+
+    @property
+    def door(self) -> int:
+        """The pid of an open door, which the ranks can go without, and by which commands of other nodes come; 0 = none.
+
+        It is told to stop as they are, passes that on to the commands, and goes when the last of them has ended.
+        """
+        return self.pid if self._is_door else 0
 
     def is_missed(self, now: float) -> bool:
         """Whether it has failed, and its ranks have had the time to end by themselves."""

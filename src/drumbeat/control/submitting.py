@@ -85,7 +85,9 @@ def preview_line(plan: Plan) -> str:
     """The launcher's own line, which node 0 runs beside its ranks, "" = none. A node's MPI decides on its dialect."""
     roster = _stand_ins(plan)
     starter = launch.starter(plan, roster, 0)
-    return " ".join(map(_quoted, starter.argv)).replace(mpi.place(roster), "@shared") if starter else ""
+    if starter is None or plan.launcher != "mpi":
+        return ""
+    return " ".join(map(_quoted, starter.argv)).replace(mpi.place(roster), "@shared")
 
 
 def _quoted(word: str) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.states import Reason, State
+from drumbeat.launch import hosts
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Roster
@@ -146,10 +147,14 @@ class Job:
 
     @property
     def is_served(self) -> bool:
-        """Whether some ranks only serve, and all others have ended with exit code 0: the round has done its work."""
+        """Whether all ranks that don't serve have ended with exit code 0, and nodes go on until they are told.
+
+        Those go on that have ranks which serve, or that let in commands of other nodes.
+        """
         workers = self.plan.workers
         well = {one.rank for _, one in self.exits if not one.is_failure}
-        return len(workers) < self.plan.world_size and well.issuperset(workers)
+        goes_on = len(workers) < self.plan.world_size or hosts.is_visited(self.plan)
+        return goes_on and well.issuperset(workers)
 
     def are_all(self, *phases: Phase) -> bool:
         """Whether every node that isn't lost is in one of these phases of this round."""

@@ -18,8 +18,14 @@ _RENDER: dict[str, Callable[[Plan, Roster, int], list[ProcessSpec]]] = {
     "tensorflow": tensorflow.render,
 }
 _RANKS: dict[str, Callable[[int, int], tuple[Rank, ...]]] = {"pytorch": pytorch.ranks, "mpi": pytorch.ranks}
-_STARTER: dict[str, Callable[[Plan, Roster, int], ProcessSpec | None]] = {"mpi": mpi.starter}
-_MORE_PORTS: dict[str, Callable[[Plan, int], int]] = {"tensorflow": tensorflow.more_ports}
+_STARTER: dict[str, Callable[[Plan, Roster, int], ProcessSpec | None]] = {
+    "pytorch": pytorch.starter,
+    "mpi": mpi.starter,
+}
+_MORE_PORTS: dict[str, Callable[[Plan, int], int]] = {
+    "pytorch": pytorch.more_ports,
+    "tensorflow": tensorflow.more_ports,
+}
 
 LAUNCHERS = tuple(_RENDER)
 """The launchers that there are."""

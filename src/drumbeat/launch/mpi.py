@@ -10,6 +10,7 @@ import hashlib
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from drumbeat.launch import hosts as host_file
 from drumbeat.launch import network
 from drumbeat.launch.ranks import process
 from drumbeat.protocol.errors import RefusedError
@@ -21,7 +22,7 @@ OPEN_MPI, MPICH, INTEL_MPI = "Open MPI", "MPICH", "Intel MPI"
 
 SET = (
     "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "OMPI_COMM_WORLD_NODE_RANK", "AZ_BATCH_MASTER_NODE", "AZ_BATCHAI_MPI_MASTER_NODE",
+    "OMPI_COMM_WORLD_NODE_RANK", "AZ_BATCH_MASTER_NODE", "AZ_BATCHAI_MPI_MASTER_NODE", host_file.VARIABLE,
 )  # fmt: skip
 """The variables that belong to this launcher: a job can't set them itself."""
 
@@ -48,7 +49,8 @@ def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
         return None
     is_first = node == 0
     role = "mpirun" if is_first else "door"
-    argv = tuple(line(plan, roster)) if is_first else (place(roster), own.address, str(port(roster, node)))
+    door = (place(roster), own.address, str(port(roster, node)), "--once")
+    argv = tuple(line(plan, roster)) if is_first else door
     first = _process(plan, roster, next(rank for rank in plan.ranks if rank.node == node))
     # Hydra puts the latter behind the program that stands in for ssh, which is a shell.
     set_ = {**plan.variables, "TMPDIR": place(roster), "HYDRA_LAUNCHER_EXTRA_ARGS": f"{place(roster)}/shell"}
@@ -166,6 +168,7 @@ def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
         "OMPI_COMM_WORLD_NODE_RANK": str(rank.local_rank),
         "AZ_BATCH_MASTER_NODE": f"{roster.master.address}:{roster.port}",
         "AZ_BATCHAI_MPI_MASTER_NODE": roster.master.address,
+        host_file.VARIABLE: host_file.file(roster.members[rank.node].root),
     }
 
 

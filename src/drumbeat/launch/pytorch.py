@@ -1,17 +1,24 @@
 """PyTorch: the user's command once per rank, with the variables that `init_process_group("env://")` reads.
 
 Names as torchrun sets them (PyTorch's elastic run documentation), so that a script can't tell the difference. One
-process per node is also how the users' own launchers are run: they read NODE_RANK, MASTER_ADDR and MASTER_PORT.
+process per node is also how the users' own launchers are run: they read NODE_RANK, MASTER_ADDR and MASTER_PORT, or a
+host file, and may start processes on the other nodes (`launch.hosts`).
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from drumbeat.launch import hosts
 from drumbeat.launch.ranks import process
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
 
-SET = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
+SET = (
+    "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
+    hosts.VARIABLE,
+)  # fmt: skip
 """The variables that belong to this launcher: a job can't set them itself."""
 
 
@@ -26,7 +33,27 @@ def ranks(nodes: int, processes_per_node: int) -> tuple[Rank, ...]:
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
     """One process per rank of the node."""
-    return [process(plan, roster, rank, _of_rank(plan, roster, rank)) for rank in plan.ranks if rank.node == node]
+    return [_process(plan, roster, rank) for rank in plan.on(node)]
+
+
+def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
+    """The node's door, where there is one: what comes in has the variables and the folder of the node's own rank."""
+    if not hosts.is_visited(plan):
+        return None
+    own = _process(plan, roster, plan.on(node)[0])
+    argv = (hosts.folder(roster.members[node].root), roster.members[node].address, str(hosts.port(roster, node)))
+    return replace(own, rank=-1, local_rank=-1, role=hosts.DOOR, argv=argv)
+
+
+def more_ports(plan: Plan, node: int) -> int:
+    """One for the door of node 0, whose other port is the ranks'."""
+    return int(hosts.is_visited(plan) and node == 0)
+
+
+def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
+    made = process(plan, roster, rank, _of_rank(plan, roster, rank))
+    first = (hosts.programs(roster.members[rank.node].root),) if hosts.is_alone(plan) else ()
+    return replace(made, path_first=(*first, *made.path_first))
 
 
 def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
@@ -39,4 +66,5 @@ def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
         "GROUP_RANK": str(rank.node),
         "MASTER_ADDR": roster.master.address,
         "MASTER_PORT": str(roster.port),
+        hosts.VARIABLE: hosts.file(roster.members[rank.node].root),
     }

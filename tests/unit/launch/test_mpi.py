@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from drumbeat import launch
-from drumbeat.agent.mpi import found, shell
+from drumbeat.agent.mpi import found
+from drumbeat.agent.remote import shell
 from drumbeat.launch import mpi
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan
@@ -106,7 +107,7 @@ def test_node_0_runs_mpirun_and_each_other_machine_opens_a_door():
     starters = [launch.starter(a_plan(4, 1), roster, node) for node in range(4)]
     assert [one.role if one else None for one in starters] == ["mpirun", "door", None, "door"]
     assert starters[3]
-    assert starters[3].argv == (mpi.place(roster), "10.0.0.3", "29514")
+    assert starters[3].argv == (mpi.place(roster), "10.0.0.3", "29514", "--once")
 
 
 def test_what_each_rank_has():

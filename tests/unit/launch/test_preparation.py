@@ -32,7 +32,7 @@ def test_it_has_what_all_ranks_of_its_node_have_and_no_rank():
     rank = render(plan, Roster(2, 1, members, 29500), 1)[0]
     assert {name for name in rank.set if name not in spec.set} == {
         "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT",
-        "AZ_BATCH_HOST_LIST", "AZ_BATCHAI_JOB_MASTER_NODE_IP", "DRUMBEAT_ROUND",
+        "AZ_BATCH_HOST_LIST", "AZ_BATCHAI_JOB_MASTER_NODE_IP", "DRUMBEAT_ROUND", "DLTS_HOSTFILE",
     }  # fmt: skip
     assert all(rank.set[name] == value for name, value in spec.set.items())
     assert spec.environment({"PATH": "/bin", "RANK": "7"})["PATH"] == "/e/bin:/bin"

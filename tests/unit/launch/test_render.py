@@ -59,7 +59,7 @@ def test_the_whole_environment_of_one_rank():
     assert last.set == {
         "FOO": "1",
         "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "NODE_RANK": "1", "GROUP_RANK": "1",
-        "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29511",
+        "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": "29511", "DLTS_HOSTFILE": "/n/1/hostfile",
         "AZUREML_RUN_ID": "j", "AZUREML_ARM_PROJECT_NAME": "exp", "AZUREML_NODE_COUNT": "2",
         "AZUREML_CR_NODE_RANK": "1",
         "AZ_BATCH_HOST_LIST": "10.0.0.1,10.0.0.2", "AZ_BATCHAI_JOB_MASTER_NODE_IP": "10.0.0.1",

@@ -15,7 +15,7 @@ import time
 
 from drumbeat.agent.door import hold_folder
 from drumbeat.agent.mpi import handing
-from drumbeat.agent.mpi.place import known
+from drumbeat.agent.mpi.place import ranks
 from drumbeat.agent.records import Records
 
 _MEET_S = 120.0
@@ -32,7 +32,7 @@ _FILES = ("PMI_FD",)
 def main() -> int:
     """The rank's exit code."""
     folder = sys.argv[1]
-    told = known(folder)
+    told = ranks(folder)
     rank = next(os.environ[name] for name in _RANK if name in os.environ)
     hold_folder(folder, name=f"{rank}.child")  # By this the keeper knows whether MPI has ended this process.
     try:
@@ -47,7 +47,7 @@ def main() -> int:
     else:
         os.close(rope)
     select.select([handle], [], [])
-    code = _code(told["ranks"][rank], told["round"], int(rank))
+    code = _code(told["keepers"][rank], told["round"], int(rank))
     if code:
         time.sleep(HOLD_S)
     return code

@@ -1,0 +1,109 @@
+"""`python -I -m drumbeat.agent.remote.pdsh FOLDER [options] -w HOSTS COMMAND…`: what is called in the place of pdsh.
+
+One shell for each host; each line that comes back has the host in front, as pdsh writes it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from typing import IO
+
+from drumbeat.host.program import program
+
+_WITH_VALUE = frozenset("wxlRftu")
+"""Options of pdsh that have a value (pdsh(1)); of these only -w and -x count here."""
+_FLAGS = frozenset("SNbkqd")
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+class UnknownOptionError(Exception):
+    """What this stand-in can't do."""
+
+
+@dataclass
+class Line:
+    """A line for pdsh. is_strict: the worst exit code counts (-S). is_bare: no host in front (-N)."""
+
+    hosts: list[str]
+    command: str
+    is_strict: bool = False
+    is_bare: bool = False
+
+
+def main() -> int:
+    """0; with -S the largest exit code of the commands."""
+    folder, *words = sys.argv[1:]
+    try:
+        line = parse(words)
+    except UnknownOptionError as error:
+        print(f"drumbeat: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    shells = [_start(folder, line, number, host) for number, host in enumerate(line.hosts)]
+    for number in _PASSED_ON:
+        signal.signal(number, lambda number, _: [shell.send_signal(number) for shell in shells] and None)
+    pumps = [pump for shell, host in zip(shells, line.hosts, strict=True) for pump in _pumps(shell, line, host)]
+    codes = [shell.wait() for shell in shells]
+    for pump in pumps:
+        pump.join()
+    return max(code if code >= 0 else 128 - code for code in codes) if line.is_strict else 0
+
+
+def parse(words: list[str]) -> Line:
+    """What a line for pdsh asks for. Raises UnknownOptionError."""
+    rest, said = list(words), dict[str, str]()
+    while rest and rest[0].startswith("-"):
+        letters = rest.pop(0)[1:]
+        while letters:
+            letter, letters = letters[0], letters[1:]
+            if letter in _WITH_VALUE:
+                said[letter], letters = letters or (rest.pop(0) if rest else ""), ""
+            elif letter in _FLAGS:
+                said[letter] = ""
+            else:
+                raise UnknownOptionError(f"pdsh -{letter}: what stands in for pdsh on a job's nodes doesn't know that")
+    left_out = set(said.get("x", "").split(","))
+    hosts = [host for host in said.get("w", "").split(",") if host and host not in left_out]
+    if not hosts or not rest:
+        raise UnknownOptionError("pdsh: hosts (-w a,b) and a command are needed")
+    return Line(hosts, " ".join(rest), "S" in said, "N" in said)
+
+
+def filled(command: str, number: int, host: str) -> str:
+    """The command for one host: `%h` is its name, `%n` its place in the list, from 0."""
+    meant = {"%h": host, "%n": str(number), "%%": "%"}
+    parts = [command[at : at + 2] for at in range(len(command))]
+    text, at = "", 0
+    while at < len(parts):
+        text += meant.get(parts[at], parts[at][:1])
+        at += 2 if parts[at] in meant else 1
+    return text
+
+
+def _start(folder: str, line: Line, number: int, host: str) -> subprocess.Popen[bytes]:
+    words = [*program("drumbeat.agent.remote.shell"), folder, host, filled(line.command, number, host)]
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _pumps(shell: subprocess.Popen[bytes], line: Line, host: str) -> list[threading.Thread]:
+    front = b"" if line.is_bare else f"{host}: ".encode()
+    threads = [
+        threading.Thread(target=_pump, args=(file, number, front))
+        for file, number in ((shell.stdout, 1), (shell.stderr, 2))
+    ]
+    for each in threads:
+        each.start()
+    return threads
+
+
+def _pump(file: IO[bytes] | None, number: int, front: bytes) -> None:
+    for text in file or ():
+        os.write(number, front + text.rstrip(b"\n") + b"\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

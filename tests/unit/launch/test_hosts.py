@@ -1,0 +1,120 @@
+"""The host file, the doors between nodes, and the words of ssh and pdsh that what stands in for them understands."""
+
+import pytest
+
+from drumbeat import launch
+from drumbeat.agent.remote import pdsh, shell
+from drumbeat.agent.remote.door import here
+from drumbeat.agent.remote.frames import Request
+from drumbeat.agent.remote.place import Known
+from drumbeat.launch import hosts
+from drumbeat.protocol.plan import Container, Plan
+from drumbeat.protocol.roster import Member, Roster
+
+pytestmark = pytest.mark.feature("L6")
+
+
+def a_plan(nodes: int = 2, per_node: int = 1, launcher: str = "pytorch", **more: object) -> Plan:
+    return Plan("j", "e", launcher, nodes, per_node, "run", launch.ranks(launcher, nodes, per_node), **more)
+
+
+def a_roster(*addresses: str, gpus: tuple[str, ...] = ()) -> Roster:
+    members = tuple(
+        Member(node, f"host{node}", address, f"/n/{node}", "/c", gpus=gpus) for node, address in enumerate(addresses)
+    )
+    ports = tuple(30000 + node for node in range(len(addresses)))
+    return Roster(1, 1, members, ports[0], ports, ((40000,), *[()] * (len(addresses) - 1)))
+
+
+TWO, SAME = ("10.0.0.1", "10.0.0.2"), ("127.0.0.1", "127.0.0.1")
+
+
+def test_nodes_stand_in_the_host_file_by_address_or_by_number_where_that_is_shared():
+    assert hosts.text(a_plan(), a_roster(*TWO)) == "10.0.0.1 slots=1\n10.0.0.2 slots=1\n"
+    assert hosts.text(a_plan(), a_roster(*SAME)) == "node-0 slots=1\nnode-1 slots=1\n"
+
+
+def test_a_slot_is_a_gpu_where_there_are_any_else_a_rank():
+    assert hosts.text(a_plan(1), a_roster("h", gpus=("0", "1", "2"))) == "h slots=3\n"
+    assert hosts.text(a_plan(1, 4), a_roster("h")) == "h slots=4\n"
+
+
+def test_a_node_is_known_by_each_name_that_no_other_has():
+    assert hosts.known_as(a_roster(*TWO))[1] == ["10.0.0.2", "host1", "node-1"]
+    assert hosts.known_as(a_roster(*SAME))[1] == ["node-1", "host1"]
+
+
+def test_every_rank_finds_the_host_file_of_its_own_node():
+    for launcher in ("pytorch", "mpi"):
+        first, second = (launch.render(a_plan(launcher=launcher), a_roster(*TWO), node)[0] for node in (0, 1))
+        assert (first.set["DLTS_HOSTFILE"], second.set["DLTS_HOSTFILE"]) == ("/n/0/hostfile", "/n/1/hostfile")
+
+
+def test_a_command_that_runs_once_a_node_has_a_door_beside_it():
+    plan, roster = a_plan(path_first=("/env/bin",)), a_roster(*TWO)
+    doors = [launch.starter(plan, roster, node) for node in (0, 1)]
+    assert [door.argv for door in doors if door] == [
+        ("/n/0/remote", "10.0.0.1", "40000"),
+        ("/n/1/remote", "10.0.0.2", "30001"),
+    ]
+    rank = launch.render(plan, roster, 1)[0]
+    assert doors[1] is not None
+    assert (doors[1].set, doors[1].path_first) == (rank.set, rank.path_first)
+    assert rank.path_first == ("/n/1/remote/bin", "/env/bin")
+    assert [launch.more_ports(plan, node) for node in (0, 1)] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("plan", "has_programs"),
+    [
+        (a_plan(1), True),
+        (a_plan(2, 2), False),
+        (a_plan(container=Container("i")), False),
+        (a_plan(launcher="mpi"), False),
+    ],
+    ids=["one node", "two ranks a node", "container", "mpi"],
+)
+def test_other_jobs_have_no_door(plan: Plan, has_programs: bool):
+    assert not hosts.is_visited(plan)
+    assert launch.more_ports(plan, 0) == 0
+    path = launch.render(plan, a_roster(*TWO[: plan.nodes]), 0)[0].path_first
+    assert path == (("/n/0/remote/bin",) if has_programs else ())
+
+
+@pytest.mark.parametrize(
+    ("line", "host", "command"),
+    [
+        ("n1 hostname -I", "n1", "hostname -I"),
+        ("-o PasswordAuthentication=no n1 hostname", "n1", "hostname"),
+        ("-oBatchMode=yes -p 22 -x me@n1 ls -l", "n1", "ls -l"),
+        ("-o A=b n1 -p 22 -tt cd /x; ls", "n1", "cd /x; ls"),
+        ("-vp 22 n1 id", "n1", "id"),
+        ("-p22 n1 id", "n1", "id"),
+        ("-- n1 -x", "n1", "-x"),
+        ("n1", "n1", ""),
+        ("-V", "", ""),
+    ],
+)
+def test_host_and_command_of_a_line_for_ssh(line: str, host: str, command: str):
+    assert shell.parse(line.split(" ")) == (host, command)
+
+
+def test_a_line_for_pdsh():
+    line = pdsh.parse(["-S", "-f", "1024", "-w", "a,b,c", "-x", "b", "cd", "/x;", "run", "--node_rank=%n"])
+    assert line == pdsh.Line(["a", "c"], "cd /x; run --node_rank=%n", is_strict=True)
+    assert pdsh.parse(["-NRssh", "-wa", "id"]) == pdsh.Line(["a"], "id", is_bare=True)
+    assert [pdsh.filled("%h is %n, 5%% %u", 3, "c")] == ["c is 3, 5% %u"]
+
+
+@pytest.mark.parametrize("words", [["-w", "a"], ["ls"], ["-g", "all", "ls"], []])
+def test_a_line_for_pdsh_that_cannot_be_done_is_refused(words: list[str]):
+    with pytest.raises(pdsh.UnknownOptionError):
+        pdsh.parse(words)
+
+
+def test_a_command_names_the_folders_of_the_node_that_it_runs_on():
+    known = Known("k", (), {}, {"root": "/n/1", "python": "/env1"})
+    request = Request(
+        "cd /n/0/code; /env0/bin/python t.py --out='/n/0' /n/0.5 /n/01", {"root": "/n/0", "python": "/env0"}
+    )
+    assert here(request, known) == "cd /n/1/code; /env1/bin/python t.py --out='/n/1' /n/0.5 /n/01"
