@@ -79,8 +79,11 @@ class Files:
         os.utime(descriptor, ns=(time.time_ns(), _fresh_ns()))
         os.close(os.dup(descriptor))  # A network's file system says only now what it couldn't write.
         place = self.place(name)
-        os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
-        os.rename(part, place)
+        try:
+            os.rename(part, place)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
+            os.rename(part, place)
 
     def settle(self, names: Iterable[str]) -> None:
         """Has the disk take all that was written. Raises OSError."""

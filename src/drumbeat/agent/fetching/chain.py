@@ -1,6 +1,7 @@
-"""The node before this one in the gang, which has the same inputs to fetch: asked for each piece before the store.
+"""The node before this one in the gang, which has the same inputs to fetch: it is asked before the store.
 
-Every call shows that it knows the attempt's secret, without showing the secret; every answer does, with its bytes.
+For pieces of large files one by one, for small files many at a time. Every call shows that it knows the attempt's
+secret, without showing the secret; every answer does, with its bytes.
 """
 
 from __future__ import annotations
@@ -11,18 +12,26 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
+from drumbeat.agent.fetching import bundles
 from drumbeat.agent.fetching.web import Lines, Patience, Refusal, closing
 from drumbeat.protocol.errors import DrumbeatError, UnreachableError
+
+T = TypeVar("T")
 
 PROGRESS, PROOF = "Drumbeat-Progress", "Drumbeat-Proof"
 _LOOK_S, _GONE_S, _PROBE_S, _POLL_S = 0.3, 3.0, 2.0, 0.1
 
 
 def ask_proof(secret: str, name: str, offset: int, length: int) -> str:
-    """What a request carries."""
+    """What a request for a piece carries."""
     return hmac.digest(secret.encode(), f"piece\0{name}\0{offset}\0{length}".encode(), "sha256").hex()
+
+
+def files_proof(secret: str, body: bytes) -> str:
+    """What a request for whole files carries."""
+    return hmac.digest(secret.encode(), b"files\0" + body, "sha256").hex()
 
 
 def answer_proof(secret: str, asked: str, body: bytes) -> str:
@@ -73,6 +82,19 @@ class Chain:
 
     def get(self, lines: Lines, name: str, span: tuple[int, int], is_over: Callable[[], bool]) -> bytes | None:
         """A piece; None = the store is to be asked. Waits while the node before gets on."""
+        return self._when_there(lambda where: self._piece(lines, where, name, span), is_over)
+
+    def files(self, lines: Lines, sizes: Mapping[str, int], is_over: Callable[[], bool]) -> dict[str, bytes]:
+        """Those of the files (name to bytes) that the node before has, one at least; none = the store is to be asked.
+
+        Waits while the node before gets on.
+        """
+        if not sizes:
+            return {}
+        return self._when_there(lambda where: self._files(lines, where, sizes), is_over) or {}
+
+    def _when_there(self, ask: Callable[[str], T | None], is_over: Callable[[], bool]) -> T | None:
+        """What `ask` gives for the node's address, as soon as that isn't None; None = it is not to be waited for."""
         while not is_over() and not self._is_off:
             where = self._look()
             if not where:
@@ -83,7 +105,7 @@ class Chain:
             if self._is_silent() and not self._may_probe():
                 return None
             try:
-                if (found := self._ask(lines, where, name, span)) is not None:
+                if (found := ask(where)) is not None:
                     return found
             except (UnreachableError, Refusal):
                 self._gone()
@@ -118,14 +140,33 @@ class Chain:
             self._is_off = not self._where and not self._may_come
             return self._where
 
-    def _ask(self, lines: Lines, where: str, name: str, span: tuple[int, int]) -> bytes | None:
+    def _piece(self, lines: Lines, where: str, name: str, span: tuple[int, int]) -> bytes | None:
         """The piece, or None = not yet. Raises UnreachableError, Refusal."""
         offset, length = span
         proof = ask_proof(self._place.secret, name, offset, length)
-        url = f"http://{where}/{name}/{offset}/{length}"
-        answer = lines.get(url, {"Authorization": f"Proof {proof}"})
+        found = self._ask(lines, f"http://{where}/{name}/{offset}/{length}", proof, None, length)
+        if found is not None:
+            self._came(f"{name}/{offset}", len(found))
+        return found
+
+    def _files(self, lines: Lines, where: str, sizes: Mapping[str, int]) -> dict[str, bytes] | None:
+        """Those that are there, or None = none yet. Raises UnreachableError, Refusal."""
+        asked = bundles.request(sizes)
+        proof = files_proof(self._place.secret, asked)
+        body = self._ask(lines, f"http://{where}/files", proof, asked, len(sizes) + sum(sizes.values()))
+        if body is None:
+            return None
+        try:
+            found = bundles.opened(sizes, body)
+        except ValueError:
+            raise Refusal(0) from None
+        self._came("/".join(found), len(body))
+        return found
+
+    def _ask(self, lines: Lines, url: str, proof: str, asked: bytes | None, most: int) -> bytes | None:
+        answer = lines.get(url, {"Authorization": f"Proof {proof}"}, asked)
         with closing(lines, url, answer):
-            body = _body(answer, length)
+            body = _body(answer, most)
             if answer.status == 202:
                 self._heard(answer.headers.get(PROGRESS, ""))
                 return None
@@ -134,10 +175,12 @@ class Chain:
             if not hmac.compare_digest(answer_proof(self._place.secret, proof, body), answer.headers.get(PROOF, "")):
                 self._is_off = True  # Somebody else answers there, or changes what it says.
                 raise Refusal(0)
-        self._heard(f"{name}/{offset}")
-        with self._lock:
-            self.came += len(body)
         return body
+
+    def _came(self, progress: str, size: int) -> None:
+        self._heard(progress)
+        with self._lock:
+            self.came += size
 
     def _heard(self, progress: str) -> None:
         with self._lock:

@@ -4,40 +4,18 @@ from __future__ import annotations
 
 import errno
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from drumbeat.agent.backoff import Backoff
-from drumbeat.agent.cache.files import Files
 from drumbeat.agent.cache.part import PIECE, forget
-from drumbeat.agent.fetching.meter import Meter
+from drumbeat.agent.fetching.batch import Bringing
+from drumbeat.agent.fetching.means import Means
 from drumbeat.agent.fetching.store import Links, Store
-from drumbeat.agent.fetching.web import Patience
-from drumbeat.agent.fetching.work import Want, Work
-from drumbeat.agent.link import Link as Server
+from drumbeat.agent.fetching.work import Batch, Piece, Want, Work
 from drumbeat.protocol.errors import DrumbeatError, StorageError, UnreachableError
 
-if TYPE_CHECKING:
-    from drumbeat.agent.fetching.chain import Chain
-
 THREADS = 8
-_MOST_WRONG = 4
-
-
-@dataclass(frozen=True)
-class Means:
-    """What fetching needs. server: makes the link of a thread to the server. chain: the node before, None = there is
-    none to ask.
-    """
-
-    files: Files
-    server: Callable[[], Server]
-    meter: Meter
-    patience: Patience
-    chain: Chain | None = None
 
 
 class Sink:
@@ -99,28 +77,29 @@ class Fetch:
         try:
             with closing(store):
                 while (found := self._work.next()) is not None:
-                    want, number = found
-                    if number >= 0:
-                        self._piece(store, want, number)
-                    if self._work.error is None and (number < 0 or self._work.done(want)):
-                        self._finish(want)
+                    match found:
+                        case Batch(wants):
+                            Bringing(self._means, self._work, store).bring(wants)
+                        case Piece(want, number):
+                            self._one(store, want, number)
         except (DrumbeatError, OSError) as error:
             self._work.fail(error)
         except Exception as error:  # noqa: BLE001 (a defect of ours: it is raised where `run` was called)
             self._defect = error
             self._work.fail(DrumbeatError(repr(error)))
 
+    def _one(self, store: Store, want: Want, number: int) -> None:
+        if number >= 0:
+            self._piece(store, want, number)
+        if self._work.error is None and (number < 0 or self._work.done(want)):
+            self._finish(want)
+
     def _finish(self, want: Want) -> None:
         assert want.part is not None  # noqa: S101 (as in Sink)
         if want.part.finish():
             self._work.finished(want)
             return
-        want.wrong += 1
-        self._means.meter.again(want.file.size)
-        if want.wrong >= _MOST_WRONG:
-            what = f"input {want.input}: {want.file.path} came {want.wrong} times with other bytes than were listed"
-            raise StorageError(what, where=f"inputs.{want.input}", fix="See who writes to it, and run the job again.")
-        want.is_relayed = want.wrong > 1  # The server knows whether it is another file by now.
+        self._means.came_wrong(want, want.file.size)
         self._work.again(want)
 
     # --- a piece --------------------------------------------------------------------------------------------------
@@ -140,7 +119,7 @@ class Fetch:
             except UnreachableError as error:
                 if sink.at > before:
                     backoff.reset()
-                self._wait(error, backoff)
+                self._means.wait(error, backoff)
 
     def _read(self, store: Store, want: Want, sink: Sink) -> None:
         skip = 0
@@ -163,18 +142,6 @@ class Fetch:
                     self._means.meter.add(sink.put(rest))
                 if sink.is_full or self._work.error is not None:
                     return
-
-    def _wait(self, error: UnreachableError, backoff: Backoff) -> None:
-        """The store's trouble has an end; a server of ours that is away is waited for as long as it takes."""
-        meter, patience = self._means.meter, self._means.patience
-        is_store = error.where.startswith("inputs.")
-        if is_store and time.monotonic() - meter.moved_at > patience.give_up_s:
-            fix = "See whether the nodes and the server reach it, and run the job again."
-            raise UnreachableError(
-                f"{error.what}; no byte came for {patience.give_up_s:.0f} s", where=error.where, fix=fix
-            )
-        meter.trouble(error.what)
-        backoff.wait()
 
     def _not_written(self, error: OSError) -> StorageError:
         """What the disk said. A full one gets back what isn't whole."""

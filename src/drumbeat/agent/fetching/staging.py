@@ -16,7 +16,8 @@ from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.cache import tree
 from drumbeat.agent.cache.files import Files, name_of
 from drumbeat.agent.cache.room import Room, in_words
-from drumbeat.agent.fetching.fetch import Fetch, Means
+from drumbeat.agent.fetching.fetch import Fetch
+from drumbeat.agent.fetching.means import Means
 from drumbeat.agent.fetching.meter import Meter
 from drumbeat.agent.fetching.web import Patience
 from drumbeat.agent.fetching.work import Want

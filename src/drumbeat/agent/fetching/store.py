@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing as closed
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.listing import Link
 
 _AT_ONCE = 200
+"""Links that are asked for in one request."""
 _MOST_MISSED = 2
 """How often a host that never answered is tried before the server is asked for the bytes."""
 _MOST_REFUSED = 2
@@ -29,6 +30,7 @@ class Links:
         self._paths = {name: list(those) for name, those in paths.items()}
         self._place = {(name, path): at for name, those in paths.items() for at, path in enumerate(those)}
         self._known: dict[tuple[str, str], Link | None] = {}
+        self._asking: defaultdict[tuple[str, int], threading.Lock] = defaultdict(threading.Lock)
         self._met: set[str] = set()
         self._missed: Counter[str] = Counter()
         self._lock = threading.Lock()
@@ -36,10 +38,19 @@ class Links:
     def of(self, want: Want, server: Server) -> Link | None:
         """A file's link, None = it has none. Raises what the server says."""
         key = (want.input, want.file.path)
+        at = self._place[key] // _AT_ONCE
         with self._lock:
-            if key not in self._known:
-                self._ask(want, server)
-            return self._known[key]
+            if key in self._known:
+                return self._known[key]
+            asking = self._asking[want.input, at]
+        with asking:
+            with self._lock:
+                if key in self._known:
+                    return self._known[key]
+            found = self._ask(want.input, at, server)
+            with self._lock:
+                self._known.update(found)
+            return found[key]
 
     def refused(self, want: Want, link: Link) -> None:
         """It doesn't work (any more): another one is asked for, and if that isn't better, the server for the bytes."""
@@ -61,12 +72,11 @@ class Links:
             self._missed[host] += 1
             return host not in self._met and self._missed[host] >= _MOST_MISSED
 
-    def _ask(self, want: Want, server: Server) -> None:
-        first = self._place[want.input, want.file.path]
-        paths = self._paths[want.input][first : first + _AT_ONCE]
-        paths = [path for path in paths if (want.input, path) not in self._known]
-        for path, told in zip(paths, server.links(want.input, paths), strict=True):
-            self._known[want.input, path] = wire.from_wire(Link, told) if told else None
+    def _ask(self, name: str, at: int, server: Server) -> dict[tuple[str, str], Link | None]:
+        """Of those that aren't known of one stretch of an input's files."""
+        paths = [path for path in self._paths[name][at * _AT_ONCE :][:_AT_ONCE] if (name, path) not in self._known]
+        told = server.links(name, paths)
+        return {(name, path): wire.from_wire(Link, one) if one else None for path, one in zip(paths, told, strict=True)}
 
 
 class Store:
@@ -103,10 +113,13 @@ class Store:
         self._links.met(link)
         with closing(self.lines, link.url, answer):
             on_answer(check(answer, offset, want.file.size))
+            has_come = False
             with closed(stream(answer, self._patience)) as blocks:
                 for block in blocks:
-                    want.refused = 0
+                    want.refused, has_come = 0, True
                     yield block
+            if not has_come:
+                raise UnreachableError("the store sends an answer without a byte in it")
 
     def _relayed(self, want: Want, offset: int, length: int, on_answer: Callable[[bool], None]) -> Generator[bytes]:
         with self._server.input_file(want.input, want.file.path, offset, length) as answer:

@@ -1,4 +1,4 @@
-"""GETs over plain HTTP and HTTPS, a connection kept per host and thread."""
+"""Requests over plain HTTP and HTTPS, a connection kept per host and thread."""
 
 from __future__ import annotations
 
@@ -52,10 +52,13 @@ class Lines:
         self._patience = patience
         self._open: dict[tuple[str, str], http.client.HTTPConnection] = {}
 
-    def get(self, url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
-        """The answer, wherever it has moved. Raises UnreachableError; Refusal for an address that can't be asked."""
+    def get(self, url: str, headers: dict[str, str], asked: bytes | None = None) -> http.client.HTTPResponse:
+        """The answer, wherever it has moved; to a POST, where there is something to say (which must do no harm twice).
+
+        Raises UnreachableError; Refusal for an address that can't be asked.
+        """
         for _ in range(_MOST_MOVES):
-            answer = self._ask(url, headers)
+            answer = self._ask(url, headers, asked)
             if answer.status not in _MOVED:
                 return answer
             moved = urljoin(url, answer.headers.get("Location", ""))
@@ -65,13 +68,14 @@ class Lines:
             url = moved
         raise Refusal(310)
 
-    def _ask(self, url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+    def _ask(self, url: str, headers: dict[str, str], asked: bytes | None) -> http.client.HTTPResponse:
         parts = urlsplit(url)
+        method = "GET" if asked is None else "POST"
         target = f"{parts.path or '/'}?{parts.query}" if parts.query else parts.path or "/"
         for _ in range(2):
             line, was_used = self._line(parts.scheme, parts.netloc)
             try:
-                line.request("GET", target, headers={"Accept-Encoding": "identity", **headers})
+                line.request(method, target, asked, {"Accept-Encoding": "identity", **headers})
                 return line.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 self.drop(url)

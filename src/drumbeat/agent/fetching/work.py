@@ -5,16 +5,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.agent.cache.files import Files, name_of
-from drumbeat.agent.cache.part import Claim, Part, claim, pieces
+from drumbeat.agent.cache.part import PIECE, Claim, Part, claim, pieces
+from drumbeat.agent.cache.small import SMALL
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.listing import ListedFile
 
 LOOK_AGAIN_S = 0.1
 """How soon a file that another process fetches is looked at again."""
+BATCH = 32
+"""Small files that one thread brings at a time: enough to ask for in one request, few enough to be held open."""
 
 
 @dataclass
@@ -45,6 +48,21 @@ class Want:
         return pieces(self.file.size)[number]
 
 
+@dataclass(frozen=True)
+class Piece:
+    """number: of a piece that `want` lacks, -1 = only its end is missing."""
+
+    want: Want
+    number: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Small files, none of them claimed yet."""
+
+    wants: Sequence[Want]
+
+
 class Work:
     """What is still to be fetched. Files that another process fetches are waited for, or gone on with if it ends.
 
@@ -53,33 +71,45 @@ class Work:
 
     def __init__(self, files: Files, wants: Sequence[Want], is_there: Callable[[int], None]) -> None:
         self._files, self._is_there = files, is_there
-        self._new, self._open = deque(wants), list[Want]()
+        self._new, self._small, self._open = deque[Want](), deque[Want](), list[Want]()
         self._taken: list[Want] = []
         self._news = threading.Condition()
         self._look_at = 0.0
         self.error: DrumbeatError | OSError | None = None
-        self.waits_for_others = False
+        self._sort(wants)
 
-    def next(self) -> tuple[Want, int] | None:
-        """A piece to fetch; waits for one. None = there is nothing more to do, or it has failed. Raises OSError."""
+    def _sort(self, wants: Iterable[Want]) -> None:
+        for want in wants:
+            (self._small if want.file.size <= SMALL else self._new).append(want)
+
+    def next(self) -> Piece | Batch | None:
+        """Something to fetch; waits for it. None = there is nothing more to do, or it has failed. Raises OSError."""
         with self._news:
             while True:
-                if self.error is not None or not (self._new or self._open or self._taken):
+                if self.error is not None or not (self._new or self._small or self._open or self._taken):
                     return None
-                if found := self._of_open() or self._of_new():
+                if found := self._of_open() or self._of_small() or self._of_new():
                     return found
                 if self._open or self._taken:
                     self._wait()
 
-    def _of_open(self) -> tuple[Want, int] | None:
+    def _of_open(self) -> Piece | None:
         """Of a file that is begun. The second piece waits until the store has shown that it gives ranges."""
         for want in self._open:
             if want.todo and (want.is_asked or not want.going):
                 want.going += 1
-                return want, want.todo.popleft()
+                return Piece(want, want.todo.popleft())
         return None
 
-    def _of_new(self) -> tuple[Want, int] | None:
+    def _of_small(self) -> Batch | None:
+        batch: list[Want] = []
+        left = PIECE
+        while self._small and len(batch) < BATCH and self._small[0].file.size <= left:
+            batch.append(self._small.popleft())
+            left -= batch[-1].file.size
+        return Batch(batch) if batch else None
+
+    def _of_new(self) -> Piece | None:
         while self._new:
             want = self._new.popleft()
             found = claim(self._files, want.file)
@@ -92,22 +122,26 @@ class Work:
                 self._news.notify_all()
         return None
 
-    def _begin(self, want: Want, part: Part) -> tuple[Want, int] | None:
+    def _begin(self, want: Want, part: Part) -> Piece | None:
         want.part, want.todo = part, deque(part.missing())
         self._is_there(want.file.size - sum(want.piece(number)[1] for number in want.todo))
         self._open.append(want)
         if want.todo:
             return self._of_open()
         want.going = 1  # Only its end is missing.
-        return want, -1
+        return Piece(want, -1)
 
     def _wait(self) -> None:
-        self.waits_for_others = bool(self._taken) and not self._open
         self._news.wait(LOOK_AGAIN_S if self._taken else None)
         if self._taken and time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_AGAIN_S
-            self._new.extend(self._taken)
+            self._sort(self._taken)
             self._taken.clear()
+
+    def taken(self, wants: Iterable[Want]) -> None:
+        """Of a batch: those that other processes fetch."""
+        with self._news:
+            self._taken.extend(wants)
 
     def asked(self, want: Want) -> None:
         """The store gives ranges of it: other threads may fetch others of its pieces."""

@@ -1,0 +1,97 @@
+"""Small files, many at a time: from the node before in one answer, else one after the other over a kept connection."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+
+from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.cache.part import Claim
+from drumbeat.agent.cache.small import Small, claim_small
+from drumbeat.agent.fetching.means import Means
+from drumbeat.agent.fetching.store import Store
+from drumbeat.agent.fetching.work import Want, Work
+from drumbeat.protocol.errors import UnreachableError
+
+
+@dataclass
+class Bringing:
+    """One batch, by one thread."""
+
+    means: Means
+    work: Work
+    store: Store
+    _begun: dict[str, tuple[Want, Small]] = field(default_factory=dict[str, "tuple[Want, Small]"])
+
+    def bring(self, wants: Sequence[Want]) -> None:
+        """Until each of them is whole, another process's, or the work has failed. Raises DrumbeatError, OSError."""
+        try:
+            self._claim(wants)
+            self._from_the_chain()
+            while self._begun and self.work.error is None:
+                self._from_the_store(next(iter(self._begun.values()))[0])
+        finally:
+            for _, small in self._begun.values():
+                small.drop()
+
+    def _claim(self, wants: Sequence[Want]) -> None:
+        taken: list[Want] = []
+        for want in wants:
+            found = claim_small(self.means.files, want.file)
+            if isinstance(found, Small):
+                self._begun[want.name] = want, found
+            elif found is Claim.TAKEN:
+                taken.append(want)
+            else:
+                self.means.meter.less(want.file.size)
+        if taken:
+            self.work.taken(taken)
+
+    def _from_the_chain(self) -> None:
+        chain = self.means.chain
+        while chain is not None and self._begun and self.work.error is None:
+            sizes = {name: want.file.size for name, (want, _) in self._begun.items() if not want.wrong}
+            found = chain.files(self.store.lines, sizes, lambda: self.work.error is not None)
+            if not found:
+                return
+            for name, data in found.items():
+                self.means.meter.add(len(data))
+                self._finish(self._begun[name][0], data)
+
+    def _from_the_store(self, want: Want) -> None:
+        backoff = Backoff()
+        while self.work.error is None:
+            try:
+                data = self._read(want) if want.file.size else b""
+                if data or not want.file.size:  # Else the link was refused, and the next one may not be.
+                    self._finish(want, data)
+                    return
+            except UnreachableError as error:
+                self.means.wait(error, backoff)
+
+    def _finish(self, want: Want, data: bytes) -> None:
+        if self._begun[want.name][1].finish(data):
+            del self._begun[want.name]
+        else:
+            self.means.came_wrong(want, len(data))
+
+    def _read(self, want: Want) -> bytes:
+        """All of it, or not as much as the store had promised: then it isn't what was listed."""
+        came = bytearray()
+        meter, size = self.means.meter, want.file.size
+        try:
+            with closing(self.store.read(want, 0, size, _as_it_is)) as blocks:
+                for block in blocks:
+                    meter.add(len(block))
+                    came += block
+                    if len(came) >= size or self.work.error is not None:
+                        break
+        except BaseException:
+            meter.again(len(came))
+            raise
+        return bytes(came)
+
+
+def _as_it_is(_is_range: bool) -> None:  # noqa: FBT001 (a callback's one word)
+    """A range from the first byte on is the same as the whole."""

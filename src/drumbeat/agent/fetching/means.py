@@ -1,0 +1,52 @@
+"""What all threads of a fetch share, and what they do about setbacks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from drumbeat.agent.cache.files import Files
+from drumbeat.agent.fetching.meter import Meter
+from drumbeat.agent.fetching.web import Patience
+from drumbeat.protocol.errors import StorageError, UnreachableError
+
+if TYPE_CHECKING:
+    from drumbeat.agent.backoff import Backoff
+    from drumbeat.agent.fetching.chain import Chain
+    from drumbeat.agent.fetching.work import Want
+    from drumbeat.agent.link import Link as Server
+
+_MOST_WRONG = 4
+
+
+@dataclass(frozen=True)
+class Means:
+    """server: makes the link of a thread to the server. chain: the node before, None = there is none to ask."""
+
+    files: Files
+    server: Callable[[], Server]
+    meter: Meter
+    patience: Patience
+    chain: Chain | None = None
+
+    def wait(self, error: UnreachableError, backoff: Backoff) -> None:
+        """The store's trouble has an end; a server of ours that is away is waited for as long as it takes."""
+        is_store = error.where.startswith("inputs.")
+        if is_store and time.monotonic() - self.meter.moved_at > self.patience.give_up_s:
+            fix = "See whether the nodes and the server reach it, and run the job again."
+            raise UnreachableError(
+                f"{error.what}; no byte came for {self.patience.give_up_s:.0f} s", where=error.where, fix=fix
+            )
+        self.meter.trouble(error.what)
+        backoff.wait()
+
+    def came_wrong(self, want: Want, came: int) -> None:
+        """A file came, of so many bytes, and isn't what was listed. Raises StorageError when that lasts."""
+        want.wrong += 1
+        self.meter.again(came)
+        if want.wrong >= _MOST_WRONG:
+            what = f"input {want.input}: {want.file.path} came {want.wrong} times with other bytes than were listed"
+            raise StorageError(what, where=f"inputs.{want.input}", fix="See who writes to it, and run the job again.")
+        want.is_relayed = want.wrong > 1  # The server knows whether it is another file by now.
