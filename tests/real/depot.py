@@ -31,10 +31,12 @@ from .guard import guarded
 from .house import until
 
 
-def remote(name: str, path: str = "", *, type: str = "uri_folder", mode: str = "ro_mount") -> InputPlan:
+def remote(
+    name: str, path: str = "", *, type: str = "uri_folder", mode: str = "ro_mount", mount: bool = False
+) -> InputPlan:
     """An input in the store."""
     file = path.rpartition("/")[2] if type == "uri_file" else ""
-    return InputPlan(name, type, f"{ROOT}/{path}".rstrip("/"), mode, file)
+    return InputPlan(name, type, f"{ROOT}/{path}".rstrip("/"), mode, file, mount=mount)
 
 
 @dataclass

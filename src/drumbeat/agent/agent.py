@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from drumbeat.agent.beyond import Beyond
 from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.errands import Errands
 from drumbeat.agent.journal import Journal
@@ -52,6 +53,7 @@ class Agent:
         self._ports: list[HeldPort] = []
         self._preparing = Preparing(enrolment)
         self._errands = Errands(f"{self._root}/errands")
+        self._beyond = Beyond(enrolment, self._journal.note, self._posting(self._on_remark))
         self._inputs: Inputs | None = None
         self._sender: LogSender | None = None
         self._log_paths: dict[int, str] = {}
@@ -65,6 +67,7 @@ class Agent:
             self._posting(self._on_keeper_trouble),
             confinement=self._preparing.confinement,
         )
+        self._keeping.spared = self._beyond.pids
         self._reporting = Reporting(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale)
         )
@@ -84,6 +87,7 @@ class Agent:
         """Takes part until it is over; gives the exit code."""
         self._journal.note(f"agent of job {self._plan.job}, attempt {self._enrolment.attempt}, pid {os.getpid()}")
         threading.excepthook = self._on_crash
+        self._beyond.adopt()
         # The folder of a round that was begun before: what became of it must be known before the server is spoken to.
         has_past = os.path.exists(f"{self._root}/keeper/round.json")
         self._keeping.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
@@ -160,6 +164,7 @@ class Agent:
 
         def stage(say: Callable[[str], None]) -> None:
             Staging(self._enrolment, Link(self._enrolment), say, inputs).stage()
+            self._beyond.appear()
 
         self._beside("staging", partial(readying.run, self._member, stage), self._on_staged)
 
@@ -169,7 +174,7 @@ class Agent:
             return None
         from drumbeat.agent.fetching.staging import Inputs
 
-        inputs = self._inputs or Inputs(self._enrolment)
+        inputs = self._inputs or Inputs(self._enrolment, self._beyond.ways())
         self._member = inputs.serve(self._member)
         return inputs
 
@@ -226,6 +231,7 @@ class Agent:
         faultpoint("agent.leaving")
         self._errands.end(self._grace_s())
         self._keeping.leave(self._grace_s())
+        self._beyond.end()
         faultpoint("agent.left")
         self._exit = EXIT_TOLD if self._going else EXIT_LEFT
 
@@ -299,6 +305,9 @@ class Agent:
         self._facts.staging = Work.FAILED if error else Work.DONE
         self._facts.error, self._facts.detail = "" if self._facts.round.closed else str(error or ""), ""
 
+    def _on_remark(self) -> None:
+        self._facts.remarks = self._beyond.remarks()
+
     def _on_uploaded(self, error: DrumbeatError | None) -> None:
         self._facts.upload = Work.FAILED if error else Work.DONE
         self._facts.error, self._facts.detail = str(error or ""), ""
@@ -314,6 +323,7 @@ class Agent:
         self._journal.note("the attempt is over: the ranks are stopped")
         self._errands.end(self._plan.grace_s)
         self._keeping.leave(self._plan.grace_s)
+        self._beyond.end()
         self._exit = EXIT_STALE
 
     def _on_told_to_go(self) -> None:

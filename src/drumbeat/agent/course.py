@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase, RankExit
+from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase, RankExit, Remark
 from drumbeat.protocol.roster import Member
 
 
@@ -73,6 +73,7 @@ class Facts:
     error: str = ""
     keeper_error: str = ""
     is_taken: bool = False
+    remarks: tuple[Remark, ...] = ()
 
 
 def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
@@ -160,4 +161,5 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         lost=here.lost,
         is_taken=facts.is_taken,
         more_ports=here.more_ports,
+        remarks=facts.remarks,
     )

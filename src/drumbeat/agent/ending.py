@@ -5,15 +5,21 @@ from __future__ import annotations
 import os
 import sys
 
+from drumbeat.agent.appearing import vanish
 from drumbeat.agent.confinement import end_rest
+from drumbeat.agent.mounting.clearing import clear
 from drumbeat.agent.mpi.place import clear_noted
+from drumbeat.agent.ray import place as ray_place
 
 
 def main() -> int:
     """Whether something can't be ended."""
     folder = os.path.abspath(sys.argv[1])
-    left = end_rest(folder)
-    clear_noted(f"{os.path.dirname(folder)}/mpi")
+    root = os.path.dirname(folder)
+    left = [*end_rest(folder), *clear(root)]
+    clear_noted(f"{root}/mpi")
+    ray_place.clear_noted(f"{root}/ray")
+    vanish(root)
     return bool(left)
 
 

@@ -63,6 +63,8 @@ class Keeping:
         confinement: str = "",
     ) -> None:
         self._folder, self._journal = folder, journal
+        self.spared: Callable[[], set[int]] = set
+        """Processes of the agent's that aren't a keeper's to begin with."""
         self._hear, self._complain = hear, complain
         self._environment = {**os.environ, **({VARIABLE: confinement} if confinement else {})}
         self._wants: dict[str, Message] = {}
@@ -199,7 +201,9 @@ class Keeping:
 
     def _start_keeper(self) -> None:
         # What a keeper that died had started has fallen to this process: it must be gone before the next one counts.
-        processes.signal_all(processes.descendants(os.getpid()), signal.SIGKILL)
+        spared = self.spared()
+        left = [pid for pid in processes.descendants(os.getpid()) if pid not in spared]
+        processes.signal_all(left, signal.SIGKILL)
         end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"
         command = [*program("drumbeat.agent.keeper"), self._folder]

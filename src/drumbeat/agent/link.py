@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
 """Answers to a sync after which this attempt has no server: only in our own words, for a stranger may use the port."""
 TLS = "The server must be called by https, or at a loopback address."
-_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers"}
+_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths"}
 
 
 @dataclass
@@ -59,9 +59,10 @@ class Link:
         """Makes the outputs visible; gives the paths that the server doesn't have as said (none = it is done)."""
         return self._json("POST", "/outputs/commit", json.dumps({"files": files}).encode())["missing"]
 
-    def listing(self, name: str) -> Any:
-        """All files of an input."""
-        return self._json("GET", f"/inputs/{quote(name, safe='')}", b"")["listing"]
+    def input(self, name: str) -> tuple[Any, str]:
+        """All files of an input, and the server's own folder that it is, "" = it is none."""
+        told = self._json("GET", f"/inputs/{quote(name, safe='')}", b"")
+        return told["listing"], str(told.get("folder", ""))
 
     def links(self, name: str, paths: list[str]) -> list[Any]:
         """Where each of these files of an input is to be fetched, None = here, with `input_file`."""
@@ -71,6 +72,10 @@ class Link:
     def peers(self) -> list[Any]:
         """What each node of the attempt said of itself, None for one that hasn't come yet."""
         return self._json("GET", "/peers", b"")["peers"]
+
+    def registries(self) -> dict[str, Any]:
+        """`auths`: what the job's images are pulled with, by address; `insecure`: addresses without TLS."""
+        return self._json("GET", "/registries", b"")
 
     @contextlib.contextmanager
     def input_file(self, name: str, path: str, offset: int, length: int) -> Generator[http.client.HTTPResponse]:

@@ -13,6 +13,8 @@ from drumbeat.agent.keeping import Message, rank_message
 from drumbeat.agent.mpi import found
 from drumbeat.agent.mpi import place as mpi_place
 from drumbeat.agent.node import seen_from
+from drumbeat.agent.ray import found as ray_found
+from drumbeat.agent.ray import place as ray_place
 from drumbeat.agent.remote import place
 from drumbeat.host.program import program
 from drumbeat.launch import hosts, render, starter
@@ -25,6 +27,7 @@ from drumbeat.protocol.roster import Member, Roster
 if TYPE_CHECKING:
     from drumbeat.agent.errands import Errands
     from drumbeat.agent.nodelog import NodeLog
+    from drumbeat.protocol.plan import Container
 
 
 class Preparing:
@@ -32,8 +35,8 @@ class Preparing:
 
     def __init__(self, enrolment: Enrolment) -> None:
         self._enrolment, self._plan = enrolment, enrolment.plan
-        self._mpi, self._environment = "", ""
-        self._note = f"{enrolment.root}/mpi"
+        self._mpi, self._environment, self._image, self._layers = "", "", "", ""
+        self._note, self._ray_note = f"{enrolment.root}/mpi", f"{enrolment.root}/ray"
         self._engine: Engine | None = None
 
     @property
@@ -67,16 +70,25 @@ class Preparing:
             from drumbeat.agent.environments.current import of_current
 
             self._environment = str(of_current(self._plan) or "")
+        if self._plan.container:
+            self._have_image(self._plan.container, errands, log, say)
+        ray_found.check(self._plan, self._enrolment.node)
         if self._plan.launcher == "mpi":
             self._mpi = found.find(self._plan)
-        if self._plan.container:
-            self._engine = containers.find()
+            if self._plan.container and self._engine:
+                found.require_inside(self._mpi, self._engine, self._plan.container.image)
 
-            def tell(line: str) -> None:
-                log.add(line)
-                say(line)
+    def _have_image(self, wanted: Container, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
+        """Nodes that were given the same image have it alike; those that build one each compare the Python in it."""
+        from drumbeat.agent.images import looking
+        from drumbeat.agent.images.having import Having
 
-            containers.fetch(self._engine, self._plan.container.image, tell)
+        self._engine = containers.find()
+        image = Having(self._enrolment, self._engine, log, errands).have(wanted, say)
+        log.say(f"containers are of image {wanted.image}, {image.digest}")
+        self._image, self._layers = image.digest, "" if wanted.build else image.layers
+        if wanted.build and self._plan.nodes > 1:
+            self._environment = str(looking.python_in(self._engine, wanted.image) or "")
 
     def _make_environment(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
         from drumbeat.agent.environments.making import Making
@@ -93,14 +105,21 @@ class Preparing:
 
     def member(self, known: Member) -> Member:
         """What this node is to the others, with what `provide` found."""
-        if not (self._mpi or self._environment):
-            return known
-        return replace(known, mpi=self._mpi, environment=self._environment)
+        told = {"mpi": self._mpi, "environment": self._environment, "image": self._image, "layers": self._layers}
+        return replace(known, **told) if any(told.values()) else known
 
     def preparation(self, member: Member, number: int) -> ProcessSpec | None:
         """The job's preparation on this node, in what its ranks run in; None = it has none."""
+        self._look()
         spec = preparation(self._plan, member, self._enrolment.attempt, number)
         return spec and self._contained(spec, member)
+
+    def _look(self) -> None:
+        """What its inputs are here may be known only now."""
+        if any(one.in_folder for one in self._plan.inputs):
+            from drumbeat.agent.mounting.in_place import as_seen
+
+            self._plan = as_seen(self._plan, self._enrolment.root)
 
     def _contained(self, spec: ProcessSpec, member: Member) -> ProcessSpec:
         """The process in the job's container, if it has one. Inputs may be links into the node's cache."""
@@ -113,9 +132,12 @@ class Preparing:
     def processes(self, roster: Roster) -> tuple[list[Message], Message | None]:
         """What the keeper is to start: the ranks, and the launcher's own process. Raises DrumbeatError."""
         node, root = self._enrolment.node, self._enrolment.root
+        self._look()
         roster = seen_from(roster, node, self._plan)
         ranks = [self._contained(each, roster.members[node]) for each in render(self._plan, roster, node)]
         beside = starter(self._plan, roster, node)
+        if self._plan.ray and not self._plan.ray.address:
+            ranks = self._clustered(ranks, roster)
         if self._plan.launcher == "mpi":
             mpi_place.note(self._note, roster, node)
             mpi_place.make(self._plan, roster, node, self._enrolment.secret)
@@ -123,11 +145,19 @@ class Preparing:
             place.make(self._plan, roster, node, self._enrolment.secret)
         return [rank_message(each, root) for each in ranks], rank_message(_runnable(beside), root) if beside else None
 
+    def _clustered(self, ranks: list[ProcessSpec], roster: Roster) -> list[ProcessSpec]:
+        """Those of a Ray cluster, which wait for one another."""
+        node, python = self._enrolment.node, ray_found.python(self._plan)
+        ray_place.note(self._ray_note, roster, node)
+        ray_place.make(self._plan, roster, node, self._enrolment.secret)
+        return [ray_place.waiting(each, self._plan, roster, node, python) for each in ranks]
+
     def clear(self) -> None:
         """The round is over."""
         if self._plan.container:
             containers.clear(self._engine or containers.find(), self._enrolment.root)
         mpi_place.clear_noted(self._note)
+        ray_place.clear_noted(self._ray_note)
 
 
 def _runnable(starter: ProcessSpec) -> ProcessSpec:

@@ -29,7 +29,8 @@ class DataAssets:
     def facts(self) -> DataFacts:
         """What a plan has to know of data; looked up when it is asked for."""
         names = {*self._datastores.names(), ALIAS}
-        return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT})
+        folders = self._datastores.folders()
+        return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT}, folders)
 
     # --- people's -----------------------------------------------------------------------------------------------
     def create(self, document: Mapping[str, object], source: str = "data") -> tuple[DataView, bool]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -29,6 +29,9 @@ ALWAYS_THERE = (DEFAULT, "workspaceartifactstore")
 """Folders of the server's own, until somebody makes a datastore of that name."""
 
 ALIAS = "default"
+
+LONG = 12
+"""So many characters are in another text by no accident."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,22 @@ class Datastores:
     def names(self) -> list[str]:
         """Of all of them."""
         return sorted({*self._always_there(), *self._catalog.datastores()})
+
+    def folders(self) -> list[str]:
+        """Of those that are folders of the server's machine."""
+        made = self._catalog.datastores()
+        own = [name for name in self._always_there() if name not in made]
+        return sorted([*own, *(name for name, one in made.items() if one.document.get("type") == "folder")])
+
+    def without_secrets(self, environment: Mapping[str, str]) -> dict[str, str]:
+        """What of an environment may be handed on: no variable that holds what a datastore keeps.
+
+        The server may have been started from the shell that a datastore's `env:NAME` was read from.
+        """
+        from drumbeat.spec.datastores import secrets_of
+
+        secrets = {one for store in self.all().values() for one in secrets_of(store)}
+        return {name: value for name, value in environment.items() if not _holds(value, secrets)}
 
     def views(self) -> list[DatastoreView]:
         """All of them, as people may see them."""
@@ -155,3 +174,8 @@ class Datastores:
         if not self._folder:
             return {}
         return {name: FolderDatastore(name=name, path=f"{self._folder}/{name}") for name in ALWAYS_THERE}
+
+
+def _holds(value: str, secrets: Iterable[str]) -> bool:
+    """Whether a text is a secret, or has a long one in it."""
+    return any(value.strip() == one or (len(one) >= LONG and one in value) for one in secrets)

@@ -51,6 +51,14 @@ class Inputs:
         """
         return self._of(job, name).listing
 
+    def folder(self, job: str, name: str) -> str:
+        """Where the input lies on this machine, for nodes that may see it too; "" = nowhere, or it isn't their way."""
+        planned = self._of(job, name).planned
+        if not planned.in_folder or planned.mode == "download":
+            return ""
+        with _naming(planned):
+            return self._store().folder(planned.uri)
+
     def links(self, job: str, name: str, paths: Sequence[str]) -> list[Link | None]:
         """Where to fetch each of these files; None = from here, with `read`."""
         if len(paths) > MOST_LINKS:

@@ -42,6 +42,9 @@ class JobOutputs:
     def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
         return None if _of_job(uri) else self._rest().link(uri, file, lifetime_s)
 
+    def folder(self, uri: str) -> str:
+        return "" if _of_job(uri) else self._rest().folder(uri)
+
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         place = _of_job(uri)
         if place is None:

@@ -85,6 +85,9 @@ class Whole:
     def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
         return self._data.link(uri, file, lifetime_s)
 
+    def folder(self, uri: str) -> str:
+        return self._data.folder(uri)
+
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         return self._data.read(uri, file, offset, length)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from drumbeat.core.appearing import appears_at
 from drumbeat.protocol.errors import RefusedError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan
 from drumbeat.spec.data import Input
@@ -39,12 +40,16 @@ class JobOutputs:
 
 @dataclass(frozen=True)
 class DataFacts:
-    """What names of data mean here. versions: of each asset, newest first. jobs: by name. aliases: of datastores."""
+    """What names of data mean here. versions: of each asset, newest first. jobs: by name. aliases: of datastores.
+
+    folders: the datastores that are folders.
+    """
 
     versions: Mapping[str, Sequence[DataVersion]] = field(default_factory=dict[str, Sequence[DataVersion]])
     datastores: Collection[str] = ()
     jobs: Mapping[str, JobOutputs] = field(default_factory=dict[str, JobOutputs])
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    folders: Collection[str] = ()
 
 
 @dataclass(frozen=True)
@@ -79,7 +84,10 @@ def plan_inputs(inputs: Mapping[str, object], brought: Mapping[str, str], facts:
     return PlannedInputs(
         tuple(one.planned for one in found),
         tuple(one.used for one in found if one.used),
-        tuple(one.note for one in found if one.note),
+        (
+            *(one.note for one in found if one.note),
+            *(_mount_note(one.planned.name) for one in found if one.planned.mount),
+        ),
     )
 
 
@@ -105,11 +113,11 @@ def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
             return _of_asset(name, value, asset, facts)
         case OfJob() as output:
             note = check_output(output, facts, where)
-            return _Found(_remote(name, value, output.uri), note=note)
+            return _Found(_remote(name, value, output.uri, facts), note=note)
         case InStore() as place:
-            return _Found(_remote(name, value, known_place(place, facts, where).uri))
+            return _Found(_remote(name, value, known_place(place, facts, where).uri, facts))
         case Address(uri):
-            return _Found(_remote(name, value, uri))
+            return _Found(_remote(name, value, uri, facts))
         case Local(local):
             what = f"inputs.{name} is at {local or 'no path'}, which the client hasn't brought along"
             raise RefusedError(what, where=where, fix="Send the job with `drumbeat run`, or name an address.")
@@ -117,15 +125,28 @@ def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
 
 def _brought(name: str, value: Input, uri: str) -> InputPlan:
     """A local path: where it lies is seen by the nodes, or a copy of it is with the server or in a datastore."""
+    if value.is_evaluated and uri.startswith(HERE):
+        what = f"inputs.{name} is an mltable on your own machine, and the server evaluates those that it reads"
+        fix = f"Name a `datastore` to upload it to, or register it: drumbeat data create NAME --path {value.path}"
+        raise RefusedError(what, where=f"inputs.{name}.mode", fix=fix)
     is_file = value.type == "uri_file" and not uri.startswith("file:")
     # The name that a person knows it by is the one of the path that was written.
     title = file_name(str(value.path or "").rstrip("/")) or file_name(uri)
-    return InputPlan(name, value.type, uri, input_mode(value), title if is_file else "")
+    return InputPlan(
+        name, value.type, uri, input_mode(value), title if is_file else "",
+        mount=is_mount_asked_for(value) and not uri.startswith(HERE), evaluated=value.is_evaluated,
+        appears=appears_at(value, f"inputs.{name}"),
+    )  # fmt: skip
 
 
-def _remote(name: str, value: Input, uri: str, type_: str = "") -> InputPlan:
+def _remote(name: str, value: Input, uri: str, facts: DataFacts, type_: str = "") -> InputPlan:
     kind = type_ or value.type
-    return InputPlan(name, kind, uri, input_mode(value), file_name(uri) if kind == "uri_file" else "")
+    place = reference_to(uri)
+    return InputPlan(
+        name, kind, uri, input_mode(value), file_name(uri) if kind == "uri_file" else "",
+        in_folder=isinstance(place, InStore) and place.datastore in facts.folders and not value.is_evaluated,
+        mount=is_mount_asked_for(value), evaluated=value.is_evaluated, appears=appears_at(value, f"inputs.{name}"),
+    )  # fmt: skip
 
 
 def _of_asset(name: str, value: Input, asset: OfAsset, facts: DataFacts) -> _Found:
@@ -136,7 +157,7 @@ def _of_asset(name: str, value: Input, asset: OfAsset, facts: DataFacts) -> _Fou
         raise RefusedError(what, where=f"inputs.{name}.type", fix=f"Write `type: {version.type}`, or leave it out.")
     used = UsedData(asset.name, version.version, f"inputs.{name}")
     note = "" if asset.version else f"inputs.{name}: azureml:{asset.name}@latest is version {version.version} now"
-    return _Found(_remote(name, value, version.uri, version.type), used, note)
+    return _Found(_remote(name, value, version.uri, facts, version.type), used, note)
 
 
 def find_version(asset: OfAsset, facts: DataFacts, where: str = "") -> DataVersion:
@@ -181,15 +202,33 @@ def check_output(place: OfJob, facts: DataFacts, where: str) -> str:
 
 
 def input_mode(value: Input) -> str:
-    """How the ranks see it: a mount is made only of what lies on the node already."""
-    return value.mode if value.mode in ("download", "direct") else "ro_mount"
+    """How the ranks see it: `ro_mount` takes what lies on the node in place."""
+    return _MODES.get(value.mode or "", "ro_mount")
+
+
+_MODES = {"download": "download", "eval_download": "download", "direct": "direct"}
+
+
+def is_mount_asked_for(value: Input) -> bool:
+    """Whether the mount was written out: it is the dialect's default too, and a copy serves training better."""
+    return value.mode in ("ro_mount", "eval_mount")
 
 
 def say_staged(plan: InputPlan) -> str:
     """What is done on each node with an input that lies elsewhere, as a sentence."""
+    what = f"input {plan.name}: {'the files of ' if plan.evaluated else ''}{plan.uri}"
     if plan.mode == "direct":
-        return f"input {plan.name}: {plan.uri}, as an address: nothing is fetched"
-    return f"input {plan.name}: {plan.uri}, fetched once to every node and kept in its cache"
+        return f"{what}, as an address: nothing is fetched"
+    ways = ["fetched once to every node and kept in its cache"]
+    if plan.mount:
+        ways.insert(0, "mounted read-only on every node that has rclone and FUSE")
+    if plan.in_folder and plan.mode == "ro_mount":
+        ways.insert(0, "used in place where a node sees that very folder")
+    return f"{what}, {', else '.join(ways)}"
+
+
+def _mount_note(name: str) -> str:
+    return f"inputs.{name}: of a mount each read goes to the store; with `mode: download` the ranks read a local copy"
 
 
 def remote(plans: Sequence[InputPlan]) -> Iterator[InputPlan]:

@@ -97,7 +97,7 @@ class Job:
 
     nodes: what the agent of each node of this attempt last said, None until it enrolled. verdict: why it is being
     stopped, or ended. avoided: machines of nodes that the last attempt lost. stop_at: when SIGKILL follows.
-    started_at: the first RUNNING.
+    started_at: the first RUNNING. remarks: what of this attempt's nodes the story has told already.
     """
 
     name: str
@@ -126,6 +126,7 @@ class Job:
     description: str = ""
     tags: dict[str, str] = field(default_factory=dict[str, str])
     published: tuple[Published, ...] = ()
+    remarks: tuple[str, ...] = ()
 
     @property
     def deadline(self) -> datetime | None:

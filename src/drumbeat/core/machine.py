@@ -45,6 +45,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         return Decision(job)
     if isinstance(event, AgentSaid) and _is_old_news(job, event):
         return Decision(job)
+    if isinstance(event, AgentSaid) and not job.state.is_terminal and (told := _remarked(job, event, now)).story:
+        return _then(told, decide(told.job, event, now))
     match job.state, event:
         case State.QUEUED, Waits():
             return _move(job, now, State.QUEUED, event.reason, event.sentence)
@@ -102,6 +104,7 @@ def _granted(job: Job, event: Granted, now: datetime) -> Decision:
         lost=(),
         roster=None,
         verdict=None,
+        remarks=(),
     )
     sentence = f"{_count(job.plan.nodes, 'node')} granted on {job.plan.compute}"
     effect = StartGang(attempt, event.slots)
@@ -146,6 +149,8 @@ def _run(job: Job, now: datetime) -> Decision:
     if job.state is State.PROVISIONING:  # A single agent can be enrolled and ready in the same breath.
         through = replace(started, state=State.STAGING)
     sentence = f"{_count(job.plan.world_size, 'rank')} started on {_count(job.plan.nodes, 'node')}"
+    if job.plan.container and (image := alike.say_image(members)):
+        sentence += f", in containers of {job.plan.container.image} ({image})"
     return _move(through, now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
 
 
@@ -349,6 +354,15 @@ def _published(job: Job, event: OutputPublished, now: datetime) -> Decision:
     sentence = f"output {told.output}: {told.problem or is_somewhere + known}"
     kept = replace(job, published=(*job.published, told))
     return Decision(kept, (), (StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round),))
+
+
+def _remarked(job: Job, event: AgentSaid, now: datetime) -> Decision:
+    """What a node says of how it has what the ranks need: of each thing the story has one node's word."""
+    new = [one for one in event.status.remarks if one.about not in job.remarks]
+    kept = replace(job, remarks=(*job.remarks, *(one.about for one in new)))
+    sentences = (f"node {event.node}: {one.sentence}" for one in new)
+    lines = (StoryEntry(now, job.state, job.reason, said, job.attempt, job.round) for said in sentences)
+    return Decision(kept, (), tuple(lines))
 
 
 # --- small parts ------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from drumbeat.core.appearing import appears_at
 from drumbeat.core.inputs import DataFacts, known_place
 from drumbeat.core.states import State
 from drumbeat.protocol import layout
@@ -32,11 +33,15 @@ def plan_outputs(
 
 
 def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataFacts) -> OutputPlan:
-    plain = OutputPlan(name, value.type, "upload" if value.mode == "upload" else "rw_mount")
+    mode = value.mode if value.mode in ("upload", "direct") else "rw_mount"
+    plain = OutputPlan(name, value.type, mode, appears=appears_at(value, f"outputs.{name}"))
     if value.name is not None and not is_asset_name(value.name):
         what = f"{value.name!r} can't be the name of data"
         raise SpecError(what, where=f"outputs.{name}.name", fix="Use letters, digits, `.`, `-` and `_`.")
     uri = _place(name, value.path, words, facts) if value.path else ""
+    if mode == "direct" and not uri:
+        what = f"outputs.{name} is to be written by the ranks themselves, and names no place in a store"
+        raise RefusedError(what, where=f"outputs.{name}.path", fix="Give it a `path`, or use mode upload.")
     return replace(plain, uri=uri, asset=value.name or "", version=value.version or "")
 
 
@@ -87,7 +92,7 @@ def is_published(output: OutputPlan, state: State) -> bool:
     """Whether an output leaves the job's folder, as the job has ended: what isn't complete goes only where the job
     wrote as if to a disk.
     """
-    return bool(output.uri) and (state is State.COMPLETED or output.mode == "rw_mount")
+    return bool(output.uri) and output.mode != "direct" and (state is State.COMPLETED or output.mode == "rw_mount")
 
 
 def is_registered(output: OutputPlan, state: State) -> bool:

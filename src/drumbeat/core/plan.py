@@ -8,22 +8,25 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drumbeat import launch
+from drumbeat.core import registries
+from drumbeat.core.appearing import check_apart
 from drumbeat.core.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
 from drumbeat.core.job import Need, Policy
 from drumbeat.core.outputs import plan_outputs
+from drumbeat.core.raycluster import plan_cluster
 from drumbeat.core.refusals import not_yet
 from drumbeat.launch import environment as rank_environment
-from drumbeat.launch import mpi, pytorch, tensorflow
+from drumbeat.launch import mpi, pytorch, ray, tensorflow
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import Container, Plan, Rank
 from drumbeat.spec import expressions
 from drumbeat.spec.data import Input
-from drumbeat.spec.distribution import MpiDistribution, TensorFlowDistribution
+from drumbeat.spec.distribution import MpiDistribution, RayDistribution, TensorFlowDistribution
 from drumbeat.spec.environments.texts import Texts
 from drumbeat.spec.job import CommandJob
 
@@ -33,7 +36,7 @@ MOST_RANKS = 100_000
 INSTANCE_TYPES = ("cpu", "gpu")
 """The kinds of slot that a compute of ours knows; a cloud's names for machines go by alias."""
 
-_RESERVED = {"pytorch": pytorch.SET, "mpi": mpi.SET, "tensorflow": tensorflow.SET}
+_RESERVED = {"pytorch": pytorch.SET, "mpi": mpi.SET, "tensorflow": tensorflow.SET, "ray": ray.SET}
 _PRIORITY = {"low": -1, "medium": 0, "high": 1}
 
 
@@ -43,7 +46,9 @@ class Facts:
 
     aliases: (kind, name) to target. computes: name to (CPU slots, devices) of the whole compute. path_first: folders of
     the current environment, by compute. troubles: computes that can't be used now, and why. environments: those that
-    the job may mean. prepare: the set-up commands of computes. data: what names of data mean.
+    the job may mean. prepare: the set-up commands of computes. data: what names of data mean. without_containers:
+    computes that are known to have neither Podman nor Docker. registries: name to address of those that there are
+    credentials for. machines: CPU slots and devices of each machine of a compute.
     """
 
     computes: Mapping[str, tuple[int, int]]
@@ -54,6 +59,9 @@ class Facts:
     environments: Shelf = field(default_factory=Shelf)
     prepare: Mapping[str, str] = field(default_factory=dict[str, str])
     data: DataFacts = field(default_factory=DataFacts)
+    without_containers: frozenset[str] = frozenset()
+    registries: Mapping[str, str] = field(default_factory=dict[str, str])
+    machines: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict[str, Sequence[tuple[int, int]]])
 
 
 @dataclass(frozen=True)
@@ -91,34 +99,43 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         raise NotYetError(refused[0].what, where=refused[0].where, fix=refused[0].fix, fields=tuple(refused))
     _check_size(job)
     compute = _compute(job, facts)
-    found = _environment(job, sources, facts)
+    found = _environment(job, sources, facts, compute)
     data = plan_inputs(job.inputs, sources.inputs, facts.data)
+    outputs = plan_outputs(job.outputs, {"": name, **_literals(job)}, facts.data)
+    check_apart(data.inputs, outputs)
     launcher, ranks = _ranks(job)
-    need, notes = _need(job.node_count, ranks, facts.computes[compute], _instance_type(job, facts))
+    kind = _instance_type(job, facts)
+    need, notes = _need(job.node_count, ranks, facts.computes[compute], kind)
+    cluster = None
+    if isinstance(job.distribution, RayDistribution):
+        machines = facts.machines.get(compute, [facts.computes[compute]])
+        cluster, need = plan_cluster(job.distribution, job.node_count, machines, kind)
+        notes = []
     plan = Plan(
         job=name,
         experiment=experiment,
         launcher=launcher,
         nodes=job.node_count,
-        processes_per_node=need.cpus,
+        processes_per_node=_fullest(ranks),
         command=_command(job, name),
         ranks=ranks,
         variables=_variables(job, launcher),
         literals={key: text for key, text in _literals(job).items() if text is not None},
         inputs=data.inputs,
-        outputs=plan_outputs(job.outputs, {"": name, **_literals(job)}, facts.data),
+        outputs=outputs,
         code=sources.code,
         path_first=facts.path_first.get(compute, ()),
         compute=compute,
         environment=found.name,
         python=found.python,
-        container=_container(job, found),
+        container=_container(job, found, facts),
         prepare=_prepare(job.drumbeat.prepare or "", facts.prepare.get(compute, "")),
         gpus_per_node=need.gpus,
         grace_s=job.drumbeat.grace_s,
         lost_after_s=job.drumbeat.lost_after_s,
         network=job.drumbeat.network or "",
         mpi_options=tuple(job.drumbeat.mpi_options),
+        ray=cluster,
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
     notes = (*found.notes, *data.notes, *notes, *_notes(job, compute))
@@ -141,6 +158,8 @@ def _ranks(job: CommandJob) -> tuple[str, tuple[Rank, ...]]:
             return "tensorflow", table
         case MpiDistribution(process_count_per_instance=per_node):
             return "mpi", launch.ranks("mpi", job.node_count, per_node)
+        case RayDistribution(address=address):
+            return "ray", ray.ranks(job.node_count, joins=bool(address))
         case _:
             return "pytorch", launch.ranks("pytorch", job.node_count, job.processes_per_node)
 
@@ -162,25 +181,26 @@ def _compute(job: CommandJob, facts: Facts) -> str:
     return found
 
 
-def _environment(job: CommandJob, sources: Sources, facts: Facts) -> Found:
+def _environment(job: CommandJob, sources: Sources, facts: Facts, compute: str) -> Found:
     """What the ranks run in: the interpreter that is there, unless the job names something else."""
     if job.environment is None or job.drumbeat.environment == CURRENT:
         return Found()
-    return resolve(job.environment, sources.environment, facts.environments)
+    shelf = replace(facts.environments, has_containers=compute not in facts.without_containers)
+    return resolve(job.environment, sources.environment, shelf)
 
 
-def _container(job: CommandJob, found: Found) -> Container | None:
+def _container(job: CommandJob, found: Found, facts: Facts) -> Container | None:
     args = job.resources.docker_args or ()
     if not found.image:
         if args:
             what = "resources.docker_args are for a container, and this job runs in none"
             raise RefusedError(what, where="resources.docker_args", fix="Leave them out, or give an image alone.")
         return None
-    if isinstance(job.distribution, MpiDistribution):
-        fix = "Name the packages with `conda_file`, and install MPI on the nodes."
-        what = "this version of drumbeat can't run MPI's ranks in containers"
-        raise NotYetError(what, where="environment.image", fix=fix)
-    return Container(found.image, tuple(shlex.split(args) if isinstance(args, str) else args))
+    if isinstance(job.distribution, RayDistribution) and not job.distribution.address:
+        what = "this version of drumbeat can't start a Ray cluster in containers"
+        raise NotYetError(what, where="environment.image", fix="Name the packages with `conda_file`, Ray among them.")
+    made = Container(found.image, tuple(shlex.split(args) if isinstance(args, str) else args), found.build)
+    return replace(made, registries=registries.used(made.pulled, facts.registries))
 
 
 def _prepare(of_job: str, of_compute: str) -> str:
@@ -271,7 +291,8 @@ def _literals(job: CommandJob) -> dict[str, str | None]:
 
 
 def _variables(job: CommandJob, launcher: str) -> dict[str, str]:
-    reserved = {*_RESERVED[launcher], *rank_environment.RESERVED}
+    joins = isinstance(job.distribution, RayDistribution) and job.distribution.address
+    reserved = {*((ray.ADDRESS,) if joins else _RESERVED[launcher]), *rank_environment.RESERVED}
     taken = [Problem(f"{name} is set by drumbeat for each rank", f"environment_variables.{name}", "Leave it out.")
              for name in job.environment_variables if name in reserved]  # fmt: skip
     if taken:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drumbeat.protocol.errors import Problem
-from drumbeat.spec.data import Input
-from drumbeat.spec.distribution import MpiDistribution, PyTorchDistribution, TensorFlowDistribution
 from drumbeat.spec.job import CommandJob
 
 _REMOTE_CODE = ("git+", "git@", "http://", "https://", "azureml:")
@@ -15,42 +13,17 @@ _REMOTE_CODE = ("git+", "git@", "http://", "https://", "azureml:")
 def not_yet(job: CommandJob) -> Iterator[Problem]:
     """Everything that the job asks for and that would otherwise be ignored, in the order of the file."""
     yield from _of_job(job)
-    for name, value in job.inputs.items():
-        if isinstance(value, Input):
-            yield from _of_input(name, value)
-    yield from _of_outputs(job)
     yield from _of_resources(job)
     yield from _of_extensions(job)
 
 
 def _of_job(job: CommandJob) -> Iterator[Problem]:
-    if job.distribution is not None and not isinstance(
-        job.distribution, PyTorchDistribution | MpiDistribution | TensorFlowDistribution
-    ):
-        yield _later(
-            f"distribution.type {job.distribution.type}",
-            "distribution.type",
-            "This version starts pytorch, mpi and tensorflow; with one process per node a launcher of your own can.",
-        )
     if job.code is not None and job.code.startswith(_REMOTE_CODE):
         yield _later(f"code from {job.code}", "code", "Clone it, and name the folder.")
     if job.identity is not None and getattr(job.identity, "type", "") != "user_identity":
         yield _later("identity", "identity", "Without it, the job runs as the person who started the server.")
     for name in job.services:
         yield _later("services", f"services.{name}", "Leave it out, or start it yourself on this machine.")
-
-
-def _of_input(name: str, value: Input) -> Iterator[Problem]:
-    if value.path_on_compute is not None:
-        yield _later("`path_on_compute` of an input", f"inputs.{name}.path_on_compute", "Leave it out.")
-    if value.mode in ("eval_mount", "eval_download"):
-        yield _later(f"input mode {value.mode}", f"inputs.{name}.mode", "Use download.")
-
-
-def _of_outputs(job: CommandJob) -> Iterator[Problem]:
-    for name, value in job.outputs.items():
-        if value.mode == "direct":
-            yield _later("output mode direct", f"outputs.{name}.mode", "Use rw_mount or upload.")
 
 
 def _of_resources(job: CommandJob) -> Iterator[Problem]:

@@ -43,6 +43,8 @@ class Gangs:
     folder: Path
     leave_s: float = 2.0
     """How long agents that were told to leave are waited for."""
+    inherited: Callable[[], Mapping[str, str]] = os.environ.copy
+    """What agents, and so ranks, have of this process's environment."""
     _agents: dict[Path, subprocess.Popen[bytes]] = field(default_factory=dict[Path, "subprocess.Popen[bytes]"])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -78,7 +80,7 @@ class Gangs:
                 stderr=out,
                 start_new_session=True,
                 cwd="/",
-                env={**os.environ, GANG: str(folder.parent)},
+                env={**self.inherited(), GANG: str(folder.parent)},
             )
         self._agents[folder] = agent
         faultpoint("engine.agent_started")
@@ -214,11 +216,14 @@ def _wait_for(pids: list[int], seconds: float) -> None:
         time.sleep(0.01)
 
 
+_TO_CLEAR = ("hold.json", "segments.json", "../mpi", "../mounts", "../appears.json")
+
+
 def _end_held(keeper: Path) -> None:
     """Ends what a keeper that was killed held on to, and clears what its agent didn't: only the agent's own program
     knows how.
     """
-    if any((keeper / name).exists() for name in ("hold.json", "segments.json", "../mpi")):
+    if any((keeper / name).exists() for name in _TO_CLEAR):
         ending = [*program("drumbeat.agent.ending"), str(keeper)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=10, check=False)

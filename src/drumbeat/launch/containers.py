@@ -6,19 +6,26 @@ shared memory and their port as they do without; only the files are the image's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from drumbeat.protocol import layout
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import ImageBuild, Plan
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member
 
 LABEL = "drumbeat.root"
 """Names the attempt's folder that a container belongs to."""
 
+GIVEN = "--env=@mpi"
+"""Stands in the line of a rank that joins mpirun for the names that it will be given: nobody knows them before."""
+
 MOST_PROCESSES = 32768
 """A container is given its starter's limit of processes, but no more: the kernel refuses some that are higher."""
+
+
+_OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PMI_", "PRTE_", "UCX_", "FI_", "HCOLL_")
+"""How the variables begin by which mpirun speaks to its ranks; the rest is the node's own."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +56,36 @@ def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, sho
     words += ["--security-opt", "label=disable"] if engine.kind == "podman" else []
     words += [word for mount in _mounts(plan, member, shown) for word in ("--volume", mount)]
     words += [word for name in _passed_on(spec) for word in ("--env", name)]
+    words += [GIVEN] if spec.joins else []
     words += [*_devices(member, engine), *plan.container.args, plan.container.image, *spec.argv]
     return replace(spec, argv=tuple(words), path_first=())
+
+
+def with_given(argv: Sequence[str], names: Iterable[str]) -> list[str]:
+    """The line of a rank, with the variables that mpirun has given it."""
+    ours = sorted(name for name in names if name.startswith(_OF_MPI))
+    passed = [word for name in ours for word in ("--env", name)]
+    found = list(argv)
+    if GIVEN in found:
+        at = found.index(GIVEN)
+        found[at : at + 1] = passed
+    return found
+
+
+def run_once(engine: Engine, image: str, argv: Sequence[str]) -> list[str]:
+    """The engine's words that run a command in a container of its own, with nothing of the node but its network."""
+    limits = [f"nofile={engine.files}:{engine.files}", f"nproc={engine.processes}:{engine.processes}"]
+    words = ["run", "--rm", "--network", "host", "--entrypoint", "", "--workdir", "/"]
+    return [*words, *(word for limit in limits for word in ("--ulimit", limit)), image, *argv]
+
+
+def build_line(engine: Engine, image: str, context: str, build: ImageBuild) -> list[str]:
+    """What builds an image of a folder that lies on the node. The images that it is made from are there already."""
+    words = [engine.program, "build", "--tag", image, "--file", f"{context}/{build.dockerfile}", "--network", "host"]
+    if engine.kind == "podman":
+        words += ["--layers", "--pull=missing", "--ulimit", f"nofile={engine.files}:{engine.files}"]
+        words += ["--ulimit", f"nproc={engine.processes}:{engine.processes}"]
+    return [*words, context]
 
 
 def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[str]:
@@ -58,7 +93,10 @@ def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[str]:
     own = dict.fromkeys((member.root, member.checkpoints))
     inputs = [layout.input_path(member.root, one) for one in plan.inputs]
     read = [path for path in (*inputs, *shown) if path.startswith("/") and not path.startswith(f"{member.root}/")]
-    return [*(f"{path}:{path}" for path in own), *(f"{path}:{path}:ro" for path in dict.fromkeys(read))]
+    plain = [*(f"{path}:{path}" for path in own), *(f"{path}:{path}:ro" for path in dict.fromkeys(read))]
+    seen = [f"{layout.input_path(member.root, one)}:{one.appears}:ro" for one in plan.inputs if one.appears]
+    written = [f"{layout.output_path(member.root, one.name)}:{one.appears}" for one in plan.outputs if one.appears]
+    return [*plain, *seen, *written]
 
 
 def _passed_on(spec: ProcessSpec) -> list[str]:

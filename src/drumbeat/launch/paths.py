@@ -15,8 +15,8 @@ _QUOTE_CHANGES = re.compile(r"\\.|['\"]", re.DOTALL)
 def of_node(plan: Plan, root: str) -> dict[str, dict[str, str]]:
     """Paths of the job's inputs and outputs on the node whose attempt folder is `root`."""
     return {
-        "inputs": {i.name: layout.input_path(root, i) for i in plan.inputs},
-        "outputs": {o.name: layout.output_path(root, o.name) for o in plan.outputs},
+        "inputs": {i.name: layout.input_seen(root, i) for i in plan.inputs},
+        "outputs": {o.name: layout.output_seen(root, o) for o in plan.outputs},
     }
 
 

@@ -53,6 +53,10 @@ class DataAccess(Protocol):
         """
         ...
 
+    def folder(self, uri: str) -> str:
+        """The path of it on the server's machine, where its store is a folder; "" = it is none, or isn't there."""
+        ...
+
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         """Its bytes. Raises ConflictError when it isn't the content any more that was listed."""
         ...

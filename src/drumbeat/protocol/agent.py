@@ -55,6 +55,14 @@ class RankExit:
 
 
 @dataclass(frozen=True)
+class Remark:
+    """Something of a node that a person should know of, and that stays true. about: what; a job tells of each once."""
+
+    about: str
+    sentence: str
+
+
+@dataclass(frozen=True)
 class AgentStatus:
     """How far the agent of a node is.
 
@@ -62,7 +70,7 @@ class AgentStatus:
     many as its launcher needs. exits: of that round. serial: grows with each status of a node, also from one agent to
     the next; one that comes after a higher one is old news. detail: progress in words. error: why staging, starting
     or uploading can't succeed; "" = well. lost: the keeper vanished, and with it the ranks whose exits are missing.
-    is_taken: its machine told the agent to go.
+    is_taken: its machine told the agent to go. remarks: on how the node has what the ranks need.
     """
 
     phase: Phase
@@ -76,6 +84,7 @@ class AgentStatus:
     serial: int = 0
     is_taken: bool = False
     more_ports: tuple[int, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 class Order(StrEnum):

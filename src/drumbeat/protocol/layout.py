@@ -5,7 +5,7 @@ from __future__ import annotations
 from posixpath import join
 from urllib.parse import unquote, urlsplit
 
-from drumbeat.protocol.plan import InputPlan
+from drumbeat.protocol.plan import InputPlan, OutputPlan
 
 CODE = "code"
 """The working folder of the ranks."""
@@ -34,6 +34,16 @@ def input_path(root: str, planned: InputPlan) -> str:
 def output_path(root: str, name: str) -> str:
     """Where the ranks of a node write an output."""
     return join(root, "outputs", name)
+
+
+def input_seen(root: str, planned: InputPlan) -> str:
+    """The path that the ranks of a node are told of an input."""
+    return planned.appears or input_path(root, planned)
+
+
+def output_seen(root: str, planned: OutputPlan) -> str:
+    """The path that the ranks of a node are told of an output."""
+    return planned.appears or output_path(root, planned.name)
 
 
 NODE_LOG = -1

@@ -28,8 +28,11 @@ class InputPlan:
 
     uri: `file:///path` on a file system that the node shares with the submitter, `snapshot:<sha256>` kept by the
     server, or any other, whose files the server lists for the node and says where to fetch. mode: `ro_mount` and
-    `direct` use a `file:` path in place, `download` copies it to the node; a remote one is staged, but with `direct`
-    the ranks get the address as it is. file: what the file of a `uri_file` is called where it came from.
+    `direct` use a `file:` path in place, `download` copies it to the node; a remote one is staged (with `ro_mount` used
+    in place where the node sees its very folder), but with `direct` the ranks get the address as it is. file: what the
+    file of a `uri_file` is called where it came from. in_folder: a remote one's store is a folder, which the node may
+    see too. mount: a remote one is mounted where a node can, else staged. evaluated: of an `mltable`, the files that
+    its table names. appears: the path where the ranks find it, "" = where it lies.
     """
 
     name: str
@@ -37,6 +40,10 @@ class InputPlan:
     uri: str
     mode: str
     file: str = ""
+    in_folder: bool = False
+    mount: bool = False
+    evaluated: bool = False
+    appears: str = ""
 
     @property
     def is_remote(self) -> bool:
@@ -46,10 +53,12 @@ class InputPlan:
 
 @dataclass(frozen=True)
 class OutputPlan:
-    """A named place where the ranks write. mode: `upload` and `rw_mount`, both kept when the job ends.
+    """A named place where the ranks write. mode: `upload` and `rw_mount`, both kept when the job ends; with `direct`
+    the ranks write to the store themselves, by a link that the server signs for them.
 
     uri: where it is put then, "" = it stays in the job's folder. asset: the data asset that it becomes when the job has
-    completed, "" = none; version: of it, "" = the next one.
+    completed, "" = none; version: of it, "" = the next one. appears: the path where the ranks find it, "" = where it
+    lies.
     """
 
     name: str
@@ -58,6 +67,25 @@ class OutputPlan:
     uri: str = ""
     asset: str = ""
     version: str = ""
+    appears: str = ""
+
+
+@dataclass(frozen=True)
+class SourceBuild:
+    """How each node builds a package from its source, and which of the wheels that it has built before will do.
+
+    package: whose version stands in the requirements. variables: set for the build. cxx_standard: the oldest C++ that
+    it is compiled as, 0 = what it asks for. requires: lines as pip takes them, installed for the build alone. programs:
+    that the build needs on PATH. linked_to: packages of the environment, and programs, whose versions a wheel is good
+    for.
+    """
+
+    package: str
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+    cxx_standard: int = 0
+    requires: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    linked_to: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +95,7 @@ class PythonEnvironment:
     key: names its content; the same for two jobs that ask for the same. name: for people. python: `3.11`, "" = any.
     requirements: lines as pip takes them. conda: packages for conda beside these, where a node has one; without it they
     can't be had. channels: of conda. source: the file that it was written in; lines: the line there, counted from 1, of
-    each requirement.
+    each requirement. builds: of the requirements that nodes build from source.
     """
 
     key: str
@@ -78,27 +106,71 @@ class PythonEnvironment:
     channels: tuple[str, ...] = ()
     source: str = ""
     lines: tuple[int, ...] = ()
+    builds: tuple[SourceBuild, ...] = ()
+
+
+@dataclass(frozen=True)
+class ImageBuild:
+    """An image that each node makes of a Dockerfile once, keeps, and shares among jobs.
+
+    key: names its content, which is the folder and the Dockerfile in it. context: SHA-256 of the snapshot with that
+    folder. dockerfile: the path in there; source: the same as a person calls it. bases: images that it is made from.
+    """
+
+    key: str
+    context: str
+    dockerfile: str = "Dockerfile"
+    source: str = "Dockerfile"
+    bases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Container:
-    """An image that the ranks of a node run in. args: words for the engine that runs it, as the job gave them."""
+    """An image that the ranks of a node run in. args: words for the engine that runs it, as the job gave them.
+
+    build: how a node makes it, None = it is pulled. registries: names of those whose credentials the nodes get for it.
+    """
 
     image: str
     args: tuple[str, ...] = ()
+    build: ImageBuild | None = None
+    registries: tuple[str, ...] = ()
+
+    @property
+    def pulled(self) -> tuple[str, ...]:
+        """The images that come from elsewhere."""
+        return self.build.bases if self.build else (self.image,)
+
+
+@dataclass(frozen=True)
+class RayCluster:
+    """A Ray cluster of the job's own; with `address`, one that runs already and isn't the job's.
+
+    cpus: that Ray may share out on each node. port: of the head, 0 = one that node 0 holds. dashboard: whether the head
+    serves one; dashboard_port: where, 0 = at a port that node 0 holds. head_args, node_args: more words for `ray start`.
+    """
+
+    cpus: int = 1
+    port: int = 0
+    address: str = ""
+    dashboard: bool = False
+    dashboard_port: int = 0
+    head_args: tuple[str, ...] = ()
+    node_args: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plan:
     """Everything that the agents need to know of a job; the same object that `drumbeat plan` prints.
 
-    processes_per_node: the most on one node; `ranks` tells how many each has. command: shell text in which literals are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each
-    node puts its own paths there. variables: set in every rank. literals: the job's literal inputs, as text.
-    environment: what the ranks run in, as a person calls it; python: what a node has to make for it, None = nothing.
-    path_first: folders that go to the front of PATH; where a node makes an environment, that one's own instead.
-    prepare: shell text that each node runs before the ranks of its first round. gpus_per_node: devices that each node's
-    ranks see, 0 = none. network: interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" =
-    found. mpi_options: words added to the `mpirun` line.
+    processes_per_node: the most on one node; `ranks` tells how many each has. command: shell text in which literals
+    are substituted and `${{inputs.x}}`, `${{outputs.x}}` of files remain; each node puts its own paths there.
+    variables: set in every rank. literals: the job's literal inputs, as text. environment: what the ranks run in, as
+    a person calls it; python: what a node has to make for it, None = nothing. path_first: folders that go to the
+    front of PATH; where a node makes an environment, that one's own instead. prepare: shell text that each node runs
+    before the ranks of its first round. gpus_per_node: devices that each node's ranks see, 0 = none. network:
+    interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" = found. mpi_options: words
+    added to the `mpirun` line. ray: of the launcher of that name.
     """
 
     job: str
@@ -124,6 +196,7 @@ class Plan:
     lost_after_s: float = 600.0
     network: str = ""
     mpi_options: tuple[str, ...] = ()
+    ray: RayCluster | None = None
 
     @property
     def world_size(self) -> int:

@@ -22,9 +22,15 @@ _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?", re.ASCII)
 
 @router.get("/inputs/{name}")
 async def get_listing(name: str, caller: Admitted) -> dict[str, Any]:
-    """`{listing}`: every file of an input, the same for the whole life of the job."""
+    """`{listing, folder}`: every file of an input, the same for the whole life of the job; the folder of the server's
+    machine that it is, "" = it is none.
+    """
     inputs = caller.room.control.inputs
-    return {"listing": to_wire(await away(lambda: inputs.listing(caller.job, name), caller.room.stores))}
+
+    def told() -> dict[str, Any]:
+        return {"listing": to_wire(inputs.listing(caller.job, name)), "folder": inputs.folder(caller.job, name)}
+
+    return await away(told, caller.room.stores)
 
 
 @router.post("/inputs/{name}/links", openapi_extra=JSON_BODY)

@@ -33,6 +33,7 @@ from drumbeat.protocol.roster import Member
 if TYPE_CHECKING:
     from drumbeat.agent.fetching.chain import Chain
     from drumbeat.agent.fetching.serving import Serving
+    from drumbeat.agent.mounting.ways import Ways
 
 T = TypeVar("T")
 
@@ -43,8 +44,8 @@ ROOM_S = 600.0
 class Inputs:
     """Those of one attempt on one node."""
 
-    def __init__(self, enrolment: Enrolment, patience: Patience | None = None) -> None:
-        self._enrolment = enrolment
+    def __init__(self, enrolment: Enrolment, ways: Ways, patience: Patience | None = None) -> None:
+        self._enrolment, self._ways = enrolment, ways
         self._planned = [one for one in enrolment.plan.inputs if one.is_remote]
         self._patience = patience or Patience(give_up_s=max(60.0, enrolment.plan.lost_after_s))
         self._folder = cache_root.data_folder()
@@ -77,20 +78,29 @@ class Inputs:
     def stage(self, progress: Callable[[str], None]) -> None:
         """Does what is missing, and tells in words what it does. Raises DrumbeatError, OSError."""
         self._progress = progress
-        listings = {one.name: self._listing(one) for one in self._planned}
-        for name, listing in listings.items():
+        asked = {one.name: self._listing(one) for one in self._planned}
+        for name, (listing, _) in asked.items():
             tree.check(name, listing)
+        fetched = [one for one in self._planned if not self._has_otherwise(one, *asked[one.name])]
+        listings = {one.name: asked[one.name][0] for one in fetched}
         if self._serving is not None:
             self._serving.names = frozenset(name_of(file) for one in listings.values() for file in one.files)
         self._take_room(listings.values())
         self._fetch(listings)
-        for one in self._planned:
+        for one in fetched:
             self._lay_out(one, listings[one.name])
 
     # --- steps ----------------------------------------------------------------------------------------------------
-    def _listing(self, planned: InputPlan) -> Listing:
+    def _listing(self, planned: InputPlan) -> tuple[Listing, str]:
+        """Its files, and the server's own folder that it is, "" = it is none."""
         self._progress(f"asking what input {planned.name} consists of")
-        return self._until_reached(planned, lambda: wire.from_wire(Listing, self._server.listing(planned.name)))
+        told, folder = self._until_reached(planned, lambda: self._server.input(planned.name))
+        return wire.from_wire(Listing, told), folder
+
+    def _has_otherwise(self, planned: InputPlan, listing: Listing, folder: str) -> bool:
+        if planned.mount:
+            self._progress(f"mounting input {planned.name}")
+        return self._ways.has(planned, listing, folder)
 
     def _until_reached(self, planned: InputPlan, ask: Callable[[], T]) -> T:
         """The store's trouble has an end; a server of ours that is away is waited for as long as it takes."""

@@ -57,6 +57,13 @@ class StoreAccess:
         target, shelf = self._find(uri)
         return shelf.link(_wanted(target, file), lifetime_s)
 
+    def folder(self, uri: str) -> str:
+        target = target_of(uri, self._datastores())
+        if not isinstance(target.spec, spec_of.FolderDatastore):
+            return ""
+        path = Path(target.spec.path).expanduser() / target.place
+        return str(path) if path.exists() else ""
+
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         target, shelf = self._find(uri)
         wanted = _wanted(target, file)

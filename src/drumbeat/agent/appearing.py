@@ -1,0 +1,106 @@
+"""Inputs and outputs at the paths of `path_on_compute`: links, made only where nothing is, and taken away at the end.
+
+A link leads to `<root>/appears/…` and from there to the files, so that it shows whose it is. Nodes of one gang on one
+machine share it: their files are the same, or are kept as those of one output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+
+from drumbeat.agent.mounting.in_place import as_seen
+from drumbeat.protocol import layout
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.plan import Plan
+
+_MADE = "appears.json"
+_OURS = "appears"
+
+
+def appear(plan: Plan, root: str) -> None:
+    """Makes the links that are missing. Raises RefusedError where something else is, or the node's user may not."""
+    seen = as_seen(plan, root)
+    wanted = [(f"inputs.{one.name}", one.appears, layout.input_path(root, one)) for one in seen.inputs if one.appears]
+    wanted += [
+        (f"outputs.{one.name}", one.appears, layout.output_path(root, one.name)) for one in seen.outputs if one.appears
+    ]
+    for name, path, place in wanted:
+        try:
+            _make(root, name, path, place)
+        except OSError as error:
+            why = f"{path} can't be made on this node: {error.strerror or error}"
+            fix = f"Let user {os.geteuid()} write there, or choose another path."
+            raise RefusedError(why, where=f"{name}.path_on_compute", fix=fix) from error
+
+
+def _make(root: str, name: str, path: str, place: str) -> None:
+    own = f"{root}/{_OURS}/{name}"
+    os.makedirs(os.path.dirname(own), exist_ok=True)
+    if not os.path.islink(own):
+        os.symlink(place, own)
+    if os.path.islink(path):
+        there = os.readlink(path)
+        if there == own or (_is_of_gang(there, root, name) and os.path.islink(there)):
+            return
+        if _is_ours(there) and not os.path.islink(there):
+            os.unlink(path)  # Of an attempt that is gone, machine and all.
+    if os.path.lexists(path):
+        what = f"there is something at {path} on this node already"
+        fix = "Take it away, or choose a path where nothing is."
+        raise RefusedError(what, where=f"{name}.path_on_compute", fix=fix)
+    folders = _missing_above(path)
+    _note(root, [path, *reversed(folders)])
+    for folder in folders:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+    try:
+        os.symlink(own, path)
+    except FileExistsError:  # Another node of this machine was quicker.
+        if not _is_of_gang(os.readlink(path), root, name):
+            raise
+
+
+def vanish(root: str) -> None:
+    """Takes away the links that this node made, and the folders above them that it made and that are empty."""
+    with contextlib.suppress(OSError, ValueError), open(f"{root}/{_MADE}", encoding="utf-8") as file:
+        for path in json.load(file):
+            with contextlib.suppress(OSError):
+                if os.path.islink(path) and os.readlink(path).startswith(f"{root}/{_OURS}/"):
+                    os.unlink(path)
+                elif os.path.isdir(path) and not os.path.islink(path):
+                    os.rmdir(path)
+    with contextlib.suppress(OSError):
+        os.unlink(f"{root}/{_MADE}")
+
+
+def _is_ours(target: str) -> bool:
+    return os.path.basename(os.path.dirname(target)) == _OURS and "/root/" in target
+
+
+def _is_of_gang(target: str, root: str, name: str) -> bool:
+    """Whether a link is that of another node of this gang on this machine: `<gang>/<node>/root/appears/<name>`."""
+    gang = os.path.dirname(os.path.dirname(root))
+    return target.startswith(f"{gang}/") and target.endswith(f"/root/{_OURS}/{name}")
+
+
+def _missing_above(path: str) -> list[str]:
+    """The folders above it that aren't there, the outermost first."""
+    found: list[str] = []
+    above = os.path.dirname(path)
+    while not os.path.lexists(above):
+        found.append(above)
+        above = os.path.dirname(above)
+    return found[::-1]
+
+
+def _note(root: str, paths: list[str]) -> None:
+    """Before they are made: whoever comes after knows what to take away."""
+    known: list[str] = []
+    with contextlib.suppress(OSError, ValueError), open(f"{root}/{_MADE}", encoding="utf-8") as file:
+        known = json.load(file)
+    part = f"{root}/{_MADE}.part"
+    with open(part, "w", encoding="utf-8") as file:
+        json.dump([*(path for path in paths if path not in known), *known], file)
+    os.rename(part, f"{root}/{_MADE}")

@@ -1,0 +1,55 @@
+"""How fast a mount is read, and how fast this node's disk would be."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+
+_BLOCK = 1 << 20
+MOST, MOST_S = 16 << 20, 3.0
+"""Bytes and seconds that a measurement takes at most."""
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Bytes per second. size: of what was read."""
+
+    mount: float
+    disk: float
+    size: int
+
+
+def measure(paths: Iterable[str], folder: str) -> Rates | None:
+    """Reads the files through the mount, and as much from a file in `folder`, not from memory. None = nothing to read.
+
+    Raises OSError.
+    """
+    began, size = time.perf_counter(), 0
+    for path in paths:
+        with open(path, "rb", buffering=0) as file:
+            while size < MOST and time.perf_counter() - began < MOST_S and (block := file.read(_BLOCK)):
+                size += len(block)
+        if size >= MOST or time.perf_counter() - began >= MOST_S:
+            break
+    spent = time.perf_counter() - began
+    return Rates(size / spent, _of_disk(f"{folder}/rate", max(size, _BLOCK)), size) if size else None
+
+
+def _of_disk(place: str, size: int) -> float:
+    try:
+        with open(place, "wb") as file:
+            file.writelines(os.urandom(_BLOCK) for _ in range(-(-size // _BLOCK)))
+            file.flush()
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        began, read = time.perf_counter(), 0
+        with open(place, "rb", buffering=0) as file:
+            while block := file.read(_BLOCK):
+                read += len(block)
+        return read / (time.perf_counter() - began)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(place)
