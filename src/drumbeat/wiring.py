@@ -8,7 +8,8 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -51,9 +52,10 @@ def make_control(home: Path) -> Control:
     shared.mkdir(0o700, parents=True, exist_ok=True)
     if url:
         _require_one_machine(shared / "machine")
-    local = LocalEngine(shared / "nodes", shared / "jobs")
     store = make_store(url or home / "drumbeat.db")
     datastores = _datastores(store, shared)
+    site = Site(shared, lambda: datastores.without_secrets(os.environ))
+    local = LocalEngine(shared / "nodes", shared / "jobs", inherited=site.inherited)
     return Control(
         Setting(
             store=store,
@@ -63,7 +65,7 @@ def make_control(home: Path) -> Control:
             key=_key(shared / "key"),
             programs=str(Path(sys.executable).parent),
             is_alone=not url,
-            make_engine=lambda spec: make_engine(spec, shared),
+            make_engine=lambda spec: make_engine(spec, site),
             data=StoreAccess(datastores.all),
             datastores=datastores,
         )
@@ -78,26 +80,35 @@ def _datastores(store: Store, shared: Path) -> Datastores:
     return Datastores(store, _key(shared / "key"), str(folder))
 
 
-def make_engine(spec: Compute, shared: Path) -> Engine:
-    """The engine of a compute that a person described. shared: the folder with `nodes` and `jobs`.
+@dataclass(frozen=True)
+class Site:
+    """What engines are given of this server. shared: the folder with `nodes` and `jobs`.
 
-    Raises RefusedError, EngineError.
+    inherited: what agents that are started from here have of this process's environment.
     """
+
+    shared: Path
+    inherited: Callable[[], Mapping[str, str]]
+
+
+def make_engine(spec: Compute, site: Site) -> Engine:
+    """The engine of a compute that a person described. Raises RefusedError, EngineError."""
     make = ENGINES.get(spec.type)
     if make is None:
         raise RefusedError(f"computes of type {spec.type} aren't supported yet", where="type")
-    return make(spec, shared)
+    return make(spec, site)
 
 
-def _netlab(spec: NetlabCompute, shared: Path) -> Engine:
+def _netlab(spec: NetlabCompute, site: Site) -> Engine:
     from drumbeat.engines.netlab.engine import NetlabEngine
     from drumbeat.engines.netlab.lab import Lab
 
-    lab = Lab(shared / "labs" / spec.name, spec.name, spec.nodes, bandwidth=spec.bandwidth, subnet=spec.subnet)
-    return NetlabEngine(lab, spec.cpus or len(os.sched_getaffinity(0)), shared / "jobs")
+    lab = Lab(site.shared / "labs" / spec.name, spec.name, spec.nodes, bandwidth=spec.bandwidth, subnet=spec.subnet)
+    cpus = spec.cpus or len(os.sched_getaffinity(0))
+    return NetlabEngine(lab, cpus, site.shared / "jobs", site.inherited)
 
 
-def _ssh(spec: SshCompute, _shared: Path) -> Engine:
+def _ssh(spec: SshCompute, _site: Site) -> Engine:
     from drumbeat.engines.remote import Host
     from drumbeat.engines.ssh import Login, SshEngine, SshHost
 
@@ -116,15 +127,15 @@ def _ssh(spec: SshCompute, _shared: Path) -> Engine:
     return SshEngine([host(one) for one in spec.hosts], spec.server_address or "")
 
 
-def _slurm(spec: SlurmCompute, shared: Path) -> Engine:
+def _slurm(spec: SlurmCompute, site: Site) -> Engine:
     from drumbeat.engines.slurm.engine import SlurmEngine
 
     # The same user's other servers may have a compute of this name on the same cluster.
-    return SlurmEngine(spec, hashlib.sha256(b"slurm" + _key(shared / "key")).hexdigest()[:6])
+    return SlurmEngine(spec, hashlib.sha256(b"slurm" + _key(site.shared / "key")).hexdigest()[:6])
 
 
-ENGINES: dict[str, Callable[[Any, Path], Engine]] = {"netlab": _netlab, "ssh": _ssh, "slurm": _slurm}
-"""Type of a compute to what makes its engine, given its spec (a class of `spec.computes`) and that folder."""
+ENGINES: dict[str, Callable[[Any, Site], Engine]] = {"netlab": _netlab, "ssh": _ssh, "slurm": _slurm}
+"""Type of a compute to what makes its engine, given its spec (a class of `spec.computes`)."""
 
 
 def _key(path: Path) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,12 +24,14 @@ class LocalEngine:
     has_queue: bool = False
     leave_s: float = 2.0
     """How long agents that were told to leave are waited for."""
+    inherited: Callable[[], Mapping[str, str]] = os.environ.copy
+    """What agents, and so ranks, have of this process's environment."""
     _gangs: Gangs = field(init=False)
     _ended: set[str] = field(default_factory=set[str])
     """Gangs that were stopped: a look at one that was under way says nothing of its nodes."""
 
     def __post_init__(self) -> None:
-        self._gangs = Gangs(self.folder, leave_s=self.leave_s)
+        self._gangs = Gangs(self.folder, leave_s=self.leave_s, inherited=self.inherited)
 
     def machines(self) -> list[Machine]:
         """One machine, the one we are on: the cores that it may use, its GPUs."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +23,11 @@ DATA_CACHE = "DRUMBEAT_DATA_CACHE"
 
 @dataclass(frozen=True)
 class Inside:
-    """The way into one node."""
+    """The way into one node. inherited: what its agents, and so ranks, have of this process's environment."""
 
     lab: Lab
     node: str
+    inherited: Callable[[], Mapping[str, str]]
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
         if trouble := self.lab.trouble(self.node):
@@ -35,7 +36,7 @@ class Inside:
             command = self.lab.inside(self.node, [*program("drumbeat.host"), verb])
             done = subprocess.run(
                 command, input=json.dumps(request).encode(), capture_output=True, timeout=ASK_S, check=False,
-                env={**os.environ, DATA_CACHE: str(self.lab.folder / "nodes" / self.node / "data")},
+                env={**self.inherited(), DATA_CACHE: str(self.lab.folder / "nodes" / self.node / "data")},
             )  # fmt: skip
         except (EngineError, OSError, subprocess.TimeoutExpired) as error:
             raise UnreachableError(getattr(error, "what", str(error))) from error
@@ -45,8 +46,10 @@ class Inside:
 class NetlabEngine(RemoteEngine):
     """A lab of `lab.nodes` nodes with `cpus` slots each. kept: where what outlives attempts lies."""
 
-    def __init__(self, lab: Lab, cpus: int, kept: Path) -> None:
-        self.lab = lab
+    def __init__(
+        self, lab: Lab, cpus: int, kept: Path, inherited: Callable[[], Mapping[str, str]] = os.environ.copy
+    ) -> None:
+        self.lab, self._inherited = lab, inherited
         lab.up()
         nodes = lab.blueprint()["nodes"]
         super().__init__("netlab", [self._host(node, cpus, kept) for node in nodes], lambda: [lab.gateway])
@@ -55,7 +58,7 @@ class NetlabEngine(RemoteEngine):
         folder = self.lab.folder / "nodes" / node["name"] / "gangs"
         return Host(
             node["name"],
-            Inside(self.lab, node["name"]),
+            Inside(self.lab, node["name"], self._inherited),
             str(folder),
             str(kept),
             cpus=cpus,
