@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drumbeat.launch import mpi, pytorch, tensorflow
+from drumbeat.launch import mpi, pytorch, ray, tensorflow
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
@@ -16,6 +16,7 @@ _RENDER: dict[str, Callable[[Plan, Roster, int], list[ProcessSpec]]] = {
     "pytorch": pytorch.render,
     "mpi": mpi.render,
     "tensorflow": tensorflow.render,
+    "ray": ray.render,
 }
 _RANKS: dict[str, Callable[[int, int], tuple[Rank, ...]]] = {"pytorch": pytorch.ranks, "mpi": pytorch.ranks}
 _STARTER: dict[str, Callable[[Plan, Roster, int], ProcessSpec | None]] = {
@@ -25,6 +26,7 @@ _STARTER: dict[str, Callable[[Plan, Roster, int], ProcessSpec | None]] = {
 _MORE_PORTS: dict[str, Callable[[Plan, int], int]] = {
     "pytorch": pytorch.more_ports,
     "tensorflow": tensorflow.more_ports,
+    "ray": ray.more_ports,
 }
 
 LAUNCHERS = tuple(_RENDER)

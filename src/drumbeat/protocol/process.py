@@ -11,9 +11,10 @@ class ProcessSpec:
     """What the keeper starts for one rank.
 
     set: always given. defaulted: given where neither the job nor the node's environment has the name. scrubbed: name
-    prefixes (ending in `*`) and names taken out of what the node's environment would pass on. log: file for stdout and
-    stderr, relative to the attempt's folder. joins: the socket at which the launcher's own child hands over what the
-    process must have of it before it begins; "" = nothing.
+    prefixes (ending in `*`) and names taken out of what the node's environment would pass on. path_first,
+    modules_first: folders at the front of PATH and of PYTHONPATH. log: file for stdout and stderr, relative to the
+    attempt's folder. joins: the socket at which the launcher's own child hands over what the process must have of it
+    before it begins; "" = nothing.
     """
 
     rank: int
@@ -26,6 +27,7 @@ class ProcessSpec:
     defaulted: dict[str, str] = field(default_factory=dict[str, str])
     scrubbed: tuple[str, ...] = ()
     path_first: tuple[str, ...] = ()
+    modules_first: tuple[str, ...] = ()
     joins: str = ""
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
@@ -34,6 +36,8 @@ class ProcessSpec:
         merged = {**self.defaulted, **kept, **self.set}
         if self.path_first:
             merged["PATH"] = ":".join((*self.path_first, merged.get("PATH", "/usr/local/bin:/usr/bin:/bin")))
+        if self.modules_first:
+            merged["PYTHONPATH"] = ":".join(filter(None, (*self.modules_first, merged.get("PYTHONPATH", ""))))
         return merged
 
 

@@ -1,0 +1,134 @@
+"""Ray: a cluster of the job's own, head and nodes as ranks that serve, and the user's command once, beside the head.
+
+Nothing of it is shared with another Ray: its ports, its token, its temporary folder and its addresses are the job's.
+With an address the command joins a cluster that runs already, and nothing is started beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+from dataclasses import replace
+
+from drumbeat.launch.ranks import process
+from drumbeat.protocol import layout
+from drumbeat.protocol.plan import Plan, Rank, RayCluster
+from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.roster import Member, Roster
+
+DRIVER, HEAD, NODE = "driver", "head", "node"
+
+ADDRESS = "RAY_ADDRESS"
+SET = (ADDRESS, "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH", "RAY_TMPDIR")
+"""The variables that belong to this launcher: a job can't set them itself, but one that joins a cluster says
+how it gets in."""
+_STORE_SHARE = 0.3
+"""Of a machine's memory, for objects: Ray's default, which several nodes on one machine must share."""
+_FIRST_LOOPBACK = ipaddress.IPv4Address("127.0.0.2")
+
+
+def ranks(nodes: int, *, joins: bool) -> tuple[Rank, ...]:
+    """The driver, the head beside it, and a node of Ray's on every other one. joins: the cluster isn't the job's."""
+    driver = Rank(0, 0, 0, DRIVER)
+    if joins:
+        return (driver,)
+    rest = (Rank(node + 1, node, 0, NODE, serves=True) for node in range(1, nodes))
+    return (driver, Rank(1, 0, 1, HEAD, serves=True), *rest)
+
+
+def more_ports(plan: Plan, node: int) -> int:
+    """One for the dashboard."""
+    ray = _cluster(plan)
+    return int(node == 0 and ray.dashboard and not ray.dashboard_port)
+
+
+def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
+    """The driver and the head on node 0, one node of Ray's on any other."""
+    return [_process(plan, roster, rank) for rank in plan.on(node)]
+
+
+def head_address(plan: Plan, roster: Roster) -> str:
+    """Where the cluster is met."""
+    ray = _cluster(plan)
+    return ray.address or f"{address(roster, 0)}:{ray.port or roster.port}"
+
+
+def address(roster: Roster, node: int) -> str:
+    """A node's own, as Ray is told it.
+
+    Ray takes 127.0.0.1 for the machine's address towards others. Nodes that see each other on loopback stay there, each
+    at an address of its own.
+    """
+    if all(member.address.startswith("127.") for member in roster.members):
+        return str(_FIRST_LOOPBACK + node)
+    return roster.members[node].address
+
+
+def name(node: int) -> str:
+    """What Ray calls a node."""
+    return f"node{node}"
+
+
+def place(member: Member) -> str:
+    """The node's private folder for its Ray: short, for the paths of sockets can't be long."""
+    return f"/tmp/drumbeat-ray-{hashlib.sha256(member.root.encode()).hexdigest()[:12]}"  # noqa: S108 (owned and checked)
+
+
+def token_file(member: Member) -> str:
+    """Where the cluster's token lies on a node."""
+    return f"{place(member)}/token"
+
+
+# --- a rank -----------------------------------------------------------------------------------------------------
+def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
+    member, ray = roster.members[rank.node], _cluster(plan)
+    made = process(plan, roster, rank, {"RAY_USAGE_STATS_ENABLED": "0"})
+    # Ray gives its workers as many threads as their tasks have CPUs.
+    made.defaulted.pop("OMP_NUM_THREADS", None)
+    if not ray.address:
+        made.set.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=token_file(member))
+    if rank.role == DRIVER:
+        made.set[ADDRESS] = head_address(plan, roster)
+        return made
+    made.defaulted["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = (
+        "0"  # When it is stopped, nobody has work for it any more.
+    )
+    sharing = sum(other.address == member.address for other in roster.members)
+    if sharing > 1:
+        made.defaulted["RAY_DEFAULT_OBJECT_STORE_MEMORY_PROPORTION"] = f"{_STORE_SHARE / sharing:.4f}"
+    line = _head_line(plan, roster) if rank.role == HEAD else _node_line(plan, roster, rank.node)
+    return replace(made, argv=line, modules_first=(layout.code_folder(member.root),))
+
+
+def _head_line(plan: Plan, roster: Roster) -> tuple[str, ...]:
+    ray = _cluster(plan)
+    words = ["ray", "start", "--head", f"--port={ray.port or roster.port}", *_common(plan, roster, 0, ray.head_args)]
+    words += ["--disable-usage-stats", f"--include-dashboard={str(ray.dashboard).lower()}"]
+    words += [f"--dashboard-port={ray.dashboard_port or _dashboard_port(roster)}"] if ray.dashboard else []
+    return (*words, *ray.head_args)
+
+
+def _node_line(plan: Plan, roster: Roster, node: int) -> tuple[str, ...]:
+    more = _cluster(plan).node_args
+    words = ["ray", "start", f"--address={head_address(plan, roster)}", *_common(plan, roster, node, more)]
+    return (*words, *more)
+
+
+def _common(plan: Plan, roster: Roster, node: int, more: tuple[str, ...]) -> list[str]:
+    member = roster.members[node]
+    granted = {"--num-cpus": _cluster(plan).cpus, "--num-gpus": len(member.gpus)}
+    own = [f"{option}={count}" for option, count in granted.items() if not _has(more, option)]
+    words = ["--block", f"--node-name={name(node)}", f"--node-ip-address={address(roster, node)}"]
+    return [*words, f"--temp-dir={place(member)}/own", *own]
+
+
+def _has(words: tuple[str, ...], option: str) -> bool:
+    return any(word.partition("=")[0] == option for word in words)
+
+
+def _dashboard_port(roster: Roster) -> int:
+    return roster.held(0)[-1] if roster.more_ports else 0
+
+
+def _cluster(plan: Plan) -> RayCluster:
+    return plan.ray or RayCluster()
