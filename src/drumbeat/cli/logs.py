@@ -25,11 +25,12 @@ RAW = "Lines as they were written: no prefix, nothing escaped; of one rank, its 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which pieces are shown; None = all."""
+    """Which pieces are shown; None = all, but what is only shown where its rank or its node is asked for."""
 
     rank: int | None = None
     node: int | None = None
     round: tuple[int, int] | None = None
+    job: JobView | None = None
 
     def has(self, piece: LogPiece) -> bool:
         """Whether a piece is one of them."""
@@ -37,7 +38,13 @@ class Chosen:
             self.rank in (None, piece.rank)
             and self.node in (None, piece.node)
             and self.round in (None, (piece.attempt, piece.round))
+            and not (self.is_open and self.job and self.job.is_aside(piece.rank))
         )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither a rank nor a node was asked for."""
+        return self.rank is None and self.node is None
 
 
 def logs(
@@ -52,15 +59,17 @@ def logs(
 ) -> None:
     """Print what a job's ranks have printed, each line after `node:rank`, and what making its nodes ready has said.
 
-    All rounds are shown in the order in which their lines arrived; a line marks where a new round begins.
+    All rounds are shown in the order in which their lines arrived; a line marks where a new round begins. What Ray's
+    head and nodes say of themselves is shown with --rank or --node.
     """
     from drumbeat.cli.ink import ink_for
     from drumbeat.cli.logview import LogLook, LogView, Passing, Whole, prefix_width, weight_of
     from drumbeat.cli.naming import find_job
 
-    chosen = Chosen(rank, node, parse_round(round_))
+    number = parse_round(round_)
     server = connect()
     found = find_job(server, job)
+    chosen = Chosen(rank, node, number, found)
     check_places(found, chosen)
     width = prefix_width(found.node_count, found.world_size)
     is_one = raw and not collapse and (rank is not None or found.world_size == 1)

@@ -90,7 +90,7 @@ class Watch:
         if isinstance(event, StoryLine):
             return self._stage(event)
         if isinstance(event, LogPiece):
-            return self._logs.take(event, now.monotonic)
+            return [] if self.job.is_aside(event.rank) else self._logs.take(event, now.monotonic)
         if isinstance(event, End):
             self.has_ended = True
         else:

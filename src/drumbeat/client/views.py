@@ -126,6 +126,10 @@ class JobView:
         """Whether nothing happens to it any more."""
         return self.state in TERMINAL
 
+    def is_aside(self, rank: int) -> bool:
+        """Whether a rank is a part of Ray itself: its log is shown where it is asked for."""
+        return self.launcher == "ray" and rank > 0
+
 
 @dataclass(frozen=True)
 class LogPiece:

@@ -50,7 +50,7 @@ def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
 def head_address(plan: Plan, roster: Roster) -> str:
     """Where the cluster is met."""
     ray = _cluster(plan)
-    return ray.address or f"{address(roster, 0)}:{ray.port or roster.port}"
+    return ray.address or f"{address(roster, 0)}:{_port(plan, roster)}"
 
 
 def address(roster: Roster, node: int) -> str:
@@ -71,6 +71,8 @@ def name(node: int) -> str:
 
 def place(member: Member) -> str:
     """The node's private folder for its Ray: short, for the paths of sockets can't be long."""
+    if not member.root.startswith("/"):  # A preview's stand-in.
+        return f"{member.root}/ray"
     return f"/tmp/drumbeat-ray-{hashlib.sha256(member.root.encode()).hexdigest()[:12]}"  # noqa: S108 (owned and checked)
 
 
@@ -102,9 +104,10 @@ def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
 
 def _head_line(plan: Plan, roster: Roster) -> tuple[str, ...]:
     ray = _cluster(plan)
-    words = ["ray", "start", "--head", f"--port={ray.port or roster.port}", *_common(plan, roster, 0, ray.head_args)]
+    words = ["ray", "start", "--head", f"--port={_port(plan, roster)}", *_common(plan, roster, 0, ray.head_args)]
     words += ["--disable-usage-stats", f"--include-dashboard={str(ray.dashboard).lower()}"]
-    words += [f"--dashboard-port={ray.dashboard_port or _dashboard_port(roster)}"] if ray.dashboard else []
+    if ray.dashboard:
+        words.append(f"--dashboard-port={ray.dashboard_port or _known(roster.held(0)[1:])}")
     return (*words, *ray.head_args)
 
 
@@ -126,8 +129,13 @@ def _has(words: tuple[str, ...], option: str) -> bool:
     return any(word.partition("=")[0] == option for word in words)
 
 
-def _dashboard_port(roster: Roster) -> int:
-    return roster.held(0)[-1] if roster.more_ports else 0
+def _port(plan: Plan, roster: Roster) -> str:
+    return str(_cluster(plan).port or _known((roster.port,)))
+
+
+def _known(ports: tuple[int, ...]) -> str:
+    """The first one; in a preview no node holds any."""
+    return next((str(port) for port in ports if port), "@free-port")
 
 
 def _cluster(plan: Plan) -> RayCluster:
