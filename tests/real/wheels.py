@@ -29,9 +29,14 @@ def wheel(folder: Path, name: str, version: str, *requires: str, files: dict[str
 
 def broken_source(folder: Path, name: str, version: str, code: str) -> None:
     """A source package whose build runs this code, and needs no other package for it."""
+    source(folder, name, version, f"{code}\ndef build_wheel(*_, **__): ...\n")
+
+
+def source(folder: Path, name: str, version: str, backend: str) -> None:
+    """A source package with this build backend, which needs no other package."""
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(folder / f"{name}-{version}.zip", "w") as archive:
-        archive.writestr(f"{name}-{version}/backend.py", f"{code}\ndef build_wheel(*_, **__): ...\n")
+        archive.writestr(f"{name}-{version}/backend.py", backend)
         archive.writestr(f"{name}-{version}/pyproject.toml", PROJECT)
         archive.writestr(f"{name}-{version}/PKG-INFO", f"Metadata-Version: 1.0\nName: {name}\nVersion: {version}\n")
 

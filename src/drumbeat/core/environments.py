@@ -10,7 +10,7 @@ from drumbeat.protocol.errors import SpecError, UnknownNameError
 from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.spec.environment import Environment
 from drumbeat.spec.environments.curated import CURATED, Curated, curated
-from drumbeat.spec.environments.definition import Definition, define, of_text
+from drumbeat.spec.environments.definition import Definition, define, of_curated
 from drumbeat.spec.environments.references import Reference, parse_reference
 from drumbeat.spec.environments.texts import Texts
 from drumbeat.spec.problems import nearest
@@ -143,7 +143,7 @@ def _of_curated(asked: Reference, known: Curated) -> Found:
 
 def curated_definition(known: Curated) -> Definition:
     """What nodes make for a curated name."""
-    return of_text(known.requirements, known.source)
+    return of_curated(known)
 
 
 def _unknown(asked: Reference, shelf: Shelf) -> UnknownNameError:

@@ -6,11 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from drumbeat.protocol.errors import Problem, SpecError
 from drumbeat.spec.shape import AnyCase, Contradiction, Model, model_or_text
-from drumbeat.spec.values import AsText, Filled, InnerPath, Port, Text, TextOrTable, Version
+from drumbeat.spec.values import (
+    AsText,
+    Filled,
+    InnerPath,
+    Port,
+    Text,
+    TextOrTable,
+    Variable,
+    Version,
+    Whole,
+    complaint,
+)
 
 if TYPE_CHECKING:
     from drumbeat.spec.loader import Places
@@ -38,6 +49,38 @@ class InferenceConfig(Model):
     scoring_route: Route | None = Field(default=None, description="Takes the requests.")
 
 
+CXX_STANDARDS = (11, 14, 17, 20, 23)
+
+
+def _standard(value: int) -> int:
+    if value not in CXX_STANDARDS:
+        raise complaint(f"there is no C++{value}", f"One of {', '.join(map(str, CXX_STANDARDS))}.")
+    return value
+
+
+class FromSource(Model):
+    """How the nodes build one of the packages themselves, where there is no wheel of it that fits."""
+
+    variables: dict[Variable, AsText] = Field(default_factory=dict, description="Variables of the build.")
+    cxx_standard: Annotated[Whole, AfterValidator(_standard)] | None = Field(
+        default=None, description="Oldest C++ standard that it is compiled as, whatever it asks for itself."
+    )
+    requires: list[Filled] = Field(default_factory=list, description="What the build alone needs, as pip takes it.")
+    programs: list[Filled] = Field(default_factory=list, description="Programs that the build needs on `PATH`.")
+    linked_to: list[Filled] = Field(
+        default_factory=list,
+        description="Packages of the environment, or programs, whose versions a built wheel is good for.",
+    )
+
+
+class EnvironmentExtensions(Model):
+    """What drumbeat adds to an environment."""
+
+    from_source: dict[Filled, FromSource] = Field(
+        default_factory=dict, description="Packages that the nodes build from source, by name, and how."
+    )
+
+
 class Environment(Model):
     """An environment written into the job itself."""
 
@@ -56,6 +99,9 @@ class Environment(Model):
     datastore: Filled | None = Field(default=None, description="Datastore that a build folder is uploaded to.")
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
     description: Text | None = Field(default=None, description="What it is for.")
+    drumbeat: EnvironmentExtensions = Field(
+        default_factory=EnvironmentExtensions, description="What drumbeat adds to the dialect."
+    )
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.image and self.build:

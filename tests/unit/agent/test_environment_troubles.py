@@ -167,3 +167,52 @@ def test_a_requirement_without_a_place_is_told_itself():
 def test_a_tool_that_was_killed_and_one_that_says_much():
     assert explain(mine("a"), "pip", "", -9) == "environment mine: pip was ended by signal 9"
     assert len(explain(mine("a"), "pip", "ERROR: " + "x" * 10_000, 1)) < 500
+
+
+HEAD = "  Building wheel for fast (setup.py): started\n"
+TAIL = """\
+  subprocess.CalledProcessError: Command '['cmake', '--build', '.']' returned non-zero exit status 2.
+  error: subprocess-exited-with-error
+  × Building wheel for fast (setup.py) did not run successfully.
+  ERROR: Failed building wheel for fast
+ERROR: Failed to build one or more wheels
+"""
+CMAKE = """\
+  CMake Error at /usr/share/cmake-3.25/Modules/FindPackageHandleStandardArgs.cmake:230 (message):
+    Could NOT find MPI (missing: MPI_CXX_FOUND CXX)
+  Call Stack (most recent call first):
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (
+            "  /s/a.cc:3:10: error: no type named 'T'\n  /s/b.cc:1:1: error: after it\n",
+            "/s/a.cc:3:10: error: no type named 'T'",
+        ),
+        (
+            "  /s/a.cc:3:10: fatal error: Python.h: No such file or directory\n",
+            "/s/a.cc:3:10: fatal error: Python.h: No such file or directory (apt-get install python3-dev)",
+        ),
+        (
+            "  c++: fatal error: Killed signal terminated program cc1plus\n",
+            (
+                "c++: fatal error: Killed signal terminated program cc1plus (too little memory: say MAKEFLAGS: -j1 "
+                "among the build's variables)"
+            ),
+        ),
+        (
+            CMAKE,
+            (
+                "/usr/share/cmake-3.25/Modules/FindPackageHandleStandardArgs.cmake:230: Could NOT find MPI (missing: "
+                "MPI_CXX_FOUND CXX)"
+            ),
+        ),
+    ],
+    ids=["compiler", "header", "memory", "cmake"],
+)
+def test_a_compilers_first_error_is_what_is_told(said: str, sentence: str):
+    assert explain(mine("fast==1"), "pip", HEAD + said + TAIL, 1) == (
+        f"environment mine: pip could not build fast: {sentence} (env.yml, line 6)"
+    )

@@ -55,43 +55,43 @@ class Builder:
 
     def steps(self, wanted: PythonEnvironment, folder: str, requirements: str) -> list[Step]:
         """What makes it in `folder`, in order. requirements: the file that pip's part is in."""
-        first = self._empty(wanted, folder)
+        first = self._empty(self.python, folder) if self.python else [self._of_conda(wanted, folder)]
         has_packages = any(not line.startswith("-") for line in wanted.requirements)
-        return [*first, self._install(folder, requirements)] if has_packages else first
+        return [*first, self.install(folder, requirements)] if has_packages else first
 
-    def _empty(self, wanted: PythonEnvironment, folder: str) -> list[Step]:
-        if self.python is None:
-            channels = [word for one in wanted.channels for word in ("--channel", one)]
-            only = ["--override-channels"] if channels else []
-            version = [f"python={wanted.python}"] if wanted.python else ["python"]
-            line = (
-                self.program,
-                "create",
-                "--yes",
-                "--prefix",
-                folder,
-                *only,
-                *channels,
-                *version,
-                "pip",
-                *wanted.conda,
-            )
-            return [Step(self.tool, line)]
+    def tools(self, environment: str, folder: str, requirements: str) -> list[Step]:
+        """What makes a second one in `folder`, of the same Python, for what only a build needs."""
+        first = self._empty(self.python, folder) if self.python else [_venv(f"{environment}/bin/python", folder)]
+        return [*first, self.install(folder, requirements)]
+
+    def _of_conda(self, wanted: PythonEnvironment, folder: str) -> Step:
+        channels = [word for one in wanted.channels for word in ("--channel", one)]
+        only = ["--override-channels"] if channels else []
+        version = f"python={wanted.python}" if wanted.python else "python"
+        words = ("create", "--yes", "--prefix", folder, *only, *channels, version, "pip", *wanted.conda)
+        return Step(self.tool, (self.program, *words))
+
+    def _empty(self, python: Interpreter, folder: str) -> list[Step]:
         if self.tool != "uv":
-            return [Step("venv", (self.python.path, "-I", "-m", "venv", folder))]
-        first = Step("uv", (self.program, "venv", "--python", self.python.path, folder))
-        if not self.python.pip:
+            return [_venv(python.path, folder)]
+        first = Step("uv", (self.program, "venv", "--python", python.path, folder))
+        if not python.pip:
             return [first]
         # For jobs that call pip themselves; Python's own, so that no index is asked for it.
         options = ("--no-index", "--no-deps", "--python", f"{folder}/bin/python")
-        return [first, Step("uv", (self.program, "pip", "install", *options, self.python.pip))]
+        return [first, Step("uv", (self.program, "pip", "install", *options, python.pip))]
 
-    def _install(self, folder: str, requirements: str) -> Step:
+    def install(self, folder: str, requirements: str) -> Step:
+        """What adds the packages of a file to the environment in `folder`."""
         python = f"{folder}/bin/python"
         if self.tool == "uv":
             return Step("uv", (self.program, "pip", "install", "--python", python, "--requirement", requirements))
         options = ("--no-input", "--disable-pip-version-check", "--progress-bar", "off")
         return Step("pip", (python, "-I", "-u", "-m", "pip", "install", *options, "--requirement", requirements))
+
+
+def _venv(python: str, folder: str) -> Step:
+    return Step("venv", (python, "-I", "-m", "venv", folder))
 
 
 def choose(wanted: PythonEnvironment, python: Interpreter | None, environ: Mapping[str, str] = os.environ) -> Builder:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from drumbeat.agent import cache_root
-from drumbeat.agent.environments import builders, interpreters, troubles
+from drumbeat.agent.environments import builders, interpreters, troubles, wheels
 from drumbeat.agent.environments.builders import Builder, Step
 from drumbeat.agent.environments.collecting import collect, size_of
 from drumbeat.agent.environments.distributions import fingerprint, installed, normal, site_folders
@@ -108,16 +109,35 @@ class Making:
             raise RefusedError(told["what"])
 
     def _run_all(self, place: Place, builder: Builder, lock: int) -> None:
-        requirements = f"{place.folder}.requirements.txt"
-        with open(requirements, "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in self._wanted.requirements)
+        requirements, wanted = f"{place.folder}.requirements.txt", self._wanted
+        # Lines keep their numbers, by which pip tells what was wrong with one.
+        first = ["" if wheels.build_of(line, wanted) else line for line in wanted.requirements]
         try:
-            for step in builder.steps(self._wanted, place.folder, requirements):
+            _write(requirements, first)
+            for step in builder.steps(wanted, place.folder, requirements):
                 self._run(step, lock)
+            if wanted.builds:
+                _write(requirements, self._from_source(place, builder, lock))
+                self._run(builder.install(place.folder, requirements), lock)
         finally:
-            os.unlink(requirements)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(requirements)
 
-    def _run(self, step: Step, lock: int) -> None:
+    def _from_source(self, place: Place, builder: Builder, lock: int) -> list[str]:
+        """The requirements once more: only those that are built, each as its wheel."""
+        made = interpreters.ask(place.python)
+        python = made.version if made else ""
+
+        def run(step: Step, environment: Mapping[str, str], building: int) -> None:
+            self._run(step, lock, building, environment=environment)
+
+        def waits(package: str) -> None:
+            self._progress(f"environment {self._name}: another job on this machine is building {package}")
+
+        site = wheels.Site(self._wanted, builder, place.folder, python, run, self._log.say, waits)
+        return [wheels.line(line, site) for line in self._wanted.requirements]
+
+    def _run(self, step: Step, *kept: int, environment: Mapping[str, str] | None = None) -> None:
         at = self._log.size()
         began = time.monotonic()
 
@@ -126,9 +146,8 @@ class Making:
             told = f": {line[:120]}" if line else ""
             self._progress(f"environment {self._name}: {step.tool}, {time.monotonic() - began:.0f} s{told}")
 
-        command = Command(
-            step.argv, "/", builders.tool_environment(), self._log.path, kept=(lock,), meanwhile=meanwhile
-        )
+        variables = builders.tool_environment() if environment is None else environment
+        command = Command(step.argv, "/", variables, self._log.path, kept=kept, meanwhile=meanwhile)
         code = self._errands.run(ERRAND, command)
         if code:
             said = self._log.read(at, _READ)
@@ -150,6 +169,11 @@ class Making:
             "size": size_of(place.folder),
             "requirements": list(self._wanted.requirements),
         }
+
+
+def _write(path: str, lines: Iterable[str]) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def _look(place: Place, python: str, wanted: PythonEnvironment) -> Fingerprint:

@@ -16,6 +16,14 @@ _CONFLICT = re.compile(r"^The conflict is caused by:\n((?: {4}.+\n)+)", re.MULTI
 _BUILD = re.compile(
     r"^ *(\w*(?:Error|Exception|Exit)\b.*|error: .+|fatal error: .+|.*: fatal error: .+)$", re.MULTILINE
 )
+_COMPILER = re.compile(r"^ *(\S+:\d+(?::\d+)?: (?:fatal )?error: .+|\S+: fatal error: .+)$", re.MULTILINE)
+_CMAKE = re.compile(r"^( *)CMake Error at (\S+:\d+).*:\n(?: *\n)*((?:\1 +\S.*\n)+)", re.MULTILINE)
+_HINTS = {
+    "Python.h": "apt-get install python3-dev",
+    "mpi.h": "apt-get install libopenmpi-dev",
+    "Killed signal": "too little memory: say MAKEFLAGS: -j1 among the build's variables",
+}
+"""What is behind a compiler's words, for those that many meet."""
 _BUILDS = re.compile(r"^ +error: subprocess-exited|^ *× |Failed building wheel for|Failed to build", re.MULTILINE)
 _UV = re.compile(r"^\s*(?:error: |× )(.+(?:\n\s+(?:╰─▶|├─▶|│|  ).+)*)", re.MULTILINE)
 _UV_CAUSE = re.compile(r"^  cause: (.+(?:\n {9}.+)*)", re.MULTILINE)
@@ -100,10 +108,21 @@ def _of_pip(said: str) -> str:
     if conflict := _CONFLICT.search(said):
         parts = "; ".join(line.strip() for line in conflict[1].splitlines())
         return f"can't fulfil all requirements at once: {parts}"
+    if _BUILDS.search(said) and (compiler := _of_compiler(said)):
+        return f"could not build {_package(said)}: {compiler}"
     if _BUILDS.search(said) and (builds := _BUILD.findall(said)):
         inner = [line for line in builds if not line.startswith(("ERROR", "error: subprocess", "error: metadata"))]
         return f"could not build {_package(said)}: {(inner or builds)[-1]}"
     return f"says: {errors[0]}" if errors else ""
+
+
+def _of_compiler(said: str) -> str:
+    """The first thing that a compiler, or CMake before it, calls an error: what follows follows from it."""
+    if compiler := _COMPILER.search(said):
+        hint = next((hint for words, hint in _HINTS.items() if words in compiler[1]), "")
+        return f"{compiler[1]} ({hint})" if hint else compiler[1]
+    cmake = _CMAKE.search(said)
+    return f"{cmake[2]}: {' '.join(cmake[3].split())}" if cmake else ""
 
 
 def _package(said: str) -> str:

