@@ -21,6 +21,7 @@ from drumbeat.agent.journal import Journal
 from drumbeat.agent.keeping import Keeping
 from drumbeat.agent.link import Link
 from drumbeat.agent.logs import GrowingLog, LogSender, pause_s, tail
+from drumbeat.agent.looking import Looking
 from drumbeat.agent.mpi.found import aborted
 from drumbeat.agent.node import HeldPort, member
 from drumbeat.agent.preparing import Preparing
@@ -54,6 +55,7 @@ class Agent:
         self._preparing = Preparing(enrolment)
         self._errands = Errands(f"{self._root}/errands")
         self._beyond = Beyond(enrolment, self._journal.note, self._posting(self._on_remark))
+        self._looking = Looking(self._plan, enrolment.node, self._beyond.remember)
         self._inputs: Inputs | None = None
         self._sender: LogSender | None = None
         self._log_paths: dict[int, str] = {}
@@ -274,6 +276,8 @@ class Agent:
         here.lost = state["lost"]
         if not here.over and not here.stopping:
             self._facts.detail = f"ranks held by: {state['held_by']}"
+        if state["running"]:
+            self._looking.begin(here.number, state["pid"])
         if state["trouble"]:
             self._facts.detail = f"keeper: {state['trouble']}"
             self._journal.note(self._facts.detail)
@@ -286,6 +290,7 @@ class Agent:
             self._on_over()
 
     def _on_over(self) -> None:
+        self._looking.end()
         self._facts.round.over = True
         self._facts.detail = ""
         self._preparing.clear()

@@ -36,7 +36,17 @@ class Beyond:
         """How inputs may be had without being fetched."""
         from drumbeat.agent.mounting.ways import Ways
 
-        return Ways(self._enrolment, self._mounts, self._remember)
+        return Ways(self._enrolment, self._mounts, self.remember)
+
+    def take_links(self, ask: Callable[[str], str]) -> None:
+        """Has the addresses at which the ranks write outputs themselves. ask: the server for one; what it raises for good
+        is raised.
+        """
+        names = [one.name for one in self._enrolment.plan.outputs if one.mode == "direct"]
+        if names:
+            from drumbeat.agent.mounting import direct
+
+            direct.keep(self._root, {name: until_reached(partial(ask, name)) for name in names})
 
     def appear(self) -> None:
         """Shows inputs and outputs where the job wants them. Raises RefusedError."""
@@ -68,7 +78,8 @@ class Beyond:
         except (OSError, ValueError):
             return ()
 
-    def _remember(self, remark: Remark) -> None:
+    def remember(self, remark: Remark) -> None:
+        """Has it told to the server, by whichever agent. For any thread."""
         part = f"{self._root}/remarks.json.part"
         with self._remembering:
             if remark in (before := self.remarks()):
@@ -82,5 +93,5 @@ class Beyond:
     def _mounts(self) -> Mounts:
         from drumbeat.agent.mounting.mounts import Mounts
 
-        self._made = self._made or Mounts(self._enrolment, self._note, self._remember)
+        self._made = self._made or Mounts(self._enrolment, self._note, self.remember)
         return self._made

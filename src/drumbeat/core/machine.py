@@ -35,6 +35,7 @@ from drumbeat.core.job import Failure, Job, Observed, Verdict
 from drumbeat.core.outputs import has_more_to_do
 from drumbeat.core.recovery import Next
 from drumbeat.core.states import MOVES, REASONS, Reason, State
+from drumbeat.launch import worlds
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.roster import Roster
 
@@ -172,8 +173,12 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
 
 
 def _finished(job: Job) -> Verdict:
-    """All that don't serve have ended well."""
-    return _verdict(Reason.FINISHED, f"{_count(len(job.plan.workers), 'rank')} ended with exit code 0")
+    """All that don't serve have ended well. Whether they were as many as was meant, is told once more."""
+    remarks = ((node, one) for node, status in enumerate(job.nodes) if status for one in status.remarks)
+    apart = [f"; but on node {node} {one.sentence}" for node, one in remarks if one.about == worlds.ABOUT]
+    return _verdict(
+        Reason.FINISHED, f"{_count(len(job.plan.workers), 'rank')} ended with exit code 0{''.join(apart[:1])}"
+    )
 
 
 def _time_up(job: Job, now: datetime) -> Decision:

@@ -127,6 +127,16 @@ def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
             yield pid, found
 
 
+def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[str, str]]]:
+    """Every living process below `pid`: its parent, its command line, and which of these variables it began with."""
+    wanted = tuple(f"{name}=".encode() for name in names)
+    for each in descendants(pid):
+        words = os.fsdecode(_read(each, "cmdline")).split("\0")[:-1]
+        entries = (entry for entry in _read(each, "environ").split(b"\0") if entry.startswith(wanted))
+        if words and (fields := _stat(each)):
+            yield each, int(fields[1]), words, dict(os.fsdecode(entry).split("=", 1) for entry in entries)
+
+
 def command_lines() -> Iterator[tuple[int, list[str]]]:
     """Every other living process, with its command line."""
     for pid in all_others():

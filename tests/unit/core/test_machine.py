@@ -28,7 +28,7 @@ from drumbeat.core.job import Job
 from drumbeat.core.machine import decide
 from drumbeat.core.outcome import exit_code
 from drumbeat.core.states import MOVES, REASONS, Reason, State
-from drumbeat.protocol.agent import Order, Phase
+from drumbeat.protocol.agent import Order, Phase, Remark
 from drumbeat.protocol.plan import Rank
 
 from .jobs import a_job, after, at, ended, running, said, slots, told
@@ -447,3 +447,24 @@ def test_a_node_that_was_told_to_stop_and_has_a_new_agent_goes_on():
     job = after(job, said(0, Phase.ENDED), said(1, Phase.ENDED))
     assert (job.state, job.reason, job.round) == (State.STAGING, Reason.RESTARTING_RANKS, 2)
     assert "doesn't count as a retry" in job.sentence
+
+
+@pytest.mark.feature("L2", "L6")
+def test_nodes_that_let_each_other_in_stay_until_the_ranks_of_all_have_ended():
+    job = after(running(2, 1), said(1, Phase.RUNNING, exits=(ended(1),)))
+    assert job.state is State.RUNNING
+    job = after(job, said(0, Phase.RUNNING, exits=(ended(0),)))
+    assert (job.state, job.sentence) == (State.STOPPING, "2 ranks ended with exit code 0")
+    job = after(job, said(0, Phase.ENDED, exits=(ended(0),)), said(1, Phase.ENDED, exits=(ended(1),)))
+    assert (job.state, job.reason) == (State.FINALIZING, Reason.KEEPING_RESULTS)
+
+
+@pytest.mark.feature("L2")
+def test_a_world_that_is_smaller_than_was_meant_is_told_in_the_story_and_at_the_end():
+    remark = Remark("world", "accelerate was asked for 2 processes, and the world has 1")
+    first = told(running(1, 1), said(0, Phase.RUNNING, remarks=(remark,)))
+    assert [entry.sentence for entry in first.story] == [f"node 0: {remark.sentence}"]
+    assert told(first.job, said(0, Phase.RUNNING, remarks=(remark,))).story == ()
+    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0),), remarks=(remark,)))
+    assert last.verdict is not None
+    assert last.verdict.sentence == f"1 rank ended with exit code 0; but on node 0 {remark.sentence}"

@@ -1,0 +1,50 @@
+"""Looks at what runs below a node's one rank: whether a launcher of the user's own has formed the world it should."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from drumbeat.host import processes
+from drumbeat.launch.worlds import ABOUT, VARIABLES, Process, verdict
+from drumbeat.protocol.agent import Remark
+from drumbeat.protocol.plan import Plan
+
+LOOKS_S = (2.0, 5.0, 15.0, 40.0, 120.0)
+"""Seconds to each look from the one before. There is none after the last, or after one that had something to see."""
+
+
+class Looking:
+    """At one node. remember: is told what a person should know."""
+
+    def __init__(self, plan: Plan, node: int, remember: Callable[[Remark], None]) -> None:
+        self._plan, self._node, self._remember = plan, node, remember
+        self._round, self._is_over = -1, threading.Event()
+
+    def begin(self, number: int, keeper: int) -> None:
+        """The ranks of a round run below this keeper. May be said twice."""
+        if number == self._round or self._plan.processes_per_node > 1 or self._plan.launcher not in ("pytorch", "mpi"):
+            return
+        self.end()
+        self._round, self._is_over = number, threading.Event()
+        threading.Thread(target=self._follow, args=(keeper, self._is_over), name="looking", daemon=True).start()
+
+    def end(self) -> None:
+        """They have ended."""
+        self._is_over.set()
+
+    def _follow(self, keeper: int, is_over: threading.Event) -> None:
+        for pause_s in LOOKS_S:
+            if is_over.wait(pause_s):
+                return
+            sentence = verdict(self._plan, self._node, below(keeper))
+            if sentence:
+                self._remember(Remark(ABOUT, sentence))
+            if sentence is not None:
+                return
+
+
+def below(keeper: int) -> list[Process]:
+    """What runs below it."""
+    found = processes.family(keeper, *VARIABLES)
+    return [Process(pid, parent, tuple(words), variables) for pid, parent, words, variables in found]

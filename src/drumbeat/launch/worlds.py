@@ -1,0 +1,148 @@
+"""Whether a launcher of the user's own has started as many processes as it was asked for, and over all nodes: pure.
+
+Some start a single process where they find no GPU, and say nothing of it; others form a world on each node for itself.
+Only what a command line asks for, or the plan's nodes do, is held against them: who starts one process on purpose says
+so, or asks for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from drumbeat.protocol.plan import Plan
+
+ABOUT = "world"
+"""What remarks on this are about."""
+
+VARIABLES = ("WORLD_SIZE", "GROUP_WORLD_SIZE")
+"""What must be known of a process: the world that it was told of, and of how many nodes that is (torchrun)."""
+
+_MODULES = {
+    "accelerate.commands.launch": "accelerate",
+    "accelerate.commands.accelerate_cli": "accelerate",
+    "deepspeed.launcher.runner": "deepspeed",
+    "deepspeed.launcher.launch": "deepspeed on this node",
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+}
+_PROGRAMS = {"accelerate": "accelerate", "accelerate-launch": "accelerate", "deepspeed": "deepspeed", "ds": "deepspeed",
+             "torchrun": "torchrun"}  # fmt: skip
+_COUNTED = ("--num_gpus", "--num_accelerators", "--include", "-i", "--hostfile", "-H", "--autotuning")
+"""Words by which deepspeed is told how many processes there are to be."""
+
+
+@dataclass(frozen=True)
+class Process:
+    """One that runs below a rank. words: its command line. variables: `VARIABLES`, as far as it has them."""
+
+    pid: int
+    parent: int
+    words: tuple[str, ...]
+    variables: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def launcher(self) -> str:
+        """Which launcher it is, "" = none."""
+        return self._launcher[0]
+
+    @property
+    def asked(self) -> tuple[str, ...]:
+        """What the launcher was told."""
+        return self._launcher[1]
+
+    @property
+    def is_python(self) -> bool:
+        """Whether an interpreter runs it."""
+        return bool(self.words) and _name(self.words[0]).startswith("python")
+
+    @property
+    def world(self) -> int:
+        """Processes in its world, as far as it was told; alone, if it wasn't."""
+        told = self.variables.get("WORLD_SIZE", "")
+        return int(told) if told.isdecimal() else 1
+
+    @property
+    def _launcher(self) -> tuple[str, tuple[str, ...]]:
+        rest = list(self.words)
+        if self.is_python:
+            rest.pop(0)
+            while rest and rest[0].startswith("-") and rest[0] != "-m":
+                rest.pop(0)
+        if rest[:1] == ["-m"]:
+            return _MODULES.get(rest[1] if len(rest) > 1 else "", ""), tuple(rest[2:])
+        return _PROGRAMS.get(_name(rest[0]) if rest else "", ""), tuple(rest[1:])
+
+
+def verdict(plan: Plan, node: int, seen: Sequence[Process]) -> str | None:
+    """What is wrong with the world that has formed on a node, "" = nothing, None = there is none yet."""
+    found = {each.pid: each for each in seen}
+    by_launcher = [(over, each) for each in seen if (over := _above(each, found))]
+    started = [(over, each) for over, each in by_launcher if each.is_python and not each.launcher]
+    if not started:
+        return None
+    launcher = started[0][0]
+    world = max(each.world for _, each in started)
+    spans = {each.variables.get("GROUP_WORLD_SIZE", "") for _, each in started}
+    return _fewer(plan, launcher, world) or _apart(plan, node, launcher, world, spans)
+
+
+def _above(process: Process, found: dict[int, Process]) -> Process | None:
+    """The outermost launcher above a process."""
+    launcher, above = None, found.get(process.parent)
+    while above:
+        launcher = above if above.launcher else launcher
+        above = found.get(above.parent)
+    return launcher
+
+
+def _fewer(plan: Plan, launcher: Process, world: int) -> str:
+    """Fewer than the launcher was asked for."""
+    if launcher.launcher == "accelerate":
+        asked = _number(launcher.asked, "--num_processes", "--num-processes")
+        if world < asked:
+            each = max(1, asked // plan.nodes)
+            return (
+                f"accelerate was asked for {asked} processes, and the world has {world}: with --cpu it starts one on "
+                f"each node, whatever --num_processes says. Give it --multi_gpu in the place of --cpu, which works "
+                f"without GPUs too, or have drumbeat start them: process_count_per_instance: {each}, and python in the "
+                "place of accelerate launch"
+            )
+    is_counted = any(word.partition("=")[0] in _COUNTED for word in launcher.asked)
+    if launcher.launcher == "deepspeed" and world == 1 and not is_counted and not plan.gpus_per_node:
+        return (
+            "deepspeed was told no number of processes and has started one, as it does where it finds no GPU: give it "
+            "--num_gpus N (also for CPUs; 1 says that one is meant)"
+            + (" and --hostfile $DLTS_HOSTFILE, and start it on node 0 only" if plan.nodes > 1 else "")
+        )
+    return ""
+
+
+def _apart(plan: Plan, node: int, launcher: Process, world: int, spans: set[str]) -> str:
+    """Of this node alone, where the job has several."""
+    if plan.nodes == 1 or not (spans == {"1"} or world < plan.nodes):
+        return ""
+    fix = {
+        "torchrun": "--nnodes, --node_rank $NODE_RANK, --master_addr $MASTER_ADDR and --master_port $MASTER_PORT",
+        "accelerate": "--num_machines, --machine_rank $NODE_RANK, --main_process_ip $MASTER_ADDR and "
+        "--main_process_port $MASTER_PORT",
+        "deepspeed": "--hostfile $DLTS_HOSTFILE on node 0, and nothing to do on the others",
+    }
+    return (
+        f"{launcher.launcher} has formed a world of {world} on node {node} alone, and the job has {plan.nodes} nodes, "
+        f"so each trains for itself: give it {fix.get(launcher.launcher, 'the number of nodes')}"
+    )
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _number(words: Sequence[str], *names: str) -> int:
+    """The value of an option, 0 = it isn't there or is no number."""
+    for word, following in zip(words, (*words[1:], ""), strict=True):
+        name, is_joined, value = word.partition("=")
+        text = value if is_joined else following
+        if name in names and text.isdecimal():
+            return int(text)
+    return 0
