@@ -185,7 +185,7 @@ def test_an_address_with_its_own_signature(azurite: Azurite, container: str) -> 
     access = StoreAccess(dict)
     (file,) = access.listing(f"{address}/a?{own}", is_file=False).files
     assert b"".join(access.read(f"{address}/a?{own}", file)) == b"hello"
-    assert access.link(f"{address}/a?{own}", file, 60) is None
+    assert access.links(f"{address}/a?{own}", [file], 60) == [None]
     assert own not in repr(file)
     with pytest.raises(ForbiddenError, match="expired") as refused:
         access.listing(f"{address}/a?{token(azurite, container, hours=-1)}", is_file=False)
@@ -407,7 +407,7 @@ def test_credentials_of_a_web_server_go_to_it_alone(
     with over(web_server.datastore("here", **credentials)) as access:
         (file,) = access.listing(HERE, is_file=False).files
         assert b"".join(access.read(HERE, file)) == b"1"
-        assert access.link(HERE, file, 60) is None
+        assert access.links(HERE, [file], 60) == [None]
     assert "wants other credentials" in refusal(web_server.datastore("here", token="other"), ForbiddenError)
     refusal(web_server.datastore("here"), ForbiddenError)
     with a_web_server(tmp_path) as other:

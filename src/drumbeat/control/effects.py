@@ -27,6 +27,7 @@ from drumbeat.ports import Artifacts, Gang, PendingEffect, Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import EngineError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.plan import Plan
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +44,8 @@ class Effects:
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="effect")
         self.publishing: Publishing | None = None
         """Puts outputs in their places; set before `start`."""
+        self.prepare: Callable[[str, Plan], None] = _nothing
+        """Begins what the nodes of a job will ask for; set before `start`."""
         self.held_up: dict[str, str] = {}
         """Job to why its outputs aren't in their places yet."""
         self._later: dict[int, float] = {}
@@ -138,6 +141,7 @@ class Effects:
         engine = self.engines[job.plan.compute]
         try:
             gang = self.gang_of(job)
+            self.prepare(job.name, job.plan)
             word = engine.start(gang)
             faultpoint("effect.started")
         except EngineError as error:
@@ -202,6 +206,10 @@ class Effects:
         faultpoint("effect.keeping_story")
         self.artifacts.write_text(job.name, STORY, "\n".join(lines) + "\n")
         faultpoint("effect.story_kept")
+
+
+def _nothing(_job: str, _plan: Plan) -> None:
+    """There is nothing to begin."""
 
 
 def _is_wanted(job: Job, attempt: int) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from drumbeat.ports import Artifacts, DataAccess
@@ -66,7 +66,7 @@ class Inputs:
         one = self._of(job, name)
         files = [self._file(one, path) for path in paths]
         with _naming(one.planned):
-            return [self._store().link(one.planned.uri, file, LINK_S) for file in files]
+            return self._store().links(one.planned.uri, files, LINK_S)
 
     def read(self, job: str, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
         """How many bytes, and these; refusals come before the first. span: offset and length, None = to the end."""
@@ -78,6 +78,16 @@ class Inputs:
             pieces = iter(self._store().read(one.planned.uri, file, offset, length)) if length else iter(())
             first = next(pieces, b"")
         return length, _whole(first, pieces)
+
+    def prepare(self, job: str, plan: Plan) -> None:
+        """Lists what the job's nodes will ask for, while these are started; what goes wrong is said when they ask."""
+        for one in plan.inputs:
+            if one.is_remote:
+                threading.Thread(target=self._prepare, args=[job, one.name], name="listing", daemon=True).start()
+
+    def _prepare(self, job: str, name: str) -> None:
+        with suppress(DrumbeatError, OSError):
+            self._of(job, name)
 
     # --- one input ----------------------------------------------------------------------------------------------
     def _of(self, job: str, name: str) -> Frozen:

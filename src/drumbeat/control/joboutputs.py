@@ -39,8 +39,8 @@ class JobOutputs:
             raise NotFoundError(f"job {place.job} has kept no such {kind} in its outputs", where=uri)
         return listing(found, is_file=is_file)
 
-    def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
-        return None if _of_job(uri) else self._rest().link(uri, file, lifetime_s)
+    def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
+        return [None] * len(files) if _of_job(uri) else self._rest().links(uri, files, lifetime_s)
 
     def folder(self, uri: str) -> str:
         return "" if _of_job(uri) else self._rest().folder(uri)

@@ -137,6 +137,7 @@ class Control:
         self.environments = Environments(setting.store, setting.clock)
         self.watch = Watch(self.loop, self.engines, self._gang)
         self.inputs = Inputs(setting.artifacts, self.data, lambda job: self._known(job).job.plan)
+        self.effects.prepare = self.inputs.prepare
         self.sharing = Sharing(self.loop, self.watch.heard)
         if not setting.is_alone:
             self.loop.look_around = self.sharing.look

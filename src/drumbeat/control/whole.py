@@ -82,8 +82,8 @@ class Whole:
             what = f"this folder isn't whole: {manifest.by} is writing it, or has left it half done"
             raise ConflictError(what, where=folder, fix="Wait until it is done, or write it again.")
 
-    def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
-        return self._data.link(uri, file, lifetime_s)
+    def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
+        return self._data.links(uri, files, lifetime_s)
 
     def folder(self, uri: str) -> str:
         return self._data.folder(uri)

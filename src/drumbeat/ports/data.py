@@ -46,8 +46,8 @@ class DataAccess(Protocol):
         """
         ...
 
-    def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
-        """An address at which anybody can read just this file, for so long; None = there can't be one: `read` it.
+    def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
+        """For each file an address at which anybody can read just it, for so long; None = there is none: `read` it.
 
         Its headers make a store that can refuse other content than was listed (status 412).
         """

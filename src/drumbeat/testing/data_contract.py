@@ -95,7 +95,7 @@ class DataReading:
         for file in found.files:
             said = file.path.partition("/")[0].encode()
             assert store.whole(file) == said
-            link = store.access.link(store.uri, file, 60)
+            (link,) = store.access.links(store.uri, [file], 60)
             assert link is None or fetched(link) == said
 
     def test_a_file_alone(self, store: Store) -> None:
@@ -105,14 +105,14 @@ class DataReading:
         (file,) = found.files
         assert (found.is_file, file.alone, file.path, file.size) == (True, True, "train.csv", 4)
         assert b"".join(store.access.read(f"{store.uri}/b/train.csv", file)) == b"x,y\n"
-        link = store.access.link(f"{store.uri}/b/train.csv", file, 60)
+        (link,) = store.access.links(f"{store.uri}/b/train.csv", [file], 60)
         assert link is None or fetched(link) == b"x,y\n"
 
     def test_an_empty_file(self, store: Store) -> None:
         store.put("none", b"")
         (file,) = store.listing().files
         assert (file.size, store.whole(file)) == (0, b"")
-        link = store.access.link(store.uri, file, 60)
+        (link,) = store.access.links(store.uri, [file], 60)
         assert link is None or fetched(link) == b""
 
     def test_a_part_of_a_file(self, store: Store) -> None:
@@ -131,13 +131,13 @@ class DataReading:
         assert file.sha256 in ("", hashlib.sha256(content).hexdigest())
         assert store.whole(file) == content
         assert b"".join(store.access.read(store.uri, file, store.large - 70_000)) == content[-70_000:]
-        link = store.access.link(store.uri, file, 60)
+        (link,) = store.access.links(store.uri, [file], 60)
         assert link is None or fetched(link) == content
 
     def test_other_content_has_another_key_and_isnt_given_for_the_one_that_was_listed(self, store: Store) -> None:
         store.put("f", b"first")
         (before,) = store.listing().files
-        link = store.access.link(store.uri, before, 60)
+        (link,) = store.access.links(store.uri, [before], 60)
         store.put("f", b"second one")
         (after,) = store.listing().files
         assert before.key != after.key
@@ -183,7 +183,7 @@ class DataReading:
         store.put("one", b"1")
         store.put("two", b"2")
         one = store.listing().files[0]
-        link = store.access.link(store.uri, one, 60)
+        (link,) = store.access.links(store.uri, [one], 60)
         assert (link is not None) == store.has_links
         if link is None or "?" not in link.url:
             return
@@ -213,13 +213,13 @@ class DataReading:
             with pytest.raises(ForbiddenError):
                 store.whole(file)
             with pytest.raises(ForbiddenError):
-                store.access.link(store.uri, file, 60)
+                store.access.links(store.uri, [file], 60)
 
     def test_no_secret_is_in_what_is_said_or_kept(self, store: Store) -> None:
         store.put("f", b"1")
         found = store.listing()
         said = [repr(found), repr(store.access), repr(store.access.entries(store.uri))]
-        said.append(repr(store.access.link(store.uri, found.files[0], 60)))
+        said.append(repr(store.access.links(store.uri, found.files[:1], 60)))
         for what in (lambda: store.alone("nope"), lambda: store.access.listing(f"{store.uri}/nope", is_file=False)):
             with pytest.raises(DrumbeatError) as refused:
                 what()

@@ -55,7 +55,7 @@ class MemoryData:
         self.tells_sha256, self.is_linked = tells_sha256, True
         self.spoil: Callable[[Asked], Answer | None] = lambda _asked: None
         self.asked: list[Asked] = []
-        self.sent = self.listings = self.links = 0
+        self.sent = self.listings = self.linked = 0
         self.token = "first"  # noqa: S105 (of tests)
         """Only links with it work: another one makes all that were given expire."""
         self.lock = threading.Lock()
@@ -95,10 +95,14 @@ class MemoryData:
             raise NotFoundError(f"there is nothing at {uri}")
         return listing(found)
 
+    def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
+        """Each by `link`."""
+        return [self.link(uri, file, lifetime_s) for file in files]
+
     def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
         """With a token that stands for a signature."""
         del lifetime_s
-        self.links += 1
+        self.linked += 1
         if self._http is None or not self.is_linked:
             return None
         return Link(f"{self.url}/{quote(self._at(uri, file))}?token={self.token}", {"X-Sent-Along": "yes"})

@@ -53,9 +53,9 @@ class StoreAccess:
             raise _nothing_in(target)
         return found
 
-    def link(self, uri: str, file: ListedFile, lifetime_s: float) -> Link | None:
+    def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
         target, shelf = self._find(uri)
-        return shelf.link(_wanted(target, file), lifetime_s)
+        return [shelf.link(_wanted(target, file), lifetime_s) for file in files]
 
     def folder(self, uri: str) -> str:
         target = target_of(uri, self._datastores())

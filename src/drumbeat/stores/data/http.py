@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterator
+from base64 import b64encode
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, closing, contextmanager
 from urllib.parse import quote, urlsplit
 
 import httpx
@@ -24,6 +24,7 @@ from drumbeat.protocol.listing import Link
 from drumbeat.spec.credentials import HttpCredentials
 from drumbeat.spec.datastores import HttpDatastore
 from drumbeat.stores.data.autoindex import names_in
+from drumbeat.stores.data.heads import Heads
 from drumbeat.stores.data.shelf import MOST_FILES, PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
 
 LARGEST_PAGE = 64 << 20
@@ -55,9 +56,9 @@ class HttpShelf:
     def __init__(self, spec: HttpDatastore, title: str, query: str = "") -> None:
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
         self._spec, self._title, self._query = spec, title, query or _query(held)
+        self._sent = {**_authorization(held), "Accept-Encoding": "identity"}
         self._client = httpx.Client(
-            auth=_password(held),
-            headers={**_bearer(held), "Accept-Encoding": "identity"},
+            headers=self._sent,
             timeout=httpx.Timeout(60, connect=10),
             follow_redirects=True,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE),
@@ -69,8 +70,14 @@ class HttpShelf:
 
     # --- reading --------------------------------------------------------------------------------------------------
     def files(self, place: str) -> Iterator[Found]:
-        with self._asked("list", place), ThreadPoolExecutor(AT_ONCE, "http-listing") as pool:
-            yield from pool.map(self.file, list(self._walk(place)))
+        with self._asked("list", place), closing(Heads(self._spec.url, self._sent)) as heads:
+            yield from heads.each(self._walk(place), lambda one: self._file(one, heads))
+
+    def _file(self, place: str, heads: Heads) -> Found:
+        """As a HEAD tells it, or as `file` finds out. The quick way is for plain answers alone."""
+        told = heads.ask(self._url(place))
+        found = _found(place, told) if told else None
+        return found or self.file(place)
 
     def entries(self, place: str) -> Iterator[Found]:
         with self._asked("list", place), ThreadPoolExecutor(AT_ONCE, "http-listing") as pool:
@@ -118,7 +125,7 @@ class HttpShelf:
         with self._asked("read", place):
             try:
                 with self._got("HEAD", self._url(place), {}) as answer:
-                    found = _found(place, answer)
+                    found = _found(place, answer.headers)
             except httpx.HTTPStatusError as error:
                 if error.response.status_code not in (400, 403, 405, 501):  # Not all answer a HEAD, or sign it.
                     raise
@@ -126,7 +133,7 @@ class HttpShelf:
             if found is not None:
                 return found
             with self._got("GET", self._url(place), {}) as answer:
-                return _found(place, answer) or _read_through(place, answer)
+                return _found(place, answer.headers) or _read_through(place, answer)
 
     def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
         end = "" if length is None else str(offset + length - 1)
@@ -134,7 +141,7 @@ class HttpShelf:
         with self._asked("read", wanted.place):
             try:
                 with self._got("GET", self._url(wanted.place), {**headers, **_only_if(wanted)}) as answer:
-                    if wanted.tag and _tag(answer) != wanted.tag:
+                    if wanted.tag and _tag(answer.headers) != wanted.tag:
                         raise changed(self._title, wanted.place)
                     skipped = 0 if answer.status_code == 206 else offset
                     yield from _window(answer.iter_bytes(PIECE), skipped, length)
@@ -191,22 +198,22 @@ def _judge(error: BaseException) -> Trouble:
     return Trouble(UnreachableError, "no answer from the web server", "See that its name is right and that it runs.")
 
 
-def _password(held: HttpCredentials | None) -> Any:
-    if held is None or held.password is None:
-        return None
-    return httpx.BasicAuth(held.user or "", held.password.get_secret_value())
-
-
-def _bearer(held: HttpCredentials | None) -> dict[str, str]:
-    return {"Authorization": f"Bearer {held.token.get_secret_value()}"} if held and held.token else {}
+def _authorization(held: HttpCredentials | None) -> dict[str, str]:
+    """What shows its credentials (RFC 7617, RFC 6750)."""
+    if held and held.token:
+        return {"Authorization": f"Bearer {held.token.get_secret_value()}"}
+    if held and held.password:
+        pair = f"{held.user or ''}:{held.password.get_secret_value()}"
+        return {"Authorization": f"Basic {b64encode(pair.encode()).decode()}"}
+    return {}
 
 
 def _query(held: HttpCredentials | None) -> str:
     return held.query.get_secret_value().lstrip("?") if held and held.query else ""
 
 
-def _tag(answer: httpx.Response) -> str:
-    return str(answer.headers.get("etag") or answer.headers.get("last-modified") or "")
+def _tag(headers: Mapping[str, str]) -> str:
+    return headers.get("etag") or headers.get("last-modified") or ""
 
 
 def _only_if(wanted: Wanted) -> dict[str, str]:
@@ -216,12 +223,12 @@ def _only_if(wanted: Wanted) -> dict[str, str]:
     return {"If-Unmodified-Since": wanted.tag} if wanted.tag and not wanted.tag.startswith("W/") else {}
 
 
-def _found(place: str, answer: httpx.Response) -> Found | None:
-    """None = the server doesn't tell enough to know the content again."""
-    length = answer.headers.get("content-length", "")
-    if not length.isdecimal() or not _tag(answer) or "content-encoding" in answer.headers:
+def _found(place: str, headers: Mapping[str, str]) -> Found | None:
+    """None = the server doesn't tell enough to know the content again. headers: by name, in small letters."""
+    length = headers.get("content-length", "")
+    if not length.isdecimal() or not _tag(headers) or "content-encoding" in headers:
         return None
-    return Found(place, int(length), _tag(answer))
+    return Found(place, int(length), _tag(headers))
 
 
 def _read_through(place: str, answer: httpx.Response) -> Found:
@@ -230,7 +237,7 @@ def _read_through(place: str, answer: httpx.Response) -> Found:
     for piece in answer.iter_bytes(PIECE):
         size += len(piece)
         digest.update(piece)
-    return Found(place, size, _tag(answer), digest.hexdigest())
+    return Found(place, size, _tag(answer.headers), digest.hexdigest())
 
 
 def _window(pieces: Iterator[bytes], skipped: int, length: int | None) -> Iterator[bytes]:
