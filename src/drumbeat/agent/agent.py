@@ -166,6 +166,7 @@ class Agent:
 
         def stage(say: Callable[[str], None]) -> None:
             Staging(self._enrolment, Link(self._enrolment), say, inputs).stage()
+            self._beyond.take_links(Link(self._enrolment).output_link)
             self._beyond.appear()
 
         self._beside("staging", partial(readying.run, self._member, stage), self._on_staged)

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from drumbeat.protocol.errors import UnreachableError
+
+T = TypeVar("T")
 
 
 class Backoff:
@@ -29,3 +35,13 @@ class Backoff:
     def wait(self) -> None:
         """Waits."""
         time.sleep(self.next_s())
+
+
+def until_reached(ask: Callable[[], T]) -> T:
+    """The server's answer, however long it is away. Raises what it says."""
+    backoff = Backoff()
+    while True:
+        try:
+            return ask()
+        except UnreachableError:
+            backoff.wait()

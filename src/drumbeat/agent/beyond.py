@@ -9,8 +9,10 @@ import json
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
+from drumbeat.agent.backoff import until_reached
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Remark
 
@@ -39,9 +41,7 @@ class Beyond:
         return Ways(self._enrolment, self._mounts, self.remember)
 
     def take_links(self, ask: Callable[[str], str]) -> None:
-        """Has the addresses at which the ranks write outputs themselves. ask: the server for one; what it raises for good
-        is raised.
-        """
+        """Has the addresses at which the ranks write outputs themselves. ask: the server for one."""
         names = [one.name for one in self._enrolment.plan.outputs if one.mode == "direct"]
         if names:
             from drumbeat.agent.mounting import direct

@@ -69,6 +69,10 @@ class Link:
         body = json.dumps({"paths": paths}).encode()
         return self._json("POST", f"/inputs/{quote(name, safe='')}/links", body)["links"]
 
+    def output_link(self, name: str) -> str:
+        """Where the ranks write an output themselves."""
+        return self._json("GET", f"/outputs/{quote(name, safe='')}/link", b"")["links"][0]["url"]
+
     def peers(self) -> list[Any]:
         """What each node of the attempt said of itself, None for one that hasn't come yet."""
         return self._json("GET", "/peers", b"")["peers"]

@@ -35,9 +35,10 @@ class Preparing:
 
     def __init__(self, enrolment: Enrolment) -> None:
         self._enrolment, self._plan = enrolment, enrolment.plan
-        self._mpi, self._environment, self._image, self._layers = "", "", "", ""
+        self._mpi, self._environment = "", ""
         self._note, self._ray_note = f"{enrolment.root}/mpi", f"{enrolment.root}/ray"
         self._engine: Engine | None = None
+        self._image, self._layers = "", ""
 
     @property
     def confinement(self) -> str:
@@ -120,6 +121,10 @@ class Preparing:
             from drumbeat.agent.mounting.in_place import as_seen
 
             self._plan = as_seen(self._plan, self._enrolment.root)
+        if any(one.mode == "direct" for one in self._plan.outputs):
+            from drumbeat.agent.mounting.direct import with_links
+
+            self._plan = with_links(self._plan, self._enrolment.root)
 
     def _contained(self, spec: ProcessSpec, member: Member) -> ProcessSpec:
         """The process in the job's container, if it has one. Inputs may be links into the node's cache."""

@@ -10,8 +10,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import groupby
 
+from drumbeat.control import mltables
 from drumbeat.ports import Artifacts, DataAccess
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, RefusedError, UnreachableError
@@ -34,6 +36,13 @@ class Frozen:
     listing: Listing
     files: dict[str, ListedFile]
 
+    def origin(self, file: ListedFile) -> tuple[str, ListedFile]:
+        """The address that a file is below, and the file as it is known there."""
+        there = self.listing.origins.get(file.path)
+        if there is None:
+            return self.planned.uri, file
+        return there.uri, replace(file, path=there.path, alone=there.alone)
+
 
 class Inputs:
     """The inputs of all jobs. plan_of: a job's plan; raises NotFoundError. For any thread."""
@@ -49,7 +58,7 @@ class Inputs:
 
         Raises ForbiddenError for what is no input of the job's; what `DataAccess.listing` raises.
         """
-        return self._of(job, name).listing
+        return replace(self._of(job, name).listing, origins={})
 
     def folder(self, job: str, name: str) -> str:
         """Where the input lies on this machine, for nodes that may see it too; "" = nowhere, or it isn't their way."""
@@ -66,7 +75,13 @@ class Inputs:
         one = self._of(job, name)
         files = [self._file(one, path) for path in paths]
         with _naming(one.planned):
-            return self._store().links(one.planned.uri, files, LINK_S)
+            return self._links([one.origin(file) for file in files])
+
+    def _links(self, origins: Sequence[tuple[str, ListedFile]]) -> list[Link | None]:
+        found: list[Link | None] = []
+        for uri, those in groupby(origins, lambda one: one[0]):
+            found += self._store().links(uri, [file for _, file in those], LINK_S)
+        return found
 
     def read(self, job: str, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
         """How many bytes, and these; refusals come before the first. span: offset and length, None = to the end."""
@@ -75,7 +90,7 @@ class Inputs:
         offset = min(span[0], file.size)
         length = min(file.size - offset, file.size if span[1] is None else span[1])
         with _naming(one.planned):
-            pieces = iter(self._store().read(one.planned.uri, file, offset, length)) if length else iter(())
+            pieces = iter(self._store().read(*one.origin(file), offset, length)) if length else iter(())
             first = next(pieces, b"")
         return length, _whole(first, pieces)
 
@@ -124,6 +139,8 @@ class Inputs:
         except NotFoundError:
             with _naming(planned):
                 found = self._store().listing(planned.uri, is_file=planned.type == "uri_file")
+                if planned.evaluated:
+                    found = mltables.evaluate(self._store(), planned.uri, found)
             text = self._artifacts.keep_text(job, path, wire.dumps(found))
         listing = wire.loads(Listing, text)
         return Frozen(planned, listing, {file.path: file for file in listing.files})

@@ -55,6 +55,10 @@ class JobOutputs:
         _require_store(uri)
         return self._rest().write(uri, path, pieces, size)
 
+    def write_link(self, uri: str, lifetime_s: float) -> Link:
+        _require_store(uri)
+        return self._rest().write_link(uri, lifetime_s)
+
     def entries(self, uri: str) -> Sequence[Entry]:
         place = _of_job(uri)
         if place is None:

@@ -1,39 +1,109 @@
-"""Whether a folder is an MLTable whose paths can be read. The table itself is the reader's matter."""
+"""MLTables: whether the paths of one can be read, and which files they name. The rows are the reader's matter."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
+from urllib.parse import unquote, urlsplit
 
 from drumbeat.ports import DataAccess
-from drumbeat.protocol.errors import DrumbeatError, SpecError
-from drumbeat.protocol.listing import Listing
-from drumbeat.spec.data_paths import Local, reference_to
+from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError
+from drumbeat.protocol.listing import ListedFile, Listing, Origin, listing
+from drumbeat.spec.data_paths import InStore, Local, OfJob, reference_to
 from drumbeat.spec.yaml_tree import parse, plain
 
 FILE = "MLTable"
 KINDS = ("file", "folder", "pattern")
 MOST_BYTES = 1 << 20
+CHOOSING = ("take", "skip", "take_random_sample", "filter", "random_split", "sample")
+"""Transformations that, before anything has read the files, leave some of them out."""
 
 
 def check(data: DataAccess, uri: str, listed: Listing) -> None:
     """Raises SpecError that names the path which isn't there."""
+    for kind, path in _paths(_table(data, uri, listed), uri):
+        _require(data, uri, listed, (kind, path))
+
+
+def evaluate(data: DataAccess, uri: str, listed: Listing) -> Listing:
+    """The files that the table's paths name: those beside it where they are, those elsewhere below the name of their
+    store. Raises SpecError; RefusedError for a table that leaves out some of them.
+    """
+    table = _table(data, uri, listed)
+    _require_all(table, uri)
+    files: dict[str, ListedFile] = {}
+    origins: dict[str, Origin] = {}
+    for kind, path in _paths(table, uri):
+        _require(data, uri, listed, (kind, path))
+        if isinstance(reference_to(path), Local):
+            files |= {one.path: one for one in listed.files if _is_named(one, kind, path)}
+            continue
+        for shown, file, origin in _elsewhere(data, kind, path):
+            if shown in files and files[shown].key != file.key:
+                what = f"two of its files would be shown as {shown}"
+                raise RefusedError(what, where=f"{uri}/{FILE}", fix="Put them into folders of different names.")
+            files[shown], origins[shown] = replace(file, path=shown, alone=False), origin
+    return replace(listing(list(files.values())), origins=origins)
+
+
+def _require_all(table: dict[str, Any], uri: str) -> None:
+    """Nothing chooses among the files before they are read."""
+    steps: object = table.get("transformations") or []
+    for step in cast("list[Any]", steps) if isinstance(steps, list) else []:
+        name = str(next(iter(cast("dict[str, Any]", step)), "")) if isinstance(step, dict) else str(step)
+        if name.startswith("read_"):
+            return
+        if name in CHOOSING:
+            what = f"its transformation `{name}` chooses among files, which only Azure's own reader evaluates"
+            raise RefusedError(what, where=f"{uri}/{FILE}", fix="Use mode download, and read it with `mltable.load`.")
+
+
+def _elsewhere(data: DataAccess, kind: str, path: str) -> Iterator[tuple[str, ListedFile, Origin]]:
+    """The files of a path in some store: the place where each is shown, the file, where it lies."""
+    if kind == "file":
+        file = data.listing(path, is_file=True).files[0]
+        yield _shown(path, ""), file, Origin(path, file.path, alone=True)
+        return
+    folder, rest = _split(path) if kind == "pattern" else (path, "*")
+    for file in data.listing(folder, is_file=False).files:
+        if fnmatchcase(file.path, rest):
+            yield _shown(folder, file.path), file, Origin(folder, file.path)
+
+
+def _shown(uri: str, path: str) -> str:
+    """Store, then path: `blobs/images/1.jpg`; of an Azure address `account/container/…`."""
+    match reference_to(uri):
+        case InStore(name, place):
+            parts = [name, place]
+        case OfJob(job, output, place):
+            parts = [job, output, place]
+        case _:
+            found = urlsplit(uri)
+            container, _, host = found.netloc.rpartition("@")
+            is_web = found.scheme in ("http", "https")
+            parts = [host.partition(".")[0] if container else host, container]
+            parts.append(unquote(found.path) if is_web else found.path)
+    return "/".join(part.strip("/") for part in (*parts, path) if part.strip("/"))
+
+
+def _table(data: DataAccess, uri: str, listed: Listing) -> dict[str, Any]:
+    where = f"{uri}/{FILE}"
     file = next((one for one in listed.files if one.path == FILE), None)
     if file is None or file.size > MOST_BYTES:
         what = f"there is no file {FILE} in it" if file is None else f"its file {FILE} is larger than 1 MiB"
         raise SpecError(f"this is no MLTable: {what}", where=uri, fix="Use type uri_folder for a plain folder.")
-    for kind, path in _paths(b"".join(data.read(uri, file)), uri):
-        _require(data, uri, listed, (kind, path))
-
-
-def _paths(content: bytes, uri: str) -> Iterator[tuple[str, str]]:
-    where = f"{uri}/{FILE}"
     try:
-        table: Any = plain(parse(content.decode(), where), where)
+        table: Any = plain(parse(b"".join(data.read(uri, file)).decode(), where), where)
     except UnicodeDecodeError:
         raise SpecError("the file isn't UTF-8 text", where=where) from None
-    paths = cast("dict[str, Any]", table).get("paths") if isinstance(table, dict) else None
+    return cast("dict[str, Any]", table) if isinstance(table, dict) else {}
+
+
+def _paths(table: dict[str, Any], uri: str) -> Iterator[tuple[str, str]]:
+    where = f"{uri}/{FILE}"
+    paths: object = table.get("paths")
     if not isinstance(paths, list) or not paths:
         raise SpecError("it has no list `paths`", where=where, fix="Write `paths: [{file: ./data.csv}]`.")
     for one in cast("list[Any]", paths):
@@ -59,20 +129,32 @@ def _require(data: DataAccess, uri: str, listed: Listing, wanted: tuple[str, str
 
 
 def _is_inside(listed: Listing, kind: str, path: str) -> bool:
+    return any(_is_named(one, kind, path) for one in listed.files)
+
+
+def _is_named(one: ListedFile, kind: str, path: str) -> bool:
+    """Whether a path beside the table names this file; never the table itself."""
     inner = path.removeprefix("file://").removeprefix("./").strip("/")
+    if one.path == FILE:
+        return False
     match kind:
         case "file":
-            return any(one.path == inner for one in listed.files)
+            return one.path == inner
         case "folder":
-            return inner in ("", ".") or any(one.path.startswith(f"{inner}/") for one in listed.files)
+            return inner in ("", ".") or one.path.startswith(f"{inner}/")
         case _:
-            return any(fnmatchcase(one.path, inner) for one in listed.files)
+            return fnmatchcase(one.path, inner)
 
 
 def _is_at(data: DataAccess, kind: str, path: str) -> bool:
     if kind != "pattern":
         return bool(data.listing(path, is_file=kind == "file").files)
-    fixed = path[: min(path.index(mark) for mark in "*?[" if mark in path)] if any(m in path for m in "*?[") else path
-    folder = fixed.rsplit("/", 1)[0]
-    rest = path[len(folder) + 1 :]
+    folder, rest = _split(path)
     return any(fnmatchcase(one.path, rest) for one in data.listing(folder, is_file=False).files)
+
+
+def _split(pattern: str) -> tuple[str, str]:
+    """The folder that a pattern is in, and the pattern there."""
+    marks = [pattern.index(mark) for mark in "*?[" if mark in pattern]
+    folder = pattern[: min(marks, default=len(pattern))].rsplit("/", 1)[0]
+    return folder, pattern[len(folder) + 1 :]

@@ -70,7 +70,7 @@ class Publishing:
             return Published(output.name, output.uri, problem=f"{error.what}. {error.fix}".removesuffix(". "))
 
     def _publish(self, job: Job, output: OutputPlan) -> Published:
-        source = OfJob(job.name, output.name).uri
+        source = output.uri if output.mode == "direct" else OfJob(job.name, output.name).uri
         try:
             listed = self.data.listing(source, is_file=output.type == "uri_file")
         except NotFoundError as error:

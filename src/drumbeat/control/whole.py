@@ -94,6 +94,9 @@ class Whole:
     def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
         return self._data.write(uri, path, pieces, size)
 
+    def write_link(self, uri: str, lifetime_s: float) -> Link:
+        return self._data.write_link(uri, lifetime_s)
+
     def entries(self, uri: str) -> Sequence[Entry]:
         return self._data.entries(uri)
 

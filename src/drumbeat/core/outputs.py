@@ -42,6 +42,9 @@ def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataF
     if mode == "direct" and not uri:
         what = f"outputs.{name} is to be written by the ranks themselves, and names no place in a store"
         raise RefusedError(what, where=f"outputs.{name}.path", fix="Give it a `path`, or use mode upload.")
+    if mode == "direct" and value.type != "uri_file":
+        what = f"outputs.{name} is a folder, and stores sign links for one file at a time"
+        raise RefusedError(what, where=f"outputs.{name}.mode", fix="Use type uri_file, or mode upload.")
     return replace(plain, uri=uri, asset=value.name or "", version=value.version or "")
 
 

@@ -23,15 +23,25 @@ def of_node(plan: Plan, root: str) -> dict[str, dict[str, str]]:
 def fill(plan: Plan, root: str, text: str | None = None) -> str:
     """The command (or another text) with every `${{inputs.x}}` and `${{outputs.x}}` of a file replaced.
 
-    A path that a shell would take apart is quoted, in the way that fits the quotes it stands in.
+    A path that a shell would take apart is quoted, in the way that fits the quotes it stands in. An output that the
+    ranks write themselves is its variable, so that the signature in it doesn't stand in a list of processes.
     """
+    direct = {one.name for one in plan.outputs if one.mode == "direct"}
     known = of_node(plan, root)
     command = plan.command if text is None else text
 
     def replaced(found: re.Match[str]) -> str:
-        return _quoted(known[found[1]][found[2]], _open_quote(command[: found.start()]))
+        inside = _open_quote(command[: found.start()])
+        if found[1] == "outputs" and found[2] in direct:
+            return _variable(f"AZURE_ML_OUTPUT_{found[2]}", inside)
+        return _quoted(known[found[1]][found[2]], inside)
 
     return _FILE_REFERENCE.sub(replaced, command)
+
+
+def _variable(name: str, inside: str) -> str:
+    """Its value as one word."""
+    return {"": f'"${name}"', '"': f"${{{name}}}"}.get(inside, f"'\"${name}\"'")
 
 
 def _quoted(path: str, inside: str) -> str:

@@ -65,6 +65,10 @@ class DataAccess(Protocol):
         """Puts a file below the URI, whole or not at all."""
         ...
 
+    def write_link(self, uri: str, lifetime_s: float) -> Link:
+        """An address at which anybody can PUT just this file, for so long. Raises RefusedError where there is none."""
+        ...
+
     def entries(self, uri: str) -> Sequence[Entry]:
         """What lies directly in a folder, for a person."""
         ...

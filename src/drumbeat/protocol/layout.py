@@ -42,7 +42,9 @@ def input_seen(root: str, planned: InputPlan) -> str:
 
 
 def output_seen(root: str, planned: OutputPlan) -> str:
-    """The path that the ranks of a node are told of an output."""
+    """The path that the ranks of a node are told of an output; with mode `direct` the address."""
+    if planned.mode == "direct":
+        return planned.uri
     return planned.appears or output_path(root, planned.name)
 
 

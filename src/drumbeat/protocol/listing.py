@@ -26,11 +26,24 @@ class ListedFile:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """Where a file lies: below an address, or, `alone`, at it."""
+
+    uri: str
+    path: str
+    alone: bool = False
+
+
+@dataclass(frozen=True)
 class Listing:
-    """All files of an input as they were at one moment, by path. is_file: the input is its only file."""
+    """All files of an input as they were at one moment, by path. is_file: the input is its only file.
+
+    origins: of files that don't lie below the input's own address, by path; nodes aren't told.
+    """
 
     files: tuple[ListedFile, ...]
     is_file: bool = False
+    origins: dict[str, Origin] = field(default_factory=dict[str, Origin])
 
     @property
     def size(self) -> int:

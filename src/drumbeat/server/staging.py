@@ -42,6 +42,13 @@ async def make_links(name: str, caller: Admitted, request: Request) -> Response:
     return await away(told, caller.room.stores)
 
 
+@router.get("/outputs/{name}/link")
+async def make_output_link(name: str, caller: Admitted) -> dict[str, Any]:
+    """`{links}`: the one at which the ranks write an output themselves."""
+    direct = caller.room.control.direct
+    return {"links": [to_wire(await away(lambda: direct.link(caller.job, name), caller.room.stores))]}
+
+
 @router.get("/inputs/{name}/files/" + rest("path"), response_class=StreamingResponse)
 async def get_input_file(
     name: str, path: str, caller: Admitted, range: Annotated[str, Header()] = "bytes=0-"

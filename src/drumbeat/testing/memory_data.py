@@ -12,7 +12,7 @@ from typing import Any, Self
 from urllib.parse import quote, unquote, urlsplit
 
 from drumbeat.ports.data import Entry, Written
-from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
 from drumbeat.protocol.listing import Link, ListedFile, Listing, listing
 
 ROOT = "memory://store"
@@ -128,6 +128,11 @@ class MemoryData:
             raise ConflictError(f"{path} was to have {size} bytes and has {len(content)}")
         self.files[f"{_path(uri)}/{path}".strip("/")] = content
         return Written(path, size, hashlib.sha256(content).hexdigest())
+
+    def write_link(self, uri: str, lifetime_s: float) -> Link:
+        """It gives none."""
+        del lifetime_s
+        raise RefusedError("the store in memory signs no links to write at", where=uri)
 
     def entries(self, uri: str) -> Sequence[Entry]:
         """What lies directly there."""

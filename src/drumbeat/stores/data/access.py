@@ -19,7 +19,7 @@ from drumbeat.spec import datastores as spec_of
 from drumbeat.spec.datastores import Datastore
 from drumbeat.stores.data.addresses import Target, target_of
 from drumbeat.stores.data.places import below, listed, listing_of
-from drumbeat.stores.data.shelf import MOST_FILES, Counted, Found, Shelf, Wanted, changed, shown
+from drumbeat.stores.data.shelf import MOST_FILES, Counted, Found, Shelf, SignsWrites, Wanted, changed, shown
 
 MOST_SHELVES = 64
 
@@ -79,6 +79,15 @@ class StoreAccess:
     def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
         target, shelf = self._find(uri)
         return replace(shelf.write(below(target.place, path), Counted(pieces, size)), path=path)
+
+    def write_link(self, uri: str, lifetime_s: float) -> Link:
+        target, shelf = self._find(uri)
+        if not isinstance(shelf, SignsWrites):
+            what = f"a store of type `{target.spec.type}` signs no link that a rank could write at"
+            raise RefusedError(what, where=target.title, fix="Use mode upload: the server writes it there at the end.")
+        if not target.place:
+            raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
+        return shelf.write_link(target.place, lifetime_s)
 
     def entries(self, uri: str) -> Sequence[Entry]:
         target, shelf = self._find(uri)

@@ -158,7 +158,18 @@ class AzureShelf:
         with self._asked("read", wanted.place):
             return Link(f"{url}?{self._signature(wanted.place, held, lifetime_s)}", headers)
 
-    def _signature(self, place: str, held: object, lifetime_s: float) -> str:
+    def write_link(self, place: str, lifetime_s: float) -> Link:
+        held = self._spec.credentials
+        if held == "none" or (isinstance(held, AzureCredentials) and held.sas_token is not None):
+            why = "it has no credentials" if held == "none" else "it has a SAS token, which signs nothing"
+            what = f"the datastore can't make a link to write at: {why}"
+            raise RefusedError(what, where=self._title, fix="Give it an account key or a service principal.")
+        url = str(self._client.get_blob_client(place).url).partition("?")[0]
+        with self._asked("write", place):
+            signature = self._signature(place, held, lifetime_s, is_for_writing=True)
+        return Link(f"{url}?{signature}", {"x-ms-blob-type": "BlockBlob"})
+
+    def _signature(self, place: str, held: object, lifetime_s: float, *, is_for_writing: bool = False) -> str:
         start, expiry = self._now() - EARLY, self._now() + timedelta(seconds=lifetime_s)
         signer: dict[str, Any] = {}
         if isinstance(held, AzureCredentials) and held.account_key is not None:
@@ -169,7 +180,9 @@ class AzureShelf:
             self._spec.account_name,
             self._container,
             place,
-            permission=self._sdk.BlobSasPermissions(read=True),
+            permission=self._sdk.BlobSasPermissions(
+                read=not is_for_writing, create=is_for_writing, write=is_for_writing
+            ),
             start=start,
             expiry=expiry,
             protocol="https" if account_url(self._spec).startswith("https:") else None,

@@ -122,6 +122,16 @@ class S3Shelf:
             url = self._client.generate_presigned_url("get_object", what, int(min(lifetime_s, LONGEST_LINK_S)) or 1)
         return Link(str(url), {"If-Match": f'"{wanted.tag}"'} if wanted.tag else {})
 
+    def write_link(self, place: str, lifetime_s: float) -> Link:
+        if self._spec.credentials == "none":
+            what = "the datastore can't make a link to write at: it has no credentials"
+            raise RefusedError(what, where=self._title, fix="Give it an access key.")
+        what = {"Bucket": self._spec.bucket, "Key": self._key(place)}
+        with self._asked("write", place):
+            return Link(
+                str(self._client.generate_presigned_url("put_object", what, int(min(lifetime_s, LONGEST_LINK_S)) or 1))
+            )
+
     # --- writing --------------------------------------------------------------------------------------------------
     def write(self, place: str, pieces: Counted) -> Written:
         at = {"Bucket": self._spec.bucket, "Key": self._key(place)}

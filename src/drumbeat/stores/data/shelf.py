@@ -9,7 +9,7 @@ import hashlib
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, StorageError
@@ -89,6 +89,15 @@ class Shelf(Protocol):
 
     def remove(self, place: str) -> None:
         """Takes a file away, if it is there."""
+        ...
+
+
+@runtime_checkable
+class SignsWrites(Protocol):
+    """A shelf whose store can let others write."""
+
+    def write_link(self, place: str, lifetime_s: float) -> Link:
+        """An address to PUT one file at. Raises RefusedError."""
         ...
 
 
