@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.safe import safe_lines
-from drumbeat.cli.saying import count, say_ago, say_duration, say_moment
+from drumbeat.cli.saying import say_ago, say_duration, say_moment, say_shape
 from drumbeat.cli.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.client.views import ExitView, JobView, NodeView
 from drumbeat.core.states import Reason, State
@@ -32,7 +32,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             job.name,
             state_cell(job.state).append(" archived" if job.archived else "", "dim"),
             job.experiment,
-            f"{job.node_count}×{job.processes_per_node}",
+            _ranks(job),
             say_ago(job.submitted_at, now),
             say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
             job.verdict.sentence if job.verdict and job.state == "failed" else job.sentence,
@@ -40,6 +40,11 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
         for job in jobs
     ]
     return fitted(COLUMNS, rows, width, DROPPED)
+
+
+def _ranks(job: JobView) -> str:
+    is_even = job.world_size == job.node_count * job.processes_per_node
+    return f"{job.node_count}×{job.processes_per_node}" if is_even else f"{job.world_size} on {job.node_count}"
 
 
 def render_job(job: JobView) -> Iterator[RenderableType]:
@@ -66,7 +71,6 @@ def render_job(job: JobView) -> Iterator[RenderableType]:
 
 
 def _facts(job: JobView) -> list[tuple[str, object]]:
-    ranks = f"{count(job.node_count, 'node')} × {job.processes_per_node} = {count(job.world_size, 'rank')}"
     return [
         ("job", job.name + (" (archived)" if job.archived else "")),
         ("title", job.display_name if job.display_name != job.name else ""),
@@ -76,7 +80,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("why", job.sentence),
         ("notice", job.notice),
         ("engine says", _engines_word(job)),
-        ("shape", f"{job.launcher}, {ranks}"),
+        ("shape", f"{job.launcher}, {say_shape(job.node_count, job.processes_per_node, job.world_size)}"),
         ("compute", job.compute),
         ("environment", job.environment),
         ("priority", job.priority or ""),

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.environmentview import say_content
-from drumbeat.cli.saying import count
+from drumbeat.cli.saying import say_shape
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.client.views import PreviewView
 from drumbeat.protocol.plan import Plan
@@ -88,12 +88,13 @@ def _prepared(preview: PreviewView) -> Iterator[RenderableType]:
 
 def _shape(preview: PreviewView) -> str:
     plan = preview.plan
-    return f"{count(plan.nodes, 'node')} × {plan.processes_per_node} per node = {count(plan.world_size, 'rank')}"
+    return say_shape(plan.nodes, plan.processes_per_node, plan.world_size)
 
 
 def _rank_table(preview: PreviewView, *, full: bool) -> Iterator[RenderableType]:
     ranks = preview.plan.ranks if full else preview.plan.ranks[:RANKS_SHOWN]
-    rows = [(rank.node, rank.rank, rank.local_rank, rank.role) for rank in ranks]
+    names = preview.plan.names
+    rows = [(rank.node, rank.rank, rank.local_rank, names.get(rank.rank, rank.role)) for rank in ranks]
     yield fill_table(make_table(">node", ">rank", ">local rank", "role"), rows)
     yield from _more(len(preview.plan.ranks) - len(ranks))
 
@@ -138,7 +139,12 @@ def _command(process: ProcessSpec) -> str:
 
 
 def _span(ranks: Sequence[int]) -> str:
-    return f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]}-{ranks[-1]}"
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"ranks {ranks[0]}-{ranks[-1]}"
+    some = [str(rank) for rank in (ranks if len(ranks) <= NODES_SHOWN else (*ranks[:2], "…", ranks[-1]))]
+    return f"ranks {', '.join(some)}"
 
 
 def _more(left: int) -> Iterator[RenderableType]:
@@ -160,7 +166,8 @@ def _environments(preview: PreviewView) -> Iterator[RenderableType]:
         yield from _node_table(preview, of_node)
     if of_rank:
         yield heading("… and of each rank")
-        rows = [(p.rank, *(p.set.get(name) for name in of_rank)) for p in processes[:RANKS_SHOWN]]
+        shown = sorted(processes, key=lambda process: process.rank)[:RANKS_SHOWN]
+        rows = [(p.rank, *(p.set.get(name) for name in of_rank)) for p in shown]
         yield fill_table(make_table(">rank", *of_rank), rows)
         yield from _more(len(processes) - RANKS_SHOWN)
 

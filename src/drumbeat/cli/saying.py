@@ -46,6 +46,12 @@ def say_size(size: float) -> str:
     return f"{size:.1f} GiB"
 
 
+def say_shape(nodes: int, per_node: int, ranks: int) -> str:
+    """`2 nodes × 2 per node = 4 ranks`, `2 nodes × 1 or 2 per node = 3 ranks`."""
+    each = str(per_node) if ranks == nodes * per_node else f"{ranks // nodes} or {per_node}"
+    return f"{count(nodes, 'node')} × {each} per node = {count(ranks, 'rank')}"
+
+
 def count(number: int, thing: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

@@ -27,6 +27,8 @@ from drumbeat.spec.job import CommandJob
 if TYPE_CHECKING:
     from drumbeat.control.service import Request
 
+_FREE_PORT = re.compile(r"(@node\d+):0\b")
+
 
 def planned(request: Request, facts: Facts, environments: Environments) -> tuple[CommandJob, Planned]:
     """The job that was asked for, and its plan. Raises SpecError, RefusedError."""
@@ -74,10 +76,10 @@ def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
     roster = _stand_ins(plan)
     processes = [process for node in range(plan.nodes) for process in launch.render(plan, roster, node)]
     for process in processes:
+        told = {name: _FREE_PORT.sub(r"\1:@free-port", value) for name, value in process.set.items() if ":0" in value}
+        process.set.update(told)
         if "MASTER_PORT" in process.set:
             process.set["MASTER_PORT"] = "@free-port"
-        if "AZ_BATCH_MASTER_NODE" in process.set:
-            process.set["AZ_BATCH_MASTER_NODE"] = f"{roster.master.address}:@free-port"
     return tuple(processes)
 
 
@@ -108,4 +110,5 @@ def _stand_ins(plan: Plan) -> Roster:
         )
         for node in range(plan.nodes)
     )
-    return Roster(1, 1, members, port=0)
+    more = tuple((0,) * launch.more_ports(plan, node) for node in range(plan.nodes))
+    return Roster(1, 1, members, port=0, ports=(0,) * plan.nodes, more_ports=more)

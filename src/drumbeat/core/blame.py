@@ -14,6 +14,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 from drumbeat.core import tracebacks
 from drumbeat.core.advice import advice_on
@@ -146,17 +147,18 @@ def _numberless(line: str) -> str:
     return re.sub(r"0x[0-9a-f]+|\d+", "#", line)
 
 
-def verdict(exits: Sequence[Exit], world: int = 0) -> Verdict:
+def verdict(exits: Sequence[Exit], world: int = 0, names: Mapping[int, str] = MappingProxyType({})) -> Verdict:
     """The cause among the (node, exit) pairs of a round, which hold at least one failure.
 
-    world: how many ranks there are, so that "all" can be said; 0 = not known.
+    world: how many ranks there are, so that "all" can be said; 0 = not known. names: what ranks are called beside their
+    number.
     """
     alike = _culprits(exits)
     # One that was stopped while it said the same is named with the others, but how it ended tells nothing.
     cause = next((one for one in alike if not one.exit.told or one.has_own_error), alike[0])
     reason = _reason(cause)
     how = _how(cause, reason)
-    sentence = f"{_who(alike, world)} {how if len(alike) == 1 else re.sub('^was ', 'were ', how)}"
+    sentence = f"{_who(alike, world, names)} {how if len(alike) == 1 else re.sub('^was ', 'were ', how)}"
     return Verdict(
         reason=reason,
         sentence=sentence,
@@ -214,12 +216,12 @@ def _with_mpirun(own: Sequence[_Ended]) -> _Ended | None:
     return next((one for one in own if one.exit.launcher.startswith("mpirun")), None)
 
 
-def _who(alike: Sequence[_Ended], world: int) -> str:
+def _who(alike: Sequence[_Ended], world: int, names: Mapping[int, str]) -> str:
+    ranks = [f"{rank} ({names[rank]})" if rank in names else str(rank) for rank in (one.exit.rank for one in alike)]
     if len(alike) == 1:
-        return f"rank {alike[0].exit.rank} on node {alike[0].node}"
+        return f"rank {ranks[0]} on node {alike[0].node}"
     if len(alike) == world:
         return f"all {world} ranks"
-    ranks = [str(one.exit.rank) for one in alike]
     if len(ranks) > 8:
         return f"{len(ranks)} ranks, from {ranks[0]} to {ranks[-1]},"
     return f"ranks {', '.join(ranks[:-1])} and {ranks[-1]}"

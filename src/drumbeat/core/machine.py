@@ -163,7 +163,7 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     if told.is_served:
         return _stop(told, _finished(told), now)
     if any(ended.is_failure for _, ended in told.exits):
-        return _stop(told, blame.verdict(told.exits, job.plan.world_size), now)
+        return _stop(told, blame.verdict(told.exits, job.plan.world_size, job.plan.names), now)
     if event.status.lost and event.status.round == job.round:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
         return _stop(told, _verdict(Reason.KEEPER_LOST, sentence, node=event.node), now)
@@ -277,7 +277,7 @@ def _judged_again(job: Job) -> Job:
     if job.verdict and job.verdict.reason in _BY_RANK:
         if job.is_served:  # One that served missed them, and was heard of first.
             return replace(job, verdict=_finished(job))
-        return replace(job, verdict=blame.verdict(job.exits, job.plan.world_size))
+        return replace(job, verdict=blame.verdict(job.exits, job.plan.world_size, job.plan.names))
     return job
 
 

@@ -52,10 +52,9 @@ def more_ports(plan: Plan, node: int) -> int:
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
     """One process per task of the node."""
-    cluster = _cluster(plan, roster)
-    devices = _devices(plan, roster, node)
+    cluster, indices, devices = _cluster(plan, roster), plan.indices, _devices(plan, roster, node)
     return [
-        process(plan, roster, rank, {**_of_task(cluster, rank, plan.index(rank)), **devices[rank.rank]})
+        process(plan, roster, rank, {**_of_task(cluster, rank.role, indices[rank.rank]), **devices[rank.rank]})
         for rank in plan.on(node)
     ]
 
@@ -69,8 +68,8 @@ def _cluster(plan: Plan, roster: Roster) -> dict[str, list[str]]:
     return found
 
 
-def _of_task(cluster: dict[str, list[str]], rank: Rank, index: int) -> dict[str, str]:
-    config = {"cluster": cluster, "task": {"type": rank.role, "index": index}, "environment": "cloud"}
+def _of_task(cluster: dict[str, list[str]], kind: str, index: int) -> dict[str, str]:
+    config = {"cluster": cluster, "task": {"type": kind, "index": index}, "environment": "cloud"}
     hosts = {"WORKER_HOSTS": cluster.get(WORKER, []), "PS_HOSTS": cluster.get(SERVER, [])}
     lists = {name: ",".join(where) for name, where in hosts.items() if where}
     return {"TF_CONFIG": json.dumps(config), "TASK_INDEX": str(index), **lists}

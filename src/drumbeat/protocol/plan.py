@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import count
 
 
 @dataclass(frozen=True)
@@ -212,6 +214,17 @@ class Plan:
         """The ranks of a node, in order."""
         return tuple(one for one in self.ranks if one.node == node)
 
-    def index(self, rank: Rank) -> int:
-        """The how manieth of its role a rank is, counted from 0."""
-        return sum(one.role == rank.role for one in self.ranks[: rank.rank])
+    @property
+    def indices(self) -> dict[int, int]:
+        """By rank, the how manieth of its role it is, counted from 0."""
+        counted: defaultdict[str, count[int]] = defaultdict(count)
+        return {one.rank: next(counted[one.role]) for one in self.ranks}
+
+    @property
+    def names(self) -> dict[int, str]:
+        """By rank, what it is called beside its number: `chief`, `worker 1`; nothing where all have one role."""
+        roles = Counter(one.role for one in self.ranks)
+        if len(roles) < 2:
+            return {}
+        indices = self.indices
+        return {one.rank: f"{one.role} {indices[one.rank]}" if roles[one.role] > 1 else one.role for one in self.ranks}

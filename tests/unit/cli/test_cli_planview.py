@@ -66,6 +66,22 @@ def test_the_plan_of_a_job_on_two_nodes():
     assert render(preview()) == GOLDEN.strip("\n")
 
 
+@pytest.mark.feature("J4", "L5")
+def test_ranks_with_roles_that_are_dealt_out_one_by_one():
+    roles = ("chief", "worker", "worker", "ps", "ps")
+    ranks = tuple(Rank(n, n % 2, n // 2, role) for n, role in enumerate(roles))
+    shown = preview()
+    plan = replace(shown.plan, launcher="tensorflow", processes_per_node=3, ranks=ranks)
+    by_node = sorted(ranks, key=lambda rank: rank.node)
+    text = render(replace(shown, plan=plan, processes=tuple(a_process(rank, 5) for rank in by_node)))
+    assert "would run tensorflow on 2 nodes × 2 or 3 per node = 5 ranks" in text
+    rows = [line.split(maxsplit=3) for line in text.splitlines() if line.endswith(("chief", "0", "1"))]
+    assert [row[3] for row in rows if len(row) == 4] == ["chief", "worker 0", "worker 1", "ps 0", "ps 1"]
+    assert "ranks 0, 2, 4: /n/0/code\n  ranks 1, 3: /n/1/code" in text
+    own = text.split("… and of each rank")[1]
+    assert [line.split()[0] for line in own.splitlines()[3:8]] == ["0", "1", "2", "3", "4"]
+
+
 @pytest.mark.feature("E1", "J4")
 def test_what_an_environment_is_made_of_is_said():
     shown = preview(1, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -268,6 +269,28 @@ def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: Hous
     assert house.store.unfinished() == []
     house.gang(house.submit("j", nodes=4))
     assert "would wait: needs 2 × 1 CPU slots" in house.control.preview(request).queue
+
+
+@pytest.mark.feature("J4", "L5")
+def test_a_preview_shows_each_tasks_cluster_without_the_ports_that_nobody_holds_yet(house: House):
+    tasks = {"type": "tensorflow", "parameter_server_count": 1}
+    preview = house.control.preview(Request({**JOB, "distribution": tasks, "resources": {"instance_count": 2}}))
+    of_server = {p.rank: p.set for p in preview.processes}[3]
+    assert json.loads(of_server["TF_CONFIG"]) == {
+        "cluster": {
+            "chief": ["@node0:@free-port"],
+            "worker": ["@node1:@free-port", "@node0:@free-port"],
+            "ps": ["@node1:@free-port"],
+        },
+        "task": {"type": "ps", "index": 0},
+        "environment": "cloud",
+    }
+    assert of_server["PS_HOSTS"] == "@node1:@free-port"
+
+
+def test_more_tasks_than_a_variable_can_name_are_refused(house: House):
+    with pytest.raises(RefusedError, match="1,001 ranks are more than a job can have; at most 1,000"):
+        house.control.preview(Request({**JOB, "distribution": {"type": "tensorflow", "worker_count": 1001}}))
 
 
 def test_a_preview_of_what_could_never_start_holds_the_verdict_and_no_ranks(house: House):

@@ -55,6 +55,13 @@ def test_a_killed_rank_is_the_cause_of_what_its_peers_say():
     assert "memory" in found.advice
 
 
+def test_where_ranks_have_roles_they_are_named_with_them():
+    names = {0: "chief", 1: "worker 0", 2: "worker 1", 3: "ps"}
+    assert verdict([(1, killed(3, 9))], 4, names).sentence.startswith("rank 3 (ps) on node 1 was ended by SIGKILL")
+    alike = [(1, ended(1, 1, tail=RAISED)), (0, ended(2, 1, tail=RAISED))]
+    assert verdict(alike, 4, names).sentence.startswith("ranks 1 (worker 0) and 2 (worker 1) stopped with exit code 1")
+
+
 ABORTED = "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1\n"
 
 

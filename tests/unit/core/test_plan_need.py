@@ -1,0 +1,61 @@
+"""What a job takes of its compute: slots for all ranks, GPUs for those that compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drumbeat.core import plan as planning
+from drumbeat.core.job import Need
+from drumbeat.core.plan import Facts, Planned, Sources
+from drumbeat.spec.job import CommandJob
+
+
+def planned(cpus: int, gpus: int, **keys: Any) -> Planned:
+    facts = Facts(computes={"local": (cpus, gpus)})
+    return planning.make(CommandJob.made({"command": "x", **keys}), "j", "e", Sources(), facts)
+
+
+def tasks(workers: int, servers: int, nodes: int, **more: Any) -> dict[str, Any]:
+    distribution = {"type": "tensorflow", "worker_count": workers, "parameter_server_count": servers}
+    return {"distribution": distribution, "resources": {"instance_count": nodes, **more}}
+
+
+@pytest.mark.feature("L5", "J5")
+def test_each_node_is_asked_for_as_the_fullest_of_them():
+    made = planned(8, 0, **tasks(3, 1, 2))
+    assert made.need == Need(2, 3)
+    assert (made.plan.processes_per_node, made.plan.world_size) == (3, 5)
+
+
+@pytest.mark.feature("L5", "L11")
+def test_gpus_are_for_the_workers_alone():
+    made = planned(16, 4, **tasks(4, 2, 2))
+    assert made.need == Need(2, 4, 2)
+    assert made.plan.gpus_per_node == 2
+    assert made.notes == ()
+
+
+@pytest.mark.feature("L11")
+def test_too_few_gpus_are_said_in_ranks_that_would_use_them():
+    made = planned(16, 3, **tasks(4, 2, 2))
+    assert made.need == Need(2, 4)
+    assert made.notes[0].startswith("4 ranks and 3 GPUs: the ranks run on CPUs")
+
+
+@pytest.mark.feature("L11")
+def test_a_job_that_insists_on_gpus_waits_for_them():
+    assert planned(16, 3, **tasks(4, 2, 2, instance_type="gpu")).need.gpus == 2
+
+
+@pytest.mark.feature("L1", "J5")
+def test_where_all_ranks_compute_each_has_a_slot_and_a_gpu():
+    distribution = {"type": "pytorch", "process_count_per_instance": 2}
+    assert planned(8, 4, distribution=distribution, resources={"instance_count": 2}).need == Need(2, 2, 2)
+
+
+def test_more_ranks_than_slots_run_alone():
+    made = planned(2, 0, **tasks(2, 1, 1))
+    assert made.need == Need(1, 4, alone=True)
+    assert made.notes == ("4 ranks share 2 CPU slots, so the job runs alone on its compute",)
