@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drumbeat.client import Client
-from drumbeat.protocol.errors import ConflictError, NotFoundError, NotYetError, SpecError, UnknownNameError
+from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError, UnknownNameError
 from drumbeat.spec.environment import Environment
 from tests.faces.api_house import TOKEN, House, house_in
 
@@ -69,7 +69,7 @@ def test_a_version_is_forgotten(house: House):
         ({"document": {"name": "a/b", "conda_file": {}}}, "`name`: `a/b` isn't allowed here"),
         ({"document": {"name": "a", "version": "..", "conda_file": {}}}, "`version`"),
         ({"document": {"name": "a"}}, "the environment says nothing"),
-        ({"document": {"name": "a", "build": {"path": "."}}}, "doesn't build images"),
+        ({"document": {"name": "a", "build": {"path": "."}}}, "there is no Dockerfile at ./Dockerfile"),
         ({"document": {"name": "a", "conda_file": "r.txt"}}, "the file r.txt didn't come with the request"),
         (
             {"document": {"name": "a", "conda_file": "r.txt"}, "texts": {"main": "r.txt", "files": {"r.txt": "./x"}}},
@@ -129,14 +129,14 @@ def test_a_conda_file_in_the_job_has_the_jobs_lines_and_a_build_folder_its_requi
     assert python
     assert (python.source, python.lines) == ("job.yml", (5, 6))
     file.write_text("command: 'true'\nenvironment:\n  build: {path: docker}\n")
-    with pytest.raises(NotYetError, match=r"Put a requirements\.txt"):
+    with pytest.raises(SpecError, match="there is no Dockerfile in docker"):
         client.plan(file)
     (tmp_path / "docker").mkdir()
     (tmp_path / "docker" / "requirements.txt").write_text("numpy\n")
     shown = client.plan(file)
     assert shown.plan.python
     assert shown.plan.python.source == "docker/requirements.txt"
-    assert "the Dockerfile isn't used" in shown.notes[0]
+    assert "no Dockerfile is used" in shown.notes[0]
 
 
 def test_a_file_that_isnt_there_is_said_and_current_needs_none(client: Client, tmp_path: Path):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,66 +13,19 @@ import psutil
 import pytest
 
 from drumbeat.client.views import JobView
-from tools import apt
 from tools.slurmlab import SlurmLab
 
+from .boxes import IMAGE, a_podman
 from .house import House, a_house, until
 from .places import slurm
 
 pytestmark = [pytest.mark.feature("E1", "E5"), pytest.mark.xdist_group("labs")]
 
-IMAGE = "localhost/drumbeat-tests:1"
-NEEDED = {"podman": "podman", "runc": "runc", "bash-static": "bash-static", "busybox": "busybox-static"}
-CONTAINERS = '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
-
 
 @pytest.fixture(scope="module")
 def podman(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The variables with which Podman has a storage of its own, with the image in it."""
-    if any(shutil.which(program) is None for program in NEEDED):
-        apt.install(*NEEDED.values())
-    missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
-    if missing or os.geteuid():
-        pytest.skip(f"needs root and Podman: apt-get install {' '.join(missing or NEEDED.values())}")
-    folder = tmp_path_factory.mktemp("podman")
-    storage = f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/root"\nrunroot = "{folder}/run"\n'
-    (folder / "storage.conf").write_text(storage)
-    (folder / "containers.conf").write_text(CONTAINERS)
-    variables = {
-        "CONTAINERS_CONF": f"{folder}/containers.conf",
-        "CONTAINERS_STORAGE_CONF": f"{folder}/storage.conf",
-    }
-    make_image(folder / "image.tar")
-    done = subprocess.run(
-        ["podman", "import", str(folder / "image.tar"), IMAGE],
-        env={**os.environ, **variables}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        pytest.skip(f"Podman can't import an image here: {done.stderr.strip()[-300:]}")
-    yield variables
-    unmount(folder)
-
-
-def unmount(folder: Path) -> None:
-    """What Podman has mounted below a folder of the test's own. `podman system reset` would empty /var/tmp as well."""
-    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
-    for place in sorted((one for one in mounts if one.startswith(f"{folder}/")), reverse=True):
-        subprocess.run(["umount", "--lazy", place], check=False)
-
-
-def make_image(place: Path) -> None:
-    """Bash and busybox, and a file by which the inside is known."""
-    with tarfile.open(place, "w") as tar:
-        for name in ("bin", "tmp", "etc", "proc", "sys", "dev"):
-            folder = tarfile.TarInfo(name)
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o777 if name == "tmp" else 0o755
-            tar.addfile(folder)
-        tar.add(shutil.which("bash-static") or "", "bin/bash")
-        tar.add(os.path.realpath(shutil.which("busybox") or ""), "bin/busybox")
-        for applet in ("sh", "cat", "sleep", "env", "id", "ls", "touch", "setsid", "true"):
-            link = tarfile.TarInfo(f"bin/{applet}")
-            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-            tar.addfile(link)
+    with a_podman(tmp_path_factory.mktemp("podman")) as variables:
+        yield variables
 
 
 @pytest.fixture(scope="module")

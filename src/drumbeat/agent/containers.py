@@ -1,25 +1,27 @@
-"""What of containers is the node's: the engine that it has, the image, and what a round left of them."""
+"""What of containers is the node's: the engine that it has, what it is asked, and what a round left of them."""
 
 from __future__ import annotations
 
 import os
+import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from drumbeat.launch.containers import LABEL, MOST_PROCESSES, Engine
+from drumbeat.launch.containers import CONTAINER_ENGINES, LABEL, MOST_PROCESSES, Engine, run_once
 from drumbeat.protocol.errors import RefusedError
 
-KINDS = ("podman", "docker")
 _ASK_S = 60.0
+_UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied|no basic auth", re.IGNORECASE)
 _FIX = "Install Podman there (Debian: apt-get install podman), or give the job a conda_file instead of an image."
 
 
 def find() -> Engine:
     """The first engine that works here. Raises RefusedError when there is none, with what each of them said."""
     said: list[str] = []
-    for kind in KINDS:
+    for kind in CONTAINER_ENGINES:
         program = shutil.which(kind)
         if program is None:
             continue
@@ -31,15 +33,37 @@ def find() -> Engine:
     raise RefusedError(what, where="environment.image", fix=_FIX)
 
 
-def fetch(engine: Engine, image: str, say: Callable[[str], None]) -> None:
+@dataclass(frozen=True)
+class Access:
+    """How one gets images. folder: the engine's settings with the credentials in them, "" = none.
+
+    insecure: addresses that are spoken to without TLS, or whose certificate isn't checked.
+    """
+
+    folder: str = ""
+    insecure: tuple[str, ...] = ()
+
+    def variables(self) -> dict[str, str]:
+        """What an engine's program is run with, to find the credentials."""
+        if not self.folder:
+            return {}
+        return {"REGISTRY_AUTH_FILE": f"{self.folder}/config.json", "DOCKER_CONFIG": self.folder}
+
+    def is_insecure(self, image: str) -> bool:
+        """Whether the image's registry is one of those."""
+        return any(image.startswith(f"{address}/") for address in self.insecure)
+
+
+def fetch(engine: Engine, image: str, access: Access, say: Callable[[str], None]) -> None:
     """Has the image on this node. say: is told each line of the engine's. Raises RefusedError with its last one."""
-    if _ask(engine, "image", "inspect", "--format", "{{.Id}}", image).returncode == 0:
+    if has(engine, image):
         return
     say(f"pulling image {image}")
     last = "it said nothing"
+    unchecked = ["--tls-verify=false"] if engine.kind == "podman" and access.is_insecure(image) else []
     with subprocess.Popen(
-        [engine.program, "pull", image], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        encoding="utf-8", errors="replace",
+        [engine.program, "pull", *unchecked, image], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", env={**os.environ, **access.variables()},
     ) as pull:  # fmt: skip
         for line in pull.stdout or ():
             if line.strip():
@@ -47,15 +71,41 @@ def fetch(engine: Engine, image: str, say: Callable[[str], None]) -> None:
                 say(last)
     if pull.returncode:
         what = f"{engine.kind} can't pull image {image}: {last}"
-        fix = f"Try it on the node: {engine.kind} pull {image}"
-        raise RefusedError(what, where="environment.image", fix=fix)
+        raise RefusedError(what, where="environment.image", fix=_pull_fix(engine, image, last))
+
+
+def _pull_fix(engine: Engine, image: str, said: str) -> str:
+    if _UNAUTHORIZED.search(said):
+        return "Give drumbeat the credentials of that registry: drumbeat registry create -f FILE (docs/containers.md)"
+    return f"Try it on the node: {engine.kind} pull {image}"
+
+
+def has(engine: Engine, image: str) -> bool:
+    """Whether the image is in the engine's storage."""
+    return ask(engine, "image", "inspect", "--format", "{{.Id}}", image).returncode == 0
+
+
+def remove(engine: Engine, image: str) -> None:
+    """Takes it out of the storage, unless a container is of it."""
+    ask(engine, "image", "rm", image)
+
+
+def storage(engine: Engine) -> str:
+    """The folder that the engine has its images in."""
+    key = "{{.Store.GraphRoot}}" if engine.kind == "podman" else "{{.DockerRootDir}}"
+    return ask(engine, "info", "--format", key).stdout.strip()
+
+
+def inside(engine: Engine, image: str, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    """What a command says that is run in a container of the image, which sees nothing of the node."""
+    return ask(engine, *run_once(engine, image, argv))
 
 
 def clear(engine: Engine, root: str) -> None:
     """Removes what is left of the containers of this attempt's folder: nothing of them runs any more."""
-    found = _ask(engine, "ps", "--all", "--quiet", "--filter", f"label={LABEL}={root}").stdout.split()
+    found = ask(engine, "ps", "--all", "--quiet", "--filter", f"label={LABEL}={root}").stdout.split()
     if found:
-        _ask(engine, "rm", "--force", *found)
+        ask(engine, "rm", "--force", *found)
 
 
 def _engine(program: str, kind: str) -> Engine:
@@ -84,7 +134,8 @@ def _trouble(program: str) -> str:
     return "" if done.returncode == 0 else (said.splitlines() or ["nothing"])[-1][:300]
 
 
-def _ask(engine: Engine, *words: str) -> subprocess.CompletedProcess[str]:
+def ask(engine: Engine, *words: str) -> subprocess.CompletedProcess[str]:
+    """What the engine answers; exit code 1 when it takes too long."""
     try:
         return subprocess.run(
             [engine.program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from drumbeat.agent.archive import unpack
-from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.link import Link
+from drumbeat.agent.unpacking import bring, fresh
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableError
+from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import InputPlan
 
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from drumbeat.agent.fetching.staging import Inputs
 
 _MARK = "staged"
-_TRIES = 8
 
 
 class Staging:
@@ -104,29 +101,11 @@ class Staging:
         os.rmdir(folder)
 
     def _unpack(self, snapshot: str, place: str) -> None:
-        """Goes on through any time without a server; content that is wrong again and again is an error."""
-        digest, backoff, wrong = snapshot.removeprefix("snapshot:"), Backoff(), 0
-        os.makedirs(os.path.dirname(place), exist_ok=True)
-        while True:
-            part = _fresh(place)
-            try:
-                with self._link.snapshot(digest) as stream:
-                    unpack(stream, digest, part)
-            except (UnreachableError, StorageError) as error:
-                wrong += isinstance(error, StorageError)
-                if wrong == _TRIES:
-                    raise
-                self._progress(f"staging waits: {error.what}")
-                backoff.wait()
-            else:
-                faultpoint("agent.unpacked")
-                os.rename(part, place)
-                faultpoint("agent.renamed")
-                return
+        bring(self._link, snapshot.removeprefix("snapshot:"), place, self._progress)
 
     def _copy(self, planned: InputPlan, source: str, place: str) -> None:
         os.makedirs(os.path.dirname(place), exist_ok=True)
-        part = _fresh(place)
+        part = fresh(place)
         if os.path.isdir(source):
             shutil.copytree(source, part, copy_function=self._copier(planned.name))
         else:
@@ -155,16 +134,6 @@ class Staging:
                 os.replace(f"{here}/{name}", f"{there}/{name}")
             os.rmdir(here)
         os.symlink(there, here)
-
-
-def _fresh(place: str) -> str:
-    """A place to build in, beside the place itself; what a broken-off attempt at it left is removed."""
-    part = f"{place}.part"
-    if os.path.isdir(part):
-        shutil.rmtree(part)
-    with suppress(FileNotFoundError):
-        os.unlink(part)
-    return part
 
 
 def _check_readable(planned: InputPlan, path: str) -> None:

@@ -20,7 +20,7 @@ from drumbeat.client.views import (
     PreviewView,
     StatusView,
 )  # fmt: skip
-from drumbeat.protocol.views import DataView, EnvironmentView
+from drumbeat.protocol.views import DataView, EnvironmentView, RegistryView
 
 
 class Server(Protocol):
@@ -129,6 +129,22 @@ class Server(Protocol):
         ...
 
     def delete_datastore(self, name: str) -> None:
+        """Forgets it."""
+        ...
+
+    def registries(self) -> list[RegistryView]:
+        """The registries of images."""
+        ...
+
+    def registry(self, name: str) -> RegistryView:
+        """One of them. Raises NotFoundError."""
+        ...
+
+    def create_registry(self, registry: Path, *, sets: Sequence[str] = ()) -> RegistryView:
+        """The registry in a file, as the server keeps it. Raises SpecError."""
+        ...
+
+    def delete_registry(self, name: str) -> None:
         """Forgets it."""
         ...
 

@@ -18,7 +18,8 @@ app = new_family("Make and look at environments: what jobs run in. Without one, 
 Title = Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help="The environment; its newest version by itself.")]
 
 PRINTED = "import sys; print('Python', sys.version.split()[0], 'in', sys.prefix)"
-"""What a job does that only has its environment made."""
+COMMAND = f'if command -v python > /dev/null; then python -c "{PRINTED}"; fi'
+"""What a job does that only has its environment made: an image may be without a Python."""
 
 
 def create(
@@ -126,7 +127,7 @@ def build(
         {
             "display_name": f"build-{title.replace(':', '-')}",
             "experiment_name": "environments",
-            "command": f'python -c "{PRINTED}"',
+            "command": COMMAND,
             "environment": title,
             "compute": compute,
             "resources": {"instance_count": nodes or _usable(server, compute)},

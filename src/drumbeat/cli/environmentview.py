@@ -28,7 +28,14 @@ def say_content(made: PythonEnvironment | None) -> str:
 
 
 def _content(one: EnvironmentView) -> str:
+    if dockerfile := _dockerfile(one):
+        return f"built from {dockerfile}"
     return f"image {one.image}" if one.image else say_content(one.python)
+
+
+def _dockerfile(one: EnvironmentView) -> str:
+    """What nodes build its image of, "" = they build none."""
+    return str(one.document.get("dockerfile") or "") if one.image else ""
 
 
 def say_made(one: EnvironmentView) -> str:
@@ -83,6 +90,9 @@ def render_environment(one: EnvironmentView) -> Iterator[RenderableType]:
     )
     if python is not None:
         yield from _packages(python)
+    if dockerfile := _dockerfile(one):
+        yield heading(dockerfile)
+        yield cell(str(one.document["files"][dockerfile]).rstrip())
     if one.notes:
         yield heading("Notes")
         yield from (cell(f"  {note}") for note in one.notes)

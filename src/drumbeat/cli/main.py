@@ -22,6 +22,7 @@ from drumbeat.cli import (
     environments,
     jobs,
     logs,
+    registries,
     servers,
     submitting,
     top,
@@ -70,6 +71,7 @@ app.add_typer(computes.app, name="compute")
 app.add_typer(data.app, name="data")
 app.add_typer(datastores.app, name="datastore")
 app.add_typer(environments.app, name="environment")
+app.add_typer(registries.app, name="registry")
 
 
 @app.command("version", epilog="Example: drumbeat version")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -13,6 +14,7 @@ from drumbeat.client import downloading, following, sending
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.data import DataCalls
 from drumbeat.client.discovery import where_of
+from drumbeat.client.registries import RegistryCalls
 from drumbeat.client.views import (
     AliasView,
     ComputeView,
@@ -37,7 +39,7 @@ PAGE = 256 << 10
 """Bytes of logs in one answer, six times as much as JSON where they are binary."""
 
 
-class Client(DataCalls):
+class Client(DataCalls, RegistryCalls):
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 
     home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere; None =

@@ -27,12 +27,12 @@ def described(datastore: GivenDatastore, sets: Sequence[str] = ()) -> tuple[dict
     from drumbeat.spec.datastores import datastore_from, load_datastore
 
     if isinstance(datastore, str | Path):
-        loaded = load_datastore(datastore, [*sets, *_looked_up(Path(datastore), sets)])
+        loaded = load_datastore(datastore, [*sets, *looked_up(Path(datastore), sets)])
         return _whole(loaded), str(datastore)
     if sets:
         raise SpecError("values are set in a file; this datastore was made in Python", fix="Set them on the object.")
     if isinstance(datastore, Mapping):
-        given = {**datastore, **_resolved(datastore, Path.cwd())}
+        given = {**datastore, **resolved(datastore, Path.cwd())}
         return _whole(datastore_from(given)), "datastore"
     return _whole(datastore), "datastore"
 
@@ -44,7 +44,7 @@ def _whole(datastore: Any) -> dict[str, Any]:
     return {**document, **({KEY: secrets} if secrets else {})}
 
 
-def _looked_up(file: Path, sets: Sequence[str]) -> list[str]:
+def looked_up(file: Path, sets: Sequence[str]) -> list[str]:
     """What stands for a secret in a file, as further settings; a file that can't be read is refused by its reader."""
     from drumbeat.spec.loader import read_text
     from drumbeat.spec.overrides import apply
@@ -55,11 +55,11 @@ def _looked_up(file: Path, sets: Sequence[str]) -> list[str]:
         return []
     document: dict[str, Any] = plain(root, str(file))
     apply(document, sets)
-    found = _resolved(document, file.absolute().parent).get(KEY, {})
+    found = resolved(document, file.absolute().parent).get(KEY, {})
     return [f'{KEY}.{key}="{value}"' for key, value in found.items() if value != document[KEY][key]]
 
 
-def _resolved(document: Mapping[str, Any], base: Path) -> dict[str, Any]:
+def resolved(document: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """The credentials with each reference replaced; {} where there are none to replace."""
     given = document.get(KEY)
     if not isinstance(given, Mapping):

@@ -1,10 +1,10 @@
-"""The files that an environment names, read here and sent with it."""
+"""The files that an environment names, read here and sent with it; and the folder that an image is built from."""
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from drumbeat.spec.shape import Model
 
     GivenEnvironment = str | Path | Mapping[str, Any] | Model
+
+Keep = Callable[[Path, str], str]
+"""Packs a folder, for the server to have; gives the digest. The text: the key that names it, for messages."""
 
 BESIDE = (
     "environment.yml", "environment.yaml", "conda.yml", "conda.yaml", "conda_dependencies.yml",
@@ -37,21 +40,36 @@ class Around:
     keys: tuple[str, ...] = ()
 
 
-def texts_of(written: Mapping[str, Any], around: Around) -> Texts:
+def texts_of(written: Mapping[str, Any], around: Around, keep: Keep) -> Texts:
     """The files of an environment that is written out. Raises SpecError."""
     conda_file, build, base = written.get("conda_file"), written.get("build"), around.base
     if isinstance(conda_file, str):
-        return _with_included(_plain(conda_file), base)
+        return _with_included(_plain(conda_file, "conda_file"), base)
     if isinstance(conda_file, Mapping):
         return _written_out(cast("Mapping[str, Any]", conda_file), around)
-    folder = cast("Mapping[str, Any]", build).get("path") if isinstance(build, Mapping) else None
-    if isinstance(folder, str):
-        there = next((one for one in BESIDE if (base / folder / one).is_file()), None)
-        return _with_included(posixpath.join(_plain(folder), there), base) if there else Texts()
+    if isinstance(build, Mapping) and isinstance(cast("Mapping[str, Any]", build).get("path"), str):
+        return _with_dockerfile(cast("Mapping[str, Any]", build), base, keep)
     return Texts()
 
 
-def given(environment: GivenEnvironment, sets: Sequence[str]) -> dict[str, Any]:
+def _with_dockerfile(build: Mapping[str, Any], base: Path, keep: Keep) -> Texts:
+    """What may be built from a folder; and the packages that stand beside the Dockerfile."""
+    folder = _plain(build["path"], "build.path")
+    place = base / Path(folder).expanduser()
+    there = next((one for one in BESIDE if (place / one).is_file()), None)
+    found = _with_included(posixpath.join(folder, there), base) if there else Texts()
+    dockerfile = str(build.get("dockerfile_path") or "Dockerfile")
+    if not (place / dockerfile).is_file():
+        if there:
+            return found
+        fix = f"The folder is {place}; `dockerfile_path` names another file in it."
+        raise SpecError(f"there is no {dockerfile} in {folder}", where="environment.build", fix=fix)
+    title = posixpath.join(folder, dockerfile)
+    files = {**found.files, title: read_text(place / dockerfile)}
+    return replace(found, files=files, context=keep(place, "environment.build.path"), dockerfile=title)
+
+
+def given(environment: GivenEnvironment, sets: Sequence[str], keep: Keep) -> dict[str, Any]:
     """The request that makes an environment: what a file, a mapping or an object describes. Raises SpecError."""
     from drumbeat.spec.environment import environment_from, load_environment
     from drumbeat.spec.writer import to_dict
@@ -60,27 +78,26 @@ def given(environment: GivenEnvironment, sets: Sequence[str]) -> dict[str, Any]:
         path = Path(environment)
         document = to_dict(load_environment(path, sets))
         around = Around(path.absolute().parent, str(environment), read_text(path))
-        return _request(document, str(environment), around)
+        return _request(document, str(environment), around, keep)
     if sets:
         raise SpecError("values are set in a file; this environment was made in Python", fix="Set them on the object.")
     made = environment_from(environment) if isinstance(environment, Mapping) else environment
-    return _request(to_dict(made), "environment", Around(Path.cwd()))
+    return _request(to_dict(made), "environment", Around(Path.cwd()), keep)
 
 
-def _request(document: dict[str, Any], source: str, around: Around) -> dict[str, Any]:
-    return {"document": document, "source": source, "texts": body_of(texts_of(document, around))}
+def _request(document: dict[str, Any], source: str, around: Around, keep: Keep) -> dict[str, Any]:
+    return {"document": document, "source": source, "texts": body_of(texts_of(document, around, keep))}
 
 
 def body_of(texts: Texts) -> dict[str, Any]:
     """As a request carries it."""
-    return {"main": texts.main, "files": texts.files, "lines": [*texts.lines]}
+    built = {"context": texts.context, "dockerfile": texts.dockerfile} if texts.dockerfile else {}
+    return {"main": texts.main, "files": texts.files, "lines": [*texts.lines], **built}
 
 
-def _plain(path: str) -> str:
+def _plain(path: str, key: str) -> str:
     if "://" in path and not path.startswith("file://"):
-        raise SpecError(
-            f"the file at {path} isn't fetched", where="conda_file", fix="Keep it beside, and name its path."
-        )
+        raise SpecError(f"what lies at {path} isn't fetched", where=key, fix="Keep it beside, and name its path.")
     return posixpath.normpath(path.removeprefix("file://"))
 
 

@@ -144,7 +144,7 @@ class Parcel:
         from drumbeat.client.environments import Around, body_of, texts_of
 
         around = Around(self.written.base, self.written.source, self.written.text, ("environment",))
-        return body_of(texts_of(cast("Mapping[str, Any]", written), around))
+        return body_of(texts_of(cast("Mapping[str, Any]", written), around, self._kept))
 
     def inputs(self) -> dict[str, str]:
         """Where the server finds each input that was given by a local path."""
@@ -202,20 +202,29 @@ class Parcel:
         return place
 
     def _kept(self, place: Path, key: str) -> str:
-        from drumbeat.client.snapshot import pack
+        return kept(self.connection, place, key, is_sending=self.is_sending)
 
-        snapshot = pack(place, key)
-        with closing(snapshot.file):
-            if self.is_sending:
-                self._send(snapshot)
-            return snapshot.digest
 
-    def _send(self, snapshot: Snapshot) -> None:
-        path = f"/snapshots/{part(snapshot.digest)}"
-        try:
-            self.connection.send("HEAD", path)
-        except NotFoundError:
-            self.connection.upload(path, snapshot.pieces, snapshot.size)
+def kept(connection: Connection, place: Path, key: str, *, is_sending: bool = True) -> str:
+    """The digest of a folder's or file's snapshot, which the server has then if it is sent.
+
+    key: names it in messages. Raises RefusedError.
+    """
+    from drumbeat.client.snapshot import pack
+
+    snapshot = pack(place, key)
+    with closing(snapshot.file):
+        if is_sending:
+            _send(connection, snapshot)
+        return snapshot.digest
+
+
+def _send(connection: Connection, snapshot: Snapshot) -> None:
+    path = f"/snapshots/{part(snapshot.digest)}"
+    try:
+        connection.send("HEAD", path)
+    except NotFoundError:
+        connection.upload(path, snapshot.pieces, snapshot.size)
 
 
 def is_remote(path: str) -> bool:

@@ -7,12 +7,14 @@ What can block (making an engine, closing it) runs on the caller's thread or on 
 from __future__ import annotations
 
 import logging
+import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from drumbeat.control.loop import Loop
 from drumbeat.control.unmade import Unmade
+from drumbeat.launch.containers import CONTAINER_ENGINES
 from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.spec.computes import Compute as Spec
@@ -108,6 +110,11 @@ class Computes(Mapping[str, Engine]):
         if found is None:
             raise no_compute(name, self)
         return found
+
+    def without_containers(self) -> frozenset[str]:
+        """Computes that can't run containers, as far as is known here: of this machine only."""
+        has_engine = any(shutil.which(program) for program in CONTAINER_ENGINES)
+        return frozenset() if has_engine else frozenset(self.given)
 
     # --- its life -----------------------------------------------------------------------------------------------
     def open(self) -> None:

@@ -22,6 +22,7 @@ from drumbeat.control.joboutputs import JobOutputs
 from drumbeat.control.loop import Loop
 from drumbeat.control.previewing import Preview, preview
 from drumbeat.control.publishing import Publishing
+from drumbeat.control.registries import Registries
 from drumbeat.control.sharing import Sharing
 from drumbeat.control.watch import Watch
 from drumbeat.control.whole import Whole
@@ -134,10 +135,11 @@ class Control:
         self.engines = Computes(self.loop, setting.engines, setting.make_engine)
         self.effects = Effects(self.loop, self.engines, setting.artifacts, self._gang)
         self.effects.publishing = publishing
-        self.environments = Environments(setting.store, setting.clock)
+        self.environments = Environments(setting.store, setting.clock, setting.artifacts.has_snapshot)
         self.watch = Watch(self.loop, self.engines, self._gang)
         self.inputs = Inputs(setting.artifacts, self.data, lambda job: self._known(job).job.plan)
         self.effects.prepare = self.inputs.prepare
+        self.registries = Registries(setting.store, setting.key)
         self.sharing = Sharing(self.loop, self.watch.heard)
         if not setting.is_alone:
             self.loop.look_around = self.sharing.look
@@ -216,7 +218,7 @@ class Control:
         return record, is_new
 
     def _check_sources(self, request: Request) -> None:
-        wanted = [request.code] if request.code else []
+        wanted = [one for one in (request.code, request.environment.context) if one]
         wanted += [uri.removeprefix("snapshot:") for uri in request.inputs.values() if uri.startswith("snapshot:")]
         for digest in wanted:
             if not self.artifacts.has_snapshot(digest):
@@ -268,10 +270,15 @@ class Control:
             name: (sum(m.cpus for m in machines), sum(len(m.gpus) for m in machines))
             for name, machines in self.loop.machines.items()
         }
+        machines = {name: [(m.cpus, len(m.gpus)) for m in there] for name, there in self.loop.machines.items()}
         programs = {name: one.path_first(self.setting.programs) for name, one in self.engines.all().items()}
         prepare = {name: one.prepare for name, one in self.engines.all().items() if one.prepare}
         data = self.assets.facts()
-        return Facts(capacity, self.store.aliases(), programs, self.loop.troubles, prepare=prepare, data=data)
+        known = self.loop.troubles
+        return Facts(
+            capacity, self.store.aliases(), programs, known, prepare=prepare, data=data, machines=machines,
+            without_containers=self.engines.without_containers(), registries=self.registries.addresses(),
+        )  # fmt: skip
 
     # --- agents -----------------------------------------------------------------------------------------------
     def agent_said(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
@@ -295,6 +302,11 @@ class Control:
         """Checks an agent's secret for its other calls. Raises UnauthorizedError; StaleError when replaced."""
         self.check_secret(job, attempt, secret)
         self._current(job, attempt)
+
+    def registry_access(self, job: str) -> dict[str, object]:
+        """With what the nodes of a job pull its images. Raises NotFoundError."""
+        container = self._known(job).job.plan.container
+        return self.registries.access(container.registries if container else ())
 
     def _known(self, name: str) -> Record:
         """What is in memory is only to be believed while nobody can have taken the job."""

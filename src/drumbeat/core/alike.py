@@ -1,4 +1,4 @@
-"""Whether the nodes of a gang have the same Python and packages: ranks that differ in them fail late, or silently."""
+"""Whether the nodes of a gang have the same Python, packages and image: ranks that differ fail late, or silently."""
 
 from __future__ import annotations
 
@@ -17,6 +17,10 @@ def difference(members: Sequence[Member]) -> str:
 
     A node that has told nothing has no Python that anybody could ask for, and is compared with none.
     """
+    for member in members[1:]:
+        if member.layers != members[0].layers:
+            told = ", ".join(f"{brief(one.image)} on {_place(one)}" for one in (members[0], member))
+            return f"the nodes have different images of the same name: {told}"
     told = [(member, found) for member in members if (found := fingerprint.read(member.environment))]
     for member, found in told[1:]:
         first, expected = told[0]
@@ -24,6 +28,29 @@ def difference(members: Sequence[Member]) -> str:
             here, there = _place(first), _place(member)
             return f"the nodes have different environments: {_differing(expected, found, here, there)}"
     return ""
+
+
+def say_image(members: Sequence[Member]) -> str:
+    """Which image the containers are of, on which nodes; "" = there are none."""
+    found: dict[str, list[int]] = {}
+    for member in members:
+        if member.image:
+            found.setdefault(brief(member.image), []).append(member.node)
+    if len(found) < 2:
+        return next(iter(found), "")
+    told = [f"{image} on {'node' if len(nodes) == 1 else 'nodes'} {_said(nodes)}" for image, nodes in found.items()]
+    more = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
+    return ", ".join(told[:MOST_NAMED]) + more
+
+
+def _said(nodes: Sequence[int]) -> str:
+    shown = ", ".join(str(node) for node in nodes[:MOST_NAMED])
+    return f"{shown} …" if len(nodes) > MOST_NAMED else shown
+
+
+def brief(digest: str) -> str:
+    """The beginning of a digest, which is enough for people: `sha256:0123456789ab`."""
+    return digest[:19]
 
 
 def _differing(one: Fingerprint, other: Fingerprint, here: str, there: str) -> str:

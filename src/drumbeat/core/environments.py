@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from drumbeat.launch import dockerfile
 from drumbeat.protocol.errors import SpecError, UnknownNameError
-from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.protocol.plan import ImageBuild, PythonEnvironment
 from drumbeat.spec.environment import Environment
 from drumbeat.spec.environments.curated import CURATED, Curated, curated
-from drumbeat.spec.environments.definition import Definition, define, of_curated
+from drumbeat.spec.environments.definition import Build, Definition, define, of_curated
 from drumbeat.spec.environments.references import Reference, parse_reference
 from drumbeat.spec.environments.texts import Texts
 from drumbeat.spec.problems import nearest
@@ -35,8 +36,8 @@ class Registered:
 class Found:
     """What a job's ranks run in. python: what nodes make for it, None = nothing. notes: how it was found.
 
-    image: that their containers are of, "" = they run in none. asset: (name, version) of what was named, None where
-    nothing was.
+    image: that their containers are of, "" = they run in none; build: how nodes make it, None = it is pulled. asset:
+    (name, version) of what was named, None where nothing was.
     """
 
     name: str = CURRENT
@@ -44,24 +45,43 @@ class Found:
     notes: tuple[str, ...] = ()
     asset: tuple[str, str] | None = None
     image: str = ""
+    build: ImageBuild | None = None
 
 
 @dataclass(frozen=True)
 class Shelf:
-    """Where names are looked up. registered: versions by name, newest first. python: the server's own."""
+    """Where names are looked up. registered: versions by name, newest first. python: the server's own.
+
+    has_containers: whether the job's nodes may be able to run containers.
+    """
 
     registered: Mapping[str, Sequence[Registered]] = field(default_factory=dict[str, Sequence[Registered]])
     aliases: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     python: tuple[int, int] = (3, 11)
+    has_containers: bool = True
 
 
 def resolve(written: Environment | str, texts: Texts, shelf: Shelf) -> Found:
     """The environment that is meant. Raises SpecError, RefusedError, UnknownNameError."""
     if isinstance(written, str):
         return _named(written, shelf)
-    made = define(written, texts, shelf.python)
-    name = written.name or made.image or texts.main or "written in the job"
-    return Found(name, made.environment(name), made.notes, image=made.image)
+    made = define(written, texts, shelf.python, has_containers=shelf.has_containers)
+    name = written.name or _title(made) or texts.main or "written in the job"
+    return Found(name, made.environment(name), made.notes, image=made.image, build=image_build(made.build))
+
+
+def _title(made: Definition) -> str:
+    return made.build.source if made.build else made.image
+
+
+def image_build(build: Build | None) -> ImageBuild | None:
+    """The same as nodes get it. Raises SpecError for a Dockerfile that is made from nothing."""
+    if build is None:
+        return None
+    if not any(one.word == "FROM" for one in dockerfile.instructions(build.text)):
+        fix = "It begins with the image that yours is made from: FROM python:3.11-slim"
+        raise SpecError("this Dockerfile has no FROM", where=build.source, fix=fix)
+    return ImageBuild(build.key, build.context, build.dockerfile, build.source, dockerfile.images(build.text))
 
 
 def wanted_names(written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> list[str]:
@@ -129,9 +149,10 @@ def _of_version(asked: Reference, there: Sequence[Registered], shelf: Shelf, *, 
         chosen = there[0]
         is_silent = asked.label == "latest"
         notes = () if is_silent else (f"environment {asked.text}: version {chosen.version} is taken, the newest here",)
-    made = definition_of(chosen, shelf.python)
-    name = f"{chosen.name}:{chosen.version}"
-    return Found(name, made.environment(name), (*notes, *made.notes), (chosen.name, chosen.version), made.image)
+    made = definition_of(chosen, shelf.python, has_containers=shelf.has_containers)
+    name, asset = f"{chosen.name}:{chosen.version}", (chosen.name, chosen.version)
+    notes = (*notes, *made.notes)
+    return Found(name, made.environment(name), notes, asset, made.image, image_build(made.build))
 
 
 def _of_curated(asked: Reference, known: Curated) -> Found:
@@ -157,7 +178,9 @@ def _unknown(asked: Reference, shelf: Shelf) -> UnknownNameError:
 # --- how one is kept --------------------------------------------------------------------------------------------
 def document_of(written: Mapping[str, Any], texts: Texts) -> dict[str, object]:
     """What is kept of an environment: as a person wrote it, with the texts of its files."""
+    built = {"context": texts.context, "dockerfile": texts.dockerfile} if texts.dockerfile else {}
     return {
+        **built,
         "environment": {key: value for key, value in written.items() if key not in ("name", "version")},
         "main": texts.main,
         "files": dict(texts.files),
@@ -167,7 +190,13 @@ def document_of(written: Mapping[str, Any], texts: Texts) -> dict[str, object]:
 
 def texts_of(document: Mapping[str, Any]) -> Texts:
     """The files that are kept with an environment."""
-    return Texts(str(document.get("main", "")), dict(document.get("files") or {}), tuple(document.get("lines") or ()))
+    return Texts(
+        str(document.get("main", "")),
+        dict(document.get("files") or {}),
+        tuple(document.get("lines") or ()),
+        str(document.get("context", "")),
+        str(document.get("dockerfile", "")),
+    )
 
 
 def about(document: Mapping[str, Any]) -> str:
@@ -176,7 +205,7 @@ def about(document: Mapping[str, Any]) -> str:
     return str(written.get("description") or "")
 
 
-def definition_of(one: Registered, python: tuple[int, int]) -> Definition:
+def definition_of(one: Registered, python: tuple[int, int], *, has_containers: bool = True) -> Definition:
     """What nodes make for a version that a person made."""
     written = Environment.made(one.document["environment"])
-    return define(written, texts_of(one.document), python)
+    return define(written, texts_of(one.document), python, has_containers=has_containers)

@@ -14,6 +14,9 @@ from drumbeat.protocol.plan import ImageBuild, Plan
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member
 
+CONTAINER_ENGINES = ("podman", "docker")
+"""The programs that run containers; the first one that works is taken."""
+
 LABEL = "drumbeat.root"
 """Names the attempt's folder that a container belongs to."""
 

@@ -5,7 +5,7 @@ room runs them where blocking does no harm. Foreign exceptions are mapped to `dr
 """
 
 from drumbeat.ports.artifacts import Artifacts, LogChunk, StoredFile, iter_pieces
-from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, Use
+from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, StoredRegistry, Use
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
 from drumbeat.ports.engines import Doors, Engine, Gang, Machine, Sighting
@@ -47,6 +47,7 @@ __all__ = [
     "Store",
     "StoredDatastore",
     "StoredFile",
+    "StoredRegistry",
     "Submission",
     "Use",
     "Written",

@@ -1,4 +1,4 @@
-"""What jobs refer to by name: versions of environments and data, and the datastores that data lies in."""
+"""What jobs refer to by name: versions of environments and data, datastores, and the registries of images."""
 
 from __future__ import annotations
 
@@ -45,8 +45,17 @@ class StoredDatastore:
     sealed: bytes = field(default=b"", repr=False)
 
 
+@dataclass(frozen=True)
+class StoredRegistry:
+    """A registry of images as kept: `StoredDatastore` says the rest."""
+
+    name: str
+    document: dict[str, object]
+    sealed: bytes = field(default=b"", repr=False)
+
+
 class Catalog(Protocol):
-    """Versioned assets and datastores. What a call has returned from is durable."""
+    """Versioned assets, datastores and registries. What a call has returned from is durable."""
 
     def add_asset(self, asset: Asset) -> tuple[Asset, bool]:
         """Keeps a version; (it, True).
@@ -83,4 +92,12 @@ class Catalog(Protocol):
 
     def set_datastore(self, name: str, datastore: StoredDatastore | None) -> None:
         """Keeps a datastore, or removes it (None). Removing one that isn't there raises NotFoundError."""
+        ...
+
+    def registries(self) -> dict[str, StoredRegistry]:
+        """Those that people have made, by name."""
+        ...
+
+    def set_registry(self, name: str, registry: StoredRegistry | None) -> None:
+        """Keeps a registry, or removes it (None). Removing one that isn't there raises NotFoundError."""
         ...

@@ -14,6 +14,8 @@ class Member:
     not told, only a hash of the interpreter and its packages. interface, subnet: what `address` is on, "" = not known.
     infiniband: its devices. mpi: name and version of the MPI on the job's PATH, "" = not looked for. data_port: where
     it passes on what it has of the inputs, 0 = it doesn't. cache: names the folder that it keeps them in, "" = unknown.
+    image: digest of the image that its ranks' containers are of, "" = they run in none. layers: a hash of what is in
+    that image, where nodes must have it alike.
     """
 
     node: int
@@ -30,6 +32,8 @@ class Member:
     mpi: str = ""
     data_port: int = 0
     cache: str = ""
+    image: str = ""
+    layers: str = ""
 
 
 @dataclass(frozen=True)

@@ -65,3 +65,17 @@ class EnvironmentView:
     def title(self) -> str:
         """As a job's file names it."""
         return f"{self.name}:{self.version}" if self.version else self.name
+
+
+@dataclass(frozen=True)
+class RegistryView:
+    """A registry of images, without its credentials. target: what the names of its images begin with.
+
+    credentials: their kind, in words. insecure: it is spoken to without TLS, or its certificate isn't checked.
+    """
+
+    name: str
+    target: str
+    credentials: str = "none"
+    insecure: bool = False
+    description: str = ""

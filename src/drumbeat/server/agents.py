@@ -20,6 +20,7 @@ from drumbeat.ports import iter_pieces
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError
 from drumbeat.protocol.layout import log_file, log_rank
+from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.auth import bearer
 from drumbeat.server.fanout import Bell
@@ -124,6 +125,12 @@ async def another(caller: Caller, held: Directive, wait: Wait, request: Request)
     return held
 
 
+@router.get("/registries")
+async def get_registries(caller: Admitted) -> dict[str, object]:
+    """`{auths, insecure}`: with what the images are pulled that the job's plan names."""
+    return await away(lambda: caller.room.control.registry_access(caller.job))
+
+
 @router.get("/snapshots/{digest}", response_class=StreamingResponse)
 async def get_snapshot(digest: str, caller: Admitted) -> StreamingResponse:
     """A snapshot that the job's plan names."""
@@ -134,9 +141,16 @@ async def get_snapshot(digest: str, caller: Admitted) -> StreamingResponse:
 def _open(caller: Caller, digest: str) -> BinaryIO:
     control = caller.room.control
     plan = control.store.load(caller.job).job.plan
-    if digest != plan.code and f"snapshot:{digest}" not in [one.uri for one in plan.inputs]:
+    if digest not in _digests(plan):
         raise ForbiddenError("this snapshot isn't one of the job's", where=digest[:80])
     return control.artifacts.open_snapshot(digest)
+
+
+def _digests(plan: Plan) -> set[str]:
+    """Snapshots that the job's nodes unpack."""
+    build = plan.container.build if plan.container else None
+    inputs = {one.uri.removeprefix("snapshot:") for one in plan.inputs if one.uri.startswith("snapshot:")}
+    return inputs | {one for one in (plan.code, build and build.context) if one}
 
 
 def _pieces(file: BinaryIO) -> Iterator[bytes]:

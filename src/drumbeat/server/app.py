@@ -21,6 +21,7 @@ from drumbeat.server import (
     files,
     jobs,
     live,
+    registries,
     staging,
     storage,
 )
@@ -40,7 +41,10 @@ def make_app(room: Room, *, token: str, hosts: frozenset[str]) -> FastAPI:
         dependencies=[Security(HTTPBearer(auto_error=False))],
     )  # fmt: skip
     app.state.room = room
-    for part in (about, jobs, live, files, aliases, computes, environments, datastores, data, storage, agents, staging):
+    for part in (
+        about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage,
+        agents, staging,
+    ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.

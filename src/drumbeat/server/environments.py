@@ -24,6 +24,7 @@ class TextsBody(BaseModel):
     """The files that an environment names, and those that they take in. main: the one to begin with.
 
     lines: of a conda file that is written out: the line of each of its requirements in the file it is written in.
+    context: digest of the snapshot with the folder of `build`; dockerfile: which of the files is its Dockerfile.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -31,10 +32,12 @@ class TextsBody(BaseModel):
     main: str = Field(default="", max_length=4096)
     files: dict[str, str] = Field(default={}, max_length=50)
     lines: list[Annotated[int, Field(ge=0)]] = Field(default=[], max_length=20_000)
+    context: str = Field(default="", pattern=r"^([0-9a-f]{64})?$")
+    dockerfile: str = Field(default="", max_length=4096)
 
     def texts(self) -> Texts:
         """The same, as the control room takes them."""
-        return Texts(self.main, dict(self.files), tuple(self.lines))
+        return Texts(self.main, dict(self.files), tuple(self.lines), self.context, self.dockerfile)
 
 
 class NewEnvironment(BaseModel):

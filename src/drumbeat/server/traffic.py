@@ -17,7 +17,7 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/api/v1/snapshots/.*"), 1 * GIB + 64 * MIB),
     (re.compile(r"/api/v1/storage/file"), 16 << 40),
     (re.compile(r"/api/v1/storage/manifest"), 256 * MIB),
-    (re.compile(r"/api/v1/(datastores|data)"), 1 * MIB),
+    (re.compile(r"/api/v1/(datastores|data|registries)"), 1 * MIB),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), 64 * MIB),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(logs|outputs)/.*"), 4 * MIB),
     (re.compile(r"/agent/.*"), 16 * MIB),

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from drumbeat.ports import Asset, AssetKind, Store, StoredDatastore, Submission, Use
+from drumbeat.ports import Asset, AssetKind, Store, StoredDatastore, StoredRegistry, Submission, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.testing.sample_jobs import submission
 
@@ -20,7 +20,7 @@ def asset(name: str = "digits", version: str = "", digest: str = "a", kind: Asse
 
 
 class CatalogContract:
-    """Assets, who used them, datastores."""
+    """Assets, who used them, datastores, registries."""
 
     def test_versions_are_counted_and_the_same_content_again_is_the_same_version(self, store: Store) -> None:
         first, is_new = store.add_asset(asset())
@@ -82,3 +82,16 @@ class CatalogContract:
         store.set_datastore("blobs", None)
         with pytest.raises(NotFoundError, match="blobs"):
             store.set_datastore("blobs", None)
+
+    def test_registries_are_kept_replaced_and_removed(self, store: Store) -> None:
+        first = StoredRegistry("hub", {"target": "docker.io"}, b"\0\xffsealed")
+        store.set_registry("hub", first)
+        store.set_registry("acme", StoredRegistry("acme", {"target": "ghcr.io/acme"}))
+        assert list(store.registries()) == ["acme", "hub"]
+        assert store.registries()["hub"] == first
+        store.set_registry("hub", StoredRegistry("hub", {"target": "docker.io"}))
+        assert store.registries()["hub"].sealed == b""
+        store.set_registry("hub", None)
+        with pytest.raises(NotFoundError, match="hub"):
+            store.set_registry("hub", None)
+        assert store.datastores() == {}

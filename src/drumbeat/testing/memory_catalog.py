@@ -6,7 +6,7 @@ import copy
 from dataclasses import dataclass, field, replace
 from threading import RLock
 
-from drumbeat.ports import Asset, AssetKind, StoredDatastore, Use
+from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 
 
@@ -17,6 +17,7 @@ class CatalogShelf:
     assets: list[Asset] = field(default_factory=list[Asset])
     uses: list[tuple[str, Use]] = field(default_factory=list[tuple[str, Use]])
     datastores: dict[str, StoredDatastore] = field(default_factory=dict[str, StoredDatastore])
+    registries: dict[str, StoredRegistry] = field(default_factory=dict[str, StoredRegistry])
 
 
 class MemoryCatalog:
@@ -80,3 +81,14 @@ class MemoryCatalog:
                 self._kept.datastores[name] = copy.deepcopy(datastore)
             elif self._kept.datastores.pop(name, None) is None:
                 raise NotFoundError(f"there is no datastore {name}")
+
+    def registries(self) -> dict[str, StoredRegistry]:
+        with self._lock:
+            return copy.deepcopy(dict(sorted(self._kept.registries.items())))
+
+    def set_registry(self, name: str, registry: StoredRegistry | None) -> None:
+        with self._lock:
+            if registry is not None:
+                self._kept.registries[name] = copy.deepcopy(registry)
+            elif self._kept.registries.pop(name, None) is None:
+                raise NotFoundError(f"there is no registry {name}")

@@ -160,7 +160,7 @@ class FakeServer:
         raise NotFoundError(f"there is no environment {name}")
 
     def create_environment(self, environment: Path | dict[str, object], *, sets: Sequence[str] = ()) -> EnvironmentView:
-        body = given(environment, sets)
+        body = given(environment, sets, lambda _place, _key: "0" * 64)
         self._called("create_environment", body)
         python = PythonEnvironment("0123456789abcdef", "", "3.11", ("torch==2.13.0", "numpy"))
         made = EnvironmentView(str(body["document"]["name"]), "1", python, notes=("the image x isn't used",))

@@ -1,10 +1,11 @@
 """What a conda file and a requirements file ask for, line by line, and the key of what comes of it."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import NotYetError, RefusedError, SpecError
+from drumbeat.protocol.errors import RefusedError, SpecError
 from drumbeat.spec.environment import Environment
 from drumbeat.spec.environments.curated import CURATED, curated, curated_image
 from drumbeat.spec.environments.definition import Definition, define, define_file, key_of, of_text
@@ -13,6 +14,7 @@ from drumbeat.spec.environments.texts import Texts, beside, included
 from drumbeat.spec.environments.written_out import lines_of, requirements_in
 
 OWN = (3, 11)
+DOCKERFILE = "docker/Dockerfile"
 
 CONDA = """\
 name: mine
@@ -224,7 +226,7 @@ def test_an_image_without_packages_is_run_in_containers():
 @pytest.mark.parametrize(
     ("written", "kind", "says"),
     [
-        ({"build": {"path": "."}}, NotYetError, "Put a requirements.txt or a conda file beside the Dockerfile"),
+        ({"build": {"path": "docker"}}, SpecError, "there is no Dockerfile at docker/Dockerfile"),
         ({"conda_file": "e.yml"}, SpecError, "the file e.yml didn't come with the request"),
         ({"conda_file": {}, "os_type": "windows"}, RefusedError, "Windows"),
     ],
@@ -233,8 +235,6 @@ def test_what_cant_be_made_is_refused_with_what_to_do(written: dict[str, object]
     with pytest.raises(kind) as caught:
         define(Environment.made(written), Texts(), OWN)
     assert says in str(caught.value)
-    if kind is NotYetError:
-        assert "`drumbeat: {environment: current}`" in str(caught.value)
 
 
 @pytest.mark.feature("E1")
@@ -247,11 +247,37 @@ def test_an_image_is_run_only_where_no_packages_are_named():
 
 
 @pytest.mark.feature("E1")
-def test_the_file_beside_a_dockerfile_is_taken_and_said():
-    texts = Texts("docker/requirements.txt", {"docker/requirements.txt": "numpy\n"})
-    made = define(Environment.made({"build": {"path": "docker"}}), texts, OWN)
-    assert [line.text for line in made.lines] == ["numpy"]
-    assert made.notes == ("the Dockerfile isn't used: the nodes make the Python environment of the file beside it",)
+def test_packages_stand_in_for_a_dockerfile_that_isn_t_there_or_that_nobody_can_build():
+    packages = {"docker/requirements.txt": "numpy\n"}
+    alone = Texts("docker/requirements.txt", packages)
+    both = replace(alone, files={**packages, DOCKERFILE: "FROM a"}, context="0" * 64, dockerfile=DOCKERFILE)
+    written = Environment.made({"build": {"path": "docker"}})
+    for texts, has_containers, why in ((alone, True, "the folder has none"), (both, False, "there is no Podman")):
+        made = define(written, texts, OWN, has_containers=has_containers)
+        assert ([line.text for line in made.lines], made.image) == (["numpy"], "")
+        assert made.notes[0].startswith(f"no Dockerfile is used, for {why}")
+        assert made.notes[0].endswith("the nodes make the Python environment of docker/requirements.txt")
+
+
+@pytest.mark.feature("E5")
+def test_a_dockerfile_is_built_and_its_content_names_the_image():
+    def built(context: str, path: str = "Dockerfile") -> Definition:
+        texts = Texts("", {DOCKERFILE: "FROM a"}, context=context, dockerfile=DOCKERFILE)
+        return define(Environment.made({"build": {"path": "docker", "dockerfile_path": path}}), texts, OWN)
+
+    made = built("0" * 64)
+    assert (made.environment("x"), made.notes) == (None, ())
+    assert made.build
+    assert made.image == f"localhost/drumbeat:{made.build.key[:32]}"
+    assert made.image == built("0" * 64).image
+    assert len({made.image, built("1" * 64).image, built("0" * 64, "other").image}) == 3
+
+
+@pytest.mark.feature("E5")
+def test_a_folder_to_build_that_was_not_sent_is_refused():
+    texts = Texts("", {DOCKERFILE: "FROM a"}, dockerfile=DOCKERFILE)
+    with pytest.raises(SpecError, match="the folder docker didn't come"):
+        define(Environment.made({"build": {"path": "docker"}}), texts, OWN)
 
 
 @pytest.mark.feature("E2")

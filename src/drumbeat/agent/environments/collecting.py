@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,10 +22,15 @@ class Bounds:
     size: int = 200 << 30
 
 
-def collect(folder: str, now: float, bounds: Bounds | None = None) -> list[str]:
-    """Removes what is beyond the bounds, longest unused first; gives what was removed."""
+def collect(
+    folder: str, now: float, bounds: Bounds | None = None, place_of: Callable[[str], Place] = Place
+) -> list[str]:
+    """Removes what is beyond the bounds, longest unused first; gives what was removed.
+
+    place_of: gives the place of a folder there.
+    """
     bounds = bounds or Bounds()
-    kept = sorted(_known(folder), key=lambda one: one[0])
+    kept = sorted(_known(folder, place_of), key=lambda one: one[0])
     count, size = len(kept), sum(told["size"] for _, _, told in kept)
     removed: list[str] = []
     for used_at, place, told in kept:
@@ -37,10 +42,10 @@ def collect(folder: str, now: float, bounds: Bounds | None = None) -> list[str]:
     return removed
 
 
-def _known(folder: str) -> Iterator[tuple[float, Place, dict[str, Any]]]:
+def _known(folder: str, place_of: Callable[[str], Place]) -> Iterator[tuple[float, Place, dict[str, Any]]]:
     """When it was used last, which, and what is told of it. One that was never made whole was never used."""
     for name in {entry.partition(".")[0] for entry in os.listdir(folder)}:
-        place = Place(os.path.join(folder, name))
+        place = place_of(os.path.join(folder, name))
         yield place.used_at(), place, place.made() or {"size": 0}
 
 

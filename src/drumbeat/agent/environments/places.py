@@ -41,8 +41,10 @@ class Place:
     # --- made ---------------------------------------------------------------------------------------------------------
     def made(self) -> dict[str, Any] | None:
         """What `mark_made` wrote; None = it isn't there, or its interpreter has gone since."""
-        if not os.access(self.python, os.X_OK):
-            return None
+        return self.told() if os.access(self.python, os.X_OK) else None
+
+    def told(self) -> dict[str, Any] | None:
+        """What `mark_made` wrote, whether or not it is there yet."""
         return _read(f"{self.folder}/{_MADE}")
 
     def mark_made(self, told: dict[str, Any]) -> None:

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from dataclasses import replace
 
+from drumbeat.agent import containers
+from drumbeat.launch.containers import Engine
 from drumbeat.launch.environment import scrubbed
 from drumbeat.launch.mpi import INTEL_MPI, MPICH, OPEN_MPI
 from drumbeat.protocol.agent import RankExit
@@ -44,6 +46,20 @@ def find(plan: Plan) -> str:
         return found
     what = f"{program} is no MPI that drumbeat knows ({', '.join(_SAYS)}); it says: {said.strip()[:200] or 'nothing'}"
     raise RefusedError(what, where="distribution.type mpi", fix=_FIX)
+
+
+def require_inside(own: str, engine: Engine, image: str) -> None:
+    """Raises RefusedError unless ranks in containers of the image can join this node's MPI, `own`."""
+    if own.startswith((MPICH, INTEL_MPI)):
+        what = f"this node has {own}, which hands each rank an open file, and that doesn't go into a container"
+        fix = "Install Open MPI on the nodes and in the image (Debian: openmpi-bin)."
+        raise RefusedError(what, where="environment.image", fix=fix)
+    said = containers.inside(engine, image, ("mpirun", "--version")).stdout
+    there = read(said)
+    if there != own:
+        what = f"this node has {own}, and image {image} has {there or 'no mpirun, by which its MPI would be known'}"
+        fix = "Ranks in containers join the node's own mpirun: have the same MPI on the nodes and in the image."
+        raise RefusedError(what, where="environment.image", fix=fix)
 
 
 def read(said: str) -> str:

@@ -14,6 +14,7 @@ import sys
 from typing import NoReturn
 
 from drumbeat.agent.mpi import handing
+from drumbeat.launch.containers import with_given
 
 BEGIN_S = 600.0
 """How long mpirun may take until it has started this rank's child."""
@@ -34,7 +35,7 @@ def main() -> int:
     except OSError as error:
         return _fail(f"this rank could not begin: {error.strerror or error} ({place})")
     _take(given, files)
-    return _become(command, {**given["env"], **os.environ})
+    return _become(with_given(command, given["env"]), {**given["env"], **os.environ})
 
 
 def _listen(place: str) -> socket.socket:

@@ -1,4 +1,4 @@
-"""What an environment comes to: a Python and what is installed into it, and its key; or an image."""
+"""What an environment comes to: a Python and what is installed into it, and its key; or an image, perhaps built."""
 
 from __future__ import annotations
 
@@ -8,27 +8,44 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from drumbeat.protocol.errors import NotYetError, RefusedError, SpecError
+from drumbeat.protocol.errors import RefusedError, SpecError
 from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
 from drumbeat.protocol.wire import to_wire
-from drumbeat.spec.environment import Environment
+from drumbeat.spec.environment import BuildContext, Environment
 from drumbeat.spec.environments import conda, requirements, sources
 from drumbeat.spec.environments.curated import Curated, curated_image
 from drumbeat.spec.environments.requirements import Line
 from drumbeat.spec.environments.texts import Texts, is_requirements
 from drumbeat.spec.problems import short
 
-CURRENT_INSTEAD = (
-    "or say what it means here: drumbeat alias set environment NAME current; "
-    "or run in the interpreter that is there: `drumbeat: {environment: current}` in the job"
-)
+BUILT = "localhost/drumbeat"
+"""What the images are called that nodes build; the key is their tag."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """A Dockerfile and the folder around it. context: SHA-256 of the folder's snapshot. text: the Dockerfile.
+
+    dockerfile: its path in the folder; source: as messages call it.
+    """
+
+    context: str
+    dockerfile: str
+    source: str
+    text: str
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the content: the same for two folders that a node would build alike."""
+        return hashlib.sha256(json.dumps([self.context, self.dockerfile]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Definition:
     """What a node makes. source: the file that it was read from. notes: what is done otherwise than written.
 
-    image: what it runs containers of; then it makes nothing. builds: of the packages that are built from source.
+    image: what it runs containers of; then it makes no Python environment. build: how it makes that image, None = it is
+    pulled. builds: of the packages that are built from source.
     """
 
     python: str = ""
@@ -38,6 +55,7 @@ class Definition:
     source: str = ""
     notes: tuple[str, ...] = field(default=())
     image: str = ""
+    build: Build | None = None
     builds: tuple[SourceBuild, ...] = ()
 
     def environment(self, name: str) -> PythonEnvironment | None:
@@ -71,17 +89,30 @@ def key_of(made: Definition) -> str:
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
 
 
-def define(written: Environment, texts: Texts, own: tuple[int, int]) -> Definition:
+def define(written: Environment, texts: Texts, own: tuple[int, int], *, has_containers: bool = True) -> Definition:
     """What a node makes of an environment: of its packages where it names some, else of its image.
 
-    own: the server's Python. Raises SpecError at a line; NotYetError, with what to do, for an image to build.
+    own: the server's Python. has_containers: whether a node may be able to run containers; where none is, packages that
+    stand beside a Dockerfile are taken in its place. Raises SpecError, at a line where there is one.
     """
     if written.os_type == "windows":
         raise RefusedError("environments for Windows can't be made here", where="environment.os_type")
-    made = _made(written, texts, own)
+    if written.build and texts.dockerfile and (has_containers or not texts.main):
+        made = _built(written.build, texts)
+    else:
+        made = _made(written, texts, own)
     if written.drumbeat.from_source:
         made = replace(made, builds=sources.builds(written.drumbeat.from_source, made.lines))
-    return replace(made, notes=(*made.notes, *_notes(written)))
+    return replace(made, notes=(*made.notes, *_notes(written, texts, is_built=made.build is not None)))
+
+
+def _built(build: BuildContext, texts: Texts) -> Definition:
+    """An image that the nodes build."""
+    if not texts.context or texts.dockerfile not in texts.files:
+        what = f"the folder {short(build.path)} didn't come with the request"
+        raise SpecError(what, where="environment.build", fix="A client packs it and sends it first.")
+    made = Build(texts.context, build.dockerfile_path, texts.dockerfile, texts.files[texts.dockerfile])
+    return Definition(image=f"{BUILT}:{made.key[:32]}", build=made)
 
 
 def _made(written: Environment, texts: Texts, own: tuple[int, int]) -> Definition:
@@ -103,17 +134,19 @@ def _without_file(written: Environment) -> Definition:
             note = f"the image {written.image} isn't used: its packages are those of drumbeat's {known.title!r}"
             return replace(of_curated(known), notes=(note,))
         return Definition(image=written.image)
-    what = "this version doesn't build images"
-    fix = "Put a requirements.txt or a conda file beside the Dockerfile, or take `conda_file` instead of `build`"
-    raise NotYetError(what, where="environment.build", fix=f"{fix}; {CURRENT_INSTEAD}.")
+    where = f"{written.build.path}/{written.build.dockerfile_path}" if written.build else "environment"
+    what = f"there is no Dockerfile at {short(where)}, or it didn't come with the request"
+    fix = "`build.path` names the folder, `build.dockerfile_path` the file in it."
+    raise SpecError(what, where="environment.build", fix=fix)
 
 
-def _notes(written: Environment) -> tuple[str, ...]:
+def _notes(written: Environment, texts: Texts, *, is_built: bool) -> tuple[str, ...]:
     notes: list[str] = []
     if written.image and written.conda_file is not None:
         notes.append(f"the image {written.image} isn't used: the nodes make the Python environment of its conda file")
-    if written.build:
-        notes.append("the Dockerfile isn't used: the nodes make the Python environment of the file beside it")
+    if written.build and not is_built:
+        why = "there is no Podman and no Docker here" if texts.dockerfile else "the folder has none"
+        notes.append(f"no Dockerfile is used, for {why}: the nodes make the Python environment of {texts.main}")
     if written.inference_config is not None:
         notes.append("environment.inference_config is for serving and changes nothing here")
     if written.datastore is not None:

@@ -21,12 +21,15 @@ class Texts:
 
     main: the file to begin with, as messages call it; "" = there is none. files: name to text; what a file takes in is
     called as its path counts from that file's folder (`beside`). lines: where a conda file is written out in the job:
-    the line there of each of its requirements, in order; 0 = unknown.
+    the line there of each of its requirements, in order; 0 = unknown. context: SHA-256 of the snapshot with the folder
+    of `build`, "" = it didn't come; dockerfile: which of the files is its Dockerfile, "" = it has none.
     """
 
     main: str = ""
     files: dict[str, str] = field(default_factory=dict[str, str])
     lines: tuple[int, ...] = ()
+    context: str = ""
+    dockerfile: str = ""
 
 
 def beside(name: str, other: str) -> str:

@@ -1,15 +1,16 @@
-"""Versions of environments and data, who used them, and datastores."""
+"""Versions of environments and data, who used them, datastores and registries."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, update
+from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
-from drumbeat.ports import Asset, AssetKind, StoredDatastore, Use
+from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.sql.schema import asset_uses, assets, datastores
+from drumbeat.stores.sql.schema import asset_uses, assets, datastores, registries
 
 
 def add(connection: Connection, asset: Asset) -> tuple[Asset, bool]:
@@ -105,17 +106,39 @@ def uses(connection: Connection, job: str) -> list[Use]:
 
 def all_datastores(connection: Connection) -> dict[str, StoredDatastore]:
     """By name."""
-    rows = connection.execute(select(datastores).order_by(datastores.c.name))
-    return {row.name: StoredDatastore(row.name, json.loads(row.document), bytes(row.sealed)) for row in rows}
+    return {row.name: StoredDatastore(*_read(row)) for row in _rows(connection, datastores)}
 
 
 def set_datastore(connection: Connection, name: str, datastore: StoredDatastore | None) -> None:
     """As `Catalog.set_datastore`."""
-    this = datastores.c.name == name
-    if datastore is None:
-        if connection.execute(delete(datastores).where(this)).rowcount == 0:
-            raise NotFoundError(f"there is no datastore {name}", fix="See `drumbeat datastore list`.")
+    _set(connection, datastores, name, datastore)
+
+
+def all_registries(connection: Connection) -> dict[str, StoredRegistry]:
+    """By name."""
+    return {row.name: StoredRegistry(*_read(row)) for row in _rows(connection, registries)}
+
+
+def set_registry(connection: Connection, name: str, registry: StoredRegistry | None) -> None:
+    """As `Catalog.set_registry`."""
+    _set(connection, registries, name, registry)
+
+
+# --- what has a name, a document and sealed credentials ---------------------------------------------------------
+def _rows(connection: Connection, table: Table) -> Iterable[Row[Any]]:
+    return connection.execute(select(table).order_by(table.c.name))
+
+
+def _read(row: Row[Any]) -> tuple[str, dict[str, object], bytes]:
+    return row.name, json.loads(row.document), bytes(row.sealed)
+
+
+def _set(connection: Connection, table: Table, name: str, kept: StoredDatastore | StoredRegistry | None) -> None:
+    this, noun = table.c.name == name, "registry" if table is registries else "datastore"
+    if kept is None:
+        if connection.execute(delete(table).where(this)).rowcount == 0:
+            raise NotFoundError(f"there is no {noun} {name}", fix=f"See `drumbeat {noun} list`.")
         return
-    values = {"document": json.dumps(datastore.document, separators=(",", ":")), "sealed": datastore.sealed}
-    if connection.execute(update(datastores).where(this).values(values)).rowcount == 0:
-        connection.execute(insert(datastores).values(name=name, **values))
+    values = {"document": json.dumps(kept.document, separators=(",", ":")), "sealed": kept.sealed}
+    if connection.execute(update(table).where(this).values(values)).rowcount == 0:
+        connection.execute(insert(table).values(name=name, **values))

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0004"
+HEAD = "0005"
 """The revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -239,3 +239,12 @@ datastores = Table(
     Column("sealed", LargeBinary, nullable=False),
 )
 """sealed: the credentials, encrypted."""
+
+registries = Table(
+    "registries",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("document", Text, nullable=False),
+    Column("sealed", LargeBinary, nullable=False),
+)
+"""Of container images. sealed: as above."""

@@ -23,6 +23,7 @@ from drumbeat.ports import (
     Record,
     Reservation,
     StoredDatastore,
+    StoredRegistry,
     Submission,
     Use,
 )  # fmt: skip
@@ -247,6 +248,14 @@ class SqlStore:
     def set_datastore(self, name: str, datastore: StoredDatastore | None) -> None:
         with self._database.write() as connection:
             catalog.set_datastore(connection, name, datastore)
+
+    def registries(self) -> dict[str, StoredRegistry]:
+        with self._database.read() as connection:
+            return catalog.all_registries(connection)
+
+    def set_registry(self, name: str, registry: StoredRegistry | None) -> None:
+        with self._database.write() as connection:
+            catalog.set_registry(connection, name, registry)
 
     def close(self) -> None:
         self._database.close()

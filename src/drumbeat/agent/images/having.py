@@ -1,0 +1,67 @@
+"""Has a job's image on this node, pulled with the credentials that the server gives for it, or built."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Mapping
+
+from drumbeat.agent import containers
+from drumbeat.agent.errands import Errands
+from drumbeat.agent.images import looking
+from drumbeat.agent.link import Link
+from drumbeat.agent.nodelog import NodeLog
+from drumbeat.launch.containers import Engine
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.plan import Container
+
+Say = Callable[[str], None]
+_ACCESS = "registries"
+
+
+class Having:
+    """For one attempt."""
+
+    def __init__(self, enrolment: Enrolment, engine: Engine, log: NodeLog, errands: Errands) -> None:
+        self._enrolment, self._engine = enrolment, engine
+        self._log, self._errands = log, errands
+
+    def have(self, wanted: Container, say: Say) -> looking.Image:
+        """The image, and nothing of the credentials any more. say: is told what goes on. Raises RefusedError."""
+
+        def tell(line: str) -> None:
+            self._log.add(line)
+            say(line)
+
+        with self._access(wanted) as access:
+            if wanted.build is None:
+                containers.fetch(self._engine, wanted.image, access, tell)
+            else:
+                from drumbeat.agent.images.building import Building
+
+                Building(self._enrolment, self._engine, self._log, self._errands, say).provide(wanted, access, tell)
+        return looking.look(self._engine, wanted.image)
+
+    @contextlib.contextmanager
+    def _access(self, wanted: Container) -> Generator[containers.Access]:
+        """What the server gives for the job's registries, in a folder that only this user can read."""
+        if not wanted.registries:
+            yield containers.Access()
+            return
+        told = Link(self._enrolment).registries()
+        folder = f"{self._enrolment.root}/{_ACCESS}"
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder, 0o700)
+        try:
+            _write_credentials(f"{folder}/config.json", told["auths"])
+            yield containers.Access(folder, tuple(told["insecure"]))
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _write_credentials(path: str, auths: Mapping[str, object]) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(file, "w", encoding="utf-8") as opened:
+        json.dump({"auths": dict(auths)}, opened)

@@ -1,0 +1,40 @@
+"""What is written down of the images that a node has built: in the cache, one folder for each storage of images.
+
+The image itself lies in the container engine's storage. Locks, pins and the time of the last use are an environment's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import socket
+from dataclasses import dataclass
+from typing import Any
+
+from drumbeat.agent import cache_root, containers
+from drumbeat.agent.environments.places import Place
+from drumbeat.launch.containers import Engine
+
+
+@dataclass(frozen=True)
+class ImagePlace(Place):
+    """One image's, whether it is built or not."""
+
+    engine: Engine
+
+    def made(self) -> dict[str, Any] | None:
+        """What `mark_made` wrote; None = it isn't there, or its image has gone since."""
+        told = self.told()
+        return told if told and containers.has(self.engine, str(told["image"])) else None
+
+    def unmake(self) -> None:
+        """Removes its image too; other images that have layers of it keep these."""
+        if told := self.told():
+            containers.remove(self.engine, str(told["image"]))
+        super().unmake()
+
+
+def folder(engine: Engine) -> str:
+    """Where the images of this engine's storage are written down. Raises RefusedError."""
+    told = f"{socket.gethostname()} {engine.kind} {containers.storage(engine)}"
+    return os.path.abspath(f"{cache_root.folder('images')}/{hashlib.sha256(told.encode()).hexdigest()[:12]}")

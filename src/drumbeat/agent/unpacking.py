@@ -1,0 +1,51 @@
+"""Brings a snapshot from the server to a place on the node."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+
+from drumbeat.agent.archive import unpack
+from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.link import Link
+from drumbeat.protocol.errors import StorageError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
+
+_TRIES = 8
+
+
+def bring(link: Link, digest: str, place: str, say: Callable[[str], None]) -> None:
+    """Unpacks it there, whole or not at all.
+
+    Goes on through any time without a server; content that is wrong again and again is an error.
+    """
+    backoff, wrong = Backoff(), 0
+    os.makedirs(os.path.dirname(place), exist_ok=True)
+    while True:
+        part = fresh(place)
+        try:
+            with link.snapshot(digest) as stream:
+                unpack(stream, digest, part)
+        except (UnreachableError, StorageError) as error:
+            wrong += isinstance(error, StorageError)
+            if wrong == _TRIES:
+                raise
+            say(f"staging waits: {error.what}")
+            backoff.wait()
+        else:
+            faultpoint("agent.unpacked")
+            os.rename(part, place)
+            faultpoint("agent.renamed")
+            return
+
+
+def fresh(place: str) -> str:
+    """A place to build in, beside the place itself; what a broken-off attempt at it left is removed."""
+    part = f"{place}.part"
+    if os.path.isdir(part):
+        shutil.rmtree(part)
+    with suppress(FileNotFoundError):
+        os.unlink(part)
+    return part

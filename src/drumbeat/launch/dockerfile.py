@@ -1,0 +1,98 @@
+"""A Dockerfile, as far as drumbeat reads one: the images that it needs, and the line at which an instruction stands."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_INSTRUCTION = re.compile(r"\s*([A-Za-z]+)\s+(.*)", re.DOTALL)
+_FLAG = re.compile(r"--([a-z-]+)=(\S+)\s*")
+_HERE = re.compile(r"<<-?([\"']?)([A-Za-z_]\w*)\1")
+_VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """line: where it begins, counted from 1. word: in capitals. rest: all else, in one line."""
+
+    line: int
+    word: str
+    rest: str
+
+    @property
+    def text(self) -> str:
+        """As a build tool repeats it."""
+        return f"{self.word} {self.rest}"
+
+
+def instructions(text: str) -> list[Instruction]:
+    """Every instruction in order, continued lines joined; what isn't one is left out."""
+    found: list[Instruction] = []
+    for line, joined in _logical(text):
+        if match := _INSTRUCTION.fullmatch(joined):
+            found.append(Instruction(line, match[1].upper(), " ".join(match[2].split())))
+    return found
+
+
+def _logical(text: str) -> Iterator[tuple[int, str]]:
+    held: list[str] = []
+    first, ends = 1, list[str]()
+    for number, raw in enumerate(text.removeprefix("\ufeff").splitlines(), 1):
+        if ends:  # In a here-document.
+            ends = ends[1:] if raw.strip() == ends[0] else ends
+            continue
+        if raw.lstrip().startswith("#") or not (held or raw.strip()):
+            continue
+        first = first if held else number
+        held.append(raw.rstrip().removesuffix("\\"))
+        if raw.rstrip().endswith("\\"):
+            continue
+        joined = " ".join(held)
+        held.clear()
+        ends = [match[2] for match in _HERE.finditer(joined)]
+        yield first, joined
+    if held:
+        yield first, " ".join(held)
+
+
+def images(text: str) -> tuple[str, ...]:
+    """The images that it is made from, each once: those of FROM and of `COPY --from`, but no stage of its own.
+
+    Variables have the values that the Dockerfile gives them; an image whose name isn't known so is left out.
+    """
+    given: dict[str, str] = {}
+    stages, found = {"scratch"}, list[str]()
+    for one in instructions(text):
+        flags, rest = _flags(one.rest)
+        if one.word == "ARG" and len(stages) == 1 and not found:
+            name, _, value = rest.partition("=")
+            given[name] = value.strip("\"'")
+        elif one.word == "FROM" and rest:
+            words = rest.split()
+            _add(found, _expanded(words[0], given), stages)
+            stages |= {words[2].lower()} if [word.upper() for word in words[1:2]] == ["AS"] and words[2:] else {""}
+        elif one.word == "COPY" and "from" in flags and not flags["from"].isdigit():
+            _add(found, flags["from"], stages)
+    return tuple(found)
+
+
+def _add(found: list[str], image: str, stages: set[str]) -> None:
+    if image and "$" not in image and image.lower() not in stages and image not in found:
+        found.append(image)
+
+
+def _flags(rest: str) -> tuple[dict[str, str], str]:
+    """`--platform=x name` gives ({"platform": "x"}, "name")."""
+    flags: dict[str, str] = {}
+    while match := _FLAG.match(rest):
+        flags[match[1]] = match[2]
+        rest = rest[match.end() :]
+    return flags, rest
+
+
+def _expanded(text: str, given: dict[str, str]) -> str:
+    def value(match: re.Match[str]) -> str:
+        return given.get(match[1] or match[3]) or match[2] or match[0]
+
+    return _VARIABLE.sub(value, text)

@@ -1,0 +1,82 @@
+"""Podman for tests: a storage of their own, and an image of a few megabytes that is made here."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tools import apt
+
+IMAGE = "localhost/drumbeat-tests:1"
+NEEDED = {"podman": "podman", "runc": "runc", "bash-static": "bash-static", "busybox": "busybox-static"}
+CONTAINERS = '[engine]\nruntime = "runc"\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\n'
+APPLETS = ("sh", "cat", "sleep", "env", "id", "ls", "touch", "setsid", "true", "echo", "rm")
+
+
+@contextmanager
+def a_podman(folder: Path) -> Iterator[dict[str, str]]:
+    """The variables with which Podman has a storage of its own, with the image in it."""
+    if any(shutil.which(program) is None for program in NEEDED):
+        apt.install(*NEEDED.values())
+    missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
+    if missing or os.geteuid():
+        pytest.skip(f"needs root and Podman: apt-get install {' '.join(missing or NEEDED.values())}")
+    storage = f'[storage]\ndriver = "overlay"\ngraphroot = "{folder}/root"\nrunroot = "{folder}/run"\n'
+    (folder / "storage.conf").write_text(storage)
+    (folder / "containers.conf").write_text(CONTAINERS)
+    variables = {
+        "CONTAINERS_CONF": f"{folder}/containers.conf",
+        "CONTAINERS_STORAGE_CONF": f"{folder}/storage.conf",
+    }
+    make_image(folder / "image.tar")
+    done = podman(variables, "import", str(folder / "image.tar"), IMAGE)
+    if done.returncode:
+        pytest.skip(f"Podman can't import an image here: {done.stderr.strip()[-300:]}")
+    try:
+        yield variables
+    finally:
+        unmount(folder)
+
+
+def podman(variables: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    """What it says to these words."""
+    command = ["podman", *words]
+    return subprocess.run(command, env={**os.environ, **variables}, capture_output=True, text=True, check=False)
+
+
+def unmount(folder: Path) -> None:
+    """What Podman has mounted below a folder of the test's own. `podman system reset` would empty /var/tmp as well."""
+    mounts = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for place in sorted((one for one in mounts if one.startswith(f"{folder}/")), reverse=True):
+        subprocess.run(["umount", "--lazy", place], check=False)
+
+
+def make_image(place: Path, more: dict[str, bytes] | None = None) -> None:
+    """Bash and busybox; and other files, by their paths."""
+    with tarfile.open(place, "w") as tar:
+        for name in ("bin", "tmp", "etc", "proc", "sys", "dev"):
+            folder = tarfile.TarInfo(name)
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o777 if name == "tmp" else 0o755
+            tar.addfile(folder)
+        tar.add(shutil.which("bash-static") or "", "bin/bash")
+        tar.add(os.path.realpath(shutil.which("busybox") or ""), "bin/busybox")
+        for applet in APPLETS:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+        for name, content in (more or {}).items():
+            _add(tar, name, content)
+
+
+def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
+    info = tarfile.TarInfo(name)
+    info.size = len(content)
+    tar.addfile(info, io.BytesIO(content))

@@ -1,0 +1,41 @@
+"""Which registry an image comes from, and whose credentials it takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from drumbeat.core.registries import place_of, used
+
+pytestmark = pytest.mark.feature("E5")
+
+KNOWN = {"hub": "docker.io", "acme": "ghcr.io/acme", "all": "ghcr.io", "near": "localhost:5000"}
+
+
+@pytest.mark.parametrize(
+    ("image", "place"),
+    [
+        ("ubuntu", "docker.io/library/ubuntu"),
+        ("ubuntu:24.04", "docker.io/library/ubuntu"),
+        ("acme/train:3", "docker.io/acme/train"),
+        ("ghcr.io/acme/train:3", "ghcr.io/acme/train"),
+        ("ghcr.io/acme/train@sha256:00", "ghcr.io/acme/train"),
+        ("localhost:5000/a/b:1@sha256:00", "localhost:5000/a/b"),
+        ("localhost/mine", "localhost/mine"),
+    ],
+)
+def test_a_name_without_a_host_is_of_docker_hub(image: str, place: str):
+    assert place_of(image) == place
+
+
+@pytest.mark.parametrize(
+    ("images", "names"),
+    [
+        (["ubuntu"], ("hub",)),
+        (["ghcr.io/acme/train:3"], ("acme",)),
+        (["ghcr.io/acmetoo/train:3", "ghcr.io/acme/x"], ("all", "acme")),
+        (["localhost:5000/a", "localhost:5000/b"], ("near",)),
+        (["localhost:50001/a", "quay.io/a/b"], ()),
+    ],
+)
+def test_the_closest_address_counts_each_once(images: list[str], names: tuple[str, ...]):
+    assert used(images, KNOWN) == names
