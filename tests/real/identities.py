@@ -105,6 +105,11 @@ def an_authority(certificate: Certificate) -> Iterator[Authority]:
         thread.join()
 
 
+def a_private_key() -> str:
+    """As its file has it."""
+    return _a_key()[0]
+
+
 def _a_key() -> tuple[str, str]:
     """A private key and its public half, as their files have them."""
     from cryptography.hazmat.primitives import serialization as form

@@ -105,8 +105,7 @@ class HttpShelf:
 
     def _names(self, place: str) -> list[str]:
         """What the page of a folder lists."""
-        url = self._url(place).rstrip("/") + "/"
-        with self._got("GET", url, {}) as answer:
+        with self._got("GET", self._url(place, is_folder=True), {}) as answer:
             if "html" not in answer.headers.get("content-type", ""):
                 fix = "Give `type: uri_file`, if it is a file; else let the web server list its folders."
                 raise refused(self._title, "list", place, Trouble(RefusedError, "this isn't a page with a list", fix))
@@ -165,8 +164,9 @@ class HttpShelf:
         raise refused(self._title, "remove", place, _READ_ONLY)
 
     # --- asking ---------------------------------------------------------------------------------------------------
-    def _url(self, place: str) -> str:
+    def _url(self, place: str, *, is_folder: bool = False) -> str:
         url = f"{self._spec.url}/{quote(place)}" if place else self._spec.url
+        url = url.rstrip("/") + "/" if is_folder else url
         return f"{url}?{self._query}" if self._query else url
 
     @contextmanager
