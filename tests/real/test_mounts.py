@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +18,7 @@ import pytest
 from drumbeat.agent.mounting.clearing import mounted, state, unmount
 from drumbeat.host.processes import is_alive
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
+from tools import apt
 
 from .depot import Depot, a_depot, remote
 from .house import until
@@ -41,9 +41,8 @@ def tools() -> None:
     """rclone and FUSE, installed where the tests may."""
     if not (Path("/dev/fuse").exists() and os.access("/dev/fuse", os.R_OK | os.W_OK)):
         pytest.skip("mounting needs /dev/fuse, which this user can open")
-    missing = [name for name, program in (("rclone", "rclone"), ("fuse3", "fusermount3")) if not shutil.which(program)]
-    if missing and os.geteuid() == 0 and shutil.which("apt-get"):
-        subprocess.run(["apt-get", "install", "-y", "-q", *missing], check=False, capture_output=True, timeout=250)
+    if not (shutil.which("rclone") and shutil.which("fusermount3")):
+        apt.install("rclone", "fuse3")
     if not (shutil.which("rclone") and shutil.which("fusermount3")):
         pytest.skip("mounting needs rclone and fusermount3 (Debian: apt-get install rclone fuse3)")
 

@@ -5,10 +5,11 @@ written by the ranks themselves.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,9 @@ import pytest
 from drumbeat.agent.mounting.clearing import mounted, unmount
 from drumbeat.protocol.errors import RefusedError
 
-from .house import House, until
+from .boxes import IMAGE, a_podman
+from .house import House, a_house, until
+from .places import Place, netlab, slurm
 from .store_servers import Azurite, S3Server, Sshd, WebServer, azurite, s3_server, sshd, web_server  # noqa: F401
 from .test_mounts import tools  # noqa: F401
 
@@ -81,6 +84,26 @@ def test_every_store_is_mounted_and_read_like_a_folder(
         assert "were read through it, and" in told[0]
     until(lambda: not list((own.home / "nodes").glob("*")), what="the end of the jobs' folders")
     assert mounted(str(own.folder)) == []
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.feature("C4", "D6")
+@pytest.mark.parametrize("where", [netlab, slurm], ids=["netlab", "slurm"])
+def test_nodes_of_clusters_mount_for_themselves(
+    where: Callable[[Path], contextlib.AbstractContextManager[Place]],
+    web_server: WebServer,
+    tmp_path_factory: pytest.TempPathFactory,
+):
+    for path, content in FILES.items():
+        web_server.put(f"digits/{path}", content)
+    folder = tmp_path_factory.mktemp("m")
+    with where(folder) as place:
+        inputs = f"{{data: {{path: '{web_server.url}/digits', mode: ro_mount}}}}"
+        said = run(place.house, "m", compute=place.compute, inputs=inputs, resources="{instance_count: 2}")
+        assert hashlib.md5(BIG, usedforsecurity=False).hexdigest() in said
+        assert any("input data is mounted: " in line for line in story(place.house, "m")), story(place.house, "m")
+        until(lambda: not place.processes(), what="the end of the gang")
+    assert mounted(str(folder)) == []
 
 
 @pytest.mark.feature("D6")
@@ -168,6 +191,31 @@ def test_a_path_that_can_be_none_is_refused(own: House, data: Path, written: str
     done = own.run("plan", file)
     assert done.returncode != 0
     assert "path_on_compute" in done.stdout + done.stderr
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.feature("E5")
+def test_ranks_in_containers_have_mounts_and_paths_of_their_own(
+    web_server: WebServer, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+):
+    web_server.put("digits/a.csv", b"1\n")
+    folder = tmp_path_factory.mktemp("boxed")
+    with a_podman(tmp_path_factory.mktemp("podman")) as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        with a_house(folder) as house:
+            run(
+                house, "boxed", command="cat /data/here/a.csv && echo ${{inputs.data}} > ${{outputs.out}}/x",
+                environment=f"{{image: '{IMAGE}'}}",
+                inputs=f"{{data: {{path: '{web_server.url}/digits', mode: ro_mount, path_on_compute: /data/here}}}}",
+                outputs="{out: {path_on_compute: 'file:/result'}}",
+            )  # fmt: skip
+            house.client.download("boxed", folder / "got")
+            assert [path.read_text() for path in (folder / "got").rglob("x")] == ["/data/here\n"]
+            assert any("input data is mounted: " in line for line in story(house, "boxed"))
+            until(lambda: not list((house.home / "nodes").glob("*")), what="the end of its folder")
+    assert not Path("/data/here").exists()
+    assert mounted(str(folder)) == []
 
 
 # --- mltable ----------------------------------------------------------------------------------------------------

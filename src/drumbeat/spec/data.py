@@ -33,7 +33,8 @@ class Input(Model):
     type: Annotated[InputType, AnyCase()] = Field(default="uri_folder", description="What it is.")
     path: Place | None = Field(default=None, description="Local path, URL, `azureml:name:version` or datastore path.")
     mode: Annotated[InputMode, AnyCase()] | None = Field(
-        default=None, description="How a rank sees it: mounted read-only, copied to the node, or its address as it is."
+        default=None,
+        description="How a rank has it: mounted, copied, by its address; of an `mltable`, the files that it names.",
     )
     datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
     path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
@@ -99,7 +100,8 @@ class Output(Model):
 
     type: Annotated[DataType, AnyCase()] = Field(default="uri_folder", description="What is written.")
     mode: Annotated[OutputMode, AnyCase()] | None = Field(
-        default=None, description="Mounted for writing, or uploaded at the end."
+        default=None,
+        description="Written on the node, and put in its place at the end; or by the ranks, at a link (`direct`).",
     )
     path: Place | None = Field(default=None, description="Where it goes; a folder of the job's own when absent.")
     name: Filled | None = Field(default=None, description="Registers what was written as a data asset of this name.")

@@ -1,8 +1,11 @@
 """What inputs and outputs of a job mean, given what is known."""
 
+from dataclasses import replace
+
 import pytest
 
-from drumbeat.core.inputs import DataFacts, DataVersion, JobOutputs, PlannedInputs, UsedData, plan_inputs
+from drumbeat.core.appearing import check_apart
+from drumbeat.core.inputs import DataFacts, DataVersion, JobOutputs, PlannedInputs, UsedData, plan_inputs, say_staged
 from drumbeat.core.outputs import has_more_to_do, is_published, is_registered, plan_outputs
 from drumbeat.core.states import State
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
@@ -169,3 +172,91 @@ def test_what_is_done_with_an_output_depends_on_how_the_job_ended(
 ):
     assert (is_published(output, state), is_registered(output, state)) == (published, registered)
     assert has_more_to_do((output,), state) == (published or registered)
+
+
+# --- mounts, places, paths ---------------------------------------------------------------------------------------
+PLACE = "azureml://datastores/blobs/paths/a"
+
+
+@pytest.mark.feature("D6")
+@pytest.mark.parametrize(
+    ("keys", "mode", "is_mount"),
+    [
+        ({}, "ro_mount", False),
+        ({"mode": "ro_mount"}, "ro_mount", True),
+        ({"mode": "download"}, "download", False),
+        ({"mode": "direct"}, "direct", False),
+        ({"mode": "eval_mount", "type": "mltable"}, "ro_mount", True),
+        ({"mode": "eval_download", "type": "mltable"}, "download", False),
+    ],
+)
+def test_a_mount_is_made_only_where_it_is_written(keys: dict[str, str], mode: str, is_mount: bool):
+    found = inputs(path=PLACE, **keys)
+    (planned,) = found.inputs
+    assert (planned.mode, planned.mount) == (mode, is_mount)
+    assert planned.evaluated is ("eval" in keys.get("mode", ""))
+    assert any("of a mount each read goes to the store" in note for note in found.notes) is is_mount
+
+
+def test_what_lies_on_the_nodes_or_is_sent_along_is_no_mount():
+    for brought in ("file:///data/x", "snapshot:ab"):
+        found = inputs(brought={"data": brought}, path="x", mode="ro_mount")
+        assert not found.inputs[0].mount
+        assert found.notes == ()
+
+
+def test_a_local_table_cannot_be_evaluated_and_that_is_said():
+    with pytest.raises(RefusedError, match="an mltable on your own machine"):
+        inputs(brought={"data": "snapshot:ab"}, path="./t", type="mltable", mode="eval_mount")
+
+
+@pytest.mark.feature("D1")
+def test_the_plan_says_every_way_in_the_order_in_which_it_is_tried():
+    facts = replace(FACTS, folders=["blobs"])
+    said = say_staged(inputs(facts, path=PLACE, mode="ro_mount").inputs[0])
+    assert said == (
+        f"input data: {PLACE}, used in place where a node sees that very folder, else mounted read-only on every node "
+        "that has rclone and FUSE, else fetched once to every node and kept in its cache"
+    )
+    assert "in place" not in say_staged(inputs(facts, path=PLACE, mode="download").inputs[0])
+    assert "in place" not in say_staged(inputs(path=PLACE).inputs[0])
+
+
+@pytest.mark.parametrize(
+    ("written", "path"), [("file:/data/x", "/data/x"), ("/data//x/", "/data/x"), ("file:///data/ü%20x", "/data/ü x")]
+)
+def test_a_path_on_the_compute(written: str, path: str):
+    assert inputs(path=PLACE, path_on_compute=written).inputs[0].appears == path
+    assert outputs(path_on_compute=written).appears == path
+
+
+@pytest.mark.parametrize(
+    "written", ["file:/", "//", "x/y", "file:/a/../../b", "/proc/1", "/dev", "s3://b/x", "azureml:d:1"]
+)
+def test_a_path_that_no_node_can_have_is_refused(written: str):
+    with pytest.raises((SpecError, RefusedError)) as caught:
+        inputs(path=PLACE, path_on_compute=written)
+    assert "inputs.data.path_on_compute" in caught.value.where
+
+
+def test_two_things_never_appear_at_one_path_or_one_inside_the_other():
+    one = replace(inputs(path=PLACE).inputs[0], appears="/data")
+    for path in ("/data", "/data/in"):
+        with pytest.raises(RefusedError, match=r"is to appear at"):
+            check_apart([one], [OutputPlan("o", "uri_folder", "rw_mount", appears=path)])
+    check_apart([one], [OutputPlan("o", "uri_folder", "rw_mount", appears="/data-out")])
+
+
+@pytest.mark.feature("D3")
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({}, "names no place in a store"),
+        ({"path": PLACE}, "stores sign links for one file at a time"),
+        ({"path": PLACE, "type": "uri_file", "path_on_compute": "/x"}, "no files that could appear"),
+    ],
+)
+def test_a_direct_output_is_a_file_in_a_store(keys: dict[str, str], says: str):
+    with pytest.raises(RefusedError, match=says):
+        outputs(mode="direct", **keys)
+    assert not is_published(outputs(mode="direct", type="uri_file", path=PLACE), State.COMPLETED)

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.launch.containers import LABEL, Engine, contained
-from drumbeat.protocol.plan import Container, InputPlan, Plan
+from drumbeat.protocol.plan import Container, InputPlan, OutputPlan, Plan
 from drumbeat.protocol.process import ProcessSpec
 
 from .test_render import a_plan, a_roster, processes
@@ -54,6 +54,14 @@ def test_the_job_s_folders_can_be_written_and_its_inputs_only_be_read():
     assert after(words, "--volume") == [
         "/n/0:/n/0", "/keep:/keep", "/data/a b:/data/a b:ro", "/cache/data:/cache/data:ro",
     ]  # fmt: skip
+
+
+@pytest.mark.feature("D2")
+def test_what_is_to_appear_somewhere_is_mounted_there():
+    inputs = (InputPlan("d", "uri_folder", "snapshot:0", "ro_mount", appears="/data/x"),)
+    outputs = (OutputPlan("m", "uri_folder", "rw_mount", appears="/out"),)
+    _, words = in_podman(a_plan(1, 1, container=Container("i"), inputs=inputs, outputs=outputs))
+    assert after(words, "--volume")[-2:] == ["/n/0/inputs/d:/data/x:ro", "/n/0/outputs/m:/out"]
 
 
 def test_gpus_are_handed_in_by_each_engine_s_own_word():

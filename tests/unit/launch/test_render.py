@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from dataclasses import replace
 
 import pytest
@@ -119,6 +120,35 @@ def test_one_process_on_a_node_keeps_its_threads():
 def test_paths_are_quoted_for_where_they_stand(command: str, shell: str):
     plan = a_plan(1, 1, command=command, inputs=(InputPlan("d", "uri_folder", "file:///a%20b/x", "direct"),))
     assert paths.fill(plan, "/n/0") == shell
+
+
+@pytest.mark.feature("D3", "X2")
+@pytest.mark.parametrize(
+    ("command", "shell"),
+    [
+        ("t ${{outputs.m}}", 't "$AZURE_ML_OUTPUT_m"'),
+        ('t "x=${{outputs.m}}"', 't "x=${AZURE_ML_OUTPUT_m}"'),
+        ("t 'x=${{outputs.m}}'", "t 'x='\"$AZURE_ML_OUTPUT_m\"''"),
+    ],
+)
+def test_a_signed_address_stands_in_a_variable_and_in_no_command(command: str, shell: str):
+    signed = OutputPlan("m", "uri_file", "direct", "https://host/m?sig=secret")
+    plan = a_plan(1, 1, command=command, outputs=(signed,))
+    assert paths.fill(plan, "/n/0") == shell
+    assert paths.of_node(plan, "/n/0")["outputs"]["m"] == signed.uri
+    value = subprocess.run(
+        ["bash", "-c", shell.replace("t ", "printf %s ", 1)], env={"AZURE_ML_OUTPUT_m": "a b&c"}, capture_output=True,
+        text=True, check=True,
+    ).stdout  # fmt: skip
+    assert value.removeprefix("x=") == "a b&c"
+
+
+@pytest.mark.feature("D2")
+def test_ranks_are_told_of_the_path_where_things_appear():
+    inputs = (InputPlan("d", "uri_folder", "https://host/x", "ro_mount", appears="/data/x"),)
+    outputs = (OutputPlan("m", "uri_folder", "rw_mount", appears="/out"),)
+    found = paths.of_node(a_plan(1, 1, inputs=inputs, outputs=outputs), "/n/0")
+    assert (found["inputs"]["d"], found["outputs"]["m"]) == ("/data/x", "/out")
 
 
 def test_a_copied_file_keeps_its_name():

@@ -62,7 +62,7 @@ def mounted(root: str) -> list[str]:
     """Mount points below a folder, the innermost first."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         points = [_unescaped(line.split(" ")[4]) for line in file]
-    below = os.path.realpath(root) + "/"
+    below = os.path.realpath(root).rstrip("/") + "/"
     return sorted({point for point in points if point.startswith(below)}, key=len, reverse=True)
 
 

@@ -1,0 +1,41 @@
+"""What nodes say of how they have what the ranks need is told once, and stays in the story."""
+
+from __future__ import annotations
+
+import pytest
+
+from drumbeat.core.events import Granted
+from drumbeat.core.machine import decide
+from drumbeat.core.states import State
+from drumbeat.protocol.agent import Phase, Remark
+
+from .jobs import START, a_job, after, said, slots
+
+pytestmark = pytest.mark.feature("D6")
+
+MOUNTED = Remark("input data", "input data is mounted")
+UNREAD = Remark("unread of input data", "input data: x can't be read")
+
+
+def test_of_each_thing_the_story_has_one_node_s_word():
+    job = after(a_job(), Granted(slots()))
+    first = decide(job, said(0, Phase.STAGING, remarks=(MOUNTED,)), START)
+    assert [line.sentence for line in first.story] == ["node 0: input data is mounted"]
+    again = decide(first.job, said(0, Phase.STAGING, remarks=(MOUNTED,), serial=1), START)
+    other = decide(again.job, said(1, Phase.STAGING, remarks=(MOUNTED, UNREAD)), START)
+    told = [line.sentence for line in (*again.story, *other.story) if line.sentence.startswith("node")]
+    assert told == ["node 1: input data: x can't be read"]
+
+
+def test_what_else_the_status_says_counts_all_the_same():
+    job = after(a_job(nodes=1), Granted(slots(1)))
+    found = decide(job, said(0, Phase.READY, remarks=(MOUNTED,)), START)
+    assert found.job.state is State.RUNNING
+    assert found.story[0].sentence == "node 0: input data is mounted"
+
+
+def test_a_new_attempt_tells_anew_and_an_old_one_nothing():
+    job = after(a_job(), Granted(slots()), said(0, Phase.STAGING, remarks=(MOUNTED,)))
+    assert job.remarks == ("input data",)
+    assert decide(job, said(0, Phase.STAGING, attempt=2, remarks=(UNREAD,)), START).story == ()
+    assert decide(job, said(0, Phase.STAGING, attempt=0, remarks=(UNREAD,)), START).story == ()
