@@ -1,0 +1,90 @@
+"""What each node of a Ray cluster takes, and which words for `ray start` are refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from drumbeat.core.job import Need
+from drumbeat.core.raycluster import Size, plan_cluster
+from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.plan import RayCluster
+from drumbeat.spec.distribution import RayDistribution
+
+pytestmark = pytest.mark.feature("L8")
+
+
+@pytest.mark.parametrize(
+    ("machines", "nodes", "kind", "need"),
+    [
+        ([(8, 0)], 1, None, Need(1, 8)),
+        ([(8, 0)], 2, None, Need(2, 4)),
+        ([(8, 0)], 3, None, Need(3, 2)),
+        ([(8, 2), (4, 1), (4, 0)], 1, None, Need(1, 8, 2)),
+        ([(8, 2), (4, 1), (4, 0)], 2, None, Need(2, 4, 1)),
+        ([(8, 2), (4, 1), (4, 0)], 3, None, Need(3, 4, 1)),
+        ([(8, 2), (4, 1)], 2, "cpu", Need(2, 4, 0)),
+        ([(8, 0)], 2, "gpu", Need(2, 4, 1)),
+        ([(2, 0)], 3, None, Need(3, 1, alone=True)),
+        ([], 2, None, Need(2, 1, alone=True)),
+    ],
+)
+def test_a_node_takes_a_machine_or_its_share_of_one(machines: list[Size], nodes: int, kind: str | None, need: Need):
+    cluster, found = plan_cluster(RayDistribution(), nodes, machines, kind)
+    assert found == need
+    assert cluster.cpus == need.cpus
+
+
+def test_what_is_said_of_cpus_and_gpus_is_what_is_taken():
+    wanted = RayDistribution(
+        head_node_additional_args="--num-cpus=1", worker_node_additional_args="--num-cpus 3 --num-gpus=1"
+    )
+    cluster, need = plan_cluster(wanted, 2, [(8, 2), (8, 2)], None)
+    assert need == Need(2, 3, 2)
+    assert cluster.node_args == ("--num-cpus", "3", "--num-gpus=1")
+    _, alone = plan_cluster(wanted, 1, [(8, 0)], None)
+    assert alone == Need(1, 1)
+
+
+def test_a_dashboard_is_there_when_its_port_is_named():
+    assert not plan_cluster(RayDistribution(), 1, [(2, 0)], None)[0].dashboard
+    cluster, _ = plan_cluster(RayDistribution(dashboard_port=8265, port=7000), 1, [(2, 0)], None)
+    assert cluster == RayCluster(cpus=2, port=7000, dashboard=True, dashboard_port=8265)
+
+
+@pytest.mark.parametrize(
+    ("keys", "address"),
+    [
+        ({"address": "10.0.0.1:7000"}, "10.0.0.1:7000"),
+        ({"address": "10.0.0.1"}, "10.0.0.1:6379"),
+        ({"address": "10.0.0.1", "port": 7000}, "10.0.0.1:7000"),
+        ({"address": "auto"}, "auto"),
+        ({"address": "ray://gate:10001"}, "ray://gate:10001"),
+    ],
+)
+def test_a_cluster_is_joined_at_its_address(keys: dict[str, object], address: str):
+    cluster, need = plan_cluster(RayDistribution.model_validate({"type": "ray", **keys}), 1, [(8, 1)], None)
+    assert (cluster, need) == (RayCluster(address=address), Need(1, 1))
+
+
+@pytest.mark.parametrize(
+    ("keys", "nodes", "says"),
+    [
+        ({"address": "a:1"}, 2, "asks for 2 nodes beside it"),
+        ({"head_node_additional_args": "--port=7"}, 1, "--port is drumbeat's to say"),
+        ({"worker_node_additional_args": "--block"}, 1, "--block is drumbeat's to say"),
+        ({"worker_node_additional_args": "--labels 'a"}, 1, "No closing quotation"),
+        ({"head_node_additional_args": "--num-cpus=two"}, 1, "--num-cpus needs a whole number, and has two"),
+        ({"head_node_additional_args": "--num-gpus"}, 1, "--num-gpus needs a whole number, and has none"),
+    ],
+)
+def test_what_can_t_be_is_refused_in_a_sentence(keys: dict[str, object], nodes: int, says: str):
+    wanted = RayDistribution.model_validate({"type": "ray", **keys})
+    with pytest.raises(SpecError, match=says):
+        plan_cluster(wanted, nodes, [(8, 0)], None)
+
+
+@pytest.mark.parametrize("key", ["include_dashboard", "dashboard_port", "head_node_additional_args"])
+def test_what_is_said_of_a_cluster_that_is_joined_is_refused(key: str):
+    values = {"include_dashboard": True, "dashboard_port": 8265, "head_node_additional_args": "--verbose"}
+    with pytest.raises(SpecError, match="joins a cluster that runs already"):
+        RayDistribution(address="a:1", **{key: values[key]})
