@@ -15,6 +15,7 @@ from drumbeat.control import submitting
 from drumbeat.control.assets import DataAssets, data_uses
 from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, no_engines
 from drumbeat.control.datastores import Datastores, DatastoreView
+from drumbeat.control.direct import DirectOutputs
 from drumbeat.control.effects import STORY, Effects
 from drumbeat.control.environments import Environments, uses_of
 from drumbeat.control.inputs import Inputs
@@ -137,6 +138,7 @@ class Control:
         self.effects.publishing = publishing
         self.environments = Environments(setting.store, setting.clock, setting.artifacts.has_snapshot)
         self.watch = Watch(self.loop, self.engines, self._gang)
+        self.direct = DirectOutputs(self.data, lambda name: self._known(name).job)
         self.inputs = Inputs(setting.artifacts, self.data, lambda job: self._known(job).job.plan)
         self.effects.prepare = self.inputs.prepare
         self.registries = Registries(setting.store, setting.key)
@@ -196,6 +198,7 @@ class Control:
         """The job, durable; and whether it is new. Raises SpecError, RefusedError, ConflictError."""
         written, made = submitting.planned(request, self._facts(), self.environments)
         self._check_sources(request)
+        self.direct.check(made.plan)
         job, first = submitting.new_job(written, made, self.setting.clock.now())
         key = request.key or secrets.token_hex(16)
         uses = (*uses_of(made.asset), *data_uses(made.data))
@@ -227,6 +230,7 @@ class Control:
     def preview(self, request: Request) -> Preview:
         """What `submit` would run. Starts and writes nothing."""
         written, made = submitting.planned(request, self._facts(), self.environments)
+        self.direct.check(made.plan)
         job, _ = submitting.new_job(written, made, self.setting.clock.now())
         return preview(job, made, self.loop, self.engines)
 
