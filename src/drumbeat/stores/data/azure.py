@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -22,14 +20,14 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.listing import Link
 from drumbeat.spec.credentials import AzureCredentials
 from drumbeat.spec.datastores import AzureBlobDatastore, DataLakeDatastore, account_url
+from drumbeat.stores.data.azure_blocks import put_blocks
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.sas import is_skewed, why_refused
 from drumbeat.stores.data.shelf import Counted, Found, Trouble, Wanted, asked, changed
 
-BLOCK = 8 << 20
-MOST_BLOCKS = 45_000
 DIGEST = "drumbeat_sha256"
 """Metadata of blobs that drumbeat wrote: their content's SHA-256, in hex."""
+_READ = 4 << 20
 EARLY = timedelta(minutes=10)
 """How much clocks may differ: signatures begin that long ago."""
 
@@ -55,6 +53,7 @@ _TROUBLES: dict[str, Trouble] = {
     "InvalidUri": Trouble(RefusedError, "the name isn't one that Azure takes", "Use a shorter or plainer one."),
     "LeaseIdMissing": Trouble(ConflictError, "somebody holds a lease on it", "End the lease, or use another name."),
     "BlobImmutableDueToPolicy": Trouble(ConflictError, "a policy keeps it as it is", "Use another name."),
+    "InvalidBlockList": Trouble(UnreachableError, "somebody else wrote it at the same time", "It is tried again."),
     "BlobArchived": Trouble(RefusedError, "the blob is in the archive tier", "Rehydrate it first."),
     "InvalidBlobType": Trouble(ConflictError, "a blob of another kind is there", "Use another name, or remove it."),
 }
@@ -99,8 +98,8 @@ class AzureShelf:
             ),
             connection_timeout=10,
             read_timeout=60,
-            max_single_get_size=BLOCK // 2,
-            max_chunk_get_size=BLOCK // 2,
+            max_single_get_size=_READ,
+            max_chunk_get_size=_READ,
         )
         self._client = self._service.get_container_client(self._container)
         self._lock = threading.Lock()
@@ -199,15 +198,9 @@ class AzureShelf:
 
     # --- writing --------------------------------------------------------------------------------------------------
     def write(self, place: str, pieces: Counted) -> Written:
-        size = max(BLOCK, math.ceil(pieces.size / MOST_BLOCKS))
         with self._asked("write", place):
             client = self._client.get_blob_client(place)
-            blocks: list[str] = []
-            for number, block in enumerate(pieces.blocks(size)):
-                name = base64.b64encode(f"{number:08d}".encode()).decode()
-                client.stage_block(name, block, length=len(block))
-                blocks.append(name)
-            named = [self._sdk.BlobBlock(name) for name in blocks]
+            named = [self._sdk.BlobBlock(name) for name in put_blocks(client, pieces)]
             done = client.commit_block_list(named, metadata={DIGEST: pieces.sha256})
         return Written(place, pieces.seen, pieces.sha256, str(done["etag"]).strip('"'))
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, suppress
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from drumbeat.ports import Written
@@ -20,10 +19,9 @@ from drumbeat.protocol.listing import Link
 from drumbeat.spec.credentials import S3Credentials
 from drumbeat.spec.datastores import S3Datastore
 from drumbeat.stores.data.libraries import library
+from drumbeat.stores.data.s3_parts import PART, put_parts
 from drumbeat.stores.data.shelf import PIECE, Counted, Found, Trouble, Wanted, asked, changed
 
-PART = 16 << 20
-MOST_PARTS = 9_000
 LONGEST_LINK_S = 7 * 24 * 3600
 
 _EXPIRED = Trouble(ForbiddenError, "the credentials have expired", "Store new ones with `drumbeat datastore create`.")
@@ -39,6 +37,7 @@ _TROUBLES: dict[str, Trouble] = {
     "AllAccessDisabled": Trouble(ForbiddenError, "the bucket is disabled", "Ask who runs it."),
     "403": Trouble(ForbiddenError, "these credentials don't have the right", "Give them the right to."),
     "401": Trouble(ForbiddenError, "it wants credentials", "Give the datastore an access key."),
+    "NoSuchUpload": Trouble(UnreachableError, "somebody else wrote it at the same time", "It is tried again."),
     "InvalidAccessKeyId": _NO_KEY,
     "SignatureDoesNotMatch": Trouble(ForbiddenError, "the secret key is wrong", "Check `secret_access_key`."),
     "InvalidToken": Trouble(ForbiddenError, "the session token is wrong", "Check `session_token`."),
@@ -136,25 +135,11 @@ class S3Shelf:
     def write(self, place: str, pieces: Counted) -> Written:
         at = {"Bucket": self._spec.bucket, "Key": self._key(place)}
         with self._asked("write", place):
-            tag = self._put(at, pieces) if pieces.size <= PART else self._put_parts(at, pieces)
+            tag = self._put(at, pieces) if pieces.size <= PART else put_parts(self._client, at, pieces)
         return Written(place, pieces.seen, pieces.sha256, tag)
 
     def _put(self, at: dict[str, str], pieces: Counted) -> str:
         return str(self._client.put_object(**at, Body=b"".join(pieces))["ETag"]).strip('"')
-
-    def _put_parts(self, at: dict[str, str], pieces: Counted) -> str:
-        upload = {**at, "UploadId": self._client.create_multipart_upload(**at)["UploadId"]}
-        try:
-            done: list[dict[str, Any]] = []
-            for number, block in enumerate(pieces.blocks(max(PART, math.ceil(pieces.size / MOST_PARTS))), 1):
-                part = self._client.upload_part(**upload, PartNumber=number, Body=block)
-                done.append({"PartNumber": number, "ETag": part["ETag"]})
-            whole = self._client.complete_multipart_upload(**upload, MultipartUpload={"Parts": done})
-        except BaseException:
-            with suppress(self._errors.ClientError, self._errors.BotoCoreError):
-                self._client.abort_multipart_upload(**upload)
-            raise
-        return str(whole["ETag"]).strip('"')
 
     def remove(self, place: str) -> None:
         with self._asked("remove", place):

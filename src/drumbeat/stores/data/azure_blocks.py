@@ -1,0 +1,39 @@
+"""A blob on its way to Azure, block by block: an upload that broke off is gone on with.
+
+Azure keeps blocks that were never made a blob of for a week. Ours are called by their place and their content, so what
+is there under the right name needn't be sent, whoever had sent it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from typing import Any
+
+from drumbeat.stores.data.libraries import library
+from drumbeat.stores.data.shelf import Counted
+
+BLOCK = 8 << 20
+MOST_BLOCKS = 45_000
+
+
+def put_blocks(client: Any, pieces: Counted) -> list[str]:
+    """Sends those of a blob's blocks that aren't there; gives the names of all of them, in order."""
+    size = max(BLOCK, math.ceil(pieces.size / MOST_BLOCKS))
+    there = _left(client) if pieces.size > size else {}
+    names: list[str] = []
+    for number, block in enumerate(pieces.blocks(size)):
+        name = f"{number:05d}-{hashlib.sha256(block).hexdigest()[:40]}"  # As long as a name may be, in Base64.
+        if there.get(name) != len(block):
+            client.stage_block(name, block, length=len(block))
+        names.append(name)
+    return names
+
+
+def _left(client: Any) -> dict[str, int]:
+    """Names and sizes. None where the credentials don't let us see them: they may be for writing alone."""
+    try:
+        _, left = client.get_block_list("uncommitted")
+    except library("azure.core.exceptions", "azure").HttpResponseError:
+        return {}
+    return {str(one.id): int(one.size) for one in left}
