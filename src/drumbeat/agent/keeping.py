@@ -35,11 +35,12 @@ Message = dict[str, Any]
 def rank_message(each: ProcessSpec, root: str) -> Message:
     """What a keeper must know to start a rank: it has no word for anything but files, arguments and variables."""
     joining = [*program("drumbeat.agent.mpi.rank"), each.joins] if each.joins else []
+    serving = [*program("drumbeat.agent.rendezvous"), *each.rendezvous.split()] if each.rendezvous else []
     return {
         "rank": each.rank,
         "role": each.role,
         "joins": each.joins,
-        "argv": [*joining, *each.argv],
+        "argv": [*serving, *joining, *each.argv],
         "cwd": each.cwd,
         "log": f"{root}/{each.log}",
         "env": each.environment(os.environ),

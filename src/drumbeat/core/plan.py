@@ -20,7 +20,7 @@ from drumbeat.core.outputs import plan_outputs
 from drumbeat.core.raycluster import plan_cluster
 from drumbeat.core.refusals import not_yet
 from drumbeat.launch import environment as rank_environment
-from drumbeat.launch import mpi, pytorch, ray, tensorflow
+from drumbeat.launch import horovod, mpi, pytorch, ray, tensorflow
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import Container, Plan, Rank
@@ -293,6 +293,8 @@ def _literals(job: CommandJob) -> dict[str, str | None]:
 def _variables(job: CommandJob, launcher: str) -> dict[str, str]:
     joins = isinstance(job.distribution, RayDistribution) and job.distribution.address
     reserved = {*((ray.ADDRESS,) if joins else _RESERVED[launcher]), *rank_environment.RESERVED}
+    if launcher in horovod.LAUNCHERS and horovod.is_gloo(job.environment_variables.get(horovod.CONTROLLER, "")):
+        reserved |= {*horovod.SET}
     taken = [Problem(f"{name} is set by drumbeat for each rank", f"environment_variables.{name}", "Leave it out.")
              for name in job.environment_variables if name in reserved]  # fmt: skip
     if taken:

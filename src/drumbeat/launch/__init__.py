@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drumbeat.launch import mpi, pytorch, ray, tensorflow
+from drumbeat.launch import horovod, mpi, pytorch, ray, tensorflow
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
@@ -35,7 +35,10 @@ LAUNCHERS = tuple(_RENDER)
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
     """The processes that `node` starts in the round of `roster`, in order of their rank."""
-    return _RENDER[plan.launcher](plan, roster, node)
+    made = _RENDER[plan.launcher](plan, roster, node)
+    if not horovod.is_served(plan):
+        return made
+    return [horovod.with_rendezvous(one, plan, roster, rank) for one, rank in zip(made, plan.on(node), strict=True)]
 
 
 def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
@@ -47,7 +50,7 @@ def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
 def more_ports(plan: Plan, node: int) -> int:
     """How many ports the node holds for a round beside the one that every node holds."""
     count = _MORE_PORTS.get(plan.launcher)
-    return count(plan, node) if count else 0
+    return (count(plan, node) if count else 0) + horovod.more_ports(plan, node)
 
 
 def ranks(launcher: str, nodes: int, processes_per_node: int) -> tuple[Rank, ...]:

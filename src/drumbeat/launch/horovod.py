@@ -1,0 +1,70 @@
+"""Horovod's Gloo controller: what `horovodrun --gloo` would tell each rank, and where the ranks find each other.
+
+Horovod's MPI controller asks MPI. Its Gloo controller, which a job chooses by Horovod's own variable, reads variables
+and asks a store by HTTP; rank 0 has that store beside it (`agent.rendezvous`). Names as in Horovod's gloo_run.py.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from drumbeat.protocol.plan import Plan, Rank
+from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.roster import Roster
+
+CONTROLLER = "HOROVOD_CONTROLLER"
+LAUNCHERS = ("mpi", "pytorch")
+"""Those that run the job's command once per rank, all alike."""
+
+SET = (
+    "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",
+    "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
+)  # fmt: skip
+"""The variables that such a job can't set itself."""
+
+
+def is_served(plan: Plan) -> bool:
+    """Whether the job has chosen the Gloo controller, under a launcher that can serve it."""
+    return plan.launcher in LAUNCHERS and is_gloo(plan.variables.get(CONTROLLER, ""))
+
+
+def is_gloo(controller: str) -> bool:
+    """Horovod takes it in any case."""
+    return controller.lower() == "gloo"
+
+
+def more_ports(plan: Plan, node: int) -> int:
+    """One on node 0, for the store."""
+    return int(is_served(plan) and node == 0)
+
+
+def with_rendezvous(process: ProcessSpec, plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
+    """The rank's process with what Horovod needs; rank 0's has the store beside it."""
+    member = roster.members[rank.node]
+    interface = member.interface or ("lo" if plan.nodes == 1 else "")
+    defaults = {"HOROVOD_CPU_OPERATIONS": "gloo", **({"HOROVOD_GLOO_IFACE": interface} if interface else {})}
+    return replace(
+        process,
+        set={**process.set, **_of_rank(plan, roster, rank)},
+        defaulted={**process.defaulted, **defaults},
+        rendezvous=f"{roster.master.address} {_port(roster)}" if rank.rank == 0 else "",
+    )
+
+
+def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
+    return {
+        "HOROVOD_RANK": str(rank.rank),
+        "HOROVOD_SIZE": str(plan.world_size),
+        "HOROVOD_LOCAL_RANK": str(rank.local_rank),
+        "HOROVOD_LOCAL_SIZE": str(plan.processes_per_node),
+        "HOROVOD_CROSS_RANK": str(rank.node),
+        "HOROVOD_CROSS_SIZE": str(plan.nodes),
+        "HOROVOD_HOSTNAME": f"node-{rank.node}",  # Several nodes may be on one machine.
+        "HOROVOD_GLOO_RENDEZVOUS_ADDR": roster.master.address,
+        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(_port(roster)),
+    }
+
+
+def _port(roster: Roster) -> int:
+    """The last that node 0 holds; 0 = not known, as in a preview."""
+    return next(reversed(roster.held(0)), 0)
