@@ -112,11 +112,14 @@ class Copy:
             folder, _, name = self.uri.rpartition("/")
             self._write(folder, self.listed.files[0], name)
             return
-        before = self._in_place()
+        told = self._told()
+        before = self._in_place(told) if told else {}
         self._kept = {
             one.path: before[one.path] for one in self.listed.files if before.get(one.path) == (one.size, one.sha256)
         }
         missing = [one for one in self.listed.files if one.path not in self._kept]
+        if not missing and told == Manifest(self._by, is_complete=True, files=self._kept):
+            return  # An earlier try came so far, and readers have it as whole already.
         self._tell(is_complete=False)
         self._copy(missing)
         faultpoint("publish.copied")
@@ -149,17 +152,23 @@ class Copy:
             raise StorageError(f"{file.path} isn't what the job wrote any more", where=self.source)
         return written.sha256
 
-    def _in_place(self) -> dict[str, tuple[int, str]]:
+    def _told(self) -> Manifest | None:
+        """What an earlier try has said."""
+        return whole.find(self.room.stores, self.uri) if self.room.stores else None
+
+    def _in_place(self, told: Manifest) -> dict[str, tuple[int, str]]:
         """What an earlier try has put there, as far as the folder bears it out."""
-        stores = self.room.stores
-        manifest = whole.find(stores, self.uri) if stores else None
-        if stores is None or manifest is None or not manifest.files:
+        if self.room.stores is None or not told.files:
             return {}
-        sizes = {one.path: one.size for one in stores.listing(self.uri, is_file=False).files}
-        return {path: one for path, one in manifest.files.items() if path != MANIFEST and sizes.get(path) == one[0]}
+        sizes = {one.path: one.size for one in self.room.stores.listing(self.uri, is_file=False).files}
+        return {path: one for path, one in told.files.items() if path != MANIFEST and sizes.get(path) == one[0]}
 
     def _tell(self, *, is_complete: bool) -> None:
-        ended = "" if self.job.state is State.COMPLETED else f", which ended {self.job.state}"
         with self._lock:
             files = dict(self._kept)
-        whole.put(self.room.data, self.uri, Manifest(f"job {self.job.name}{ended}", is_complete, files))
+        whole.put(self.room.data, self.uri, Manifest(self._by, is_complete, files))
+
+    @property
+    def _by(self) -> str:
+        ended = "" if self.job.state is State.COMPLETED else f", which ended {self.job.state}"
+        return f"job {self.job.name}{ended}"

@@ -69,18 +69,31 @@ class Whole:
 
     def listing(self, uri: str, *, is_file: bool) -> Listing:
         found = self._data.listing(uri, is_file=is_file)
-        manifests = [one.path for one in found.files if one.path.rsplit("/", 1)[-1] == MANIFEST]
-        if is_file or not manifests:
-            return found
-        for path in manifests:
-            self._require_whole(f"{uri.rstrip('/')}/{path}".removesuffix(f"/{MANIFEST}"))
-        return replace(found, files=tuple(one for one in found.files if one.path not in manifests))
+        if not is_file and self._lacks(uri, found):  # Perhaps it was finished while it was listed.
+            found = self._data.listing(uri, is_file=is_file)
+            if lacks := self._lacks(uri, found):
+                what = f"this folder isn't whole: {lacks} is in its manifest, and isn't there"
+                fix = f"Write it again; or remove {MANIFEST} in it, if it is to be as it is now."
+                raise ConflictError(what, where=uri, fix=fix)
+        return found if is_file else replace(found, files=tuple(one for one in found.files if not _is_manifest(one)))
 
-    def _require_whole(self, folder: str) -> None:
+    def _lacks(self, uri: str, found: Listing) -> str:
+        """The first file that a manifest in the folder has and the list doesn't, "" = none."""
+        there = {one.path for one in found.files}
+        for below in (one.path.removesuffix(MANIFEST) for one in found.files if _is_manifest(one)):
+            folder = f"{uri.rstrip('/')}/{below}".rstrip("/")
+            wanted = {f"{below}{path}" for path in self._files(folder) if path != MANIFEST}
+            if not wanted <= there:
+                return min(wanted - there)
+        return ""
+
+    def _files(self, folder: str) -> Iterable[str]:
+        """What its manifest says that it holds. Raises ConflictError for one that isn't whole yet."""
         manifest = find(self._data, folder)
         if manifest and not manifest.is_complete:
             what = f"this folder isn't whole: {manifest.by} is writing it, or has left it half done"
             raise ConflictError(what, where=folder, fix="Wait until it is done, or write it again.")
+        return manifest.files if manifest else ()
 
     def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
         return self._data.links(uri, files, lifetime_s)
@@ -102,3 +115,7 @@ class Whole:
 
     def remove(self, uri: str, path: str) -> None:
         self._data.remove(uri, path)
+
+
+def _is_manifest(file: ListedFile) -> bool:
+    return file.path.rsplit("/", 1)[-1] == MANIFEST

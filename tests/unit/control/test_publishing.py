@@ -20,6 +20,7 @@ from drumbeat.core.outputs import MANIFEST
 from drumbeat.core.states import State
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnreachableError
+from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.memory_data import ROOT, MemoryData
@@ -188,3 +189,40 @@ def test_reading_of_a_job_what_isnt_there(room: Room, path: str):
     uri = f"azureml://jobs/j/outputs/none{path}"
     with pytest.raises(NotFoundError, match="job j has kept no such folder"):
         room.publishing.data.listing(uri, is_file=False)
+
+
+def test_who_publishes_again_what_is_whole_doesnt_say_meanwhile_that_it_isnt(room: Room):
+    done = room.publish()
+    before = find(room.data, MODEL.uri)
+    room.data.left, room.data.written = 0, []
+    puts: list[Manifest] = []
+    room.data.write = lambda *_: puts.append(Manifest("", is_complete=False))  # type: ignore[method-assign,assignment]
+    assert room.publish() == done
+    assert (puts, find(room.data, MODEL.uri)) == ([], before)
+
+
+def test_a_list_that_was_made_before_the_folder_was_finished_isnt_taken_for_all_of_it(room: Room):
+    """The writer ends between the reader's list and its look at the manifest."""
+    room.publish()
+    whole_list, early = room.data.listing, [True]
+
+    def listing(uri: str, *, is_file: bool) -> Listing:
+        found = whole_list(uri, is_file=is_file)
+        if uri == MODEL.uri and early:
+            early.clear()
+            return replace(found, files=tuple(one for one in found.files if one.path in ("f0.bin", MANIFEST)))
+        return found
+
+    room.data.listing = listing  # type: ignore[method-assign]
+    found = Whole(room.data).listing(MODEL.uri, is_file=False)
+    assert [one.path for one in found.files] == sorted(FILES)
+
+
+def test_a_folder_that_lost_a_file_isnt_whole(room: Room):
+    room.publish()
+    room.data.remove(MODEL.uri, "f3.bin")
+    with pytest.raises(ConflictError, match=r"f3\.bin is in its manifest, and isn't there") as refused:
+        Whole(room.data).listing(MODEL.uri, is_file=False)
+    assert MANIFEST in refused.value.fix
+    room.data.remove(MODEL.uri, MANIFEST)
+    assert len(Whole(room.data).listing(MODEL.uri, is_file=False).files) == len(FILES) - 1
