@@ -17,7 +17,7 @@ from drumbeat.core.environments import CURRENT, Found, Shelf, resolve
 from drumbeat.core.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
 from drumbeat.core.job import Need, Policy
 from drumbeat.core.outputs import plan_outputs
-from drumbeat.core.raycluster import plan_cluster
+from drumbeat.core.raycluster import plan_cluster, unused
 from drumbeat.core.refusals import not_yet
 from drumbeat.launch import environment as rank_environment
 from drumbeat.launch import horovod, mpi, pytorch, ray, tensorflow
@@ -110,7 +110,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     if isinstance(job.distribution, RayDistribution):
         machines = facts.machines.get(compute, [facts.computes[compute]])
         cluster, need = plan_cluster(job.distribution, job.node_count, machines, kind)
-        notes = []
+        notes = unused(job.distribution)
     plan = Plan(
         job=name,
         experiment=experiment,

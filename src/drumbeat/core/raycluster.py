@@ -53,6 +53,13 @@ def plan_cluster(
     return cluster, need
 
 
+def unused(wanted: RayDistribution) -> list[str]:
+    """What is written of a cluster of the job's own, where there is none: a sentence each."""
+    of_own = ("include_dashboard", "dashboard_port", _HEAD_ARGS, _NODE_ARGS) if wanted.address else ()
+    why = "changes nothing: `address` joins a cluster that runs already"
+    return [f"distribution.{key} {why}" for key in of_own if getattr(wanted, key)]
+
+
 def _joined(wanted: RayDistribution, nodes: int) -> tuple[RayCluster, Need]:
     if nodes > 1:
         what = f"`address` joins a Ray cluster that runs already, and the job asks for {nodes} nodes beside it"

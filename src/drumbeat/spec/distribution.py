@@ -59,10 +59,6 @@ class RayDistribution(Model):
     def contradictions(self) -> Iterator[Contradiction]:
         if self.dashboard_port and self.include_dashboard is False:
             yield Contradiction(("dashboard_port",), "a port for a dashboard that `include_dashboard` switches off")
-        if self.address:
-            what = "`address` joins a cluster that runs already; this is for one of the job's own"
-            of_own = ("include_dashboard", "dashboard_port", "head_node_additional_args", "worker_node_additional_args")
-            yield from (Contradiction((key,), what) for key in of_own if getattr(self, key))
 
 
 Distribution = Annotated[

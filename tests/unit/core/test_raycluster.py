@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.core.job import Need
-from drumbeat.core.raycluster import Size, plan_cluster
+from drumbeat.core.raycluster import Size, plan_cluster, unused
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.plan import RayCluster
 from drumbeat.spec.distribution import RayDistribution
@@ -84,7 +84,8 @@ def test_what_can_t_be_is_refused_in_a_sentence(keys: dict[str, object], nodes: 
 
 
 @pytest.mark.parametrize("key", ["include_dashboard", "dashboard_port", "head_node_additional_args"])
-def test_what_is_said_of_a_cluster_that_is_joined_is_refused(key: str):
+def test_what_is_said_beside_an_address_is_told_to_change_nothing(key: str):
     values = {"include_dashboard": True, "dashboard_port": 8265, "head_node_additional_args": "--verbose"}
-    with pytest.raises(SpecError, match="joins a cluster that runs already"):
-        RayDistribution(address="a:1", **{key: values[key]})
+    told = unused(RayDistribution.model_validate({"type": "ray", "address": "a:1", key: values[key]}))
+    assert told == [f"distribution.{key} changes nothing: `address` joins a cluster that runs already"]
+    assert unused(RayDistribution.model_validate({"type": "ray", key: values[key]})) == []
