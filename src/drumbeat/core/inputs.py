@@ -86,7 +86,7 @@ def plan_inputs(inputs: Mapping[str, object], brought: Mapping[str, str], facts:
         tuple(one.used for one in found if one.used),
         (
             *(one.note for one in found if one.note),
-            *(_mount_note(one.planned.name) for one in found if one.planned.mount),
+            *(_mount_note(one.planned) for one in found if one.planned.mount),
         ),
     )
 
@@ -227,8 +227,11 @@ def say_staged(plan: InputPlan) -> str:
     return f"{what}, {', else '.join(ways)}"
 
 
-def _mount_note(name: str) -> str:
-    return f"inputs.{name}: of a mount each read goes to the store; with `mode: download` the ranks read a local copy"
+def _mount_note(plan: InputPlan) -> str:
+    mode = "eval_download" if plan.evaluated else "download"
+    return (
+        f"inputs.{plan.name}: of a mount each read goes to the store; with `mode: {mode}` the ranks read a local copy"
+    )
 
 
 def remote(plans: Sequence[InputPlan]) -> Iterator[InputPlan]:

@@ -126,6 +126,7 @@ def test_what_cannot_be_read_is_no_answer_and_is_said(dav: Dav, said: list[str])
     assert said == ["bad can't be read: it isn't what was listed"]
 
 
+DISK = ", and 800.0 MB/s from this node's disk"
 SLOW = "; for data that is read more than once, `mode: download` is faster"
 
 
@@ -134,7 +135,7 @@ def test_a_measurement_reads_the_files_and_the_disk(tmp_path: Path):
     (tmp_path / "x").write_bytes(b"x" * 300_000)
     found = measure([str(tmp_path / "x")], str(tmp_path))
     assert found
-    assert found.size == 300_000
+    assert (found.size, found.files) == (300_000, 1)
     assert found.mount > 0
     assert found.disk > 0
     assert [path.name for path in tmp_path.iterdir()] == ["x"]
@@ -144,12 +145,10 @@ def test_a_measurement_reads_the_files_and_the_disk(tmp_path: Path):
 @pytest.mark.parametrize(
     ("rates", "sentence"),
     [
-        (
-            Rates(2.5e6, 8e8, 10),
-            "is mounted: 2.5 MB/s were read through it, and 800.0 MB/s from this node's disk" + SLOW,
-        ),
-        (Rates(9e8, 8e8, 10), "is mounted: 900.0 MB/s were read through it, and 800.0 MB/s from this node's disk"),
-        (None, "is mounted; it has no bytes to measure"),
+        (Rates(2.5e6, 8e8, 5 << 20, 1), f"is mounted: 2.5 MB/s were read through it (5.2 MB in 1 file){DISK}{SLOW}"),
+        (Rates(9e8, 8e8, 16 << 20, 9), f"is mounted: 900.0 MB/s were read through it (16.8 MB in 9 files){DISK}"),
+        (Rates(44, 8e8, 2, 1), "is mounted; there is too little of it to measure a rate"),
+        (None, "is mounted; there is too little of it to measure a rate"),
     ],
 )
 def test_the_advice_follows_from_the_measurement(rates: Rates | None, sentence: str):

@@ -27,6 +27,8 @@ from drumbeat.protocol.plan import InputPlan
 FUSE = "/dev/fuse"
 _LOOK_S, _NEWS_S = 0.02, 1.0
 _LEAVE_S = 4.0
+_MOST_FILES = 1000
+"""That are read to measure a mount, the largest first."""
 
 
 class Mounts:
@@ -128,7 +130,7 @@ class Mounts:
         raise EngineError(f"rclone has not mounted it within {MOUNT_S:.0f} s")
 
     def _measured(self, planned: InputPlan, listing: Listing, place: str) -> Rates | None:
-        files = sorted(listing.files, key=lambda one: -one.size)[:64]
+        files = sorted(listing.files, key=lambda one: -one.size)[:_MOST_FILES]
         paths = [place] if planned.type == "uri_file" else [f"{place}/{one.path}" for one in files]
         try:
             return measure(paths, f"{self._folder}/{planned.name}")

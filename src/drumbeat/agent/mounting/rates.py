@@ -11,15 +11,18 @@ from dataclasses import dataclass
 _BLOCK = 1 << 20
 MOST, MOST_S = 16 << 20, 3.0
 """Bytes and seconds that a measurement takes at most."""
+LEAST = 1 << 20
+"""Bytes of an input below which a rate would say nothing."""
 
 
 @dataclass(frozen=True)
 class Rates:
-    """Bytes per second. size: of what was read."""
+    """Bytes per second. size, files: what was read."""
 
     mount: float
     disk: float
     size: int
+    files: int
 
 
 def measure(paths: Iterable[str], folder: str) -> Rates | None:
@@ -27,15 +30,16 @@ def measure(paths: Iterable[str], folder: str) -> Rates | None:
 
     Raises OSError.
     """
-    began, size = time.perf_counter(), 0
+    began, size, files = time.perf_counter(), 0, 0
     for path in paths:
+        files += 1
         with open(path, "rb", buffering=0) as file:
             while size < MOST and time.perf_counter() - began < MOST_S and (block := file.read(_BLOCK)):
                 size += len(block)
         if size >= MOST or time.perf_counter() - began >= MOST_S:
             break
     spent = time.perf_counter() - began
-    return Rates(size / spent, _of_disk(f"{folder}/rate", max(size, _BLOCK)), size) if size else None
+    return Rates(size / spent, _of_disk(f"{folder}/rate", max(size, _BLOCK)), size, files) if size else None
 
 
 def _of_disk(place: str, size: int) -> float:

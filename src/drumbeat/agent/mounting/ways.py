@@ -9,7 +9,7 @@ from collections.abc import Callable
 from drumbeat.agent.cache.room import in_words
 from drumbeat.agent.mounting.in_place import note
 from drumbeat.agent.mounting.mounts import Mounts
-from drumbeat.agent.mounting.rates import Rates
+from drumbeat.agent.mounting.rates import LEAST, Rates
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Enrolment, Remark
 from drumbeat.protocol.errors import EngineError, RefusedError
@@ -39,7 +39,7 @@ class Ways:
         except (RefusedError, EngineError) as error:
             self._remark(planned, f"isn't mounted but fetched to the node's disk: {error.what}")
             return False
-        self._remark(planned, say_rates(rates))
+        self._remark(planned, say_rates(rates, "eval_download" if planned.evaluated else "download"))
         return True
 
     def _place(self, planned: InputPlan) -> str:
@@ -50,15 +50,16 @@ class Ways:
         self._remember(Remark(f"input {planned.name}", f"input {planned.name} {sentence}"))
 
 
-def say_rates(rates: Rates | None) -> str:
-    """Of a mount; with advice where a copy would serve better."""
-    if rates is None:
-        return "is mounted; it has no bytes to measure"
+def say_rates(rates: Rates | None, mode: str = "download") -> str:
+    """Of a mount; with the mode to use where a copy would serve better."""
+    if rates is None or rates.size < LEAST:
+        return "is mounted; there is too little of it to measure a rate"
     mount, disk = (f"{in_words(int(rate))}/s" for rate in (rates.mount, rates.disk))
-    measured = f"is mounted: {mount} were read through it, and {disk} from this node's disk"
+    read = f"{in_words(rates.size)} in {rates.files} {'file' if rates.files == 1 else 'files'}"
+    measured = f"is mounted: {mount} were read through it ({read}), and {disk} from this node's disk"
     if rates.mount >= rates.disk:
         return measured
-    return f"{measured}; for data that is read more than once, `mode: download` is faster"
+    return f"{measured}; for data that is read more than once, `mode: {mode}` is faster"
 
 
 def sees(folder: str, listing: Listing) -> bool:
