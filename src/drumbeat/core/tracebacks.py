@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _RANK_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]: ?")
 """What torch.distributed and torchrun put before each line."""
+_HOST_PREFIX = re.compile(r"^(node-\d+|\d{1,3}(?:\.\d{1,3}){3}): ")
+"""What pdsh puts before each line, for the names that a job's host file has (`launch.hosts.names`)."""
 _GROUP_PREFIX = re.compile(r"^ *[|+] ?")
 """What a group of exceptions puts before each line (docs.python.org, ExceptionGroup)."""
 
@@ -36,6 +38,8 @@ _ABORTED = re.compile(
 """What C's library says before it ends the program: assert(3), mallopt(3)."""
 _CHILD = re.compile(r"^\s+rank\s+: (\d+) \(local_rank: \d+\)$")
 _CHILD_CODE = re.compile(r"^\s+exitcode\s+: (-?\d+) \(pid: \d+\)")
+_DEEPSPEED_CODE = re.compile(r"^(?:(\S+): )?\[[^]]+\] \[ERROR\] \[launch\.py:.* exits with return code = (-?\d+)$")
+"""What DeepSpeed says of the process that it misses first on a node."""
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound)\b:?.*$")
 _MPI_ABORT = re.compile(r"^Abort\(-?\d+\) on node \d+ .*: application called MPI_Abort\(.+$")
 _MPI_LOST = re.compile(r"^.*\bPMIU_\w+ error\b.*$|^.*\bPMI_\w+ returned -1$")
@@ -73,25 +77,30 @@ class Raised:
 class Told:
     """What a log's end tells. errors: of one failure, the first that was raised first; () = no traceback.
 
-    line: the one line that says most of the error, "" = none. last: the last line that says anything.
+    line: the one line that says most of the error, "" = none. last: the last line that says anything. host: the node
+    that said it, where a launcher has put nodes before the lines; "" = not known.
     """
 
     errors: tuple[Raised, ...] = ()
     line: str = ""
     last: str = ""
     is_shut_down: bool = False
+    host: str = ""
 
 
 def read(tail: str) -> Told:
     """What the end of a log tells."""
-    lines = clean(tail)
+    lines, host = _host_by_host(_plain(tail))
     errors = _chain(lines)
     last = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "")
     is_shut_down = any(line.startswith(SHUT_DOWN) for line in lines)
     child = _torchrun(lines)
     if child and all(_is_of_torchrun(error) for error in errors):
         return Told(line=child, last=last)
-    return Told(errors, errors[-1].say() if errors else _native(lines), last, is_shut_down)
+    killed, where = _deepspeed(_plain(tail))
+    if killed:
+        return Told(line=killed, last=last, host=where)
+    return Told(errors, errors[-1].say() if errors else _native(lines), last, is_shut_down, host if errors else "")
 
 
 def mpi_aborts(tail: str) -> dict[int, int]:
@@ -100,9 +109,29 @@ def mpi_aborts(tail: str) -> dict[int, int]:
 
 
 def clean(tail: str) -> list[str]:
-    """The lines without colours, without what a progress bar has written over, without prefixes of ranks."""
-    lines = (line.rstrip().rpartition("\r")[2] for line in _ANSI.sub("", tail).split("\n"))
-    return [_RANK_PREFIX.sub("", line) for line in lines]
+    """The lines without colours, without what a progress bar has written over, without prefixes of ranks and hosts."""
+    return _host_by_host(_plain(tail))[0]
+
+
+def _plain(tail: str) -> list[str]:
+    return [line.rstrip().rpartition("\r")[2] for line in _ANSI.sub("", tail).split("\n")]
+
+
+def _host_by_host(lines: Sequence[str]) -> tuple[list[str], str]:
+    """The lines without prefixes, host by host: last those of the one whose traceback began first, and its name.
+
+    Lines that no host stands before come first; without hosts, all is in its order.
+    """
+    told: dict[str, list[str]] = {"": []}
+    began: dict[str, int] = {}
+    for number, line in enumerate(lines):
+        found = _HOST_PREFIX.match(line)
+        host = found[1] if found else ""
+        told.setdefault(host, []).append(_RANK_PREFIX.sub("", line[found.end() :] if found else line))
+        if _HEADER.search(told[host][-1]):
+            began.setdefault(host, number)
+    order = sorted(told, key=lambda host: (bool(host), host in began, -began.get(host, 0)))
+    return [line for host in order for line in told[host]], order[-1] if order[-1] in began else ""
 
 
 # --- tracebacks -------------------------------------------------------------------------------------------------
@@ -199,6 +228,14 @@ def _torchrun(lines: Sequence[str]) -> str:
     code = next((int(match[1]) for line in lines[begin:] if (match := _CHILD_CODE.match(line))), 0)
     how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
     return f"torchrun's rank {rank} {how}"
+
+
+def _deepspeed(lines: Sequence[str]) -> tuple[str, str]:
+    """What DeepSpeed says of the first of its processes that failed, if a signal ended it, and on which node."""
+    first = next((found for line in lines if (found := _DEEPSPEED_CODE.match(line))), None)
+    if first is None or int(first[2]) >= 0:
+        return "", ""
+    return f"a process of deepspeed's was ended by {signal_name(-int(first[2]))}", first[1] or ""
 
 
 def signal_name(number: int) -> str:

@@ -397,3 +397,30 @@ def test_a_worker_process_of_the_ranks_own_is_no_peer():
     assert found.rank == 1
     assert found.sentence.endswith("(a worker process of its own is gone)")
     assert "num_workers" in found.advice
+
+
+@pytest.mark.feature("F1", "L6")
+def test_a_launchers_own_rank_on_another_node_is_named_with_that_node():
+    tail = (
+        "node-1: Traceback (most recent call last):\nnode-0: Traceback (most recent call last):\n"
+        'node-0:   File "t.py", line 12, in <module>\nnode-1:   File "t.py", line 4, in <module>\n'
+        "node-0: RuntimeError: Connection closed by peer\nnode-1: ValueError: no such column: price\n"
+    )
+    found = verdict([(0, RankExit(0, 1, None, 5.0, 1, tail=tail)), (1, RankExit(1, 0, None, 1.0, 1))])
+    assert (found.rank, found.reason) == (0, Reason.RANK_FAILED)
+    assert found.sentence == "rank 0 on node 0 stopped with exit code 1: ValueError: no such column: price (on node-1)"
+
+
+KILLED = (
+    "node-1: [2026-11-22 04:20:38,827] [ERROR] [launch.py:335:sigkill_handler] ['t.py'] exits with return code = -9\n"
+    "node-0: Traceback (most recent call last):\n"
+    'node-0:   File "t.py", line 12, in <module>\nnode-0: RuntimeError: [gloo] Connection closed by peer\n'
+    "node-0: [2026-11-22 04:20:39,001] [ERROR] [launch.py:335:sigkill_handler] ['t.py'] exits with return code = 1\n"
+)
+
+
+@pytest.mark.feature("F1", "L6")
+def test_a_process_of_deepspeeds_that_was_killed_is_the_cause_and_no_rank_that_had_nothing_to_do():
+    found = verdict([(0, RankExit(0, 1, None, 5.0, 1, tail=KILLED)), (1, RankExit(1, 0, None, 1.0, 1))])
+    assert found.rank == 0
+    assert "a process of deepspeed's was ended by SIGKILL (on node-1)" in found.sentence

@@ -168,3 +168,25 @@ def test_a_cut_in_the_middle_of_anything_is_no_error():
         for n in range(0, len(whole), 31):
             read(whole[n:])
             read(whole[:n])
+
+
+OF_TWO_NODES = """\
+[INFO] cmd = pdsh -S -w node-0,node-1
+node-0: step 1
+node-1: [rank1]: Traceback (most recent call last):
+node-1: [rank1]:   File "train.py", line 9, in <module>
+node-0: [rank0]: Traceback (most recent call last):
+node-0: [rank0]:   File "train.py", line 12, in <module>
+node-1: [rank1]:     raise ValueError("no such column")
+node-1: [rank1]: ValueError: no such column
+node-0: [rank0]:     dist.barrier()
+node-0: [rank0]: RuntimeError: Connection closed by peer
+node-0: exits with return code = 1
+"""
+
+
+def test_of_several_nodes_in_one_log_the_one_that_failed_first_is_heard():
+    told = read(OF_TWO_NODES)
+    assert (told.line, told.host) == ("ValueError: no such column", "node-1")
+    assert read(OF_TWO_NODES.replace("node-", "10.0.0.")).host == "10.0.0.1"
+    assert read('Traceback (most recent call last):\n  File "a.py", line 1\nValueError: node-1: gone\n').host == ""
