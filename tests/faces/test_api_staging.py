@@ -54,6 +54,25 @@ def agent(house: House) -> Agent:
     return house.agent(house.submit("a"))
 
 
+def test_a_store_that_is_silent_is_named_while_the_node_still_waits(house: House, agent: Agent, data: MemoryData):
+    house.room.silent_s, is_over = 0.2, threading.Event()
+
+    def read(*_asked: object) -> Iterator[bytes]:
+        is_over.wait(60)
+        yield b""
+
+    data.read = read  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        told = get(agent, "inputs/train/files/a")
+    finally:
+        is_over.set()
+    assert told.status_code == 503
+    assert (told.json()["what"], told.json()["where"]) == (
+        "input train: its store has sent nothing for 0 s",
+        "inputs.train",
+    )
+
+
 def get(agent: Agent, path: str, **headers: str) -> httpx.Response:
     return agent.house.http.get(f"{agent.path}/{path}", headers={**agent.headers, **headers})
 

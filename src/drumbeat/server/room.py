@@ -54,6 +54,8 @@ class Room:
     """For agents on other machines."""
     stores: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_AT_STORES))
     """Calls that wait for a store: a slow one must not take the threads of everything else."""
+    silent_s: float = 20.0
+    """How long a store may send nothing while a node waits, which gives the server 30 s."""
 
 
 def current(control: Control, name: str) -> Record:

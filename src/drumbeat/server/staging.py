@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import AsyncGenerator, Iterator
-from typing import Annotated, Any, cast
+from collections.abc import AsyncGenerator, Callable, Iterator
+from typing import Annotated, Any, TypeVar, cast
 
+from anyio import fail_after, to_thread
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response, StreamingResponse
 
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.wire import to_wire
 from drumbeat.server.agents import JSON_BODY, PREFIX, Admitted, Caller, json_object
 from drumbeat.server.paths import rest
 from drumbeat.server.room import Room, away, current
 
 router = APIRouter(prefix=PREFIX, tags=["agents"])
+
+T = TypeVar("T")
 
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?", re.ASCII)
 
@@ -55,9 +58,9 @@ async def get_input_file(
 ) -> StreamingResponse:
     """The bytes of one file of an input, or a range of them."""
     offset, length = _span(range)
-    size, pieces = await away(lambda: _read(caller, name, path, (offset, length)), caller.room.stores)
+    size, pieces = await _in_time(name, lambda: _read(caller, name, path, (offset, length)), caller.room)
     headers = {"Content-Length": str(size), "Content-Range": f"bytes {offset}-{max(0, offset + size - 1)}/*"}
-    return StreamingResponse(_streamed(pieces, caller.room), 206, headers, "application/octet-stream")
+    return StreamingResponse(_streamed(name, pieces, caller.room), 206, headers, "application/octet-stream")
 
 
 @router.get("/peers")
@@ -76,9 +79,19 @@ def _read(caller: Caller, name: str, path: str, span: tuple[int, int | None]) ->
     return caller.room.control.inputs.read(caller.job, name, path, span)
 
 
-async def _streamed(pieces: Iterator[bytes], room: Room) -> AsyncGenerator[bytes]:
-    while (piece := await away(lambda: next(pieces, None), room.stores)) is not None:
+async def _streamed(name: str, pieces: Iterator[bytes], room: Room) -> AsyncGenerator[bytes]:
+    while (piece := await _in_time(name, lambda: next(pieces, None), room)) is not None:
         yield piece
+
+
+async def _in_time(name: str, call: Callable[[], T], room: Room) -> T:
+    """A store that is silent is told of, before the node takes the server for silent. The call goes on to its end."""
+    try:
+        with fail_after(room.silent_s):
+            return await to_thread.run_sync(call, limiter=room.stores, abandon_on_cancel=True)
+    except TimeoutError:
+        what = f"input {name}: its store has sent nothing for {room.silent_s:.0f} s"
+        raise UnreachableError(what, where=f"inputs.{name}") from None
 
 
 def _span(said: str) -> tuple[int, int | None]:

@@ -103,6 +103,24 @@ def test_progress_has_bytes_rate_and_time_left_and_what_it_waits_for():
     assert "of 1.0 GB" in meter.sentence()
 
 
+def test_when_nothing_comes_that_is_said():
+    now, said = [0.0], list[str]()
+    meter = Meter("input train", 1000, said.append, lambda: now[0])
+    meter.add(100)
+    now[0] = 4.0
+    meter.look()
+    assert len(said) == 1
+    now[0] = 12.0
+    meter.look()
+    assert said[-1] == "input train: 100 bytes of 1.0 kB; no byte for 12 s"
+    meter.trouble("the store answers 503")
+    now[0] = 19.0
+    meter.look()
+    assert said[-1].endswith("no byte for 12 s"), "while a trouble is told, it is enough"
+    meter.add(1)
+    assert "no byte" not in said[-1]
+
+
 # --- the chain --------------------------------------------------------------------------------------------------
 def peer(port: int = 7, cache: str = "other", address: str = "10.0.0.1") -> dict[str, object]:
     return {"address": address, "data_port": port, "cache": cache}

@@ -16,6 +16,8 @@ from drumbeat.agent.fetching.work import Batch, Piece, Want, Work
 from drumbeat.protocol.errors import DrumbeatError, StorageError, UnreachableError
 
 THREADS = 8
+_LOOK_S = 1.0
+"""How often is looked whether it has come to a stop."""
 
 
 class Sink:
@@ -63,7 +65,9 @@ class Fetch:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(_LOOK_S)
+                self._means.meter.look()
         self._work.close()
         if self._defect is not None:
             raise self._defect

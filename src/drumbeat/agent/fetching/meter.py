@@ -11,6 +11,8 @@ from drumbeat.agent.cache.room import in_words
 
 _WINDOW_S = 5.0
 _SAY_EVERY_S = 0.2
+_STILL_S = 5.0
+"""After so long without a byte that is said."""
 
 
 class Meter:
@@ -56,13 +58,23 @@ class Meter:
             self._trouble = sentence
         self._tell()
 
+    def look(self) -> None:
+        """Says it when nothing has come for a while, and nobody says why."""
+        with self._lock:
+            is_still = self._now() - self.moved_at >= _STILL_S and not self._trouble
+        if is_still:
+            self._tell()
+
     def sentence(self) -> str:
-        """`input train: 1.2 GB of 4.5 GB, 182.0 MB/s, 18 s left; waits: …`."""
+        """`input train: 1.2 GB of 4.5 GB, 182.0 MB/s, 18 s left; waits: …`, or `…; no byte for 12 s`."""
         rate = self._rate()
         text = f"{self._what}: {in_words(self._came)} of {in_words(self._total)}"
         if rate > 0:
             text += f", {in_words(round(rate))}/s, {_duration((self._total - self._came) / rate)} left"
-        return f"{text}; waits: {self._trouble}" if self._trouble else text
+        still_s = self._now() - self.moved_at
+        if self._trouble:
+            return f"{text}; waits: {self._trouble}"
+        return f"{text}; no byte for {_duration(still_s)}" if still_s >= _STILL_S else text
 
     def _rate(self) -> float:
         now = self._now()

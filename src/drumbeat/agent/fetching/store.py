@@ -102,7 +102,9 @@ class Store:
             self._links.refused(want, link)
         except UnreachableError as error:
             want.is_relayed = self._links.missed(link)
-            raise UnreachableError(f"input {want.input}: {error.what}", where=f"inputs.{want.input}") from error
+            host = urlsplit(link.url).netloc.rpartition("@")[2]
+            named = error.what if host in error.what else f"{error.what} ({host})"
+            raise UnreachableError(f"input {want.input}: {named}", where=f"inputs.{want.input}") from error
 
     def _linked(
         self, link: Link, want: Want, span: tuple[int, int], on_answer: Callable[[bool], None]

@@ -152,6 +152,8 @@ def stream(
     while True:
         try:
             block = answer.read1(BLOCK)
+        except TimeoutError as error:
+            raise UnreachableError(f"nothing came for {patience.timeout_s:.0f} s") from error
         except (OSError, http.client.HTTPException, ValueError) as error:
             raise UnreachableError(f"the connection broke off: {error or type(error).__name__}") from error
         if not block:

@@ -1,0 +1,121 @@
+"""Stores that are slow, or stop in the middle: said, gone on with, or given up in a sentence that names them."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumbeat.agent.cache.files import Files, name_of
+from drumbeat.agent.fetching.fetch import Fetch
+from drumbeat.agent.fetching.means import Means
+from drumbeat.agent.fetching.meter import Meter
+from drumbeat.agent.fetching.web import Patience
+from drumbeat.agent.fetching.work import Want
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import UnreachableError
+from drumbeat.testing.memory_data import ROOT, Answer, Asked, MemoryData
+
+from .depot import a_depot, remote
+from .house import until
+from .relays import a_relay
+
+pytestmark = [pytest.mark.feature("D5", "F10")]
+
+BLOCK = 1 << 16
+"""What the store in memory sends at a time."""
+LARGE = os.urandom(12 * BLOCK)
+
+
+def test_a_job_whose_store_is_slow_says_how_slow_and_when_it_stands_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path / "cache"))
+    slow = os.urandom(80_000)
+    with MemoryData({"set/slow": slow}) as data, a_relay(data.url) as relay, a_depot(tmp_path, data) as depot:
+        data.url = f"http://127.0.0.1:{relay.port}"
+        relay.bytes_s = 10_000
+        depot.submit("slow", "sha256sum ${{inputs.train}}/slow", remote("train", "set"))
+        said = " kB of 80.0 kB, ", " kB/s, ", " s left"
+        until(lambda: all(word in depot.detail("slow") for word in said), what="its rate and the time left")
+        relay.bytes_s = 0
+        until(lambda: "; no byte for " in depot.detail("slow"), what="a word of it")
+        assert depot.job("slow").state == "staging"
+        relay.bytes_s = None
+        assert depot.completed("slow").split()[0] == hashlib.sha256(slow).hexdigest()
+        assert data.sent == len(slow)
+
+
+# --- the same with less patience --------------------------------------------------------------------------------
+class Stalling:
+    """A store that stops after `blocks` of the first answer, or of all."""
+
+    def __init__(self, data: MemoryData, *, blocks: int, always: bool = False) -> None:
+        self.is_over = threading.Event()
+        self._blocks, self._always = blocks, always
+        data.spoil = self._spoil
+
+    def _spoil(self, asked: Asked) -> Answer | None:
+        left = self._blocks
+        if asked.offset and not self._always:
+            return None
+
+        def pause() -> None:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                self.is_over.wait(60)
+
+        return Answer(200 if asked.length == len(LARGE) else 206, pause=pause)
+
+
+@pytest.fixture
+def data() -> Iterator[MemoryData]:
+    with MemoryData({"set/large": LARGE}) as data:
+        yield data
+
+
+class Server:
+    """As much of the agent's link to the server as is asked for."""
+
+    def __init__(self, data: MemoryData) -> None:
+        self._data = data
+
+    def links(self, _name: str, paths: list[str]) -> list[Any]:
+        listed = {one.path: one for one in self._data.listing(f"{ROOT}/set", is_file=False).files}
+        return [wire.to_wire(self._data.link(f"{ROOT}/set", listed[path], 60)) for path in paths]
+
+
+def fetch(folder: Path, data: MemoryData, patience: Patience) -> bytes:
+    files = Files(str(folder))
+    (file,) = data.listing(f"{ROOT}/set", is_file=False).files
+    server: Any = Server(data)
+    meter = Meter("input train", file.size, lambda _sentence: None)
+    Fetch(Means(files, lambda: server, meter, patience), [Want("train", file)]).run()
+    return Path(files.place(name_of(file))).read_bytes()
+
+
+def test_an_answer_that_stops_is_gone_on_with_where_it_stopped(tmp_path: Path, data: MemoryData):
+    stalling = Stalling(data, blocks=5)
+    try:
+        assert fetch(tmp_path, data, Patience(timeout_s=0.5)) == LARGE
+    finally:
+        stalling.is_over.set()
+    assert [one.offset for one in data.asked] == [0, 5 * BLOCK]
+
+
+def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: MemoryData):
+    stalling = Stalling(data, blocks=0, always=True)
+    host = data.url.removeprefix("http://")
+    try:
+        with pytest.raises(UnreachableError) as raised:
+            fetch(tmp_path, data, Patience(timeout_s=0.2, give_up_s=0.5))
+    finally:
+        stalling.is_over.set()
+    assert raised.value.what == f"input train: nothing came for 0 s ({host}); no byte came for 0 s"
+    assert raised.value.fix == "See whether the nodes and the server reach it, and run the job again."
