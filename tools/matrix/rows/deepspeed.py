@@ -14,7 +14,7 @@ from tools.matrix.rows.digits import RANKS_PER_NODE, Material, without_mpirun
 from tools.matrix.rows.launchers import SIZES, job
 
 RECIPE = RECIPES / "cifar10_deepspeed"
-TRAIN = "train.py --data ${{inputs.data}} --epochs 2 --model-dir ${{outputs.model}} --deepspeed_config ds_config.json"
+TRAIN = "train.py --data ${{inputs.data}} --epochs 3 --model-dir ${{outputs.model}} --deepspeed_config ds_config.json"
 
 
 def prepare(folder: Path) -> Material:
