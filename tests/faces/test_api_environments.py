@@ -90,7 +90,7 @@ def test_what_cant_be_an_environment_is_refused(house: House, body: dict[str, An
 @pytest.mark.feature("E2")
 def test_curated_ones_can_be_listed_seen_and_changed(client: Client, tmp_path: Path):
     curated = {one.name: one for one in client.environments(curated=True)}
-    assert {"pytorch", "sklearn", "tensorflow", "lightgbm", "horovod", "deepspeed", "fastai"} == set(curated)
+    assert {"pytorch", "sklearn", "tensorflow", "lightgbm", "horovod", "deepspeed", "ray", "fastai"} == set(curated)
     assert client.environment("AzureML-lightgbm-3.3") == curated["lightgbm"]
     job = {"command": "true", "environment": "azureml:AzureML-lightgbm-3.3:12"}
     before = client.plan(job)

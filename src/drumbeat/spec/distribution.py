@@ -40,7 +40,7 @@ class TensorFlowDistribution(Model):
 
 
 class RayDistribution(Model):
-    """A Ray cluster on the job's nodes; the command runs on its head."""
+    """A Ray cluster on the job's nodes; the command runs once, beside its head."""
 
     type: Annotated[Literal["ray"], AnyCase()] = Field(default="ray", description="Always `ray`.")
     port: Port | None = Field(default=None, description="Port of the head; a free one when absent.")
@@ -50,11 +50,10 @@ class RayDistribution(Model):
     include_dashboard: bool | None = Field(default=None, description="Whether the head serves Ray's dashboard.")
     dashboard_port: Port | None = Field(default=None, description="Port of the dashboard.")
     head_node_additional_args: Text | None = Field(
-        default=None, description="More arguments for `ray start` on the head."
+        default=None,
+        description="More arguments for `ray start` on the head; `--num-cpus` and `--num-gpus` also say what it takes.",
     )
-    worker_node_additional_args: Text | None = Field(
-        default=None, description="More arguments for `ray start` on the others."
-    )
+    worker_node_additional_args: Text | None = Field(default=None, description="The same for the others.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.dashboard_port and self.include_dashboard is False:

@@ -79,6 +79,12 @@ CURATED = (
         f"{TORCH}\ndeepspeed==0.19.8\nninja\ntabulate\nmpi4py==4.1.2\naccelerate==1.15.0\nlightning==2.6.6\nnumpy\n",
     ),
     Curated(
+        "ray",
+        ("ray-*", "ray"),
+        "Ray with its dashboard and Ray Train, on PyTorch.",
+        f"{TORCH}\nray[default,train]==2.60.0\nnumpy\n",
+    ),
+    Curated(
         "fastai",
         ("fastai-*", "fastai"),
         "fastai on PyTorch. On nodes with the CPU build of torch its vision part doesn't import (torchvision's wheel).",

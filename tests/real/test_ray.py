@@ -1,0 +1,255 @@
+"""Ray clusters of a job's own, with the real Ray: how they come up, fail and go, beside one that belongs to others."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from drumbeat.agent.ray import joining
+from drumbeat.client.views import JobView
+from tools import rays
+from tools.rays import Ray
+
+from .guard import guarded
+from .house import House, until
+
+pytestmark = [pytest.mark.feature("L8"), pytest.mark.xdist_group("labs")]
+
+PATIENCE_S = 300
+
+TWICE = """
+import os, ray
+import beside
+ray.init()
+print("nodes", sorted(node["NodeName"] for node in ray.nodes() if node["Alive"]))
+
+@ray.remote(num_cpus=1)
+class Part:
+    def told(self):
+        own = os.environ["AZUREML_CR_NODE_RANK"], os.path.basename(os.environ["RAY_AUTH_TOKEN_PATH"])
+        return beside.WORD, *own, os.environ.get("CUDA_VISIBLE_DEVICES")
+
+    def fail(self):
+        raise ValueError("the first round never works")
+
+parts = [Part.options(scheduling_strategy="SPREAD").remote() for _ in range(2)]
+print("parts", sorted(ray.get([part.told.remote() for part in parts])))
+if os.environ["DRUMBEAT_ROUND"] == "1":
+    ray.get(parts[1].fail.remote())
+"""
+
+STAYS = """
+import ray, subprocess, time
+ray.init()
+
+@ray.remote(num_cpus=1)
+class Part:
+    def stay(self):
+        subprocess.Popen(["sleep", "4321"], start_new_session=True)
+        time.sleep(1000)
+
+parts = [Part.options(scheduling_strategy="SPREAD").remote() for _ in range(2)]
+print("at work", flush=True)
+ray.get([part.stay.remote() for part in parts])
+"""
+
+
+@pytest.fixture(scope="module")
+def ray() -> Ray:
+    found = rays.provide()
+    if isinstance(found, str):
+        pytest.skip(found)
+    return found
+
+
+@pytest.fixture
+def foreign(ray: Ray) -> Iterator[str]:
+    """Somebody else's Ray on this machine; its address."""
+    folder = Path(tempfile.mkdtemp(prefix="dr-", dir="/tmp"))  # Sockets in pytest's own folders have too long paths.
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        address = f"127.0.9.9:{probe.getsockname()[1]}"
+    words = ["start", "--head", "--block", f"--port={address.partition(':')[2]}", "--node-ip-address=127.0.9.9"]
+    words += [f"--temp-dir={folder}/r", "--num-cpus=1", "--include-dashboard=false", "--node-name=theirs"]
+    variables = {**os.environ, "PATH": ray.path, "FOREIGN": str(folder), "RAY_AUTH_MODE": "disabled"}
+    with guarded(folder), (folder / "log").open("wb") as log:
+        ours = subprocess.Popen([ray.python.with_name("ray"), *words], env=variables, stdout=log, stderr=log)
+        try:
+            until(lambda: asked(ray, address).returncode == 0, PATIENCE_S, "the other Ray")
+            yield address
+        finally:
+            below = [psutil.Process(ours.pid), *psutil.Process(ours.pid).children(recursive=True)]
+            for process in below:
+                process.kill()
+            ours.wait()
+            psutil.wait_procs(below)
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def asked(ray: Ray, address: str) -> subprocess.CompletedProcess[str]:
+    """Whether the other Ray runs a task."""
+    text = "import ray; ray.init(); print(ray.get(ray.remote(lambda: 'well').remote()), ray.nodes()[0]['NodeName'])"
+    variables = {**os.environ, "RAY_ADDRESS": address, "RAY_AUTH_MODE": "disabled"}
+    return subprocess.run([ray.python, "-c", text], env=variables, capture_output=True, text=True, check=False)
+
+
+def submit(house: House, ray: Ray, script: str, nodes: int, **keys: object) -> str:
+    house.script(script)
+    house.script('WORD = "found"\n', file="beside.py")
+    job = {
+        "command": f"{ray.python} t.py", "code": str(house.folder / "job"), "distribution": {"type": "ray"},
+        "environment_variables": {"PATH": ray.path}, "resources": {"instance_count": nodes}, **keys,
+    }  # fmt: skip
+    return house.client.submit(job).name
+
+
+def ended(house: House, job: str) -> JobView:
+    found = house.client.wait(job, PATIENCE_S)
+    assert found is not None
+    return found
+
+
+def at_work(house: House, job: str, round: int) -> None:
+    until(
+        lambda: any(p.rank == 0 and p.round == round and "at work" in p.text for p in house.client.logs(job)),
+        PATIENCE_S,
+        f"round {round}",
+    )
+
+
+def parts(house: House, name: str) -> list[psutil.Process]:
+    """Processes of that name that belong to this home."""
+    return [process for process in house.processes() if process.name() == name]
+
+
+def left() -> set[str]:
+    """What Ray and we may leave outside of the home."""
+    return {str(path) for path in [*Path("/tmp").glob("drumbeat-ray-*"), *Path("/dev/shm").glob("plasma*")]}
+
+
+def assert_nothing_left(house: House, before: set[str]) -> None:
+    server = house.server().pid
+    until(lambda: [p.pid for p in house.processes()] == [server], 60, "the end of all that was the job's")
+    assert left() <= before
+
+
+def test_a_cluster_is_made_anew_for_each_round_and_no_other_ray_is_touched(own_house: House, ray: Ray, foreign: str):
+    before = left()
+    job = submit(own_house, ray, TWICE, 2, drumbeat={"max_retries": 1})
+    found = ended(own_house, job)
+    assert found.state == "completed", found.sentence
+    (failure,) = found.failures
+    assert "rank 0 (driver) on node 0" in failure.verdict.sentence
+    assert "ValueError: the first round never works" in failure.verdict.sentence
+    logs = own_house.logs(job)
+    assert logs[0].count("nodes ['node0', 'node1']") == 2
+    assert logs[0].count("parts [('found', '0', 'token', ''), ('found', '1', 'token', '')]") == 2
+    addresses = re.findall(r"Using address (127\.0\.0\.2:\d+)", logs[0])
+    assert len(set(addresses)) == 2
+    assert foreign not in addresses
+    assert "ray start" in logs[1]
+    shown = own_house.run("logs", job).stdout
+    assert "nodes ['node0', 'node1']" in shown
+    assert "Ray runtime started" not in shown
+    assert "Ray runtime started" in own_house.run("logs", job, "--rank", "2").stdout
+    assert_nothing_left(own_house, before)
+    assert asked(ray, foreign).stdout.split() == ["well", "theirs"]
+
+
+def test_a_node_that_dies_is_named_and_whatever_is_killed_nothing_stays(own_house: House, ray: Ray):
+    before = left()
+    job = submit(own_house, ray, STAYS, 2, drumbeat={"max_retries": 1})
+    at_work(own_house, job, 1)
+    (raylet,) = [one for one in parts(own_house, "raylet") if "127.0.0.3" in " ".join(one.cmdline())]
+    raylet.send_signal(signal.SIGKILL)
+    at_work(own_house, job, 2)
+    (failure,) = own_house.client.get(job).failures
+    assert "rank 2 (node) on node 1" in failure.verdict.sentence
+    assert "raylet" in failure.verdict.sentence
+    for keeper in [one for one in own_house.processes() if "drumbeat.agent.keeper" in " ".join(one.cmdline())]:
+        keeper.send_signal(signal.SIGKILL)
+    assert ended(own_house, job).state in ("failed", "running") or own_house.client.cancel(job)
+    assert_nothing_left(own_house, before)
+
+
+def test_a_node_without_ray_and_a_port_that_is_taken_are_refused_before_anything_starts(house: House, ray: Ray):
+    path = {"environment_variables": {"PATH": "/usr/bin:/bin"}}
+    found = ended(house, submit(house, ray, STAYS, 1, **path))
+    assert "node 0 could not be prepared: " in found.sentence
+    assert "this node has no `ray` on the job's PATH" in found.sentence
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        job = submit(house, ray, STAYS, 1, distribution={"type": "ray", "port": port})
+        found = ended(house, job)
+        assert f"port {port} can't be had on node 0" in found.sentence
+    assert not house.logs(job)
+
+
+# --- the wait for the cluster -----------------------------------------------------------------------------------
+RAYLET = """
+from types import SimpleNamespace as Node
+class GcsClient:
+    def __init__(self, address):
+        pass
+    def get_all_node_info(self, timeout):
+        return {1: Node(node_name="node0", state=0), 2: Node(node_name="node1", state=1)}
+"""
+
+
+@pytest.fixture
+def head() -> Iterator[str]:
+    """Something that listens, as Ray's head does."""
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        yield f"127.0.0.1:{door.getsockname()[1]}"
+
+
+def join(folder: Path, address: str, *expected: str, within_s: float = 60) -> subprocess.CompletedProcess[str]:
+    """The program that a rank begins as, with a Ray that has node0 and has lost node1."""
+    (folder / "ray").mkdir()
+    (folder / "ray" / "__init__.py").touch()
+    (folder / "ray" / "_raylet.py").write_text(RAYLET)
+    words = [joining.__file__, address, str(within_s), *expected, "--", "/bin/sh", "-c", "echo begun as $0 $1"]
+    return subprocess.run(
+        [sys.executable, *words, "a", "b"], env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_command_begins_when_all_are_in(tmp_path: Path, head: str):
+    assert join(tmp_path, head, "node0=node 0 (h, 10.0.0.1)").stdout == "begun as a b\n"
+
+
+def test_a_node_of_rays_begins_when_the_head_listens(tmp_path: Path, head: str):
+    assert join(tmp_path, head).stdout == "begun as a b\n"
+
+
+def test_the_node_that_is_missing_is_named(tmp_path: Path, head: str):
+    done = join(tmp_path, head, "node0=node 0 (h, 10.0.0.1)", "node1=node 1 (i, 10.0.0.2)", within_s=0.5)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "drumbeat: the Ray cluster isn't whole: node 1 (i, 10.0.0.2) hasn't joined, see its log (waited 0.5 s)\n"
+    )
+
+
+def test_a_head_that_nobody_reaches_is_named(tmp_path: Path):
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        done = join(tmp_path, address, within_s=0.5)
+    assert f"Ray's head can't be reached at {address}: Connection refused" in done.stderr
+
+
+def test_a_python_without_ray_is_said(head: str):
+    words = [joining.__file__, head, "5", "node0=x", "--", "true"]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
+    assert (done.returncode, "can't import Ray" in done.stderr) == (1, True)
