@@ -12,6 +12,7 @@ import pytest
 
 from drumbeat.agent.cache.files import Files, name_of
 from drumbeat.agent.cache.part import PIECE, Part, claim, pieces
+from drumbeat.agent.cache.small import Small, claim_small
 from drumbeat.agent.fetching.chain import Chain, Place
 from drumbeat.agent.fetching.serving import Serving
 from drumbeat.agent.fetching.web import Lines, Patience
@@ -55,6 +56,20 @@ def test_three_nodes_read_the_store_once(depot: Depot, tells_sha256: bool):
         assert depot.control.artifacts.open_file("gang", path).read_text().split()[0] == said.split()[0]
     assert said.split()[0] == FILE.sha256
     assert depot.data.sent <= 1.1 * len(BIG)
+
+
+def test_three_nodes_read_very_many_small_files_once(depot: Depot):
+    small = {f"many/{at % 7}/{at}": os.urandom(at * 11 % 3000) for at in range(500)}
+    depot.data.files.update(small)
+    depot.submit(
+        "many", "cat $(find ${{inputs.train}} -type f | LC_ALL=C sort) | sha256sum", remote("train", "many"), nodes=3
+    )
+    whole = hashlib.sha256(b"".join(small[path] for path in sorted(small))).hexdigest()
+    depot.completed("many")
+    for rank in range(3):
+        path = f"logs/1.1/{rank}/{rank}.log"
+        assert depot.control.artifacts.open_file("many", path).read_text().split()[0] == whole
+    assert depot.data.sent <= 1.1 * sum(map(len, small.values()))
 
 
 # --- two ends on this machine -----------------------------------------------------------------------------------
@@ -139,6 +154,55 @@ def test_what_is_no_input_of_the_job_isnt_passed_on(files: Files, serving: Servi
     serving.names = frozenset()
     assert ask(chain_to(serving)) is None
     part.close()
+
+
+# --- small files, many at once --------------------------------------------------------------------------------
+SMALL = [ListedFile(str(at), 5, hashlib.sha256(b"%05d" % at).hexdigest()) for at in range(5)]
+
+
+def ask_files(chain: Chain) -> dict[str, bytes]:
+    lines = Lines(QUICK)
+    try:
+        return chain.files(lines, {name_of(one): one.size for one in SMALL}, lambda: False)
+    finally:
+        lines.close()
+
+
+def bring(files: Files, number: int) -> None:
+    small = claim_small(files, SMALL[number])
+    assert isinstance(small, Small)
+    assert small.finish(b"%05d" % number)
+
+
+def test_small_files_that_are_there_come_in_one_answer_and_the_others_dont_hold_them_up(files: Files, serving: Serving):
+    serving.names = frozenset(name_of(one) for one in SMALL)
+    for number in (1, 3):
+        bring(files, number)
+    chain = chain_to(serving, patience=Patience(silent_s=60))
+    assert ask_files(chain) == {name_of(SMALL[at]): b"%05d" % at for at in (1, 3)}
+    for number in (0, 2, 4):
+        bring(files, number)
+    assert list(ask_files(chain)) == [name_of(one) for one in SMALL]
+
+
+def test_small_files_are_waited_for_until_the_node_before_gets_nowhere(files: Files, serving: Serving):
+    serving.names = frozenset(name_of(one) for one in SMALL)
+    assert ask_files(chain_to(serving)) == {}
+    found: list[dict[str, bytes]] = []
+    chain = chain_to(serving, patience=Patience(silent_s=60))
+    asking = threading.Thread(target=lambda: found.append(ask_files(chain)))
+    asking.start()
+    bring(files, 0)
+    asking.join(30)
+    assert found == [{name_of(SMALL[0]): b"00000"}]
+
+
+def test_small_files_are_for_those_who_know_the_secret_and_of_the_jobs_inputs_alone(files: Files, serving: Serving):
+    bring(files, 0)
+    assert ask_files(chain_to(serving)) == {}
+    serving.names = frozenset([name_of(SMALL[0])])
+    assert ask_files(chain_to(serving, secret="guessed")) == {}
+    assert ask_files(chain_to(serving)) == {name_of(SMALL[0]): b"00000"}
 
 
 def test_an_answer_that_was_changed_on_its_way_isnt_taken():
