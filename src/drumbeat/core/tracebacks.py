@@ -50,6 +50,8 @@ _MPI_INVOKED = re.compile(
     re.MULTILINE,
 )
 """What Open MPI's mpirun says of it (5, and 4), in the log of rank 0."""
+_RAY_PART = re.compile(r" -- (\w+) \[exit code=(-?\d+)\]$")
+"""What `ray start` says of a process of its own before it ends the others."""
 SHUT_DOWN = "terminate called without an active exception"
 """What C++ says when a thread outlives the program that should have waited for it."""
 
@@ -209,6 +211,8 @@ def _native(lines: Sequence[str]) -> str:
     what = next((match[1] for line in lines if (match := _WHAT.match(line))), "")
     if thrown or what:
         return ": ".join(part for part in (thrown, what) if part)
+    if part := next((match for line in lines if (match := _RAY_PART.search(line))), None):
+        return f"Ray's {part[1]} {_how_ended(int(part[2]))}"
     for pattern in (_FATAL, _ABORTED, _ERROR_LINE, _MPI_ABORT, _MPI_LOST):
         if found := [line for line in lines if pattern.match(line)]:
             return found[-1].strip()
@@ -226,8 +230,11 @@ def _torchrun(lines: Sequence[str]) -> str:
         return ""
     rank = next((match[1] for line in lines[begin:] if (match := _CHILD.match(line))), "?")
     code = next((int(match[1]) for line in lines[begin:] if (match := _CHILD_CODE.match(line))), 0)
-    how = f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
-    return f"torchrun's rank {rank} {how}"
+    return f"torchrun's rank {rank} {_how_ended(code)}"
+
+
+def _how_ended(code: int) -> str:
+    return f"was ended by {signal_name(-code)}" if code < 0 else f"ended with exit code {code}"
 
 
 def _deepspeed(lines: Sequence[str]) -> tuple[str, str]:
