@@ -85,6 +85,14 @@ class Subreaper:
         with open(self._hold, "w", encoding="utf-8") as file:
             json.dump({"way": self.way, **trace}, file)
 
+    def _note_or_close(self, trace: dict[str, Any]) -> None:
+        """What can't be noted isn't kept either: nobody could end it after a keeper that was killed."""
+        try:
+            self._note(trace)
+        except OSError:
+            self.close()
+            raise
+
 
 class InNamespace(Subreaper):
     """The round has a PID namespace: nothing leaves it, and all of it ends with the keeper."""
@@ -96,7 +104,7 @@ class InNamespace(Subreaper):
         super().open()
         self._namespace = Namespace()
         first = self._namespace.first
-        self._note({"first": first, "birth": processes.birth(first)})
+        self._note_or_close({"first": first, "birth": processes.birth(first)})
 
     def enter(self) -> None:
         self._namespace.enter()
@@ -121,7 +129,7 @@ class InGroup(Subreaper):
     def open(self) -> None:
         super().open()
         self._group = Group(f"drumbeat-{self._marker.rpartition('#')[2]}")
-        self._note({"group": self._group.path})
+        self._note_or_close({"group": self._group.path})
 
     def enter(self) -> None:
         self._group.enter()
