@@ -29,6 +29,7 @@ _NO_KEY = Trouble(ForbiddenError, "there is no such access key", "Check `access_
 _MISSING = Trouble(NotFoundError, "there is nothing there", "Check the path; capitals count.")
 _REGION = Trouble(RefusedError, "the bucket is in another region", "Name it as `region`.")
 _BUSY = Trouble(UnreachableError, "the store is busy or in trouble", "It is tried again; if it lasts, see its status.")
+_MEANWHILE = Trouble(UnreachableError, "somebody else wrote it at the same time", "It is tried again.")
 _TROUBLES: dict[str, Trouble] = {
     "NoSuchKey": _MISSING,
     "404": _MISSING,
@@ -37,7 +38,8 @@ _TROUBLES: dict[str, Trouble] = {
     "AllAccessDisabled": Trouble(ForbiddenError, "the bucket is disabled", "Ask who runs it."),
     "403": Trouble(ForbiddenError, "these credentials don't have the right", "Give them the right to."),
     "401": Trouble(ForbiddenError, "it wants credentials", "Give the datastore an access key."),
-    "NoSuchUpload": Trouble(UnreachableError, "somebody else wrote it at the same time", "It is tried again."),
+    "NoSuchUpload": _MEANWHILE,
+    "InvalidPart": _MEANWHILE,
     "InvalidAccessKeyId": _NO_KEY,
     "SignatureDoesNotMatch": Trouble(ForbiddenError, "the secret key is wrong", "Check `secret_access_key`."),
     "InvalidToken": Trouble(ForbiddenError, "the session token is wrong", "Check `session_token`."),
