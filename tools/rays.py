@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 KEPT = Path(__file__).parents[1] / ".cache" / "ray"
-PACKAGES = ("ray[default]==2.60.0",)
+PACKAGES = ("ray==2.60.0",)
 
 
 @dataclass(frozen=True)

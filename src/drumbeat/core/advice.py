@@ -46,6 +46,10 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (r"NCCL error|nccl\w*Error", "Set NCCL_DEBUG=INFO in environment_variables: its log names the network or device."),
     (
+        r"current node timed out during startup|No node info found for head node",
+        "Ray gives a node of its own 30 s to start: the machine, or the disk with Ray on it, is too slow or too busy.",
+    ),
+    (
         r"torchrun's rank \d+ ",
         "Its error stands further up in the log; without torchrun in the command, drumbeat names rank and error.",
     ),

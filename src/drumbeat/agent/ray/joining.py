@@ -1,7 +1,8 @@
-"""`python joining.py ADDRESS WITHIN_S [NAME=PLACE…] -- COMMAND…`: waits for a Ray cluster, then is the command.
+"""`python joining.py ADDRESS WITHIN_S NAME=PLACE… -- COMMAND…`: waits for nodes of a Ray cluster, then is the command.
 
 Run by the job's own Python, for only that one has Ray, from a copy in the node's folder: the standard library and `ray`
-are all that there is. A node of Ray's waits until the head can be reached, the driver until the named nodes are in.
+are all that there is. A node of Ray's waits for the head's, which is in some time after the head listens, and which it
+can't do without; the driver waits for all.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ def main() -> int:
     try:
         with _quiet():
             reach(address, deadline)
-            if expected:
-                gather(address, expected, deadline)
+            gather(address, expected, deadline)
     except NotWholeError as error:
         print(f"drumbeat: {error} (waited {within_s} s)", file=sys.stderr)  # noqa: T201
         return 1

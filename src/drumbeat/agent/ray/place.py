@@ -36,10 +36,10 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
 
 
 def waiting(each: ProcessSpec, plan: Plan, roster: Roster, node: int, python: str) -> ProcessSpec:
-    """A rank of a node, as it begins: when the head listens, and the driver when all nodes are in."""
+    """A rank of a node, as it begins: a node of Ray's when the head is in, the driver when all are."""
     if each.role == ray.HEAD:
         return each
-    nodes = roster.members if each.role == ray.DRIVER else ()
+    nodes = roster.members if each.role == ray.DRIVER else roster.members[:1]
     expected = [f"{ray.name(one.node)}=node {one.node} ({one.host}, {one.address})" for one in nodes]
     script = f"{ray.place(roster.members[node])}/{JOINING}"
     wait = (python, script, ray.head_address(plan, roster), str(WHOLE_S), *expected, "--")
