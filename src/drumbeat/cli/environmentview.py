@@ -19,11 +19,12 @@ SHOWN = 5
 
 
 def say_content(made: PythonEnvironment | None) -> str:
-    """`3 packages with pip, 1 with conda, Python 3.11`."""
+    """`3 packages with pip, 1 with conda, horovod from source, Python 3.11`."""
     if made is None:
         return ""
     pip = sum(not line.startswith("-") for line in made.requirements)
     parts = [f"{count(pip, 'package')} with pip", *([f"{len(made.conda)} with conda"] if made.conda else [])]
+    parts += [f"{', '.join(one.package for one in made.builds)} from source"] if made.builds else []
     return ", ".join([*parts, f"Python {made.python}" if made.python else "any Python"])
 
 
@@ -105,6 +106,17 @@ def _packages(made: PythonEnvironment) -> Iterator[RenderableType]:
         channels = f", from {', '.join(made.channels)}" if made.channels else ""
         yield heading(f"With conda{channels}")
         yield cell("\n".join(f"  {line}" for line in made.conda))
+    for one in made.builds:
+        yield heading(f"{one.package}, built from source on the nodes")
+        yield pairs(
+            [
+                ("variables", "\n".join(f"{name}={value}" for name, value in one.variables.items())),
+                ("C++ standard", str(one.cxx_standard or "")),
+                ("needs", ", ".join(one.requires)),
+                ("programs", ", ".join(one.programs)),
+                ("linked to", ", ".join(one.linked_to)),
+            ]
+        )
 
 
 def _jobs(jobs: tuple[str, ...]) -> str:

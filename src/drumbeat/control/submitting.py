@@ -17,7 +17,7 @@ from drumbeat.core.events import StoryEntry
 from drumbeat.core.job import Job
 from drumbeat.core.plan import Facts, Planned, Sources
 from drumbeat.core.states import Reason, State
-from drumbeat.launch import mpi
+from drumbeat.launch import horovod, mpi
 from drumbeat.protocol.errors import NotYetError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from drumbeat.control.service import Request
 
 _FREE_PORT = re.compile(r"(@node\d+):0\b")
+_PORTS = ("MASTER_PORT", horovod.PORT)
+"""Variables that a preview has no number for."""
 
 
 def planned(request: Request, facts: Facts, environments: Environments) -> tuple[CommandJob, Planned]:
@@ -78,8 +80,7 @@ def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
     for process in processes:
         told = {name: _FREE_PORT.sub(r"\1:@free-port", value) for name, value in process.set.items() if ":0" in value}
         process.set.update(told)
-        if "MASTER_PORT" in process.set:
-            process.set["MASTER_PORT"] = "@free-port"
+        process.set.update({name: "@free-port" for name in _PORTS if name in process.set})
     return tuple(processes)
 
 

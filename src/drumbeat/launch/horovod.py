@@ -16,9 +16,10 @@ CONTROLLER = "HOROVOD_CONTROLLER"
 LAUNCHERS = ("mpi", "pytorch")
 """Those that run the job's command once per rank, all alike."""
 
+PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
 SET = (
     "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",
-    "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", "HOROVOD_GLOO_RENDEZVOUS_PORT",
+    "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", PORT,
 )  # fmt: skip
 """The variables that such a job can't set itself."""
 
@@ -61,7 +62,7 @@ def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
         "HOROVOD_CROSS_SIZE": str(plan.nodes),
         "HOROVOD_HOSTNAME": f"node-{rank.node}",  # Several nodes may be on one machine.
         "HOROVOD_GLOO_RENDEZVOUS_ADDR": roster.master.address,
-        "HOROVOD_GLOO_RENDEZVOUS_PORT": str(_port(roster)),
+        PORT: str(_port(roster)),
     }
 
 

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tools.matrix.row import Row
-from tools.matrix.rows import deepspeed, digits, launchers, ray
+from tools.matrix.rows import deepspeed, digits, horovod, launchers, ray
 
-ROWS: dict[str, Row] = {row.name: row for module in (digits, launchers, deepspeed, ray) for row in module.ROWS}
+ROWS: dict[str, Row] = {row.name: row for module in (digits, launchers, deepspeed, horovod, ray) for row in module.ROWS}

@@ -1,0 +1,56 @@
+"""drumbeat's curated environments for tests and the matrix: a job that does nothing has each made once, in `.cache`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+from drumbeat import Client
+
+CACHE = Path(__file__).parents[1] / ".cache"
+NODES = CACHE / "drumbeat"
+"""What a server that is started with DRUMBEAT_CACHE set to it has its nodes keep there."""
+PATIENCE_S = 2400
+_TELLS = "python -c 'import sys; print(sys.prefix)'"
+
+
+def without_compiler() -> str:
+    """What this machine lacks to build packages from source, "" = nothing."""
+    lacks = [package for program, package in (("c++", "g++"), ("make", "make")) if shutil.which(program) is None]
+    return f"needs a C++ compiler and make: apt-get install {' '.join(lacks)}" if lacks else ""
+
+
+def folder(environment: str) -> Path:
+    """Where it is; it is made when it isn't there. Raises LookupError when it can't be."""
+    CACHE.mkdir(exist_ok=True)
+    note = CACHE / f"environment-{environment}"
+    with note.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = Path(note.read_text()) if note.exists() else None
+        if found is None or not (found / "bin" / "python").exists():
+            found = _make(environment)
+            note.write_text(str(found))
+        return found
+
+
+def _make(environment: str) -> Path:
+    before = os.environ.get("DRUMBEAT_CACHE")
+    with tempfile.TemporaryDirectory(prefix="drumbeat-curated-") as home:
+        os.environ["DRUMBEAT_CACHE"] = str(NODES)  # The server that is started hands it on to its agents.
+        client = Client(home=home)
+        try:
+            ended = client.wait(client.submit({"command": _TELLS, "environment": environment}).name, PATIENCE_S)
+            if ended is None or ended.state != "completed":
+                raise LookupError(f"{environment} can't be made: {ended.sentence if ended else 'it takes too long'}")
+            said = "".join(piece.text for piece in client.logs(ended.name) if piece.rank >= 0)
+            return Path(said.split()[-1])
+        finally:
+            client.stop(force=True)
+            client.close()
+            if before is None:
+                del os.environ["DRUMBEAT_CACHE"]
+            else:
+                os.environ["DRUMBEAT_CACHE"] = before
