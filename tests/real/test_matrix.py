@@ -29,6 +29,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 PAIRS = [
     ("netlab", "mpi per process", 3),
     ("netlab", "mpi per node", 2),
+    ("netlab", "ray", 2),
     ("ssh", "mpi per process", 2),
     ("ssh", "pytorch", 3),
     ("slurm", "mpi per process", 3),

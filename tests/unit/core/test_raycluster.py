@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
+from drumbeat import spec
+from drumbeat.core import plan as planning
 from drumbeat.core.job import Need
+from drumbeat.core.plan import Facts, Sources
 from drumbeat.core.raycluster import Size, plan_cluster, unused
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.plan import RayCluster
 from drumbeat.spec.distribution import RayDistribution
+from drumbeat.spec.job import CommandJob
 
 pytestmark = pytest.mark.feature("L8")
 
@@ -89,3 +96,20 @@ def test_what_is_said_beside_an_address_is_told_to_change_nothing(key: str):
     told = unused(RayDistribution.model_validate({"type": "ray", "address": "a:1", key: values[key]}))
     assert told == [f"distribution.{key} changes nothing: `address` joins a cluster that runs already"]
     assert unused(RayDistribution.model_validate({"type": "ray", key: values[key]})) == []
+
+
+PAGE = (Path(__file__).parents[3] / "docs" / "ray.md").read_text()
+
+
+@pytest.mark.parametrize(
+    "text", [one for one in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL) if "command:" in one]
+)
+def test_the_job_files_of_the_page_are_planned_as_it_says(text: str):
+    job = spec.loads(text)
+    assert isinstance(job, CommandJob)
+    made = planning.make(job, "j", "e", Sources(code="c" * 64), Facts(computes={"local": (8, 0)}))
+    roles = [rank.role for rank in made.plan.ranks]
+    assert (made.plan.launcher, roles[0]) == ("ray", "driver")
+    assert made.plan.python is not None
+    assert "ray[default,train]==2.60.0" in made.plan.python.requirements
+    assert roles[1:] == ([] if "address" in text else ["head", "node"])
