@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import shutil
@@ -80,3 +81,48 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
     info = tarfile.TarInfo(name)
     info.size = len(content)
     tar.addfile(info, io.BytesIO(content))
+
+
+# --- a Debian with an MPI -------------------------------------------------------------------------------------------
+KEPT = Path(__file__).parents[2] / ".cache" / "images"
+DEBIAN = "bookworm"
+IN_DEBIAN = ("python3-minimal", "python3-mpi4py", "openmpi-bin")
+MPI_IMAGE = "localhost/drumbeat-tests-mpi:1"
+
+
+def debian_with_mpi(variables: dict[str, str]) -> None:
+    """Has the image `MPI_IMAGE`. What it is made of is kept; skips the test, saying what is missing."""
+    tar = KEPT / "mpi.tar"
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not tar.exists():
+            _debootstrap(tar)
+    done = podman(variables, "import", str(tar), MPI_IMAGE)
+    assert done.returncode == 0, done.stderr
+
+
+def _debootstrap(tar: Path) -> None:
+    if shutil.which("debootstrap") is None:
+        apt.install("debootstrap")
+    if shutil.which("debootstrap") is None:
+        pytest.skip("needs debootstrap: apt-get install debootstrap")
+    folder = KEPT / "mpi"
+    shutil.rmtree(folder, ignore_errors=True)
+    command = ["debootstrap", "--variant=minbase", f"--include={','.join(IN_DEBIAN)}", DEBIAN, str(folder)]
+    made = subprocess.run(command, capture_output=True, text=True, check=False)
+    if made.returncode:
+        pytest.skip(f"debootstrap can't make a Debian here: {made.stdout.strip()[-300:]}")
+    left_out = (
+        "./proc/*",
+        "./sys/*",
+        "./dev/*",
+        "./var/cache",
+        "./var/lib/apt",
+        "./usr/share/doc",
+        "./usr/share/locale",
+    )
+    words = [f"--exclude={one}" for one in left_out]
+    subprocess.run(["tar", *words, "-C", str(folder), "-cf", f"{tar}.part", "."], check=True)
+    Path(f"{tar}.part").rename(tar)
+    shutil.rmtree(folder)

@@ -101,6 +101,16 @@ def test_ranks_run_in_the_environment_that_their_node_has_made_and_the_next_job_
 
 
 @pytest.mark.feature("E1")
+def test_constraints_limit_what_is_installed(tmp_path: Path, wheels: Path):
+    with gang(
+        tmp_path / "g", TELLS, python=mine(wheels, "--constraint tiny<2", "tiny", "--constraint absent==7")
+    ) as there:
+        to_end(there)
+        assert there.server.log(0).decode() == "1.0 True\n"
+    assert not [*(tmp_path / "cache" / "environments").glob("*.constraints")]
+
+
+@pytest.mark.feature("E1")
 def test_agents_that_ask_at_once_have_it_made_once(tmp_path: Path, wheels: Path):
     with gang(tmp_path / "g", nodes=10, python=mine(wheels, "tiny")) as there:
         said = ready(there)

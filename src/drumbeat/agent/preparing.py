@@ -86,7 +86,6 @@ class Preparing:
 
         self._engine = containers.find()
         image = Having(self._enrolment, self._engine, log, errands).have(wanted, say)
-        log.say(f"containers are of image {wanted.image}, {image.digest}")
         self._image, self._layers = image.digest, "" if wanted.build else image.layers
         if wanted.build and self._plan.nodes > 1:
             self._environment = str(looking.python_in(self._engine, wanted.image) or "")

@@ -95,7 +95,8 @@ def test_what_pip_takes_from_elsewhere_stays(line: str, kept: str):
         ("wheels/b-1-py3-none-any.whl", "lies on the machine"),
         ("b-1-py3-none-any.whl", "lies on the machine"),
         ("--find-links wheels", "is a folder beside this file"),
-        ("-c pins.txt", "constraint files aren't read. Pin"),
+        ("-c pins.txt", "there is no file `pins.txt`"),
+        ("-c https://host/pins.txt", "aren't fetched"),
         ("--user", "the option `--user` isn't taken"),
         ("--extra-index https://x", "Did you mean `--extra-index-url`?"),
         ("-r other.txt", "there is no file `other.txt`"),
@@ -280,6 +281,22 @@ def test_a_folder_to_build_that_was_not_sent_is_refused():
         define(Environment.made({"build": {"path": "docker"}}), texts, OWN)
 
 
+@pytest.mark.feature("E1")
+def test_constraints_limit_versions_and_count_in_the_key():
+    def made(pins: str) -> Definition:
+        texts = Texts("r.txt", {"r.txt": "numpy\n-c pins.txt\ntorch\n", "pins.txt": pins})
+        return define(Environment(conda_file="r.txt"), texts, OWN)
+
+    first = made("# ours\nnumpy<2\nscipy==1.14\n")
+    assert [(line.text, line.of) for line in first.lines] == [
+        ("numpy", 1), ("--constraint numpy<2", 2), ("--constraint scipy==1.14", 2), ("torch", 3),
+    ]  # fmt: skip
+    assert key_of(first) != key_of(made("numpy<3\n"))
+    with pytest.raises(SpecError, match=r"pins\.txt:1: `torch\[x\]` has extras, which a constraint can't have"):
+        made("torch[x]\n")
+    assert included("a\n-c pins.txt\n--constraint=more.txt\n- -c third.txt\n") == ["pins.txt", "more.txt", "third.txt"]
+
+
 @pytest.mark.feature("E2")
 @pytest.mark.parametrize(
     ("name", "title"),
@@ -358,7 +375,7 @@ def test_hostile_files_end_soon_in_a_sentence():
 
 def test_files_that_are_taken_in_are_found():
     assert included("numpy\n-r a.txt\n  --requirement=b.txt # x\n- -r 'c d'\n-c no.txt\n-rd.txt\n") == [
-        "a.txt", "b.txt", "c", "d.txt",
+        "a.txt", "b.txt", "c", "no.txt", "d.txt",
     ]  # fmt: skip
     assert beside("conda/env.yml", "../pip.txt") == "pip.txt"
     assert Reference("x", "x").alias_names == ["x"]

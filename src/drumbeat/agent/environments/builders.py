@@ -19,7 +19,15 @@ from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.protocol.process import is_scrubbed
 
 CONDAS = ("micromamba", "mamba", "conda")
-UV_KNOWS = ("--index-url", "--extra-index-url", "--find-links", "--no-index", "--no-binary", "--only-binary")
+UV_KNOWS = (
+    "--index-url",
+    "--extra-index-url",
+    "--find-links",
+    "--no-index",
+    "--no-binary",
+    "--only-binary",
+    "--constraint",
+)
 """pip's options in a requirements file that uv understands too."""
 _NOT_FOR_TOOLS = (
     *(name for name in SCRUBBED if name != "DRUMBEAT_*"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drumbeat.agent import cache_root
@@ -19,11 +19,12 @@ from drumbeat.agent.nodelog import NodeLog
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.fingerprint import Fingerprint
-from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.protocol.plan import CONSTRAINT, PythonEnvironment
 
 ERRAND = "environment"
 _READ = 256 << 10
 _TAIL_LINES = 60
+_CONSTRAINTS = ".constraints"
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,9 @@ class Making:
                 _write(requirements, self._from_source(place, builder, lock))
                 self._run(builder.install(place.folder, requirements), lock)
         finally:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(requirements)
+            for one in (requirements, requirements + _CONSTRAINTS):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(one)
 
     def _from_source(self, place: Place, builder: Builder, lock: int) -> list[str]:
         """The requirements once more: only those that are built, each as its wheel."""
@@ -171,9 +173,19 @@ class Making:
         }
 
 
-def _write(path: str, lines: Iterable[str]) -> None:
+def _write(path: str, lines: Sequence[str]) -> None:
+    """The requirements, and beside them what constrains them. Lines keep their numbers."""
+    constraints = [line.removeprefix(CONSTRAINT) for line in lines if line.startswith(CONSTRAINT)]
+    beside, is_named = path + _CONSTRAINTS, False
     with open(path, "w", encoding="utf-8") as file:
-        file.writelines(f"{line}\n" for line in lines)
+        for line in lines:
+            is_one = line.startswith(CONSTRAINT)
+            told = line if not is_one else "" if is_named else f"{CONSTRAINT}{beside}"
+            is_named = is_named or is_one
+            file.write(f"{told}\n")
+    if constraints:
+        with open(beside, "w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in constraints)
 
 
 def _look(place: Place, python: str, wanted: PythonEnvironment) -> Fingerprint:

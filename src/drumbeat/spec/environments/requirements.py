@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from drumbeat.protocol.plan import CONSTRAINT
 from drumbeat.spec.environments.texts import Texts, at, beside
 from drumbeat.spec.problems import either, short, shown
 
@@ -96,6 +97,8 @@ class _Reading:
             name, value = LONG[option[1][:2]], line.text[2:].strip()  # `-rother.txt`
         if name == "--requirement":
             yield from self.taken_in(line, value, open_ones)
+        elif name == "--constraint":
+            yield from map(_constraint, self.taken_in(line, value, open_ones))
         else:
             yield _option(line, name, value)
 
@@ -112,11 +115,19 @@ class _Reading:
         yield from self.file(name, line.of, (*open_ones, name))
 
 
+def _constraint(line: Line) -> Line:
+    """A line of a constraints file. pip's options count there as they do elsewhere."""
+    if is_option(line.text):
+        return line
+    if "[" in line.text.partition(";")[0].partition(" @ ")[0]:
+        what = f"{shown(line.text)} has extras, which a constraint can't have"
+        raise at(line.file, line.number, what, "Name the extras in the requirements.")
+    return replace(line, text=f"{CONSTRAINT}{line.text}")
+
+
 def _option(line: Line, name: str, value: str) -> Line:
     if name == "--editable":
         raise at(line.file, line.number, "an editable install can't be shared by nodes and jobs", UPLOAD)
-    if name == "--constraint":
-        raise at(line.file, line.number, "constraint files aren't read", "Pin the versions in the requirements.")
     if name not in KEPT:
         raise at(line.file, line.number, f"the option {shown(name)} isn't taken", either(name, KEPT))
     is_relative = not SCHEME.match(value) and not value.startswith(("/", "file:"))

@@ -42,11 +42,13 @@ def is_requirements(name: str) -> bool:
     return name.lower().endswith(REQUIREMENTS_SUFFIXES)
 
 
-INCLUDES = re.compile(r"^\s*(?:-\s+)?[\"']?(?:-r|--requirement)(?:\s+|=)?[\"']?([^\s\"'#]+)", re.MULTILINE)
+INCLUDES = re.compile(
+    r"^\s*(?:-\s+)?[\"']?(?:-r|--requirement|-c|--constraint)(?:\s+|=)?[\"']?([^\s\"'#]+)", re.MULTILINE
+)
 
 
 def included(text: str) -> list[str]:
-    """The files that a requirements file, or the pip part of a conda file, takes in by `-r`."""
+    """The files that a requirements file, or the pip part of a conda file, takes in by `-r` or `-c`."""
     return INCLUDES.findall(text)
 
 

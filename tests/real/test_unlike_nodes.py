@@ -1,0 +1,107 @@
+"""Nodes that have something else under the same name: found before any rank starts, on a real Slurm cluster."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.client.views import JobView
+from tools.slurmlab import SlurmLab
+
+from .boxes import IMAGE, a_podman, make_image
+from .places import BARE_PYTHON, Place, slurm
+
+pytestmark = [pytest.mark.feature("E3", "C4"), pytest.mark.xdist_group("labs")]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """Each node has a Python of its own at one path, and a Podman of its own; the second node's have other contents."""
+    folder = tmp_path_factory.mktemp("unlike")
+    with a_podman(tmp_path_factory.mktemp("podman")) as podman:
+
+        def furnish(cluster: SlurmLab) -> None:
+            for number, name in enumerate(cluster.names):
+                version = "2.0" if number == 1 else "1.0"
+                give_python(cluster, name, version, folder / "python")
+                give_image(cluster, name, version, podman["CONTAINERS_CONF"])
+            with (cluster.folder / "prolog").open("a") as prolog:
+                prolog.write(f"echo export CONTAINERS_CONF={podman['CONTAINERS_CONF']}\n")
+                prolog.write(
+                    f"echo export CONTAINERS_STORAGE_CONF={cluster.folder}/podman/$SLURMD_NODENAME/storage.conf\n"
+                )
+
+        with slurm(folder, furnish) as there:
+            spec = there.house.client.compute(there.compute).spec
+            there.house.client.create_compute({**spec, "name": "mixed", "programs": f"{folder}/python/bin"})
+            yield there
+
+
+def give_python(cluster: SlurmLab, name: str, version: str, seen: Path) -> None:
+    """An environment with this version of `tiny`, which this node alone sees at the path `seen`."""
+    own = cluster.folder / "pythons" / name
+    subprocess.run([BARE_PYTHON, "-m", "venv", "--without-pip", str(own)], check=True)
+    packages = next(own.glob("lib/python3*/site-packages"))
+    (packages / f"tiny-{version}.dist-info").mkdir()
+    (packages / f"tiny-{version}.dist-info" / "METADATA").write_text(f"Name: tiny\nVersion: {version}\n")
+    seen.mkdir(exist_ok=True)
+    cluster.on(name, "mount", "--bind", str(own), str(seen))
+
+
+def give_image(cluster: SlurmLab, name: str, version: str, conf: str) -> None:
+    """A storage with an image of the one name, in which this version stands."""
+    own = cluster.folder / "podman" / name
+    own.mkdir(parents=True)
+    (own / "storage.conf").write_text(
+        f'[storage]\ndriver = "overlay"\ngraphroot = "{own}/root"\nrunroot = "{own}/run"\n'
+    )
+    make_image(own / "image.tar", {"version": version.encode()})
+    settings = [f"CONTAINERS_STORAGE_CONF={own}/storage.conf", f"CONTAINERS_CONF={conf}"]
+    cluster.on(name, "env", *settings, "podman", "import", str(own / "image.tar"), IMAGE)
+
+
+def run(place: Place, nodes: int, **keys: str) -> JobView:
+    path = place.house.job_file(
+        **{
+            "command": "echo began",
+            "distribution": "{type: pytorch, process_count_per_instance: 1}",
+            "resources": f"{{instance_count: {nodes}}}",
+            "drumbeat": "{max_retries: 3}",
+            **keys,
+        }
+    )
+    found = place.house.client.wait(place.house.client.submit(path).name, 180)
+    assert found is not None
+    return found
+
+
+def nothing_began(place: Place, found: JobView) -> bool:
+    story = place.house.client.story(found.name)
+    logs = place.house.logs(found.name)
+    return not any("started" in line.sentence for line in story) and "began" not in "".join(logs.values())
+
+
+def test_pythons_that_differ_in_a_package_end_the_job_by_name(place: Place):
+    found = run(place, 3, compute="mixed")
+    assert (found.state, found.reason) == ("failed", "environments_differ"), found.sentence
+    first, second = place.nodes[1:3]  # The first one is the head.
+    says = f"the nodes have different environments: tiny 1.0 on node 0 ({first}), 2.0 on node 1 ({second})"
+    assert says in found.sentence
+    assert nothing_began(place, found)
+
+
+def test_one_of_them_is_no_difference(place: Place):
+    assert run(place, 1, compute="mixed").state == "completed"
+
+
+@pytest.mark.feature("E5")
+def test_images_of_one_name_that_differ_end_the_job_by_their_digests(place: Place):
+    image = f"{{image: '{IMAGE}'}}"
+    found = run(place, 3, compute="cluster", environment=image)
+    assert (found.state, found.reason) == ("failed", "environments_differ"), found.sentence
+    assert "the nodes have different images of the same name: sha256:" in found.sentence
+    assert f"on node 1 ({place.nodes[2]})" in found.sentence
+    assert nothing_began(place, found)
