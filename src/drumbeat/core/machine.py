@@ -246,7 +246,7 @@ def _cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decisio
 
 def _lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
     """A node that its engine took away was the cause, whatever was heard of its ranks before."""
-    left = _without(job, event.node)
+    left = _without_results(job, event.node, event.sentence)
     reason = job.verdict.reason if job.verdict else None
     is_cause = reason is Reason.NODE_TAKEN or (event.cause is not Loss.LOST and reason in (*_BY_RANK, Reason.NODE_LOST))
     return _stopped(replace(left, verdict=_by_loss(event)) if is_cause else left, now)
@@ -272,6 +272,10 @@ _BY_RANK = (
 )
 
 
+_FINAL = (Reason.TIMED_OUT, Reason.RESULTS_LOST)
+"""Failures after which nothing is tried again."""
+
+
 def _judged_again(job: Job) -> Job:
     """Now that every rank has ended, the cause may be another one than the first that was heard of."""
     if job.verdict and job.verdict.reason in _BY_RANK:
@@ -285,7 +289,7 @@ def _after_stop(job: Job, now: datetime) -> Decision:
     verdict = job.verdict
     if verdict is None:
         raise ValueError(f"job {job.name} is stopped without a verdict")
-    if REASONS[verdict.reason].ends is not State.FAILED or verdict.reason is Reason.TIMED_OUT:
+    if REASONS[verdict.reason].ends is not State.FAILED or verdict.reason in _FINAL:
         return _finalize(job, now)
     failed = replace(job, failures=(*job.failures, Failure(job.attempt, job.round, verdict, now)))
     following = recovery.after(failed.failures, job.policy.max_retries)
@@ -324,11 +328,15 @@ def _agent_finalizing(job: Job, event: AgentSaid, now: datetime) -> Decision:
 
 
 def _results_lost(job: Job, node: int, why: str, now: datetime) -> Decision:
+    return _finalized(_without_results(job, node, why), now)
+
+
+def _without_results(job: Job, node: int, why: str) -> Job:
     lost = _without(job, node)
-    if job.verdict and job.verdict.reason is Reason.FINISHED:
-        sentence = f"the ranks ended well, but the outputs of node {node} could not be kept: {why}"
-        lost = replace(lost, verdict=_verdict(Reason.RESULTS_LOST, sentence, node=node))
-    return _finalized(lost, now)
+    if job.verdict is None or job.verdict.reason is not Reason.FINISHED:
+        return lost
+    sentence = f"the ranks ended well, but the outputs of node {node} could not be kept: {why}"
+    return replace(lost, verdict=_verdict(Reason.RESULTS_LOST, sentence, node=node))
 
 
 def _finalized(job: Job, now: datetime) -> Decision:

@@ -125,6 +125,16 @@ def test_a_rank_that_serves_and_fails_while_it_is_needed_is_the_cause():
     assert (job.verdict.reason, job.verdict.rank) == (Reason.RANK_FAILED, 2)
 
 
+@pytest.mark.parametrize("lost", [(0,), (0, 1)])
+def test_a_node_that_is_lost_while_servers_are_stopped_takes_the_results_along(lost: tuple[int, ...]):
+    job = after(served(), done(0, 0), said(1, Phase.RUNNING, exits=(ended(1),)))
+    gone = after(job, *(NodeLost(1, node, "no power") for node in lost))
+    left = [said(1, phase, exits=(ended(1), ended(2, 143))) for phase in (Phase.ENDED, Phase.UPLOADED)]
+    ends = gone if len(lost) == 2 else after(gone, *left)
+    assert (ends.state, ends.failures) == (State.FAILED, ())
+    assert ends.sentence == "the ranks ended well, but the outputs of node 0 could not be kept: no power"
+
+
 def test_cancel_while_servers_are_stopped_doesnt_undo_what_has_ended_well():
     job = after(served(), done(0, 0), said(1, Phase.RUNNING, exits=(ended(1),)), CancelRequested("ada"))
     assert job.verdict is not None

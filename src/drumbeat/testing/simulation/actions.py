@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from drumbeat.core.events import Loss
 from drumbeat.testing.simulation.world import Nap, Server, World
@@ -27,17 +27,34 @@ def pick(among: list[T], which: int) -> T | None:
     return among[which % len(among)] if among else None
 
 
+def _ranks(nodes: int, per_node: int) -> dict[str, Any]:
+    distribution = {"type": "pytorch", "process_count_per_instance": per_node}
+    return {"distribution": distribution, "resources": {"instance_count": nodes}}
+
+
+def _tasks(nodes: int, workers: int, servers: int, *, has_chief: bool = True) -> dict[str, Any]:
+    distribution = {"type": "tensorflow", "worker_count": workers, "parameter_server_count": servers}
+    extra = {"drumbeat": {"tensorflow_chief": has_chief}}
+    return {"distribution": distribution, "resources": {"instance_count": nodes}, **extra}
+
+
+SHAPES = (
+    _ranks(1, 1), _ranks(2, 1), _ranks(1, 2), _ranks(2, 2), _ranks(1, 4), _ranks(3, 2),
+    _tasks(1, 1, 1), _tasks(2, 1, 1), _tasks(2, 2, 1, has_chief=False),
+)  # fmt: skip
+"""Sizes of jobs; the last ones have ranks that serve."""
+
+
 def submit(world: World, action: Action) -> None:
     """A job of some size. The same key now and then: a client that never got its answer."""
-    shape = [(1, 1), (2, 1), (1, 2), (2, 2), (1, 4), (3, 2)][action.a % 6]
+    shape = SHAPES[action.a // 12 % len(SHAPES)]
     key = f"k{action.b % 12}"
     document: dict[str, object] = {
         "name": f"j{action.b % 12}",
         "command": "true",
-        "distribution": {"type": "pytorch", "process_count_per_instance": shape[1]},
-        "resources": {"instance_count": shape[0]},
+        **shape,
         "queue_settings": {"priority": ["low", "medium", "high"][action.a % 3]},
-        "drumbeat": {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3},
+        "drumbeat": {**shape.get("drumbeat", {}), "grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 3},
     }
     if action.a % 4 == 0:
         document["limits"] = {"timeout": 30 + action.a}

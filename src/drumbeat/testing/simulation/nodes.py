@@ -83,10 +83,12 @@ class Node:
         self.running, self.has_left = [], True
 
     def end_rank(self, which: int, code: int, at: float) -> None:
-        """One of its ranks ends."""
-        if not self.running:
+        """One of its ranks ends; one that serves never does so by itself and well."""
+        able = [rank for rank in self.running if code or self.is_stopping or rank in self.gang.plan.workers]
+        if not able:
             return
-        rank = self.running.pop(which % len(self.running))
+        rank = able[which % len(able)]
+        self.running.remove(rank)
         ended = RankExit(rank, code, None, at, len(self.exits), told=self.is_stopping)
         self.exits = (*self.exits, ended)
         if not self.running:
