@@ -17,6 +17,7 @@ import pytest
 
 from drumbeat.agent.mounting.clearing import mounted, state, unmount
 from drumbeat.host.processes import is_alive
+from drumbeat.protocol.faults import ELSEWHERE
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
 from tools import apt
 
@@ -226,6 +227,35 @@ def test_an_agent_that_is_killed_takes_no_mount_along(depot: Depot, held: str, t
     assert depot.completed(held).split()[0] == hashlib.sha256(BIG).hexdigest()
     gone(depot, held)
     until(lambda: not is_alive(holder), what="the end of its holder")
+
+
+@pytest.mark.parametrize("point", [point for point in ELSEWHERE if point.startswith("mount.")])
+def test_an_agent_that_is_killed_while_it_mounts_is_followed_by_one_that_goes_on(
+    depot: Depot, point: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    fault = tmp_path / "fault"
+    fault.write_text(point)
+    monkeypatch.setenv("DRUMBEAT_FAULT", f"@{fault}")
+    read = "sha256sum ${{inputs.train}}/deep/er/b.bin"
+    said = depot.completed(depot.submit("killed", read, remote("train", "set", mount=True)))
+    assert said.split()[0] == hashlib.sha256(BIG).hexdigest()
+    assert not fault.exists(), "it was never passed"
+    assert any("input train is mounted: " in line for line in story(depot, "killed"))
+    gone(depot, "killed")
+
+
+def test_a_scheduler_that_tells_every_process_to_go_leaves_the_ranks_their_mount(depot: Depot, tmp_path: Path):
+    """SIGTERM to all, as Slurm does: what the ranks read in their grace time is there."""
+    command = f"trap 'sleep 0.2; sha256sum ${{{{inputs.train}}}}/deep/er/b.bin; exit 9' TERM; touch {tmp_path}/held; "
+    depot.submit("told", command + "while :; do sleep 0.05; done", remote("train", "set", mount=True))
+    until((tmp_path / "held").exists, what="its ranks")
+    drop_pages()
+    for pid in (holder_of(depot, "told"), agent_of(depot, "told")):
+        os.kill(pid, signal.SIGTERM)
+    until(lambda: hashlib.sha256(BIG).hexdigest() in depot.log("told"), what="what it has read")
+    depot.control.cancel("told", "a test")
+    depot.ended("told")
+    gone(depot, "told")
 
 
 @pytest.mark.parametrize("whom", [keeper_of, rank_of, holder_of, rclone_of])

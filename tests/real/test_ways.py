@@ -87,6 +87,31 @@ def test_every_store_is_mounted_and_read_like_a_folder(
 
 
 @pytest.mark.usefixtures("tools")
+@pytest.mark.feature("D6")
+def test_ranks_read_on_while_the_server_is_down_and_the_mount_goes_when_it_is_back(
+    own: House, web_server: WebServer, tmp_path: Path
+):
+    for number in range(50):
+        web_server.put(f"digits/{number}", os.urandom(50_000))
+    command = f"touch {tmp_path}/held; until test -e {tmp_path}/go; do sleep 0.05; done; "
+    command += f"cat ${{{{inputs.data}}}}/* | wc -c > {tmp_path}/read"
+    inputs = f"{{data: {{path: '{web_server.url}/digits', mode: ro_mount}}}}"
+    own.client.submit(own.job_file("down", command=command, inputs=inputs), name="down")
+    until((tmp_path / "held").exists, what="its ranks")
+    own.server().kill()
+    if os.geteuid() == 0:
+        Path("/proc/sys/vm/drop_caches").write_text("1")
+    (tmp_path / "go").touch()
+    until(lambda: (tmp_path / "read").exists() and (tmp_path / "read").read_text().strip(), what="what it has read")
+    assert (tmp_path / "read").read_text().split() == ["2500000"]
+    assert mounted(str(own.folder)), "the agent waits for its server"
+    done = own.run("wait", "down")  # Starts another one.
+    assert done.returncode == 0, done.stdout + done.stderr
+    until(lambda: not list((own.home / "nodes").glob("*")), what="the end of its folder")
+    assert mounted(str(own.folder)) == []
+
+
+@pytest.mark.usefixtures("tools")
 @pytest.mark.feature("C4", "D6")
 @pytest.mark.parametrize("where", [netlab, slurm], ids=["netlab", "slurm"])
 def test_nodes_of_clusters_mount_for_themselves(

@@ -282,13 +282,20 @@ class Agent:
         if state["trouble"]:
             self._facts.detail = f"keeper: {state['trouble']}"
             self._journal.note(self._facts.detail)
-        for ended in state["exits"]:
-            if ended["rank"] not in here.exits:
-                is_raised = ended["code"] == 1 and not ended["told"]
-                end = tail(self._log_paths[ended["rank"]], is_raised=is_raised)
-                here.exits[ended["rank"]] = aborted(RankExit(**ended, tail=end))
+        self._add_exits(state["exits"])
         if state["over"] and not here.over:
             self._on_over()
+
+    def _add_exits(self, exits: list[dict[str, Any]]) -> None:
+        known = self._facts.round.exits
+        if exits:  # What a rank couldn't read goes along with how it ended.
+            self._beyond.look()
+            self._on_remark()
+        for ended in exits:
+            if ended["rank"] not in known:
+                is_raised = ended["code"] == 1 and not ended["told"]
+                end = tail(self._log_paths[ended["rank"]], is_raised=is_raised)
+                known[ended["rank"]] = aborted(RankExit(**ended, tail=end))
 
     def _on_over(self) -> None:
         self._looking.end()

@@ -56,14 +56,19 @@ class Beyond:
 
             appear(plan, self._root)
 
+    def look(self) -> None:
+        """Remarks on what could not be read so far, if anything."""
+        if self._made is not None:
+            self._made.look()
+
     def pids(self) -> set[int]:
         """Processes that outlive keepers."""
         return self._made.pids() if self._made else set()
 
     def end(self) -> None:
         """Nothing is left of it: no rank runs any more."""
-        if self._made is not None:
-            self._made.end()
+        if self._made is not None or os.path.isdir(f"{self._root}/mounts"):
+            self._mounts().end()
         if os.path.exists(f"{self._root}/appears.json"):
             from drumbeat.agent.appearing import vanish
 

@@ -24,7 +24,7 @@ def folder_of(root: str) -> str:
 
 
 def clear(root: str, leave_s: float = 0.0) -> list[str]:
-    """Ends the holders (SIGTERM, and after `leave_s` SIGKILL) and unmounts; gives what can't be unmounted."""
+    """Ends the holders, by SIGKILL what doesn't go within `leave_s`, and unmounts; gives what can't be unmounted."""
     folder = folder_of(root)
     if not os.path.isdir(folder):
         return []
@@ -42,7 +42,7 @@ def end_holder(folder: str, leave_s: float = 0.0) -> None:
     if not told:
         return
     if leave_s and processes.is_still(told["pid"], told["born"]):
-        processes.signal_all([told["pid"]], signal.SIGTERM)
+        processes.signal_all([told["pid"]], signal.SIGINT)
         deadline = time.monotonic() + leave_s
         while processes.is_still(told["pid"], told["born"]) and time.monotonic() < deadline:
             time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.agent.mounting.holder FOLDER`: holds the mount of one input until it is told to end (SIGTERM).
+"""`python -I -m drumbeat.agent.mounting.holder FOLDER`: holds the mount of one input until it is told to end (SIGINT).
 
 FOLDER has `wanted.json` (name, file, place, rclone's path), `listing.json` and `enrolment.json`, which a new agent
 replaces; the holder writes `state.json` there, and to `holder.log` what can't be read. It ends when rclone does.
@@ -166,9 +166,10 @@ def main() -> int:
     lock = locks.take(f"{folder}/holder.lock")
     if lock is None:
         return 0
-    signal.signal(signal.SIGTERM, _leave)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # A scheduler tells every process of the node to go, and the ranks read on for their grace time.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, _leave)
     return Holder(folder).run()
 
 

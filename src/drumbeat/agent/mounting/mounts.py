@@ -21,6 +21,7 @@ from drumbeat.host.program import program
 from drumbeat.protocol import layout, wire
 from drumbeat.protocol.agent import Enrolment, Remark
 from drumbeat.protocol.errors import EngineError, RefusedError
+from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.plan import InputPlan
 
@@ -65,9 +66,11 @@ class Mounts:
         self._put(folder, "wanted.json", json.dumps(told))
         self._put(folder, "listing.json", wire.dumps(listing))
         self._put(folder, "enrolment.json", wire.dumps(self._enrolment))
+        faultpoint("mount.asked")
         try:
             if not _is_mounted(folder):
                 self._start(folder)
+                faultpoint("mount.made")
             rates = self._measured(planned, listing, place)
         except EngineError:
             self._drop(folder, told["place"])
@@ -88,6 +91,11 @@ class Mounts:
         """The processes that hold mounts: they outlive keepers."""
         told = [state(folder) for folder in self._folders()]
         return {int(one[key]) for one in told for key in ("pid", "server") if key in one}
+
+    def look(self) -> None:
+        """Tells of what can't be read."""
+        for folder in self._folders():
+            self._tell_of(folder)
 
     def end(self) -> None:
         """Unmounts all: no rank runs any more."""

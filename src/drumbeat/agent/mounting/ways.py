@@ -7,6 +7,7 @@ import stat
 from collections.abc import Callable
 
 from drumbeat.agent.cache.room import in_words
+from drumbeat.agent.mounting.clearing import folder_of
 from drumbeat.agent.mounting.in_place import note
 from drumbeat.agent.mounting.mounts import Mounts
 from drumbeat.agent.mounting.rates import LEAST, Rates
@@ -32,7 +33,8 @@ class Ways:
         return planned.mount and self._is_mounted(planned, listing)
 
     def _is_mounted(self, planned: InputPlan, listing: Listing) -> bool:
-        if os.path.lexists(layout.input_path(self._root, planned)) and not os.path.ismount(self._place(planned)):
+        is_there = os.path.lexists(layout.input_path(self._root, planned))
+        if is_there and not os.path.isdir(f"{folder_of(self._root)}/{planned.name}"):
             return False  # An agent before this one had fetched it.
         try:
             rates = self._mounts().mount(planned, listing)
@@ -41,10 +43,6 @@ class Ways:
             return False
         self._remark(planned, say_rates(rates, "eval_download" if planned.evaluated else "download"))
         return True
-
-    def _place(self, planned: InputPlan) -> str:
-        path = layout.input_path(self._root, planned)
-        return os.path.dirname(path) if planned.type == "uri_file" else path
 
     def _remark(self, planned: InputPlan, sentence: str) -> None:
         self._remember(Remark(f"input {planned.name}", f"input {planned.name} {sentence}"))
