@@ -55,6 +55,14 @@ class TestFolder(DataContract):
         assert store.listing().files == ()
         assert store.access.entries(store.uri) == []
 
+    def test_it_says_where_it_lies_and_signs_nothing(self, store: Store, tmp_path: Path) -> None:
+        store.put("a.txt", b"1")
+        assert store.access.folder(store.uri) == str(tmp_path / "data")
+        assert store.access.folder(f"{store.uri}/a.txt") == str(tmp_path / "data" / "a.txt")
+        assert store.access.folder(f"{store.uri}/nope") == ""
+        with pytest.raises(RefusedError, match="of type `folder` signs no link"):
+            store.access.write_link(f"{store.uri}/b.txt", 60)
+
 
 class TestFileUri(DataContract):
     @pytest.fixture
@@ -83,6 +91,11 @@ class TestAzureBlobBySas(DataContract):
         access = access_to(azurite.datastore("here", container, sas_token=token))
         yield writable(access, named(), has_links=False, large=17 << 20, secrets=(token, "sig="))
         access.close()
+
+    def test_a_token_that_was_given_is_never_handed_on(self, store: Store) -> None:
+        assert store.access.folder(store.uri) == ""
+        with pytest.raises(RefusedError, match="it has a SAS token, which signs nothing"):
+            store.access.write_link(f"{store.uri}/b.txt", 60)
 
 
 class TestAzureBlobPublic(DataReading):
