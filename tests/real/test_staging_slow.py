@@ -109,6 +109,13 @@ def test_an_answer_that_stops_is_gone_on_with_where_it_stopped(tmp_path: Path, d
     assert [one.offset for one in data.asked] == [0, 5 * BLOCK]
 
 
+def test_a_small_file_whose_store_breaks_off_again_and_again_is_gone_on_with(tmp_path: Path, data: MemoryData):
+    small = data.files["set/large"] = LARGE[: 3 * BLOCK + 1000]
+    data.spoil = lambda asked: Answer(206 if asked.offset else 200, cut=BLOCK) if asked.length > BLOCK else None
+    assert fetch(tmp_path, data, Patience()) == small
+    assert [one.offset for one in data.asked] == [0, BLOCK, 2 * BLOCK, 3 * BLOCK]
+
+
 def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: MemoryData):
     stalling = Stalling(data, blocks=0, always=True)
     host = data.url.removeprefix("http://")

@@ -60,15 +60,17 @@ class Bringing:
                 self._finish(self._begun[name][0], data)
 
     def _from_the_store(self, want: Want) -> None:
-        backoff = Backoff()
-        while self.work.error is None:
+        backoff, came = Backoff(), bytearray()
+        while len(came) < want.file.size and self.work.error is None:
+            before = len(came)
             try:
-                data = self._read(want) if want.file.size else b""
-                if data or not want.file.size:  # Else the link was refused, and the next one may not be.
-                    self._finish(want, data)
-                    return
+                self._read_on(want, came)
             except UnreachableError as error:
+                if len(came) > before:
+                    backoff.reset()
                 self.means.wait(error, backoff)
+        if self.work.error is None:
+            self._finish(want, bytes(came))
 
     def _finish(self, want: Want, data: bytes) -> None:
         if self._begun[want.name][1].finish(data):
@@ -76,22 +78,23 @@ class Bringing:
         else:
             self.means.came_wrong(want, len(data))
 
-    def _read(self, want: Want) -> bytes:
-        """All of it, or not as much as the store had promised: then it isn't what was listed."""
-        came = bytearray()
-        meter, size = self.means.meter, want.file.size
-        try:
-            with closing(self.store.read(want, 0, size, _as_it_is)) as blocks:
-                for block in blocks:
-                    meter.add(len(block))
-                    came += block
-                    if len(came) >= size or self.work.error is not None:
-                        break
-        except BaseException:
-            meter.again(len(came))
-            raise
-        return bytes(came)
+    def _read_on(self, want: Want, came: bytearray) -> None:
+        """Adds to what came; nothing when the link was refused: the next one may not be. Raises UnreachableError."""
+        at, size, skip, is_answered = len(came), want.file.size, 0, False
 
+        def on_answer(is_range: bool) -> None:  # noqa: FBT001 (a callback's one word)
+            nonlocal skip, is_answered
+            skip, is_answered = 0 if is_range else at, True
 
-def _as_it_is(_is_range: bool) -> None:  # noqa: FBT001 (a callback's one word)
-    """A range from the first byte on is the same as the whole."""
+        with closing(self.store.read(want, at, size - at, on_answer)) as blocks:
+            for block in blocks:
+                rest = block[skip:]
+                skip = max(0, skip - len(block))
+                came += rest
+                if rest:
+                    self.means.meter.add(len(rest))
+                if len(came) >= size or self.work.error is not None:
+                    return
+        if is_answered and len(came) == at:
+            what = f"input {want.input}: {want.file.path} ends after {at:,} of {size:,} bytes"
+            raise UnreachableError(what, where=f"inputs.{want.input}")
