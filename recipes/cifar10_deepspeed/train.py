@@ -62,7 +62,10 @@ def join_ranks() -> None:
     """All ranks find each other; under MPI, DeepSpeed takes their numbers from mpi4py."""
     if "RANK" not in os.environ and "OMPI_COMM_WORLD_RANK" not in os.environ:
         os.environ.update(ALONE)
-    deepspeed.init_distributed(dist_backend="nccl" if torch.cuda.is_available() else "gloo", verbose=False)
+    # The port that is kept for the job where MPI says the rest; DeepSpeed's own is the same for all jobs.
+    port = int(os.environ.get("AZ_BATCH_MASTER_NODE", ":29500").rpartition(":")[2])
+    backend = "nccl" if torch.cuda.is_available() else "gloo"
+    deepspeed.init_distributed(dist_backend=backend, distributed_port=port, verbose=False)
 
 
 def make_engine(options: argparse.Namespace) -> deepspeed.DeepSpeedEngine:

@@ -1,0 +1,186 @@
+"""Launchers of other makers really run: DeepSpeed, its autotuner, accelerate, Lightning; and fail in words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools import launchers
+from tools.matrix.rows import ROWS
+from tools.matrix.rows import deepspeed as by_deepspeed
+from tools.matrix.runs import Material, run
+
+from .house import House, a_house, until
+from .places import Place, netlab
+
+pytestmark = [pytest.mark.feature("L2"), pytest.mark.xdist_group("labs"), pytest.mark.timeout(1800)]
+
+DOCS = Path(__file__).parents[2] / "docs" / "launchers.md"
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with netlab(tmp_path_factory.mktemp("netlab")) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with a_house(tmp_path_factory.mktemp("launchers")) as there:
+        yield there
+
+
+@pytest.fixture(scope="module")
+def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
+    return Material(tmp_path_factory.mktemp("material"))
+
+
+@pytest.fixture(scope="module")
+def variables() -> dict[str, str]:
+    if lacks := launchers.missing():
+        pytest.skip(lacks)
+    return launchers.variables()
+
+
+def trains(house: House, compute: str, material: Material, name: str, nodes: int) -> None:
+    row = ROWS[name]
+    if lacks := row.missing():
+        pytest.skip(lacks)
+    cell = run(house.client, row, row.job(material.of(row), compute, nodes), house.folder / "results")
+    assert cell.trouble == ""
+
+
+@pytest.mark.feature("L6", "T6")
+def test_deepspeeds_own_launcher_trains_on_two_nodes_without_sshd(place: Place, material: Material, variables: Any):
+    trains(place.house, place.compute, material, "deepspeed by itself", 2)
+    until(lambda: not place.processes(), what="the end of everything")
+
+
+@pytest.mark.feature("L6")
+def test_deepspeed_trains_with_mpis_ranks(house: House, material: Material, variables: Any):
+    trains(house, "local", material, "deepspeed by mpi", 1)
+
+
+def test_lightning_trains_with_ranks_that_are_there(house: House, material: Material, variables: Any):
+    trains(house, "local", material, "lightning", 2)
+
+
+TUNED = {
+    "train_micro_batch_size_per_gpu": "auto",
+    "optimizer": {"type": "AdamW", "params": {"lr": 0.002, "torch_adam": True}},
+    "zero_optimization": {"stage": 2},
+    "autotuning": {
+        "enabled": True, "fast": True, "tuner_type": "gridsearch", "tuner_early_stopping": 1, "start_profile_step": 2,
+        "end_profile_step": 3, "min_train_micro_batch_size_per_gpu": 1, "max_train_micro_batch_size_per_gpu": 1,
+        "num_tuning_micro_batch_sizes": 1,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.feature("L6")
+def test_deepspeeds_autotuner_runs_its_experiments_to_the_end(house: House, material: Material, variables: Any):
+    made = material.of(ROWS["deepspeed by itself"])
+    (made.code / "ds_tune.json").write_text(json.dumps(TUNED))
+    job = by_deepspeed.by_itself(made, "local", 1)
+    job["command"] = (
+        f"{launchers.shell()}; deepspeed --autotuning tune --hostfile $DLTS_HOSTFILE --master_addr $MASTER_ADDR "
+        "train.py --data ${{inputs.data}} --epochs 1 --model-dir m --deepspeed_config ds_tune.json "
+        "&& cp autotuning_results/*optimal* ${{outputs.model}}/"
+    )
+    ended = house.client.wait(house.client.submit(job).name, 600)
+    assert ended is not None
+    assert ended.state == "completed", house.logs(ended.name)
+    house.client.download(ended.name, house.folder / "tuned", under="outputs/model/")
+    found = next((house.folder / "tuned").rglob("ds_config_optimal.json"))
+    assert json.loads(found.read_text())["train_micro_batch_size_per_gpu"] == 1
+
+
+ALONE = """
+import time
+time.sleep(20)
+"""
+
+
+def test_a_world_that_is_smaller_than_was_asked_for_is_told_while_it_runs_and_at_the_end(house: House, variables: Any):
+    house.script(ALONE, "few")
+    path = house.job_file(
+        "few",
+        code=".",
+        command=f"{launchers.shell()}; accelerate launch --cpu --num_processes 2 --mixed_precision no t.py",
+        environment_variables=json.dumps(variables),
+    )
+    done = house.run("run", path)
+    assert done.returncode == 0
+    said = "accelerate was asked for 2 processes, and the world has 1"
+    assert f"node 0: {said}" in re.sub(r"\s+", " ", done.stdout + done.stderr)
+    job = house.client.list()[0]
+    assert f"1 rank ended with exit code 0; but on node 0 {said}" in job.sentence
+
+
+FAILS = """
+import os, signal
+import torch.distributed as dist
+dist.init_process_group("gloo")
+dist.barrier()
+if dist.get_rank() == 1:
+    {fault}
+dist.barrier()
+"""
+
+
+@pytest.mark.feature("L6", "F1", "F6")
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        ('raise ValueError("no such column: price")', "ValueError: no such column: price"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "a process of deepspeed's was ended by SIGKILL"),
+    ],
+    ids=["raises", "killed"],
+)
+def test_a_process_of_deepspeeds_that_fails_is_named_with_its_node(place: Place, variables: Any, fault: str, said: str):
+    house = place.house
+    house.script(FAILS.format(fault=fault), "fails")
+    path = house.job_file(
+        "fails",
+        code=".",
+        compute=place.compute,
+        command=f"{launchers.shell()}; [ $NODE_RANK != 0 ] || deepspeed --hostfile $DLTS_HOSTFILE t.py",
+        environment_variables=json.dumps(variables),
+        resources="{instance_count: 2}",
+        drumbeat="{max_retries: 0, grace_s: 5}",
+    )
+    ended = house.client.wait(house.client.submit(path).name, 240)
+    assert ended is not None
+    assert ended.verdict is not None
+    second = ended.nodes[1].address
+    assert (ended.state, ended.verdict.rank) == ("failed", 0)
+    assert f"{said} (on {second})" in ended.verdict.sentence
+    until(lambda: not place.processes(), what="the end of everything")
+
+
+def test_a_launcher_that_is_not_there_is_named(house: House):
+    path = house.job_file("none", code=".", command="torchrunn train.py", drumbeat="{max_retries: 0}")
+    house.script("", "none")
+    ended = house.client.wait(house.client.submit(path).name, 60)
+    assert ended is not None
+    assert (ended.state, ended.reason) == ("failed", "bad_command")
+    assert "torchrunn: command not found" in ended.sentence
+
+
+def job_files() -> list[str]:
+    return re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("number", range(len(job_files())))
+def test_every_job_file_of_the_page_can_be_planned(house: House, number: int):
+    house.script("", f"page{number}")
+    path = house.folder / f"page{number}" / "job.yml"
+    path.write_text("code: .\n" + job_files()[number])
+    done = house.run("plan", path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "DLTS_HOSTFILE" in done.stdout
