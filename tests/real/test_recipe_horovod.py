@@ -114,20 +114,23 @@ def failed(house: House, wanted: dict[str, object]) -> JobView:
     return ended
 
 
-@pytest.mark.parametrize("launcher", ["mpi", "pytorch"])
-@pytest.mark.parametrize("where", ["local", "netlab"])
+RAISES = ("raise ValueError('no such column')", "ValueError: no such column")
+KILLED = ("os.kill(os.getpid(), 9)", "SIGKILL")
+
+
 @pytest.mark.parametrize(
-    ("fails", "said"),
+    ("where", "launcher", "how"),
     [
-        ("raise ValueError('no such column')", "ValueError: no such column"),
-        ("os.kill(os.getpid(), 9)", "SIGKILL"),
+        ("local", "mpi", RAISES), ("local", "pytorch", KILLED),
+        ("netlab", "mpi", KILLED), ("netlab", "pytorch", RAISES),
     ],
-    ids=["raises", "killed"],
-)
+    ids=["local-mpi-raises", "local-gloo-killed", "netlab-mpi-killed", "netlab-gloo-raises"],
+)  # fmt: skip
 def test_the_rank_that_failed_is_named(
-    request: pytest.FixtureRequest, horovod: Path, tmp_path: Path, where: str, launcher: str, fails: str, said: str
+    request: pytest.FixtureRequest, horovod: Path, tmp_path: Path, where: str, launcher: str, how: tuple[str, str]
 ):
     house, compute = _at(request, where)
+    fails, said = how
     wanted = job(horovod, tmp_path / "code", MEETS.format(fails=fails), launcher, compute=compute)
     ended = failed(house, wanted)
     assert "rank 2" in ended.sentence

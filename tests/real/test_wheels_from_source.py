@@ -120,31 +120,28 @@ def test_a_wheel_is_built_with_its_settings_and_taken_where_it_fits(tmp_path: Pa
 
 
 def test_environments_that_ask_at_once_have_it_built_once(tmp_path: Path, wheels: Path):
-    for n in range(3):
+    for n in range(2):
         (tmp_path / f"g{n}").mkdir()
         wheel(wheels, f"own{n}", "1.0")
-    wanted = [mine(wheels, "tiny==1.0", f"own{n}", "native==1.0") for n in range(3)]
+    wanted = [mine(wheels, "tiny==1.0", f"own{n}", "native==1.0") for n in range(2)]
     gangs = [AgentGang(tmp_path / f"g{n}", TELLS, python=one) for n, one in enumerate(wanted)]
-    with gangs[0], gangs[1], gangs[2]:
+    with gangs[0], gangs[1]:
         for there in gangs:
             there.start()
             there.order(Order.PREPARE)
-        assert [ready(there)[0].error for there in gangs] == ["", "", ""]
+        assert [ready(there)[0].error for there in gangs] == ["", ""]
         for there in gangs:
             there.run()
             there.reach(Phase.ENDED)
         logs = [there.server.log(-1, node=0).decode() for there in gangs]
     assert sum("compiling" in log for log in logs) == 1
-    assert sum("was built on this machine before" in log for log in logs) == 2
+    assert sum("was built on this machine before" in log for log in logs) == 1
 
 
-@pytest.mark.parametrize("point", ["wheel.begun", "wheel.built"])
-def test_an_agent_killed_on_the_way_leaves_nothing_half(
-    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch, point: str
-):
+def test_an_agent_killed_on_the_way_leaves_nothing_half(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "g").mkdir()
     with AgentGang(tmp_path / "g", TELLS, python=mine(wheels)) as there:
-        monkeypatch.setenv("DRUMBEAT_FAULT", point)
+        monkeypatch.setenv("DRUMBEAT_FAULT", "wheel.built")
         there.start()
         there.order(Order.PREPARE)
         assert there.agents.pop(0).wait(120) == -signal.SIGKILL
@@ -169,32 +166,22 @@ def test_what_a_killed_agent_was_building_ends_with_it(tmp_path: Path, wheels: P
         until(lambda: not mentioning(str(tmp_path / "cache")), what="the end of the build")
 
 
-NO_HEADER = "own.cc:1:10: fatal error: nothing.h: No such file or directory"
-
-
-@pytest.mark.parametrize(
-    ("backend", "said"),
-    [
-        (BACKEND.replace("CODE", "#include <nothing.h>"), NO_HEADER),
-        ("raise RuntimeError('no luck')", "RuntimeError: no luck"),
-    ],
-    ids=["compiler", "backend"],
-)
-def test_a_build_that_fails_says_what_the_compiler_said(tmp_path: Path, wheels: Path, backend: str, said: str):
-    source(wheels, "native", "1.0", backend)
+def test_a_build_that_fails_says_what_the_compiler_said(tmp_path: Path, wheels: Path):
+    source(wheels, "native", "1.0", BACKEND.replace("CODE", "#include <nothing.h>"))
     (tmp_path / "g").mkdir()
     with AgentGang(tmp_path / "g", "true", python=mine(wheels)) as there:
         (one,) = ready(there)
+        said = "own.cc:1:10: fatal error: nothing.h: No such file or directory"
         assert one.error.startswith(f"environment mine: pip could not build native: {said} (env.yml, line 8)")
     assert kept(tmp_path) == []
 
 
 def test_a_program_that_is_missing_is_named_with_what_to_install(tmp_path: Path, wheels: Path):
-    build = replace(NATIVE, programs=("c++", "mpicxx-nowhere", "nowhere"))
+    build = replace(NATIVE, programs=("c++", "mpicxx-9", "nowhere"))
     (tmp_path / "g").mkdir()
     with AgentGang(tmp_path / "g", "true", python=mine(wheels, build=build)) as there:
         (one,) = ready(there)
         assert one.error == (
-            "env.yml: environment mine: native is built from source, and this node has no mpicxx-nowhere and no nowhere "
-            "on its PATH. Install it on every node: apt-get install mpicxx-nowhere nowhere (Debian, Ubuntu)."
+            "env.yml: environment mine: native is built from source, and this node has no mpicxx-9 and no nowhere "
+            "on its PATH. Install it on every node: apt-get install mpicxx-9 nowhere (Debian, Ubuntu)."
         )

@@ -141,7 +141,8 @@ def _make(build: SourceBuild, requirement: str, site: Site, folder: str, lock: i
 
 def _prepare(build: SourceBuild, requirement: str, site: Site, part: str, lock: int) -> None:
     """The tools of the build, in a folder of their own, from which the environment's packages can be imported."""
-    options = [line for line in site.wanted.requirements if line.startswith("-")]
+    # What constrains the environment's packages is no matter of the build's own.
+    options = [one for one in site.wanted.requirements if one.startswith("-") and not one.startswith("--constraint")]
     _write(f"{part}/tools.txt", [*(one for one in options if one != _HASHES), *build.requires, "pip"])
     _write(f"{part}/source.txt", [*options, requirement])
     for step in site.builder.tools(site.folder, f"{part}/tools", f"{part}/tools.txt"):
