@@ -282,11 +282,14 @@ def test_a_holder_that_is_killed_is_followed_by_another_one(depot: Depot, held: 
     depot.ended(held)
 
 
-def test_what_is_left_when_all_are_killed_is_swept(depot: Depot, held: str):
+@pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "forgotten"])
+def test_what_is_left_when_all_are_killed_is_swept(depot: Depot, held: str, is_noted: bool):
     victims = [agent_of(depot, held), keeper_of(depot, held), holder_of(depot, held), rclone_of(depot, held)]
     assert mounted(str(depot.folder)) == [str(depot.root(held) / "inputs" / "train")]
     depot.control.stop()  # A server that has gone down looks after nobody.
     for pid in victims:
         os.kill(pid, signal.SIGKILL)
+    if not is_noted:
+        shutil.rmtree(depot.root(held) / "mounts")
     depot.control.engines["local"].sweep(set())
     gone(depot, held)

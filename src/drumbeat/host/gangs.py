@@ -223,10 +223,17 @@ def _end_held(keeper: Path) -> None:
     """Ends what a keeper that was killed held on to, and clears what its agent didn't: only the agent's own program
     knows how.
     """
-    if any((keeper / name).exists() for name in _TO_CLEAR):
+    if any((keeper / name).exists() for name in _TO_CLEAR) or _has_mounts(keeper.parent):
         ending = [*program("drumbeat.agent.ending"), str(keeper)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=10, check=False)
+
+
+def _has_mounts(folder: Path) -> bool:
+    r"""Whether something is mounted below it (proc(5): a path has `\040` for a space)."""
+    start = str(folder.resolve()).replace("\\", "\\134").replace(" ", "\\040") + "/"
+    with Path("/proc/self/mountinfo").open(encoding="utf-8", errors="surrogateescape") as file:
+        return any(line.split(" ")[4].startswith(start) for line in file)
 
 
 def _make_writable(gang: Path) -> None:

@@ -26,9 +26,7 @@ def folder_of(root: str) -> str:
 def clear(root: str, leave_s: float = 0.0) -> list[str]:
     """Ends the holders, by SIGKILL what doesn't go within `leave_s`, and unmounts; gives what can't be unmounted."""
     folder = folder_of(root)
-    if not os.path.isdir(folder):
-        return []
-    for name in sorted(os.listdir(folder)):
+    for name in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
         end_holder(f"{folder}/{name}", leave_s)
     left = unmount_all(root)
     if not left:
