@@ -173,7 +173,8 @@ def test_a_launcher_that_is_not_there_is_named(house: House):
 
 
 def job_files() -> list[str]:
-    return re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    """Those of this page's launchers: their commands, whole."""
+    return [text for text in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "command:" in text]
 
 
 @pytest.mark.parametrize("number", range(len(job_files())))
@@ -183,4 +184,3 @@ def test_every_job_file_of_the_page_can_be_planned(house: House, number: int):
     path.write_text("code: .\n" + job_files()[number])
     done = house.run("plan", path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "DLTS_HOSTFILE" in done.stdout
