@@ -252,7 +252,12 @@ def _fullest(ranks: Sequence[Rank]) -> int:
 
 
 def _notes(job: CommandJob, compute: str) -> Iterator[str]:
-    """What the job asks for that changes nothing here."""
+    """What wasn't asked for in so many words, and what is asked for and changes nothing here."""
+    if job.has_chief:
+        yield (
+            "rank 0 is TensorFlow's chief: it directs workers and parameter servers, and its end is the job's "
+            "(drumbeat.tensorflow_chief: false is for scripts whose workers train by themselves)"
+        )
     empty = f"has no meaning on compute {compute} and changes nothing"
     if job.resources.shm_size is not None:
         yield "resources.shm_size changes nothing: the ranks have the machine's own /dev/shm, in containers too"

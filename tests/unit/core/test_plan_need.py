@@ -34,7 +34,6 @@ def test_gpus_are_for_the_workers_alone():
     made = planned(16, 4, **tasks(4, 2, 2))
     assert made.need == Need(2, 4, 2)
     assert made.plan.gpus_per_node == 2
-    assert made.notes == ()
 
 
 @pytest.mark.feature("L11")
@@ -58,4 +57,13 @@ def test_where_all_ranks_compute_each_has_a_slot_and_a_gpu():
 def test_more_ranks_than_slots_run_alone():
     made = planned(2, 0, **tasks(2, 1, 1))
     assert made.need == Need(1, 4, alone=True)
-    assert made.notes == ("4 ranks share 2 CPU slots, so the job runs alone on its compute",)
+    assert "4 ranks share 2 CPU slots, so the job runs alone on its compute" in made.notes
+
+
+@pytest.mark.feature("L5", "J4")
+def test_a_chief_that_nobody_asked_for_is_told_of():
+    (note,) = planned(8, 0, **tasks(2, 1, 2)).notes
+    assert note.startswith("rank 0 is TensorFlow's chief")
+    assert "drumbeat.tensorflow_chief: false" in note
+    assert planned(8, 0, **tasks(2, 1, 2), drumbeat={"tensorflow_chief": False}).notes == ()
+    assert planned(8, 0, **tasks(2, 0, 2)).notes == ()

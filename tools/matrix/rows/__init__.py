@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tools.matrix.row import Row
-from tools.matrix.rows import deepspeed, digits, horovod, launchers, ray
+from tools.matrix.rows import deepspeed, digits, horovod, launchers, ray, tensorflow
 
-ROWS: dict[str, Row] = {row.name: row for module in (digits, launchers, deepspeed, horovod, ray) for row in module.ROWS}
+ROWS: dict[str, Row] = {
+    row.name: row for module in (digits, launchers, deepspeed, horovod, ray, tensorflow) for row in module.ROWS
+}
