@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
@@ -59,6 +60,21 @@ def test_pieces_are_read_as_a_file(size: int) -> None:
         read += piece
         assert stream.tell() == len(read)
     assert read == b"abcdefg"
+
+
+def test_what_broke_off_stays_broken_however_often_it_is_read() -> None:
+    """Google's library reads on after a ConnectionError, and would keep an empty file."""
+
+    def pieces() -> Iterator[bytes]:
+        yield b"half"
+        raise ConnectionAbortedError
+
+    stream = _Stream(Counted(pieces(), 4))
+    for _ in range(2):
+        with pytest.raises(Exception) as broken:  # noqa: PT011 (it is no kind that the library tries again)
+            stream.read(4)
+        assert not isinstance(broken.value, OSError)
+        assert isinstance(broken.value.source, ConnectionAbortedError)
 
 
 @pytest.mark.parametrize(

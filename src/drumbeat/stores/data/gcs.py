@@ -99,8 +99,11 @@ class GcsShelf:
     def write(self, place: str, pieces: Counted) -> Written:
         blob = self._bucket.blob(place)
         with self._asked("write", place):
-            blob.upload_from_file(_Stream(pieces), size=pieces.size, checksum="crc32c")
-            if pieces.seen != pieces.size:
+            try:
+                blob.upload_from_file(_Stream(pieces), size=pieces.size, checksum="crc32c")
+            except _BrokenSourceError as broken:
+                raise broken.source from None
+            if not pieces.seen == pieces.size == int(blob.size or 0):
                 raise StorageError("the file's pieces ended early", where=self._title)
         return Written(place, pieces.seen, pieces.sha256, str(blob.generation))
 
@@ -137,11 +140,20 @@ class GcsShelf:
         return Trouble(UnreachableError, "no answer from the store", "See that the network is up.")
 
 
+class _BrokenSourceError(Exception):
+    """What the pieces come from has broken off. Google's library doesn't take it for a trouble of its own and go on."""
+
+    def __init__(self, source: Exception) -> None:
+        super().__init__()
+        self.source = source
+
+
 class _Stream(io.RawIOBase):
     """Pieces as the file that Google's library wants to read."""
 
     def __init__(self, pieces: Counted) -> None:
-        self._rest, self._held, self._at = iter(pieces), b"", 0
+        self._pieces, self._rest, self._held, self._at = pieces, iter(pieces), b"", 0
+        self._broken: _BrokenSourceError | None = None
 
     def readable(self) -> bool:
         return True
@@ -152,7 +164,8 @@ class _Stream(io.RawIOBase):
     def read(self, size: int = -1) -> bytes:
         parts, wanted = [self._held], size
         have = len(self._held)
-        while (wanted < 0 or have < wanted) and (piece := next(self._rest, None)) is not None:
+        # The last byte isn't given before it is known that nothing comes after it.
+        while (wanted < 0 or have < wanted or self._has_all) and (piece := self._next()) is not None:
             parts.append(piece)
             have += len(piece)
         whole = b"".join(parts)
@@ -160,6 +173,20 @@ class _Stream(io.RawIOBase):
         self._held, given = whole[cut:], whole[:cut]
         self._at += len(given)
         return given
+
+    @property
+    def _has_all(self) -> bool:
+        return self._pieces.seen >= self._pieces.size
+
+    def _next(self) -> bytes | None:
+        """The next piece, None = there is none. What broke once is broken, however often it is read."""
+        if self._broken is not None:
+            raise self._broken
+        try:
+            return next(self._rest, None)
+        except Exception as error:
+            self._broken = _BrokenSourceError(error)
+            raise self._broken from error
 
 
 def _client(spec: GcsDatastore) -> Any:
