@@ -59,13 +59,17 @@ class Classifier(nn.Module):
 
 
 def join_ranks() -> None:
-    """All ranks find each other; under MPI, DeepSpeed takes their numbers from mpi4py."""
-    if "RANK" not in os.environ and "OMPI_COMM_WORLD_RANK" not in os.environ:
-        os.environ.update(ALONE)
-    # The port that is kept for the job where MPI says the rest; DeepSpeed's own is the same for all jobs.
-    port = int(os.environ.get("AZ_BATCH_MASTER_NODE", ":29500").rpartition(":")[2])
-    backend = "nccl" if torch.cuda.is_available() else "gloo"
-    deepspeed.init_distributed(dist_backend=backend, distributed_port=port, verbose=False)
+    """All ranks find each other, whoever has started them; without a launcher this is the only one."""
+    said = os.environ
+    if "RANK" not in said and "OMPI_COMM_WORLD_RANK" in said:
+        # DeepSpeed would ask mpi4py, and count ranks by host names: wrong where two nodes are on one machine.
+        address, _, port = said.get("AZ_BATCH_MASTER_NODE", "127.0.0.1:29500").rpartition(":")
+        said["MASTER_ADDR"], said["MASTER_PORT"] = address, port
+        for name, of_mpi in (("RANK", "RANK"), ("WORLD_SIZE", "SIZE"), ("LOCAL_RANK", "LOCAL_RANK")):
+            said[name] = said[f"OMPI_COMM_WORLD_{of_mpi}"]
+    elif "RANK" not in said:
+        said.update(ALONE)
+    deepspeed.init_distributed(dist_backend="nccl" if torch.cuda.is_available() else "gloo", verbose=False)
 
 
 def make_engine(options: argparse.Namespace) -> deepspeed.DeepSpeedEngine:

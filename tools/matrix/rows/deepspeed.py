@@ -32,7 +32,7 @@ def by_pytorch(made: Material, compute: str, nodes: int) -> dict[str, Any]:
 
 
 def by_mpi(made: Material, compute: str, nodes: int) -> dict[str, Any]:
-    """ZeRO 1: DeepSpeed asks mpi4py which rank it is."""
+    """ZeRO 1, under mpirun."""
     made_job = job(made, compute, nodes, f"python {TRAIN} --stage 1", per_node=RANKS_PER_NODE)
     return made_job | {"distribution": {"type": "mpi", "process_count_per_instance": RANKS_PER_NODE}}
 
