@@ -55,26 +55,26 @@ def test_a_killed_rank_is_the_cause_of_what_its_peers_say():
     assert "memory" in found.advice
 
 
-SHUT_DOWN = """Traceback (most recent call last):
+BY_HOROVOD = """Traceback (most recent call last):
   File "horovod/torch/mpi_ops.py", line 1282, in synchronize
     mpi_lib.horovod_torch_wait_and_clear(handle)
-RuntimeError: Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt to allreduce, \
-allgather or broadcast a tensor after one of the ranks finished execution. If the shutdown was caused by an exception, \
-you should see the exception in the log before the first shutdown message.
+RuntimeError: Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt to \
+allreduce, allgather or broadcast a tensor after one of the ranks finished execution. If the shutdown was \
+caused by an exception, you should see the exception in the log before the first shutdown message.
 """
 
 
 @pytest.mark.feature("L7")
 def test_ranks_that_horovod_has_shut_down_are_not_the_cause_though_they_end_first():
     # The rank that raises waits at its exit until Horovod's threads have told the others.
-    others = [(rank // 2, ended(rank, 1, at=4.0, tail=SHUT_DOWN)) for rank in (0, 1, 3)]
+    others = [(rank // 2, ended(rank, 1, at=4.0, tail=BY_HOROVOD)) for rank in (0, 1, 3)]
     found = verdict([*others, (1, ended(2, 1, at=4.3, tail=RAISED))])
     assert found.sentence == "rank 2 on node 1 stopped with exit code 1: ValueError: loss is nan"
 
 
 @pytest.mark.feature("L7")
 def test_a_rank_that_left_horovod_early_is_the_cause_of_its_shutdown():
-    found = verdict([(0, ended(0, 0, at=3.9)), (0, ended(1, 1, at=4.0, tail=SHUT_DOWN))])
+    found = verdict([(0, ended(0, 0, at=3.9)), (0, ended(1, 1, at=4.0, tail=BY_HOROVOD))])
     assert (found.rank, found.reason) == (0, Reason.RANK_LEFT_EARLY)
 
 
