@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
 
+from drumbeat.agent import containers
+from drumbeat.agent.environments.collecting import collect
+from drumbeat.agent.images import places
+from drumbeat.agent.images.places import ImagePlace
 from drumbeat.client.views import JobView
 
 from .boxes import IMAGE, a_podman, podman
@@ -169,3 +176,26 @@ def test_a_registered_one_is_known_by_name_and_made_ahead(house: House, storage:
     assert house.logs(ended(house, job).name)[0] == "rank 0, made here\n"
     assert len(built(storage)) == 1
     clean(storage)
+
+
+def test_an_image_that_nobody_has_used_for_long_is_removed_unless_a_job_holds_it(
+    storage: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in {**storage, "DRUMBEAT_CACHE": str(tmp_path)}.items():
+        monkeypatch.setenv(name, value)
+    engine = containers.find()
+    folder_of = places.folder(engine)
+    made = [ImagePlace(f"{folder_of}/{name}", engine) for name in ("held", "old", "new")]
+    now = time.time()
+    for place, days in zip(made, (40, 40, 1), strict=True):
+        image = f"localhost/drumbeat:{Path(place.folder).name}"
+        podman(storage, "tag", IMAGE, image)
+        Path(place.folder).mkdir(parents=True)
+        place.mark_made({"image": image, "size": 1})
+        if place is made[0]:
+            place.use(str(tmp_path))
+        os.utime(f"{place.folder}/made", (now - days * 86400,) * 2)
+    assert collect(folder_of, now, place_of=partial(ImagePlace, engine=engine)) == [made[1].folder]
+    assert [place.made() is not None for place in made] == [True, False, True]
+    assert containers.has(engine, IMAGE), "only the name is taken away"
+    podman(storage, "rmi", "localhost/drumbeat:held", "localhost/drumbeat:new")

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from drumbeat.agent import containers
+from drumbeat.agent.images import looking
 from drumbeat.client.views import JobView
 from drumbeat.engines.netlab.lab import require_tools
 from drumbeat.protocol.errors import EngineError
@@ -90,10 +92,24 @@ def test_over_nodes_with_addresses_of_their_own(house: House):
 def test_the_rank_that_fails_is_named_and_the_others_end(house: House):
     found = start(house, FAILS)
     assert found.state == "failed"
-    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 7: the last that it said is “no such"), found.sentence
+    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 7: the last that it said is “no such"), (
+        found.sentence
+    )
 
 
 def test_an_image_with_another_mpi_is_refused_with_both(house: House):
     found = start(house, SUM, image=IMAGE)
     assert found.state == "failed"
     assert f"this node has Open MPI 4.1.4, and image {IMAGE} has no mpirun" in found.sentence
+
+
+@pytest.mark.feature("E3")
+@pytest.mark.usefixtures("house")
+def test_the_python_in_an_image_is_looked_at():
+    """By it, nodes are compared that have built their image each by itself."""
+    engine = containers.find()
+    found = looking.python_in(engine, MPI_IMAGE)
+    assert found
+    assert found.python.startswith("3.")
+    assert found.versions["mpi4py"]
+    assert looking.python_in(engine, IMAGE) is None, "busybox has none"

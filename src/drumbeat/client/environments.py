@@ -62,6 +62,8 @@ def _with_dockerfile(build: Mapping[str, Any], base: Path, keep: Keep) -> Texts:
     if not (place / dockerfile).is_file():
         if there:
             return found
+        if not place.is_dir():
+            raise SpecError(f"there is no folder {folder}", where="environment.build", fix=f"Paths count from {base}.")
         fix = f"The folder is {place}; `dockerfile_path` names another file in it."
         raise SpecError(f"there is no {dockerfile} in {folder}", where="environment.build", fix=fix)
     title = posixpath.join(folder, dockerfile)

@@ -99,8 +99,8 @@ class PythonEnvironment:
     """A Python environment that each node makes once, keeps, and shares among jobs.
 
     key: names its content; the same for two jobs that ask for the same. name: for people. python: `3.11`, "" = any.
-    requirements: lines as pip takes them, but for `CONSTRAINT`. conda: packages for conda beside these, where a node has
-    one; without it they can't be had. channels: of conda. source: the file that it was written in; lines: the line
+    requirements: lines as pip takes them, but for `CONSTRAINT`. conda: packages for conda beside these, where a node
+    has one; without it they can't be had. channels: of conda. source: the file that it was written in; lines: the line
     there, counted from 1, of each requirement. builds: of the requirements that nodes build from source.
     """
 

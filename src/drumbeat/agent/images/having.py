@@ -7,14 +7,17 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Generator, Mapping
+from typing import Any
 
 from drumbeat.agent import containers
+from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.errands import Errands
 from drumbeat.agent.images import looking
 from drumbeat.agent.link import Link
 from drumbeat.agent.nodelog import NodeLog
 from drumbeat.launch.containers import Engine
 from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.plan import Container
 
 Say = Callable[[str], None]
@@ -35,7 +38,7 @@ class Having:
             self._log.add(line)
             say(line)
 
-        with self._access(wanted) as access:
+        with self._access(wanted, say) as access:
             if wanted.build is None:
                 containers.fetch(self._engine, wanted.image, access, tell)
             else:
@@ -45,12 +48,12 @@ class Having:
         return looking.look(self._engine, wanted.image)
 
     @contextlib.contextmanager
-    def _access(self, wanted: Container) -> Generator[containers.Access]:
+    def _access(self, wanted: Container, say: Say) -> Generator[containers.Access]:
         """What the server gives for the job's registries, in a folder that only this user can read."""
         if not wanted.registries:
             yield containers.Access()
             return
-        told = Link(self._enrolment).registries()
+        told = self._asked(say)
         folder = f"{self._enrolment.root}/{_ACCESS}"
         shutil.rmtree(folder, ignore_errors=True)
         os.mkdir(folder, 0o700)
@@ -59,6 +62,16 @@ class Having:
             yield containers.Access(folder, tuple(told["insecure"]))
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _asked(self, say: Say) -> dict[str, Any]:
+        """What the server gives, after any time without one."""
+        link, backoff = Link(self._enrolment), Backoff()
+        while True:
+            try:
+                return link.registries()
+            except UnreachableError as error:
+                say(f"the credentials of registries are waited for: {error.what}")
+                backoff.wait()
 
 
 def _write_credentials(path: str, auths: Mapping[str, object]) -> None:
