@@ -27,6 +27,8 @@ from .house import House, until
 pytestmark = [pytest.mark.feature("L8"), pytest.mark.xdist_group("labs"), pytest.mark.timeout(900)]
 
 PATIENCE_S = 300
+RETRIES = {"max_retries": 6}
+"""Ray gives each step of a start a fixed time: on a loaded machine a start may fail, and is tried again."""
 
 TWICE = """
 import os, ray
@@ -41,11 +43,14 @@ class Part:
         return beside.WORD, *own, os.environ.get("CUDA_VISIBLE_DEVICES")
 
     def fail(self):
-        raise ValueError("the first round never works")
+        raise ValueError("the first time never works")
 
 parts = [Part.options(scheduling_strategy="SPREAD").remote() for _ in range(2)]
 print("parts", sorted(ray.get([part.told.remote() for part in parts])))
-if os.environ["DRUMBEAT_ROUND"] == "1":
+mark = os.path.join(os.environ["DRUMBEAT_CHECKPOINT_DIR"], "failed")
+if not os.path.exists(mark):
+    os.makedirs(os.path.dirname(mark), exist_ok=True)
+    open(mark, "w").close()
     ray.get(parts[1].fail.remote())
 """
 
@@ -86,7 +91,7 @@ def foreign(ray: Ray) -> Iterator[str]:
     with guarded(folder), (folder / "log").open("wb") as log:
         ours = subprocess.Popen([ray.python.with_name("ray"), *words], env=variables, stdout=log, stderr=log)
         try:
-            until(lambda: asked(ray, address).returncode == 0, PATIENCE_S, "the other Ray")
+            until(lambda: "Ray runtime started" in (folder / "log").read_text(), PATIENCE_S, "the other Ray")
             yield address
         finally:
             below = [psutil.Process(ours.pid), *psutil.Process(ours.pid).children(recursive=True)]
@@ -120,12 +125,8 @@ def ended(house: House, job: str) -> JobView:
     return found
 
 
-def at_work(house: House, job: str, round: int) -> None:
-    until(
-        lambda: any(p.rank == 0 and p.round == round and "at work" in p.text for p in house.client.logs(job)),
-        PATIENCE_S,
-        f"round {round}",
-    )
+def at_work(house: House, job: str, times: int) -> None:
+    until(lambda: house.logs(job).get(0, "").count("at work") == times, PATIENCE_S, f"its work for the {times}. time")
 
 
 def parts(house: House, name: str) -> list[psutil.Process]:
@@ -146,12 +147,11 @@ def assert_nothing_left(house: House, before: set[str]) -> None:
 
 def test_a_cluster_is_made_anew_for_each_round_and_no_other_ray_is_touched(own_house: House, ray: Ray, foreign: str):
     before = left()
-    job = submit(own_house, ray, TWICE, 2, drumbeat={"max_retries": 1})
+    job = submit(own_house, ray, TWICE, 2, drumbeat=RETRIES)
     found = ended(own_house, job)
     assert found.state == "completed", found.sentence
-    (failure,) = found.failures
-    assert "rank 0 (driver) on node 0" in failure.verdict.sentence
-    assert "ValueError: the first round never works" in failure.verdict.sentence
+    said = [one.verdict.sentence for one in found.failures]
+    assert "rank 0 (driver) on node 0 stopped with exit code 1: ValueError: the first time never works" in said
     logs = own_house.logs(job)
     assert logs[0].count("nodes ['node0', 'node1']") == 2
     assert logs[0].count("parts [('found', '0', 'token', ''), ('found', '1', 'token', '')]") == 2
@@ -169,17 +169,17 @@ def test_a_cluster_is_made_anew_for_each_round_and_no_other_ray_is_touched(own_h
 
 def test_a_node_that_dies_is_named_and_whatever_is_killed_nothing_stays(own_house: House, ray: Ray):
     before = left()
-    job = submit(own_house, ray, STAYS, 2, drumbeat={"max_retries": 2})
+    job = submit(own_house, ray, STAYS, 2, drumbeat=RETRIES)
     at_work(own_house, job, 1)
     (raylet,) = [one for one in parts(own_house, "raylet") if "127.0.0.3" in " ".join(one.cmdline())]
     raylet.send_signal(signal.SIGKILL)
     at_work(own_house, job, 2)
-    (failure,) = own_house.client.get(job).failures
-    assert "rank 2 (node) on node 1" in failure.verdict.sentence
-    assert "raylet" in failure.verdict.sentence
+    found = own_house.client.get(job)
+    said = [one.verdict.sentence for one in found.failures]
+    assert "rank 2 (node) on node 1 stopped with exit code 1: Ray's raylet was ended by SIGKILL" in said
     for ours in [one for one in own_house.processes() if "drumbeat.agent" in " ".join(one.cmdline())]:
         ours.send_signal(signal.SIGKILL)
-    until(lambda: own_house.client.get(job).round == 3, PATIENCE_S, "the round after that of the dead keepers")
+    until(lambda: own_house.client.get(job).round > found.round, PATIENCE_S, "the round after that of the dead keepers")
     own_house.client.cancel(job)
     assert ended(own_house, job).state == "canceled"
     assert_nothing_left(own_house, before)
