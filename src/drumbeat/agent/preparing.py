@@ -120,6 +120,10 @@ class Preparing:
             from drumbeat.agent.mounting.in_place import as_seen
 
             self._plan = as_seen(self._plan, self._enrolment.root)
+        if any(one.mode == "direct" for one in self._plan.outputs):
+            from drumbeat.agent.mounting.direct import with_links
+
+            self._plan = with_links(self._plan, self._enrolment.root)
 
     def _contained(self, spec: ProcessSpec, member: Member) -> ProcessSpec:
         """The process in the job's container, if it has one. Inputs may be links into the node's cache."""

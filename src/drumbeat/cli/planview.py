@@ -13,7 +13,7 @@ from drumbeat.cli.environmentview import say_content
 from drumbeat.cli.saying import say_shape
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.client.views import PreviewView
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import ImageBuild, Plan
 from drumbeat.protocol.process import ProcessSpec
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def _head(preview: PreviewView) -> Iterator[RenderableType]:
             ("environment", plan.environment),
             ("made of", _made_of(plan)),
             ("container", plan.container.image if plan.container else "none"),
+            ("registries", _registries(plan)),
             ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
             ("outputs", ", ".join(output.name for output in plan.outputs)),
         ]
@@ -74,10 +75,23 @@ def _head(preview: PreviewView) -> Iterator[RenderableType]:
 
 def _made_of(plan: Plan) -> str:
     """What the nodes make before the ranks start."""
+    if plan.container and plan.container.build:
+        return _built(plan.container.build)
     if plan.python is None:
         return f"nothing is made: {'what the image has' if plan.container else 'the interpreter that is there'}"
     where = f", written in {plan.python.source}" if plan.python.source else ""
     return f"{say_content(plan.python)}; key {plan.python.key[:12]}{where}"
+
+
+def _built(build: ImageBuild) -> str:
+    needs = f", which needs {', '.join(build.bases)}" if build.bases else ""
+    return f"built on each node from {build.source}{needs}; once; key {build.key[:12]}"
+
+
+def _registries(plan: Plan) -> str:
+    """Whose credentials the nodes get; a row that says nothing isn't shown."""
+    names = plan.container.registries if plan.container else ()
+    return f"{', '.join(names)}: their credentials are given to the nodes for the pull" if names else ""
 
 
 def _prepared(preview: PreviewView) -> Iterator[RenderableType]:
