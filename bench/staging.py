@@ -193,8 +193,9 @@ HEAD = """\
 <!-- Written by `make bench-staging`. -->
 
 An input on a web server (nginx, on the same machine) comes to a node's cache and is laid out for the ranks. drumbeat's
-seconds are from the nodes' first word to the start of the ranks: the listing, the fetching, the checks, the links, and
-the meeting of the nodes are in them; *again* is a second job with the same input. fsspec's are those of its `find` and
+seconds are from the nodes' first word to the start of the ranks: the fetching, the checks, the links, and the meeting of
+the nodes are in them, and of the listing, which begins when the nodes are started, what is left then; *again* is a
+second job with the same input. fsspec's are those of its `find` and
 `get`, rclone's of the whole command. Each round takes every way in turn; ratios are taken within a round. Each figure
 is the median, in brackets the inner half and the ends of {rounds} rounds.
 
@@ -213,7 +214,7 @@ def a_bench() -> Iterator[Bench]:
         with Client(folder / "home") as client:
             client.status()
             yield Bench(folder, client)
-            client.stop()
+            client.stop(force=True)  # The last job has ended; on a loaded machine its nodes may still be leaving.
     finally:
         drop_caches(folder)
 

@@ -86,9 +86,11 @@ class Inputs:
         if self._serving is not None:
             self._serving.names = frozenset(name_of(file) for one in listings.values() for file in one.files)
         self._take_room(listings.values())
-        self._fetch(listings)
+        came = self._fetch(listings)
         for one in fetched:
             self._lay_out(one, listings[one.name])
+        used = {name_of(file): None for one in listings.values() for file in one.files}
+        threading.Thread(target=self._settle, args=[list(used), came], name="settling", daemon=True).start()
 
     # --- steps ----------------------------------------------------------------------------------------------------
     def _listing(self, planned: InputPlan) -> tuple[Listing, str]:
@@ -126,14 +128,15 @@ class Inputs:
             self._progress(f"staging waits: {why}")
             backoff.wait()
 
-    def _fetch(self, listings: dict[str, Listing]) -> None:
+    def _fetch(self, listings: dict[str, Listing]) -> list[str]:
+        """Gives what it brought, by names in the cache."""
         wants: dict[str, Want] = {}
         for name, listing in listings.items():
             for file in listing.files:
                 if name_of(file) not in wants and not self._files.has(name_of(file), file.size):
                     wants[name_of(file)] = Want(name, file)
         if not wants:
-            return
+            return []
         names = list(dict.fromkeys(want.input for want in wants.values()))
         what = f"input {names[0]}" if len(names) == 1 else f"inputs {', '.join(names)}"
         meter = Meter(what, sum(want.file.size for want in wants.values()), self._progress)
@@ -141,14 +144,17 @@ class Inputs:
             self._serving.progress = lambda: meter.came
         means = Means(self._files, lambda: Link(self._enrolment), meter, self._patience, self._chain())
         Fetch(means, list(wants.values())).run()
-        threading.Thread(target=self._settle, args=[list(wants)], name="settling", daemon=True).start()
         faultpoint("cache.fetched")
         self._progress(f"{what}: {in_words(meter.came)} fetched")
+        return list(wants)
 
-    def _settle(self, names: list[str]) -> None:
+    def _settle(self, used: list[str], came: list[str]) -> None:
         """The ranks needn't wait for the disk. What it refuses is fetched again after the machine's next start."""
         with suppress(OSError):
-            self._files.settle(names)
+            for name in used:
+                self._files.touch(name)
+            if came:
+                self._files.settle(came)
 
     def _chain(self) -> Chain | None:
         if not self._enrolment.node or self._serving is None:
