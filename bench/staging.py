@@ -193,11 +193,11 @@ HEAD = """\
 <!-- Written by `make bench-staging`. -->
 
 An input on a web server (nginx, on the same machine) comes to a node's cache and is laid out for the ranks. drumbeat's
-seconds are from the nodes' first word to the start of the ranks: the fetching, the checks, the links, and the meeting of
-the nodes are in them, and of the listing, which begins when the nodes are started, what is left then; *again* is a
-second job with the same input. fsspec's are those of its `find` and
-`get`, rclone's of the whole command. Each round takes every way in turn; ratios are taken within a round. Each figure
-is the median, in brackets the inner half and the ends of {rounds} rounds.
+seconds are from the nodes' first word to the start of the ranks: the fetching, the checks, the links, and the meeting
+of the nodes are in them, and what is left then of the listing, which begins when the nodes are started; *again* is a
+second job with the same input. fsspec's are those of its `find` and `get`, rclone's of the whole command. Each round
+takes every way in turn; ratios are taken within a round. Each figure is the median, in brackets the inner half and the
+ends of {rounds} rounds.
 
 For a gang the nodes are namespaces of this machine with a cache each, and all that leaves the store goes through
 {egress}. Machine: {cores} cores; load before the first run {load:.1f}.
