@@ -33,6 +33,7 @@ PAIRS = [
     ("ssh", "mpi per process", 2),
     ("ssh", "pytorch", 3),
     ("slurm", "mpi per process", 3),
+    ("netlab", "tensorflow ParameterServer", 2),
 ]
 
 
