@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import subprocess
@@ -9,15 +10,17 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from drumbeat.client.views import JobView
+from drumbeat.protocol.errors import SpecError
 from tools import curated
 from tools.matrix.rows import ROWS
 from tools.matrix.rows.horovod import RECIPE
 from tools.matrix.runs import Material, run
 
-from .house import House, a_house
+from .house import House, a_house, until
 from .places import Place, netlab
 
 pytestmark = [
@@ -135,7 +138,7 @@ def test_the_rank_that_failed_is_named(
     ended = failed(house, wanted)
     assert "rank 2" in ended.sentence
     assert said in ended.sentence
-    assert left(house, tmp_path) == []
+    until(lambda: not left(house), what="the end of all that the job had started")
 
 
 def _at(request: pytest.FixtureRequest, where: str) -> tuple[House, str]:
@@ -145,16 +148,14 @@ def _at(request: pytest.FixtureRequest, where: str) -> tuple[House, str]:
     return place.house, place.compute
 
 
-def left(house: House, folder: Path) -> list[str]:
-    """Command lines of what still belongs to a job: ranks, their store, mpirun."""
-    words = [" ".join(each.info["cmdline"] or []) for each in _processes()]
-    return [line for line in words if "t.py" in line or ("agent.rendezvous" in line and str(house.home) in line)]
-
-
-def _processes() -> list:
-    import psutil
-
-    return list(psutil.process_iter(["cmdline"]))
+def left(house: House) -> list[str]:
+    """Command lines of what a job has left behind: ranks, their store, mpirun."""
+    found: list[str] = []
+    for each in house.processes():
+        with contextlib.suppress(psutil.Error):
+            words = " ".join(each.cmdline())
+            found += [words] if re.search(r"\bt\.py|agent\.rendezvous|mpirun|prted", words) else []
+    return found
 
 
 def test_a_job_without_horovod_says_which_module_and_which_environment(house: House, horovod: Path, tmp_path: Path):
@@ -170,8 +171,6 @@ def test_a_job_without_mpirun_says_what_to_install(house: House, horovod: Path, 
 
 
 def test_a_place_of_its_own_among_the_ranks_is_refused(house: House, horovod: Path, tmp_path: Path):
-    from drumbeat.protocol.errors import SpecError
-
     wanted = job(horovod, tmp_path / "code", "", "mpi")
     wanted["environment_variables"] = {"HOROVOD_CONTROLLER": "gloo", "HOROVOD_SIZE": "8"}
     with pytest.raises(SpecError, match="HOROVOD_SIZE is set by drumbeat for each rank"):
