@@ -50,8 +50,8 @@ _MPI_INVOKED = re.compile(
     re.MULTILINE,
 )
 """What Open MPI's mpirun says of it (5, and 4), in the log of rank 0."""
-_RAY_PART = re.compile(r" -- (\w+) \[exit code=(-?\d+)\]$")
-"""What `ray start` says of a process of its own before it ends the others."""
+_RAY_PART = re.compile(r" -- (?:----- (?:BEGIN|END) )?(\w+)(?:\.\w+ tail)? [\[(]exit code(?:\(s\))?=(-?\d+)")
+"""What `ray start` says of a process of its own before it ends the others: its exit, or around the end of its log."""
 SHUT_DOWN = "terminate called without an active exception"
 """What C++ says when a thread outlives the program that should have waited for it."""
 

@@ -34,14 +34,21 @@ RAYLET_GONE = """2026-11-22 04:50:01,123\tERR scripts.py:1299 -- Some Ray subpro
 """
 
 
+AFTER_ITS_LOG = """[2026-11-22 04:49:58,001 I 614 614] (raylet) node_manager.cc:100: alive
+2026-11-22 04:50:01,124\tERR scripts.py:133 -- ----- END raylet.out tail (exit code(s)=-9 (signal 9)) -----
+2026-11-22 04:50:01,124\tERR scripts.py:1315 -- Remaining processes will be killed.
+"""
+
+
 def test_an_error_in_an_actor_is_told_as_it_was_raised_there():
     found = verdict([(0, ended(0, 1, tail=IN_AN_ACTOR))], 3, NAMES)
     assert found.sentence == "rank 0 (driver) on node 0 stopped with exit code 1: ValueError: never"
     assert found.place == "t.py:16 ValueError"
 
 
-def test_a_part_of_ray_that_was_ended_is_named_with_its_node():
-    found = verdict([(1, ended(2, 1, tail=RAYLET_GONE))], 3, NAMES)
+@pytest.mark.parametrize("tail", [RAYLET_GONE, AFTER_ITS_LOG])
+def test_a_part_of_ray_that_was_ended_is_named_with_its_node(tail: str):
+    found = verdict([(1, ended(2, 1, tail=tail))], 3, NAMES)
     assert found.sentence == ("rank 2 (node) on node 1 stopped with exit code 1: Ray's raylet was ended by SIGKILL")
 
 
