@@ -107,8 +107,8 @@ def test_a_planted_defect_is_found(
 def test_a_server_that_is_stopped_while_it_places_gives_no_slots_that_another_gave_meanwhile(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    meanwhile = [Action("submit", 62, 13), Action("place", 0, 1)]  # All six slots, with a higher priority.
-    actions = [Action("submit", 39, 0), Action("server_will_stop", 47, 0), Action("place", 0, 0), *meanwhile]
+    meanwhile = [Action("submit", 5, 13), Action("place", 0, 1)]  # All six slots, with a higher priority.
+    actions = [Action("submit", 3, 0), Action("server_will_stop", 47, 0), Action("place", 0, 0), *meanwhile]
     assert not failure(actions, TWO)
     tell = Loop._tell
     monkeypatch.setattr(Loop, "_tell", lambda self, placed, _booked: tell(self, placed, None))

@@ -38,16 +38,14 @@ def _tasks(nodes: int, workers: int, servers: int, *, has_chief: bool = True) ->
     return {"distribution": distribution, "resources": {"instance_count": nodes}, **extra}
 
 
-SHAPES = (
-    _ranks(1, 1), _ranks(2, 1), _ranks(1, 2), _ranks(2, 2), _ranks(1, 4), _ranks(3, 2),
-    _tasks(1, 1, 1), _tasks(2, 1, 1), _tasks(2, 2, 1, has_chief=False),
-)  # fmt: skip
-"""Sizes of jobs; the last ones have ranks that serve."""
+RANKS = (_ranks(1, 1), _ranks(2, 1), _ranks(1, 2), _ranks(2, 2), _ranks(1, 4), _ranks(3, 2))
+SERVED = (_tasks(1, 1, 1), _tasks(2, 1, 1), _tasks(2, 2, 1, has_chief=False))
+"""Jobs with ranks that serve: one in four."""
 
 
 def submit(world: World, action: Action) -> None:
     """A job of some size. The same key now and then: a client that never got its answer."""
-    shape = SHAPES[action.a // 12 % len(SHAPES)]
+    shape = SERVED[action.a % 3] if action.a % 24 >= 18 else RANKS[action.a % 6]
     key = f"k{action.b % 12}"
     document: dict[str, object] = {
         "name": f"j{action.b % 12}",
