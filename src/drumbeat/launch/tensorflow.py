@@ -8,6 +8,7 @@ TensorFlow takes it for tasks that never come.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import chain, repeat
 
 from drumbeat.launch.ranks import process
@@ -53,10 +54,13 @@ def more_ports(plan: Plan, node: int) -> int:
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
     """One process per task of the node."""
     cluster, indices, devices = _cluster(plan, roster), plan.indices, _devices(plan, roster, node)
-    return [
+    made = [
         process(plan, roster, rank, {**_of_task(cluster, rank.role, indices[rank.rank]), **devices[rank.rank]})
         for rank in plan.on(node)
     ]
+    # gRPC would ask a node's web proxy (http_proxy) for the other tasks, and wait for ever.
+    direct = {"no_grpc_proxy": ",".join(dict.fromkeys(member.address for member in roster.members))}
+    return [replace(one, defaulted={**direct, **one.defaulted}) for one in made]
 
 
 def _cluster(plan: Plan, roster: Roster) -> dict[str, list[str]]:

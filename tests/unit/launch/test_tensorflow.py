@@ -101,6 +101,11 @@ def test_the_gpus_of_a_node_are_shared_out_among_its_workers_and_nobody_else():
 
 
 @pytest.mark.feature("L5")
+def test_a_web_proxy_isnt_asked_for_the_other_tasks():
+    assert processes(a_plan(2, 2))[1].defaulted["no_grpc_proxy"] == "10.0.0.0,10.0.0.1"
+
+
+@pytest.mark.feature("L5")
 @pytest.mark.parametrize("name", tensorflow.SET)
 def test_a_cluster_that_the_agent_was_in_itself_is_taken_out(name: str):
     assert is_scrubbed(name, processes(a_plan(1, 1))[0].scrubbed)
