@@ -18,6 +18,8 @@ import pytest
 
 from drumbeat.agent.ray import joining
 from drumbeat.client.views import JobView
+from drumbeat.launch.ray import place
+from drumbeat.protocol.roster import Member
 from tools import rays
 from tools.rays import Ray
 
@@ -76,6 +78,14 @@ def ray() -> Ray:
     if isinstance(found, str):
         pytest.skip(found)
     return found
+
+
+@pytest.fixture(autouse=True)
+def tidied(tmp_path: Path) -> Iterator[None]:
+    """After the house is closed: a test that fails kills its agents, which would have cleared Ray's folders."""
+    yield
+    for node in tmp_path.glob("home/nodes/*/[0-9]*"):
+        shutil.rmtree(place(Member(0, "", "", f"{node}/root", "")), ignore_errors=True)
 
 
 @pytest.fixture
