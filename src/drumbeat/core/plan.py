@@ -144,9 +144,11 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
 
 def _check_size(job: CommandJob) -> None:
     ranks = job.world_size
-    most = tensorflow.MOST_TASKS if isinstance(job.distribution, TensorFlowDistribution) else MOST_RANKS
-    if ranks > most:
-        what = f"{ranks:,} ranks are more than a job can have; at most {most:,}"
+    if isinstance(job.distribution, TensorFlowDistribution) and ranks > tensorflow.MOST_TASKS:
+        what = f"{ranks:,} tasks are more than TF_CONFIG can name; at most {tensorflow.MOST_TASKS:,}"
+        raise RefusedError(what, where="distribution.worker_count", fix="Ask for fewer workers or parameter servers.")
+    if ranks > MOST_RANKS:
+        what = f"{ranks:,} ranks are more than a job can have; at most {MOST_RANKS:,}"
         raise RefusedError(what, where="resources.instance_count", fix="Ask for fewer nodes, or fewer ranks on each.")
 
 

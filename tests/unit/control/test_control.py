@@ -292,7 +292,7 @@ def test_a_preview_shows_each_tasks_cluster_without_the_ports_that_nobody_holds_
 
 
 def test_more_tasks_than_a_variable_can_name_are_refused(house: House):
-    with pytest.raises(RefusedError, match="1,001 ranks are more than a job can have; at most 1,000"):
+    with pytest.raises(RefusedError, match="1,001 tasks are more than TF_CONFIG can name; at most 1,000"):
         house.control.preview(Request({**JOB, "distribution": {"type": "tensorflow", "worker_count": 1001}}))
 
 
