@@ -129,7 +129,7 @@ def test_a_conda_file_in_the_job_has_the_jobs_lines_and_a_build_folder_its_requi
     assert python
     assert (python.source, python.lines) == ("job.yml", (5, 6))
     file.write_text("command: 'true'\nenvironment:\n  build: {path: docker}\n")
-    with pytest.raises(SpecError, match="there is no Dockerfile in docker"):
+    with pytest.raises(SpecError, match="there is no folder docker"):
         client.plan(file)
     (tmp_path / "docker").mkdir()
     (tmp_path / "docker" / "requirements.txt").write_text("numpy\n")

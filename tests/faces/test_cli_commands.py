@@ -132,7 +132,12 @@ def test_show_tells_everything(drumbeat: Type, server: FakeServer):
     failed = a_failed_job()
     server.jobs[failed.name] = a_job(**{**vars(failed), "story": (story(1, "queued", "first in line"),)})
     text = drumbeat("show", "mnist-7f3a").stdout
-    for part in ("2 nodes × 2 per node = 4 ranks", "rank 3, node 1", "Check inputs.data.", "│ ValueError: no data\\x1b[2J"):
+    for part in (
+        "2 nodes × 2 per node = 4 ranks",
+        "rank 3, node 1",
+        "Check inputs.data.",
+        "│ ValueError: no data\\x1b[2J",
+    ):
         assert part in text
     assert "first in line" in text
 

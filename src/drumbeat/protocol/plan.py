@@ -153,7 +153,8 @@ class RayCluster:
     """A Ray cluster of the job's own; with `address`, one that runs already and isn't the job's.
 
     cpus: that Ray may share out on each node. port: of the head, 0 = one that node 0 holds. dashboard: whether the head
-    serves one; dashboard_port: where, 0 = at a port that node 0 holds. head_args, node_args: more words for `ray start`.
+    serves one; dashboard_port: where, 0 = at a port that node 0 holds. head_args, node_args: more words for
+    `ray start`.
     """
 
     cpus: int = 1

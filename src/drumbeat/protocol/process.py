@@ -14,8 +14,8 @@ class ProcessSpec:
     prefixes (ending in `*`) and names taken out of what the node's environment would pass on. path_first,
     modules_first: folders at the front of PATH and of PYTHONPATH. log: file for stdout and stderr, relative to the
     attempt's folder. joins: the socket at which the launcher's own child hands over what the process must have of it
-    before it begins; "" = nothing. rendezvous: `address port` of the store beside it where Horovod's ranks meet, "" = it
-    has none.
+    before it begins; "" = nothing. rendezvous: `address port` of the store beside it where Horovod's ranks meet, "" =
+    it has none.
     """
 
     rank: int
