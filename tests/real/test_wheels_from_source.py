@@ -162,8 +162,10 @@ def test_what_a_killed_agent_was_building_ends_with_it(tmp_path: Path, wheels: P
         there.start()
         there.order(Order.PREPARE)
         there.server.wait_for(lambda: b"\n  building" in there.server.log(-1, node=0), 120)
+        build = str(tmp_path / "cache" / "wheels")
+        assert mentioning(build)
         there.kill_agent()
-        until(lambda: not mentioning(str(tmp_path / "cache")), what="the end of the build")
+        until(lambda: not mentioning(build), what="the end of the build")
 
 
 def test_a_build_that_fails_says_what_the_compiler_said(tmp_path: Path, wheels: Path):
