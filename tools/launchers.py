@@ -1,7 +1,7 @@
 """DeepSpeed, accelerate and Lightning for tests and the matrix: drumbeat's own `deepspeed` environment, made once.
 
-A job that does nothing has it made below `.cache/drumbeat`. DeepSpeed's operator for CPUs is compiled once, below
-`.cache/torch_extensions`, which takes minutes; jobs are told of both by variables.
+DeepSpeed's operator for CPUs is compiled once, below `.cache/torch_extensions`, which takes minutes; jobs are told of
+it, and of the environment, by variables.
 """
 
 from __future__ import annotations
@@ -10,12 +10,11 @@ import fcntl
 import os
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
-from drumbeat import Client
+from tools import curated
+from tools.curated import CACHE
 
-CACHE = Path(__file__).parents[1] / ".cache"
 OPERATORS = CACHE / "torch_extensions"
 _NOTE = CACHE / "launchers"
 PATIENCE_S = 1500
@@ -38,44 +37,16 @@ def variables() -> dict[str, str]:
 
 
 def _folder() -> Path:
-    """The environment's."""
+    """The environment's, with the operator compiled for it."""
     CACHE.mkdir(exist_ok=True)
     with _NOTE.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (_NOTE.exists() and (Path(_NOTE.read_text()) / "bin" / "deepspeed").exists()):
+        there = curated.folder("deepspeed")
+        if not (_NOTE.exists() and _NOTE.read_text() == str(there)):
             _NOTE.unlink(missing_ok=True)
-            folder = _make()
-            _compile(folder)
-            _NOTE.write_text(str(folder))
-        return Path(_NOTE.read_text())
-
-
-def _make() -> Path:
-    """Has drumbeat make the environment; its folder."""
-    with tempfile.TemporaryDirectory(prefix="drumbeat-launchers-") as folder:
-        (Path(folder) / "code").mkdir()
-        before = os.environ.get("DRUMBEAT_CACHE")
-        os.environ["DRUMBEAT_CACHE"] = str(CACHE / "drumbeat")  # The server that is started hands it on to its agents.
-        client = Client(home=Path(folder) / "home")
-        try:
-            command = "python -c 'import sys; print(sys.prefix)'"
-            job = {"command": command, "code": f"{folder}/code", "environment": "deepspeed"}
-            ended = client.wait(client.submit(job).name, PATIENCE_S)
-            if ended is None or ended.state != "completed":
-                raise LookupError(f"the environment can't be made: {ended.sentence if ended else 'it takes too long'}")
-            said = "".join(piece.text for piece in client.logs(ended.name) if piece.rank >= 0)
-            return Path(said.split()[-1])
-        finally:
-            client.stop(force=True)
-            client.close()
-            _restore("DRUMBEAT_CACHE", before)
-
-
-def _restore(name: str, value: str | None) -> None:
-    if value is None:
-        del os.environ[name]
-    else:
-        os.environ[name] = value
+            _compile(there)
+            _NOTE.write_text(str(there))
+        return there
 
 
 def _compile(folder: Path) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent import door
-from drumbeat.agent.records import Records
+from drumbeat.agent.holding import door
+from drumbeat.agent.holding.records import Records
 from drumbeat.testing.agent_gang import end_all, mentioning
 
 

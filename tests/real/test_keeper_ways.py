@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent import confinement, door
-from drumbeat.agent.confinement import WAYS
+from drumbeat.agent.holding import confinement, door
+from drumbeat.agent.holding.confinement import WAYS
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.keeping import Keeping
 from drumbeat.host import processes
@@ -240,7 +240,7 @@ def test_what_another_process_has_as_its_number_by_now_is_left_alone(tmp_path: P
 
 CLOSES = """
 import os
-from drumbeat.agent.namespaces import Namespace
+from drumbeat.agent.holding.namespaces import Namespace
 
 there = Namespace()
 child = os.fork()

@@ -6,8 +6,8 @@ import os
 import signal
 import sys
 
-from drumbeat.agent import door
 from drumbeat.agent.agent import Agent
+from drumbeat.agent.holding import door
 from drumbeat.host import processes
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment

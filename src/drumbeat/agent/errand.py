@@ -16,10 +16,10 @@ import sys
 import time
 from typing import Any
 
-from drumbeat.agent import ranks
-from drumbeat.agent.bell import Bell
-from drumbeat.agent.confinement import choose, end_rest
-from drumbeat.agent.door import hold_folder, read_marker
+from drumbeat.agent.holding import ranks
+from drumbeat.agent.holding.bell import Bell
+from drumbeat.agent.holding.confinement import choose, end_rest
+from drumbeat.agent.holding.door import hold_folder, read_marker
 
 LINGER_S = 1.0
 """How long what the command leaves behind has between SIGTERM and SIGKILL."""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
-from drumbeat.agent.confinement import VARIABLE as CONFINEMENT
-from drumbeat.agent.confinement import end_rest
+from drumbeat.agent.holding.confinement import VARIABLE as CONFINEMENT
+from drumbeat.agent.holding.confinement import end_rest
 from drumbeat.host.program import program
 from drumbeat.protocol.errors import EngineError
 

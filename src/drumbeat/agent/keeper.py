@@ -14,13 +14,13 @@ import sys
 import time
 from typing import Any
 
-from drumbeat.agent import ranks
-from drumbeat.agent.bell import Bell
-from drumbeat.agent.confinement import choose, end_rest
-from drumbeat.agent.door import Door, hold_folder, read_marker
-from drumbeat.agent.records import Exit, Records
-from drumbeat.agent.segments import Segments
-from drumbeat.agent.starter import Starter
+from drumbeat.agent.holding import ranks
+from drumbeat.agent.holding.bell import Bell
+from drumbeat.agent.holding.confinement import choose, end_rest
+from drumbeat.agent.holding.door import Door, hold_folder, read_marker
+from drumbeat.agent.holding.records import Exit, Records
+from drumbeat.agent.holding.segments import Segments
+from drumbeat.agent.holding.starter import Starter
 from drumbeat.host import processes
 from drumbeat.protocol.faults import faultpoint
 

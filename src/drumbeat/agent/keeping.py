@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from drumbeat.agent import door
 from drumbeat.agent.backoff import Backoff
-from drumbeat.agent.confinement import VARIABLE, end_rest
+from drumbeat.agent.holding import door
+from drumbeat.agent.holding.confinement import VARIABLE, end_rest
 from drumbeat.agent.journal import Journal
 from drumbeat.host import processes
 from drumbeat.host.program import program
@@ -51,7 +51,7 @@ class Keeping:
     """Hands every state that the keeper tells to `hear`, and a sentence to `complain` while there is no keeper.
 
     What the keeper was told is told again to each connection: a keeper does nothing twice. confinement: the way in
-    which it holds its ranks (`agent.confinement.WAYS`), "" = the best one.
+    which it holds its ranks (`agent.holding.confinement.WAYS`), "" = the best one.
     """
 
     def __init__(

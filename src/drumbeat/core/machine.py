@@ -295,10 +295,10 @@ def _after_stop(job: Job, now: datetime) -> Decision:
     following = recovery.after(failed.failures, job.policy.max_retries)
     if following.next is Next.ROUND and job.roster and not job.lost:
         again = replace(failed, round=job.round + 1, roster=None, verdict=None, stop_at=None)
-        return _move(again, now, State.STAGING, Reason.RESTARTING_RANKS, f"{verdict.sentence}; {following.sentence}")
+        return _move(again, now, State.STAGING, Reason.RESTARTING_RANKS, _and(verdict.sentence, following.sentence))
     if following.next is not Next.GIVE_UP:
-        return _requeue(failed, now, f"{verdict.sentence}; {following.sentence}")
-    gave_up = replace(failed, verdict=replace(verdict, sentence=f"{verdict.sentence}; {following.sentence}"))
+        return _requeue(failed, now, _and(verdict.sentence, following.sentence))
+    gave_up = replace(failed, verdict=replace(verdict, sentence=_and(verdict.sentence, following.sentence)))
     return _finalize(gave_up, now)
 
 
@@ -408,6 +408,10 @@ def _verdict(reason: Reason, sentence: str, *, node: int | None = None, code: in
 
 def _canceled(event: CancelRequested) -> Verdict:
     return _verdict(Reason.CANCEL_REQUESTED, f"canceled by {event.by}", code=130)
+
+
+def _and(sentence: str, more: str) -> str:
+    return f"{sentence.removesuffix('.')}; {more}"
 
 
 def _count(n: int, what: str) -> str:

@@ -224,7 +224,7 @@ def _end_held(keeper: Path) -> None:
     knows how.
     """
     if any((keeper / name).exists() for name in _TO_CLEAR) or _has_mounts(keeper.parent):
-        ending = [*program("drumbeat.agent.ending"), str(keeper)]
+        ending = [*program("drumbeat.agent.holding.ending"), str(keeper)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=10, check=False)
 

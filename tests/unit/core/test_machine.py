@@ -86,6 +86,12 @@ def test_no_rank_starts_before_every_node_is_ready():
     assert directive(job).order is Order.PREPARE
 
 
+def test_an_error_that_ends_with_a_full_stop_is_gone_on_with_as_one_sentence():
+    failing = said(0, Phase.STAGING, error="no such folder. Name another one.")
+    job = after(a_job(1), Granted(slots(1)), failing)
+    assert job.sentence.endswith("no such folder. Name another one; trying again can't help")
+
+
 # --- ranks that serve -------------------------------------------------------------------------------------------
 def served() -> Job:
     """Two nodes with a worker each; the second one has a parameter server too. All are running."""

@@ -13,10 +13,10 @@ import socket
 import sys
 import time
 
-from drumbeat.agent.door import hold_folder
+from drumbeat.agent.holding.door import hold_folder
+from drumbeat.agent.holding.records import Records
 from drumbeat.agent.mpi import handing
 from drumbeat.agent.mpi.place import ranks
-from drumbeat.agent.records import Records
 
 _MEET_S = 120.0
 _RECORD_S = 10.0

@@ -9,8 +9,9 @@ from collections.abc import Collection
 from functools import partial
 from typing import Any
 
-from drumbeat.agent import locks, ranks
-from drumbeat.agent.confinement import Subreaper
+from drumbeat.agent import locks
+from drumbeat.agent.holding import ranks
+from drumbeat.agent.holding.confinement import Subreaper
 from drumbeat.launch.hosts import DOOR
 
 WAIT_S = 5.0

@@ -7,7 +7,7 @@ import os
 import signal
 from typing import Any, NoReturn
 
-from drumbeat.agent.confinement import Subreaper
+from drumbeat.agent.holding.confinement import Subreaper
 from drumbeat.agent.mpi.handing import ROPE
 
 _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))

@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.agent.ending FOLDER`: ends what a dead keeper of this folder left; 1 = some of it is left."""
+"""`python -I -m drumbeat.agent.holding.ending FOLDER`: ends what a dead keeper left there; 1 = some of it is left."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 
 from drumbeat.agent.appearing import vanish
-from drumbeat.agent.confinement import end_rest
+from drumbeat.agent.holding.confinement import end_rest
 from drumbeat.agent.mounting.clearing import clear
 from drumbeat.agent.mpi.place import clear_noted
 from drumbeat.agent.ray import place as ray_place

@@ -13,9 +13,9 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from drumbeat.agent import cgroups, door, segments
-from drumbeat.agent.cgroups import Group
-from drumbeat.agent.namespaces import Namespace
+from drumbeat.agent.holding import cgroups, door, segments
+from drumbeat.agent.holding.cgroups import Group
+from drumbeat.agent.holding.namespaces import Namespace
 from drumbeat.host import processes
 
 VARIABLE = "DRUMBEAT_CONFINEMENT"
