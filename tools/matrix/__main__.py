@@ -10,17 +10,20 @@ import contextlib
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat import Client
+from drumbeat.protocol.errors import ConflictError
 from tools.demo_on import ENGINES
 from tools.matrix.row import SIZES, Row
 from tools.matrix.rows import ROWS
 from tools.matrix.runs import Cell, Material, run
 
 Cells = dict[tuple[str, int], Cell]
+GIVES_BACK_S = 60.0
 
 HEAD = """\
 # What runs where
@@ -49,7 +52,7 @@ class Place:
 
 
 def main() -> int:
-    """Prints each cell as it ends, writes the table."""
+    """Prints each cell as it ends, and writes the table as far as it is."""
     given = _options()
     engines, rows = given.engines.split(","), [ROWS[name] for name in given.rows.split(",")]
     sizes = [int(one) for one in given.nodes.split(",")]
@@ -63,13 +66,16 @@ def main() -> int:
                     cell = Cell(trouble=lacks[one.name]) if lacks[one.name] else _cell(there, one, nodes, material)
                     table[one.name][engine, nodes] = cell
                     print(f"{one.name} on {engine}, {nodes} nodes: {_say(cell)}", flush=True)
-    if given.write:
-        given.write.write_text(_page(table, engines))
+                    if given.write:
+                        given.write.write_text(_page(table, engines))
     return int(any(cell.trouble for row in table.values() for cell in row.values()))
 
 
 def _cell(there: Place, row: Row, nodes: int, material: Material) -> Cell:
-    job = row.job(material.of(row), there.compute, nodes)
+    try:
+        job = row.job(material.of(row), there.compute, nodes)
+    except LookupError as error:
+        return Cell(trouble=str(error))
     return run(there.client, row, job, there.folder / "results")
 
 
@@ -92,8 +98,22 @@ def place_on(engine: str, folder: Path) -> Iterator[Place]:
         name = "local"
         if file:
             name = client.create_compute(file).name
-            stack.callback(lambda: client.delete_compute(name))
+            stack.callback(lambda: _delete(client, name))
         yield Place(client, name, folder)
+
+
+def _delete(client: Client, compute: str) -> None:
+    """A job that has ended gives its nodes back a moment later."""
+    deadline = time.monotonic() + GIVES_BACK_S
+    while True:
+        try:
+            client.delete_compute(compute)
+        except ConflictError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+        else:
+            return
 
 
 def _page(table: dict[str, Cells], engines: Sequence[str]) -> str:
@@ -101,11 +121,15 @@ def _page(table: dict[str, Cells], engines: Sequence[str]) -> str:
     lines += ["| | nodes | " + " | ".join(engines) + " |", "|---" * (len(engines) + 2) + "|"]
     for name, row in table.items():
         for nodes in sorted({nodes for _, nodes in row}):
-            lines.append(f"| {name} | {nodes} | " + " | ".join(_say(row[engine, nodes]) for engine in engines) + " |")
+            lines.append(
+                f"| {name} | {nodes} | " + " | ".join(_say(row.get((engine, nodes))) for engine in engines) + " |"
+            )
     return "\n".join(lines) + "\n"
 
 
-def _say(cell: Cell) -> str:
+def _say(cell: Cell | None) -> str:
+    if cell is None:
+        return "not run"
     return f"**{cell.trouble}**" if cell.trouble else f"{cell.accuracy:.1%}, {cell.seconds:.0f} s"
 
 

@@ -27,5 +27,5 @@ def job(made: Material, compute: str, nodes: int) -> dict[str, Any]:
     }
 
 
-ROWS = (Row("ray", prepare, job, rays.missing),)
+ROWS = (Row("ray", prepare, job, rays.missing, (1, 2)),)
 """One row."""
