@@ -37,8 +37,11 @@ class Module(LightningModule):
         self.total += len(labels)
 
     def configure_optimizers(self):
-        """As the recipe has it, at one rate."""
-        return torch.optim.SGD(self.parameters(), lr=options.lr, momentum=0.9)
+        """As the recipe has it."""
+        optimizer = torch.optim.SGD(self.parameters(), lr=options.lr, momentum=0.9, weight_decay=5e-4)
+        steps = self.trainer.estimated_stepping_batches
+        falling = torch.optim.lr_scheduler.OneCycleLR(optimizer, options.lr, total_steps=steps, pct_start=0.25)
+        return {"optimizer": optimizer, "lr_scheduler": {"scheduler": falling, "interval": "step"}}
 
 
 size = options.batch_size // (nodes * per_node)
