@@ -8,7 +8,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-TOOLS = Path(__file__).parents[1] / ".cache" / "bench-tools"
+from tools.kept import KEPT
+
+TOOLS = KEPT / "bench-tools"
 SERVED = """\
 daemon off; worker_processes 2; pid {folder}/nginx.pid; error_log {folder}/error.log;
 events {{ worker_connections 512; }}

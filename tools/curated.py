@@ -9,9 +9,9 @@ import tempfile
 from pathlib import Path
 
 from drumbeat import Client
+from tools.kept import KEPT
 
-CACHE = Path(__file__).parents[1] / ".cache"
-NODES = CACHE / "drumbeat"
+NODES = KEPT / "drumbeat"
 """What a server that is started with DRUMBEAT_CACHE set to it has its nodes keep there."""
 PATIENCE_S = 2400
 _TELLS = "python -c 'import sys; print(sys.prefix)'"
@@ -25,8 +25,8 @@ def without_compiler() -> str:
 
 def folder(environment: str) -> Path:
     """Where it is; it is made when it isn't there. Raises LookupError when it can't be."""
-    CACHE.mkdir(exist_ok=True)
-    note = CACHE / f"environment-{environment}"
+    KEPT.mkdir(parents=True, exist_ok=True)
+    note = KEPT / f"environment-{environment}"
     with note.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         found = Path(note.read_text()) if note.exists() else None

@@ -13,10 +13,10 @@ import subprocess
 from pathlib import Path
 
 from tools import curated
-from tools.curated import CACHE
+from tools.kept import KEPT
 
-OPERATORS = CACHE / "torch_extensions"
-_NOTE = CACHE / "launchers"
+OPERATORS = KEPT / "torch_extensions"
+_NOTE = KEPT / "launchers"
 PATIENCE_S = 1500
 _COMPILE = "from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder as B; B().load()"
 
@@ -38,7 +38,7 @@ def variables() -> dict[str, str]:
 
 def _folder() -> Path:
     """The environment's, with the operator compiled for it."""
-    CACHE.mkdir(exist_ok=True)
+    KEPT.mkdir(parents=True, exist_ok=True)
     with _NOTE.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         there = curated.folder("deepspeed")

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-KEPT = Path(__file__).parents[1] / ".cache" / "ray"
+from tools.kept import KEPT
+
+RAY = KEPT / "ray"
 PACKAGES = ("ray==2.60.0",)
 
 
@@ -26,11 +28,11 @@ class Ray:
 @cache
 def provide() -> Ray | str:
     """Ray, or why it can't be had."""
-    KEPT.parent.mkdir(parents=True, exist_ok=True)
-    with KEPT.with_suffix(".lock").open("w") as lock:
+    RAY.parent.mkdir(parents=True, exist_ok=True)
+    with RAY.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         trouble = "" if _is_made() else _make()
-    return trouble or Ray(KEPT / "bin" / "python", f"{KEPT / 'bin'}:/usr/local/bin:/usr/bin:/bin")
+    return trouble or Ray(RAY / "bin" / "python", f"{RAY / 'bin'}:/usr/local/bin:/usr/bin:/bin")
 
 
 def missing() -> str:
@@ -40,7 +42,7 @@ def missing() -> str:
 
 
 def _is_made() -> bool:
-    made = KEPT / "made"
+    made = RAY / "made"
     return made.exists() and made.read_text() == _wanted()
 
 
@@ -50,14 +52,14 @@ def _wanted() -> str:
 
 def _make() -> str:
     """Makes it; the last that pip said when it can't be."""
-    shutil.rmtree(KEPT, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", str(KEPT)], check=True)
-    pip = [str(KEPT / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    shutil.rmtree(RAY, ignore_errors=True)
+    subprocess.run([sys.executable, "-m", "venv", str(RAY)], check=True)
+    pip = [str(RAY / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
     done = subprocess.run([*pip, "--only-binary", ":all:", *PACKAGES], capture_output=True, text=True, check=False)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["?"])[-1]
         return f"needs {', '.join(PACKAGES)} from the package registry: {last[:200]}"
-    packages = next(KEPT.glob("lib/python*/site-packages"))
+    packages = next(RAY.glob("lib/python*/site-packages"))
     (packages / "beside.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-    (KEPT / "made").write_text(_wanted())
+    (RAY / "made").write_text(_wanted())
     return ""

@@ -10,7 +10,6 @@ import argparse
 import contextlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+
+from tools.kept import KEPT
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "stability.md"
@@ -65,7 +66,8 @@ def once(clone: Path, paths: list[str]) -> Run:
     """Runs these tests to their end. Raises RuntimeError when pytest itself could not run."""
     words = [str(clone / ".venv/bin/python"), "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", *paths]
     began = time.monotonic()
-    done = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=False)
+    shared = {**os.environ, "DRUMBEAT_KEPT": str(KEPT)}
+    done = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=False, env=shared)
     closing = _CLOSING.search(done.stdout)
     if closing is None:
         raise RuntimeError(f"pytest told nothing of its end:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
@@ -74,12 +76,10 @@ def once(clone: Path, paths: list[str]) -> Run:
 
 @contextlib.contextmanager
 def _clone() -> Iterator[Path]:
-    """The last commit in a folder of its own, with an environment of its own and what the tests have built before."""
+    """The last commit in a folder of its own, with an environment of its own."""
     with tempfile.TemporaryDirectory(prefix="drumbeat-again-") as folder:
         clone = Path(folder) / "drumbeat"
         subprocess.run(["git", "clone", "-q", str(REPOSITORY), str(clone)], check=True)
-        if (REPOSITORY / ".cache").exists():
-            shutil.copytree(REPOSITORY / ".cache", clone / ".cache", symlinks=True)
         subprocess.run(["make", "setup"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
         yield clone
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tools import apt
+from tools.kept import KEPT
 
 IMAGE = "localhost/drumbeat-tests:1"
 NEEDED = {"podman": "podman", "runc": "runc", "bash-static": "bash-static", "busybox": "busybox-static"}
@@ -84,7 +85,7 @@ def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:
 
 
 # --- a Debian with an MPI -------------------------------------------------------------------------------------------
-KEPT = Path(__file__).parents[2] / ".cache" / "images"
+IMAGES = KEPT / "images"
 DEBIAN = "bookworm"
 IN_DEBIAN = ("python3-minimal", "python3-mpi4py", "openmpi-bin")
 MPI_IMAGE = "localhost/drumbeat-tests-mpi:1"
@@ -92,9 +93,9 @@ MPI_IMAGE = "localhost/drumbeat-tests-mpi:1"
 
 def debian_with_mpi(variables: dict[str, str]) -> None:
     """Has the image `MPI_IMAGE`. What it is made of is kept; skips the test, saying what is missing."""
-    tar = KEPT / "mpi.tar"
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with (KEPT / "lock").open("w") as lock:
+    tar = IMAGES / "mpi.tar"
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    with (IMAGES / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not tar.exists():
             _debootstrap(tar)
@@ -107,7 +108,7 @@ def _debootstrap(tar: Path) -> None:
         apt.install("debootstrap")
     if shutil.which("debootstrap") is None:
         pytest.skip("needs debootstrap: apt-get install debootstrap")
-    folder = KEPT / "mpi"
+    folder = IMAGES / "mpi"
     shutil.rmtree(folder, ignore_errors=True)
     command = ["debootstrap", "--variant=minbase", f"--include={','.join(IN_DEBIAN)}", DEBIAN, str(folder)]
     made = subprocess.run(command, capture_output=True, text=True, check=False)

