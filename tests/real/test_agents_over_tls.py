@@ -51,7 +51,7 @@ def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog
             assert not [words for words in shown if secret in words]
             _look_through(tmp_path, secret)
             go.touch()
-            until(lambda: state() not in ("running", "finalizing"))
+            until(lambda: state() not in ("running", "stopping", "finalizing"))
             assert state() == "completed", http.get("/api/v1/jobs/far/story").text
             told = [http.get(f"/api/v1/jobs/far{rest}").text for rest in ("", "/story", "/logs")]
             assert secret not in "".join(told)
