@@ -276,12 +276,13 @@ SHOWS = (
 @pytest.mark.feature("L12")
 def test_a_preparation_runs_once_on_each_node_in_what_its_ranks_run_in(tmp_path: Path, wheels: Path):
     command = "cat times; cat names; test $DRUMBEAT_ROUND = 2"
-    with gang(tmp_path / "g", command, nodes=2, prepare=f"{SHOWS}; {TELLS}", python=mine(wheels, "tiny")) as there:
+    made = mine(wheels, "tiny")
+    with gang(tmp_path / "g", command, nodes=2, per_node=2, prepare=f"{SHOWS}; {TELLS}", python=made) as there:
         to_end(there)
         there.run(2)
         there.reach(Phase.ENDED, 2)
         for node in range(2):
-            times, names = there.server.log(node, 2, node).decode().splitlines()
+            times, names = there.server.log(2 * node, 2, node).decode().splitlines()
             assert times == "x"
             assert {"NODE_RANK", "DRUMBEAT_JOB", "DRUMBEAT_OUTPUT_DIR", "VIRTUAL_ENV", "AZUREML_RUN_ID"} <= {
                 *names.split()
