@@ -78,7 +78,7 @@ def check_rank(house: House, job: str, rank: int, said: dict[str, object], shape
         "AZUREML_CR_NODE_RANK": node, "AZ_BATCH_HOST_LIST": ",".join(["127.0.0.1"] * node_count),
         "AZ_BATCHAI_JOB_MASTER_NODE_IP": "127.0.0.1", "AZUREML_PARAMETER_epochs": 3,
         "AZURE_ML_INPUT_data": data, "AZURE_ML_OUTPUT_model": root / "outputs" / "model",
-        "AZURE_ML_OUTPUT_default": root / "outputs" / "default",
+        "AZURE_ML_OUTPUT_default": root / "outputs" / "default", "DLTS_HOSTFILE": root / "hostfile",
         "CUDA_VISIBLE_DEVICES": "", "MY_OWN": 7, "PYTHONUNBUFFERED": 1,
         **({"OMP_NUM_THREADS": 1} if per_node > 1 else {}),
     }  # fmt: skip
