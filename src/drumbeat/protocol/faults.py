@@ -29,7 +29,7 @@ POINTS = (
 ELSEWHERE = (
     "sharing.heard", "engine.submitted", "engine.cancelled",
     "publish.file", "publish.copied", "publish.registered", "effect.published",
-    "environment.begun", "environment.installed", "environment.made", "agent.prepared",
+    "environment.begun", "environment.installed", "environment.made", "image.built", "wheel.begun", "wheel.built", "agent.prepared",
     "cache.pinned", "cache.evicted", "cache.piece", "cache.checked", "cache.renamed", "cache.fetched", "cache.laid_out",
     "mount.asked", "mount.made",
 )  # fmt: skip
