@@ -29,9 +29,9 @@ POINTS = (
 ELSEWHERE = (
     "sharing.heard", "engine.submitted", "engine.cancelled",
     "publish.file", "publish.copied", "publish.registered", "effect.published",
-    "environment.begun", "environment.installed", "environment.made", "image.built", "wheel.begun", "wheel.built", "agent.prepared",
+    "environment.begun", "environment.installed", "environment.made", "agent.prepared",
     "cache.pinned", "cache.evicted", "cache.piece", "cache.checked", "cache.renamed", "cache.fetched", "cache.laid_out",
-    "mount.asked", "mount.made",
+    "mount.asked", "mount.made", "image.built", "wheel.begun", "wheel.built",
 )  # fmt: skip
 """Points that only several servers over one database come by; that only an engine with a queue does; that only a job
 with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only
