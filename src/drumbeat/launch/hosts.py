@@ -68,5 +68,6 @@ def known_as(roster: Roster) -> list[list[str]]:
 
 
 def port(roster: Roster, node: int) -> int:
-    """Where a node's door is: on the last port that it holds, for the first of node 0 is the ranks'; 0 = not known."""
-    return roster.held(node)[-1] if roster.held(node) else 0
+    """Where a node's door is: at the second port that it holds, where the first is the ranks'; 0 = not known."""
+    held = roster.held(node)
+    return next(iter(held[1:] or held), 0)

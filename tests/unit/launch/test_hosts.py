@@ -118,3 +118,16 @@ def test_a_command_names_the_folders_of_the_node_that_it_runs_on():
         "cd /n/0/code; /env0/bin/python t.py --out='/n/0' /n/0.5 /n/01", {"root": "/n/0", "python": "/env0"}
     )
     assert here(request, known) == "cd /n/1/code; /env1/bin/python t.py --out='/n/1' /n/0.5 /n/01"
+
+
+@pytest.mark.feature("L7")
+def test_a_door_and_horovods_store_on_node_0_have_a_port_each():
+    plan = Plan(
+        "j", "e", "pytorch", 2, 1, "python train.py", launch.ranks("pytorch", 2, 1), {"HOROVOD_CONTROLLER": "gloo"}
+    )
+    members = tuple(Member(node, f"h{node}", f"10.0.0.{node}", f"/n/{node}", "/c") for node in range(2))
+    more = tuple(tuple(29501 + n for n in range(launch.more_ports(plan, node))) for node in range(2))
+    roster = Roster(1, 1, members, 29500, (29500, 29600), more)
+    doors = [launch.starter(plan, roster, node) for node in range(2)]
+    assert [door.argv[-1] for door in doors if door] == ["29501", "29600"]
+    assert launch.render(plan, roster, 0)[0].rendezvous == "10.0.0.0 29502"
