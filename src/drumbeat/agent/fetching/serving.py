@@ -9,17 +9,17 @@ import hmac
 import os
 import re
 import socket
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 
 from drumbeat.agent.cache.files import Files
 from drumbeat.agent.cache.part import PIECE, read_piece
 from drumbeat.agent.fetching import bundles
 from drumbeat.agent.fetching.chain import PROGRESS, PROOF, answer_proof, ask_proof, files_proof
+from drumbeat.agent.listening import Listener
 from drumbeat.host.machine import boot
 
 WAIT_S = 1.0
@@ -50,21 +50,15 @@ class Serving:
         self._http = _listen(address)
         self._http.owner = self
         self.port: int = self._http.server_address[1]
-        threading.Thread(target=self._http.serve_forever, name="serving", daemon=True).start()
+        self._http.begin("serving")
 
     def close(self) -> None:
         """Listens no more."""
-        self._http.shutdown()
-        self._http.server_close()
+        self._http.end()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
+class _Server(Listener):
     owner: Serving
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked went away; it asks again if it wants to."""
 
 
 class _Six(_Server):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hmac
 import re
-import threading
 from collections.abc import Callable
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from drumbeat.agent.fetching.store import Store
+from drumbeat.agent.listening import Listener
 from drumbeat.agent.mounting.reading import Reading
 from drumbeat.agent.mounting.tree import Tree
 from drumbeat.protocol.errors import DrumbeatError
@@ -29,21 +29,15 @@ class Dav:
         self._http = _Server(("127.0.0.1", 0), _Handler)
         self._http.owner = self
         self.url = f"http://127.0.0.1:{self._http.server_address[1]}"
-        threading.Thread(target=self._http.serve_forever, name="dav", daemon=True).start()
+        self._http.begin("dav")
 
     def close(self) -> None:
         """Listens no more."""
-        self._http.shutdown()
-        self._http.server_close()
+        self._http.end()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 64
+class _Server(Listener):
     owner: Dav
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked went away, as one does who reads elsewhere in a file."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -1,0 +1,26 @@
+"""HTTP served by a process of a node, in threads beside its work."""
+
+from __future__ import annotations
+
+import threading
+from http.server import ThreadingHTTPServer
+from typing import Any
+
+
+class Listener(ThreadingHTTPServer):
+    """Listens from when it is made; answers from `begin` to `end`."""
+
+    daemon_threads = True
+    request_queue_size = 64
+
+    def begin(self, name: str) -> None:
+        """Answers in a thread of this name."""
+        threading.Thread(target=self.serve_forever, name=name, daemon=True).start()
+
+    def end(self) -> None:
+        """Listens no more."""
+        self.shutdown()
+        self.server_close()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked went away; it asks again if it wants to."""
