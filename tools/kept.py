@@ -5,5 +5,5 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-KEPT = Path(os.environ.get("DRUMBEAT_KEPT") or Path(__file__).parents[1] / ".cache").absolute()
+KEPT = Path(os.environ.get("TESTS_KEPT") or Path(__file__).parents[1] / ".cache").absolute()
 """`.cache` of this clone; `.ci/run` names one that all clones of a user share."""

@@ -66,7 +66,7 @@ def once(clone: Path, paths: list[str]) -> Run:
     """Runs these tests to their end. Raises RuntimeError when pytest itself could not run."""
     words = [str(clone / ".venv/bin/python"), "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", *paths]
     began = time.monotonic()
-    shared = {**os.environ, "DRUMBEAT_KEPT": str(KEPT)}
+    shared = {**os.environ, "TESTS_KEPT": str(KEPT)}
     done = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=False, env=shared)
     closing = _CLOSING.search(done.stdout)
     if closing is None:

@@ -1,7 +1,8 @@
 /* A disk that refuses once: preloaded into drumbeat's own processes on a node, never into ranks.
  *
  * $FAULTY_DISK/<job> says which call of a job's agents and keepers fails, counted over all of them: the n-th write,
- * fsync or rename of a file below the gang's folder or in the node's cache. What failed is written down there. The test reads the same struct.
+ * fsync or rename of a file below the gang's folder or in the node's cache; or, where n is NAMED, the first whose
+ * words begin with `what`. What failed is written down there. The test reads the same struct.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,6 +15,8 @@
 #include <sys/sendfile.h>
 #include <sys/types.h>
 #include <unistd.h>
+
+#define NAMED -1
 
 struct control {
     int count, nth, error;
@@ -67,9 +70,13 @@ static int fails(const char *call, const char *path)
     size_t length = below(path, gang) ? below(path, gang) : below(path, cache);
     if (!length)
         return 0;
-    if (__sync_add_and_fetch(&control->count, 1) != control->nth)
+    char words[sizeof control->what];
+    snprintf(words, sizeof words, "%s %s", call, path + length);
+    int count = __sync_add_and_fetch(&control->count, 1);
+    int named = control->nth == NAMED && !strncmp(words, control->what, strlen(control->what));
+    if (!(named ? __sync_bool_compare_and_swap(&control->nth, NAMED, count) : count == control->nth))
         return 0;
-    snprintf(control->what, sizeof control->what, "%s %s", call, path + length);
+    strcpy(control->what, words);
     errno = control->error;
     return 1;
 }

@@ -31,6 +31,7 @@ COMMAND = (
 )
 SAID = "line 1\nline 2\nline 3\nhello\nsmall\n{}\n"
 STEP = 4
+NAMED = -1
 MUST_FAIL = (
     "write /0/root/code.part/said.txt", "rename /0/root/code", "write /data/parts/", "rename /data/files/",
     "write /0/root/keeper/hold.json", "write /0/root/keeper/round.json.part", "fsync /0/root/keeper/round.json.part",
@@ -48,10 +49,10 @@ class FaultyDisk:
     folder: Path
     web: WebServer
 
-    def go(self, name: str, nth: int) -> tuple[JobView, int, str]:
-        """Runs a job to its end; gives how many calls there were, and which failed."""
+    def go(self, name: str, nth: int, call: str = "") -> tuple[JobView, int, str]:
+        """Runs a job to its end; gives how many calls there were, and which failed: the n-th, or the first `call` if NAMED."""
         control = self.folder / name
-        control.write_bytes(LAYOUT.pack(0, nth, (errno.ENOSPC, errno.EIO)[nth % 2], b""))
+        control.write_bytes(LAYOUT.pack(0, nth, (errno.ENOSPC, errno.EIO)[nth % 2], call.encode()))
         self.web.put(f"{name}/big", name.encode() * 300_000)  # Others have another content: it is fetched.
         self.web.put(f"{name}/small", b"small\n")
         path = self.house.job_file(
@@ -61,8 +62,8 @@ class FaultyDisk:
         self.house.script("hello\n", job=name, file="said.txt")
         self.house.client.submit(path, name=name)
         until(lambda: self.house.client.get(name).has_ended, 180, f"the end of {name}")
-        count, _, _, what = LAYOUT.unpack(control.read_bytes())
-        return self.house.client.get(name), count, what.rstrip(b"\0").decode()
+        count, nth, _, what = LAYOUT.unpack(control.read_bytes())
+        return self.house.client.get(name), count, "" if nth == NAMED else what.rstrip(b"\0").decode()
 
 
 @pytest.fixture(scope="module")
@@ -97,17 +98,20 @@ def test_whichever_call_fails_the_job_ends_whole_or_says_why(disk: FaultyDisk):
                 break
     assert [(failed, trouble) for failed, trouble in found if trouble] == []
     calls = "\n".join(failed for failed, _ in found)
-    assert [one for one in MUST_FAIL if one not in calls] == []
+    # And what one of them had later than the one before it, so that counting passed it by.
+    for number, call in enumerate(one for one in MUST_FAIL if one not in calls):
+        failed, trouble = tell(disk, NAMED, call, f"named-{number}")
+        assert (failed[: len(call)], trouble) == (call, "")
     nothing_is_left(disk.house)
 
 
-def tell(disk: FaultyDisk, nth: int) -> tuple[str, str]:
+def tell(disk: FaultyDisk, nth: int, call: str = "", name: str = "") -> tuple[str, str]:
     """Which call failed, "" = none, and what isn't as it should be then."""
-    job, _, failed = disk.go(f"fails-{nth}", nth)
+    job, _, failed = disk.go(name or f"fails-{nth}", nth, call)
     try:
         check(disk.house, job)
     except AssertionError as error:
-        return failed, f"{nth}: {job.state}, {job.sentence}: {error}"
+        return failed, f"{job.name}: {job.state}, {job.sentence}: {error}"
     return failed, ""
 
 

@@ -214,8 +214,7 @@ def a_web_server(folder: Path) -> Iterator[WebServer]:
     class Handler(_Handler):
         web = there
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
-    server.daemon_threads = True
+    server = _Server(("127.0.0.1", 0), functools.partial(Handler, directory=str(folder)))
     there.url = f"http://127.0.0.1:{server.server_address[1]}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
@@ -225,6 +224,13 @@ def a_web_server(folder: Path) -> Iterator[WebServer]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Whoever asked went away."""
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
