@@ -8,7 +8,7 @@ FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test coverage demo bench bench-logs bench-api bench-staging fuzz stability faults matrix docs clean
+.PHONY: help setup lint check test coverage demo bench bench-logs bench-api bench-staging fuzz stability faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,9 @@ stability: setup ## The suite again and again, each run noted in docs/stability.
 
 faults: setup ## Every one-machine fault to drumbeat and to torchrun, and all labelled incidents; writes docs/faults.md
 	$(PYTHON) -m tools.faults --write docs/faults.md
+
+failures: setup ## Every launcher's failures on every engine, and what is told of them (root); writes docs/failures.md
+	$(PYTHON) -m tools.failures --write docs/failures.md
 
 matrix: setup ## Every launcher on every engine with 1, 2 and 3 nodes, really trained (root); writes docs/matrix.md
 	$(PYTHON) -m tools.matrix --write docs/matrix.md

@@ -6,24 +6,19 @@ Exit code 1 when one of them failed, or could not be run.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
 import tempfile
-import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
-from drumbeat import Client
-from drumbeat.protocol.errors import ConflictError
 from tools.demo_on import ENGINES
+from tools.matrix.place import Place, place_on
 from tools.matrix.row import SIZES, Row
 from tools.matrix.rows import ROWS
 from tools.matrix.runs import Cell, Material, run
 
 Cells = dict[tuple[str, int], Cell]
-GIVES_BACK_S = 60.0
 
 HEAD = """\
 # What runs where
@@ -40,15 +35,6 @@ where the job waits for its node (`lost_after_s: 600`) it goes on in the same at
 Slurm, which gives the node up by itself (SlurmdTimeout), it trains on other nodes in a second attempt. The accuracy is
 the same each time.
 """
-
-
-@dataclass(frozen=True)
-class Place:
-    """A server of the matrix's own with a compute."""
-
-    client: Client
-    compute: str
-    folder: Path
 
 
 def main() -> int:
@@ -86,34 +72,6 @@ def _options() -> argparse.Namespace:
     options.add_argument("--rows", default=",".join(ROWS))
     options.add_argument("--nodes", default=",".join(map(str, SIZES)))
     return options.parse_args()
-
-
-@contextlib.contextmanager
-def place_on(engine: str, folder: Path) -> Iterator[Place]:
-    """A server in a home of its own, and a compute of that engine with three nodes."""
-    with contextlib.ExitStack() as stack:
-        file = stack.enter_context(ENGINES[engine](3, folder)) if engine != "local" else None
-        client = stack.enter_context(Client(home=folder / "home"))
-        stack.callback(lambda: client.stop(force=True))
-        name = "local"
-        if file:
-            name = client.create_compute(file).name
-            stack.callback(lambda: _delete(client, name))
-        yield Place(client, name, folder)
-
-
-def _delete(client: Client, compute: str) -> None:
-    """A job that has ended gives its nodes back a moment later."""
-    deadline = time.monotonic() + GIVES_BACK_S
-    while True:
-        try:
-            client.delete_compute(compute)
-        except ConflictError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.5)
-        else:
-            return
 
 
 def _page(table: dict[str, Cells], engines: Sequence[str]) -> str:

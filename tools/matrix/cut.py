@@ -17,7 +17,7 @@ from pathlib import Path
 from drumbeat import Client
 from drumbeat.client.views import JobView
 from drumbeat.engines.netlab.lab import Lab
-from tools.matrix.__main__ import Place, place_on
+from tools.matrix.place import Place, place_on
 from tools.matrix.row import ENOUGH
 from tools.matrix.rows import ROWS
 from tools.matrix.runs import Material, read_accuracy

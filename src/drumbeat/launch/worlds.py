@@ -77,6 +77,9 @@ class Process:
 def verdict(plan: Plan, node: int, seen: Sequence[Process]) -> str | None:
     """What is wrong with the world that has formed on a node, "" = nothing, None = there is none yet."""
     found = {each.pid: each for each in seen}
+    waits = next((said for each in seen if not _above(each, found) and (said := _waits(plan, each))), "")
+    if waits:
+        return waits
     by_launcher = [(over, each) for each in seen if (over := _above(each, found))]
     started = [(over, each) for over, each in by_launcher if each.is_python and not each.launcher]
     if not started:
@@ -94,6 +97,19 @@ def _above(process: Process, found: dict[int, Process]) -> Process | None:
         launcher = above if above.launcher else launcher
         above = found.get(above.parent)
     return launcher
+
+
+def _waits(plan: Plan, launcher: Process) -> str:
+    """For more nodes than there are. torchrun's `2:4` is at least two."""
+    option = {"torchrun": "--nnodes", "accelerate": "--num_machines"}.get(launcher.launcher, "")
+    asked = _number(launcher.asked, option, option.replace("_", "-"))
+    if asked <= plan.nodes:
+        return ""
+    have = f"{plan.nodes} nodes" if plan.nodes > 1 else "1 node"
+    return (
+        f"{launcher.launcher} was asked for {asked} nodes, and the job has {have}: it waits for nodes that don't come. "
+        f"Give it {option} {plan.nodes}, or the job {asked} nodes: resources: {{instance_count: {asked}}}"
+    )
 
 
 def _fewer(plan: Plan, launcher: Process, world: int) -> str:
@@ -139,10 +155,10 @@ def _name(path: str) -> str:
 
 
 def _number(words: Sequence[str], *names: str) -> int:
-    """The value of an option, 0 = it isn't there or is no number."""
+    """The value of an option, of `2:4` the 2; 0 = it isn't there or is no number."""
     for word, following in zip(words, (*words[1:], ""), strict=True):
         name, is_joined, value = word.partition("=")
-        text = value if is_joined else following
+        text = (value if is_joined else following).partition(":")[0]
         if name in names and text.isdecimal():
             return int(text)
     return 0

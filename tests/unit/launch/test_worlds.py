@@ -61,9 +61,21 @@ def test_deepspeed_that_was_told_no_number_and_starts_one_is_told_of():
         (a_plan(), chain(SHELL, DEEPSPEED.format("--hostfile=h"), ON_NODE, TRAIN, WORLD_SIZE="1")),
         (a_plan(), chain(SHELL, TORCHRUN.format("--nproc-per-node 1"), TRAIN, WORLD_SIZE="1", GROUP_WORLD_SIZE="1")),
         (a_plan(2), chain(SHELL, TORCHRUN.format("--nnodes 2"), TRAIN, WORLD_SIZE="4", GROUP_WORLD_SIZE="2")),
+        (a_plan(2), chain(SHELL, TORCHRUN.format("--nnodes 1:4"), TRAIN, WORLD_SIZE="4", GROUP_WORLD_SIZE="2")),
         (a_plan(2), chain(SHELL, ON_NODE, TRAIN, WORLD_SIZE="2")),
     ],
-    ids=["one", "one a node", "said", "two", "gpu", "hostfile", "torchrun one", "torchrun", "deepspeed remote"],
+    ids=[
+        "one",
+        "one a node",
+        "said",
+        "two",
+        "gpu",
+        "hostfile",
+        "torchrun one",
+        "torchrun",
+        "elastic",
+        "deepspeed remote",
+    ],
 )
 def test_who_has_what_was_asked_for_is_left_in_peace(plan: Plan, processes: list[Process]):
     assert verdict(plan, 0, processes) == ""
@@ -77,6 +89,18 @@ def test_a_world_of_one_node_in_a_job_of_several_is_told_of():
         "torchrun has formed a world of 2 on node 1 alone, and the job has 2 nodes, so each trains for itself: give it "
         "--nnodes, --node_rank $NODE_RANK, --master_addr $MASTER_ADDR and --master_port $MASTER_PORT"
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "option"),
+    [
+        (TORCHRUN.format("--nnodes 3"), "torchrun was asked for 3 nodes, and the job has 2 nodes: it waits"),
+        (TORCHRUN.format("--nnodes=3:4"), "Give it --nnodes 2, or the job 3 nodes"),
+        (ACCELERATE.format("6 --num-machines 3"), "accelerate was asked for 3 nodes"),
+    ],
+)
+def test_a_launcher_that_waits_for_nodes_that_the_job_does_not_have_is_told_of(line: str, option: str):
+    assert option in (verdict(a_plan(2), 0, chain(SHELL, line)) or "")
 
 
 @pytest.mark.parametrize(

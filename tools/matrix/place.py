@@ -1,0 +1,52 @@
+"""Where cells run: a server in a home of its own, with a compute of an engine."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from drumbeat import Client
+from drumbeat.protocol.errors import ConflictError
+from tools.demo_on import ENGINES
+
+GIVES_BACK_S = 60.0
+
+
+@dataclass(frozen=True)
+class Place:
+    """A server of the matrix's own with a compute."""
+
+    client: Client
+    compute: str
+    folder: Path
+
+
+@contextlib.contextmanager
+def place_on(engine: str, folder: Path) -> Iterator[Place]:
+    """A server in a home of its own, and a compute of that engine with three nodes."""
+    with contextlib.ExitStack() as stack:
+        file = stack.enter_context(ENGINES[engine](3, folder)) if engine != "local" else None
+        client = stack.enter_context(Client(home=folder / "home"))
+        stack.callback(lambda: client.stop(force=True))
+        name = "local"
+        if file:
+            name = client.create_compute(file).name
+            stack.callback(lambda: _delete(client, name))
+        yield Place(client, name, folder)
+
+
+def _delete(client: Client, compute: str) -> None:
+    """A job that has ended gives its nodes back a moment later."""
+    deadline = time.monotonic() + GIVES_BACK_S
+    while True:
+        try:
+            client.delete_compute(compute)
+        except ConflictError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.5)
+        else:
+            return
