@@ -50,7 +50,7 @@ class FaultyDisk:
     web: WebServer
 
     def go(self, name: str, nth: int, call: str = "") -> tuple[JobView, int, str]:
-        """Runs a job to its end; gives the number of calls, and which failed: the n-th, or for NAMED the first `call`."""
+        """Runs a job to its end; gives the number of calls and which failed: the n-th, if NAMED the first `call`."""
         control = self.folder / name
         control.write_bytes(LAYOUT.pack(0, nth, (errno.ENOSPC, errno.EIO)[nth % 2], call.encode()))
         self.web.put(f"{name}/big", name.encode() * 300_000)  # Others have another content: it is fetched.

@@ -28,7 +28,8 @@ HEAD = """\
 
 Real jobs on {nodes} nodes with {ranks} processes each that go wrong in one way each (`tools/failures/`), on every
 engine. *yes*: the rank that is the cause was named and the words of it were said, and afterwards no process of the job
-was left on any node. The sentence is the job's own, as the first engine had it. All nodes are on one machine of {cores} cores.
+was left on any node. The sentence is the job's own, as the first engine had it. All nodes are on one machine of {cores}
+cores.
 
 Not played: a port of Horovod's (its MPI controller has none of its own, and drumbeat holds that of its Gloo controller)
 and of Ray's (refused before anything starts: `tests/real/test_ray.py`).
