@@ -13,7 +13,11 @@ from tools.matrix.rows.digits import without_mpirun
 
 Keys = dict[str, Any]
 RAISES, KILLED, MISSING, COUNT, PORT = FAULTS
-RAISED, KILL, TAKEN = "ValueError: no such column: price", "SIGKILL", "EADDRINUSE|[Aa]ddress already in use"
+RAISED, KILL, TAKEN = (
+    "ValueError: no such column: price",
+    "SIGKILL",
+    "EADDRINUSE|[Aa]ddress already in use|another process",
+)
 NOWHERE = "export PATH=/usr/bin:/bin"
 """Where none of the launchers is."""
 
@@ -34,7 +38,14 @@ def by_torch(kind: str) -> tuple[Failure, ...]:
         Failure(kind, RAISES, lambda: ranks(kind, "python meets.py raises"), (LAST,), RAISED, missing),
         Failure(kind, KILLED, lambda: ranks(kind, "python meets.py killed"), (LAST,), KILL, missing),
         Failure(kind, MISSING, lambda: without, (), says, missing),
-        Failure(kind, COUNT, lambda: ranks(kind, "python meets.py count"), (), "4/5 clients joined", missing),
+        Failure(
+            kind,
+            COUNT,
+            lambda: ranks(kind, "python meets.py count"),
+            (),
+            "WORLD_SIZE says how many the job has",
+            missing,
+        ),
         Failure(kind, PORT, lambda: ranks(kind, "python take.py python meets.py none"), (0,), TAKEN, missing),
     )
 

@@ -28,8 +28,12 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "The machine's memory or a limit on it was reached: use a smaller batch or fewer data-loader workers.",
     ),
     (
-        r"Address already in use|EADDRINUSE",
+        r"Address already in use|EADDRINUSE|another process is utilizing it",
         "Another process has that port: take MASTER_PORT, which drumbeat keeps free for the job, or 0, which is any.",
+    ),
+    (
+        r"DistStoreError.*(?:wait timeout|[Tt]imed out).*(?:default_pg|clients)",
+        "Not all ranks came in time: WORLD_SIZE says how many the job has; a script that wants more waits in vain.",
     ),
     (r"No space left on device|Disk quota exceeded", "Free space on the disk that was written to, or write elsewhere."),
     (

@@ -282,7 +282,8 @@ def _place(cause: _Ended) -> str:
 
 # --- how --------------------------------------------------------------------------------------------------------
 def _how(cause: _Ended, reason: Reason) -> str:
-    ended, said = cause.exit, _said(cause) + (f" (on {cause.told.host})" if cause.told.host else "")
+    of = cause.told.process or (f"on {cause.told.host}" if cause.told.host else "")
+    ended, said = cause.exit, _said(cause) + (f" ({of})" if of else "")
     number = _signal(ended) if cause.abort_code is None else None
     by = tracebacks.signal_name(number or 0)
     if ended.error:

@@ -163,7 +163,8 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     if told.is_served:
         return _stop(told, _finished(told), now)
     if any(ended.is_failure for _, ended in told.exits):
-        return _stop(told, blame.verdict(told.exits, job.plan.world_size, job.plan.names), now)
+        cause = blame.verdict(told.exits, job.plan.world_size, job.plan.names)
+        return _stop(told, replace(cause, sentence=cause.sentence + _apart(told, "and")), now)
     if event.status.lost and event.status.round == job.round:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
         return _stop(told, _verdict(Reason.KEEPER_LOST, sentence, node=event.node), now)
@@ -173,12 +174,16 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
 
 
 def _finished(job: Job) -> Verdict:
-    """All that don't serve have ended well. Whether they were as many as was meant, is told once more."""
+    """All that don't serve have ended well."""
+    ended = f"{_count(len(job.plan.workers), 'rank')} ended with exit code 0"
+    return _verdict(Reason.FINISHED, ended + _apart(job, "but"))
+
+
+def _apart(job: Job, joined_by: str) -> str:
+    """Whether ranks weren't as many as was meant, told once more at the end; "" = they were."""
     remarks = ((node, one) for node, status in enumerate(job.nodes) if status for one in status.remarks)
-    apart = [f"; but on node {node} {one.sentence}" for node, one in remarks if one.about == worlds.ABOUT]
-    return _verdict(
-        Reason.FINISHED, f"{_count(len(job.plan.workers), 'rank')} ended with exit code 0{''.join(apart[:1])}"
-    )
+    apart = (f"; {joined_by} on node {node} {one.sentence}" for node, one in remarks if one.about == worlds.ABOUT)
+    return next(apart, "")
 
 
 def _time_up(job: Job, now: datetime) -> Decision:

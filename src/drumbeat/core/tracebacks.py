@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_RANK_PREFIX = re.compile(r"^\[(?:rank|default)\d+\]: ?")
+_RANK_PREFIX = re.compile(r"^\[(?:rank(\d+)|default\d+)\]: ?")
 """What torch.distributed and torchrun put before each line."""
 _HOST_PREFIX = re.compile(r"^(node-\d+|\d{1,3}(?:\.\d{1,3}){3}): ")
 """What pdsh puts before each line, for the names that a job's host file has (`launch.hosts.names`)."""
@@ -80,7 +80,8 @@ class Told:
     """What a log's end tells. errors: of one failure, the first that was raised first; () = no traceback.
 
     line: the one line that says most of the error, "" = none. last: the last line that says anything. host: the node
-    that said it, where a launcher has put nodes before the lines; "" = not known.
+    that said it, where a launcher has put nodes before the lines; "" = not known. process: the launcher's name for the
+    process that said it, "" = the rank itself or not known.
     """
 
     errors: tuple[Raised, ...] = ()
@@ -88,6 +89,7 @@ class Told:
     last: str = ""
     is_shut_down: bool = False
     host: str = ""
+    process: str = ""
 
 
 def read(tail: str) -> Told:
@@ -96,9 +98,12 @@ def read(tail: str) -> Told:
     errors = _chain(lines)
     last = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "")
     is_shut_down = any(line.startswith(SHUT_DOWN) for line in lines)
-    child = _torchrun(lines)
+    child, code = _torchrun(lines)
     if child and all(_is_of_torchrun(error) for error in errors):
-        return Told(line=child, last=last)
+        process = f"torchrun's rank {child}"
+        if code > 0 and (own := _of_child(_plain(tail), child)):
+            return Told(own, own[-1].say(), last, process=process)
+        return Told(line=f"{process} {_how_ended(code)}", last=last)
     killed, where = _deepspeed(_plain(tail))
     if killed:
         return Told(line=killed, last=last, host=where)
@@ -152,12 +157,7 @@ def _chain(lines: Sequence[str]) -> tuple[Raised, ...]:
 
     One of a thread or of a child counts only if nothing else is told, or if what followed is that it was waited for.
     """
-    chains: list[list[_Block]] = []
-    for block in _blocks(lines):
-        if chains and (block.follows or block.is_inside):
-            chains[-1].insert(-1 if block.is_inside else len(chains[-1]), block)
-        elif not block.is_ignored:
-            chains.append([block])
+    chains = _chains(lines)
     asides = [any(block.is_aside for block in chain) for chain in chains]
     if all(asides):
         return tuple(chains[-1]) if chains else ()
@@ -165,6 +165,17 @@ def _chain(lines: Sequence[str]) -> tuple[Raised, ...]:
     before = [chain for chain, is_aside in zip(chains[:own], asides[:own], strict=True) if is_aside]
     waited_for = before[-1] if before and _WAITED.match(chains[own][0].line) else []
     return (*waited_for, *chains[own])
+
+
+def _chains(lines: Sequence[str]) -> list[list[_Block]]:
+    """The errors of each failure."""
+    chains: list[list[_Block]] = []
+    for block in _blocks(lines):
+        if chains and (block.follows or block.is_inside):
+            chains[-1].insert(-1 if block.is_inside else len(chains[-1]), block)
+        elif not block.is_ignored:
+            chains.append([block])
+    return chains
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
@@ -223,14 +234,24 @@ def _is_of_torchrun(error: Raised) -> bool:
     return error.kind.endswith("ChildFailedError")
 
 
-def _torchrun(lines: Sequence[str]) -> str:
-    """What torchrun's closing table says of the rank that failed first; "" when there is none."""
+def _torchrun(lines: Sequence[str]) -> tuple[str, int]:
+    """The rank that failed first by torchrun's closing table, and its exit code; ("", 0) when there is none."""
     begin = next((n for n, line in enumerate(lines) if line.startswith("Root Cause (first observed failure)")), None)
     if begin is None:
-        return ""
+        return "", 0
     rank = next((match[1] for line in lines[begin:] if (match := _CHILD.match(line))), "?")
     code = next((int(match[1]) for line in lines[begin:] if (match := _CHILD_CODE.match(line))), 0)
-    return f"torchrun's rank {rank} {_how_ended(code)}"
+    return rank, code
+
+
+def _of_child(lines: Sequence[str], rank: str) -> tuple[Raised, ...]:
+    """What that rank of torchrun's raised: what has its number in front, or where nothing has one, the only failure."""
+    prefixes = [_RANK_PREFIX.match(line) for line in lines]
+    if any(prefixes):
+        own = [line[found.end() :] for line, found in zip(lines, prefixes, strict=True) if found and found[1] == rank]
+        return _chain(own)
+    others = [chain for chain in _chains(lines) if not all(_is_of_torchrun(error) for error in chain)]
+    return tuple(others[0]) if len(others) == 1 else ()
 
 
 def _how_ended(code: int) -> str:

@@ -484,3 +484,8 @@ def test_a_world_that_is_smaller_than_was_meant_is_told_in_the_story_and_at_the_
     last = after(first.job, said(0, Phase.ENDED, exits=(ended(0),), remarks=(remark,)))
     assert last.verdict is not None
     assert last.verdict.sentence == f"1 rank ended with exit code 0; but on node 0 {remark.sentence}"
+    last = after(first.job, said(0, Phase.ENDED, exits=(ended(0, 1),), remarks=(remark,)))
+    assert (
+        last.failures[-1].verdict.sentence
+        == f"rank 0 on node 0 stopped with exit code 1; and on node 0 {remark.sentence}"
+    )

@@ -143,6 +143,40 @@ def test_an_error_of_another_process_that_is_quoted_comes_first(tail: str, root:
     assert errors[0].frames[-1][0] == "t.py"
 
 
+OWN = """Traceback (most recent call last):
+  File "t.py", line 4, in <module>
+ValueError: no such column: price
+"""
+OTHER = OWN.replace("ValueError: no such column: price", "RuntimeError: Connection closed by peer")
+OF_TORCHRUN = """Traceback (most recent call last):
+  File "torch/distributed/run.py", line 9, in run
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+"""
+
+
+def by_rank(rank: int, text: str) -> str:
+    return "".join(f"[rank{rank}]: {line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        (OWN, "ValueError: no such column: price"),
+        (by_rank(3, OWN) + by_rank(2, OTHER), "ValueError: no such column: price"),
+        (by_rank(2, OTHER) + by_rank(3, OWN), "ValueError: no such column: price"),
+        (by_rank(2, OTHER), "torchrun's rank 3 ended with exit code 1"),
+        (OWN + OTHER, "torchrun's rank 3 ended with exit code 1"),
+    ],
+    ids=["alone", "numbered", "numbered last", "of another", "whose"],
+)
+def test_what_torchruns_rank_raised_is_told_where_it_is_known(said: str, line: str):
+    table = TABLE.format(code=1, name="")
+    told = read(said + OF_TORCHRUN + table)
+    assert told.line == line
+    assert told.process == ("torchrun's rank 3" if told.errors else "")
+    assert "ended by SIGKILL" in read(said + OF_TORCHRUN + TABLE.format(code=-9, name="(SIGKILL)")).line
+
+
 def test_an_error_without_a_message_is_told_by_its_statement():
     told = read('Traceback (most recent call last):\n  File "t.py", line 4, in f\n    assert x < 3\nAssertionError\n')
     assert told.line == "AssertionError at `assert x < 3`"
