@@ -163,8 +163,7 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     if told.is_served:
         return _stop(told, _finished(told), now)
     if any(ended.is_failure for _, ended in told.exits):
-        cause = blame.verdict(told.exits, job.plan.world_size, job.plan.names)
-        return _stop(told, replace(cause, sentence=cause.sentence + _apart(told, "and")), now)
+        return _stop(told, _failed(told), now)
     if event.status.lost and event.status.round == job.round:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
         return _stop(told, _verdict(Reason.KEEPER_LOST, sentence, node=event.node), now)
@@ -177,6 +176,12 @@ def _finished(job: Job) -> Verdict:
     """All that don't serve have ended well."""
     ended = f"{_count(len(job.plan.workers), 'rank')} ended with exit code 0"
     return _verdict(Reason.FINISHED, ended + _apart(job, "but"))
+
+
+def _failed(job: Job) -> Verdict:
+    """At least one has failed."""
+    cause = blame.verdict(job.exits, job.plan.world_size, job.plan.names)
+    return replace(cause, sentence=cause.sentence + _apart(job, "and"))
 
 
 def _apart(job: Job, joined_by: str) -> str:
@@ -286,7 +291,7 @@ def _judged_again(job: Job) -> Job:
     if job.verdict and job.verdict.reason in _BY_RANK:
         if job.is_served:  # One that served missed them, and was heard of first.
             return replace(job, verdict=_finished(job))
-        return replace(job, verdict=blame.verdict(job.exits, job.plan.world_size, job.plan.names))
+        return replace(job, verdict=_failed(job))
     return job
 
 
