@@ -137,8 +137,11 @@ dist.barrier()
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ('raise ValueError("no such column: price")', "ValueError: no such column: price"),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "a process of deepspeed's was ended by SIGKILL"),
+        (
+            'raise ValueError("no such column: price")',
+            "ValueError: no such column: price (its launcher's rank 1 on {})",
+        ),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "a process of deepspeed's was ended by SIGKILL (on {})"),
     ],
     ids=["raises", "killed"],
 )
@@ -159,7 +162,7 @@ def test_a_process_of_deepspeeds_that_fails_is_named_with_its_node(place: Place,
     assert ended.verdict is not None
     second = ended.nodes[1].address
     assert (ended.state, ended.verdict.rank) == ("failed", 0)
-    assert f"{said} (on {second})" in ended.verdict.sentence
+    assert said.format(second) in ended.verdict.sentence
     until(lambda: not place.processes(), what="the end of everything")
 
 

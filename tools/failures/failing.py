@@ -18,6 +18,7 @@ RAISED, KILL, TAKEN = (
     "SIGKILL",
     "EADDRINUSE|[Aa]ddress already in use|another process",
 )
+FEWER = "WORLD_SIZE says how many the job has"
 NOWHERE = "export PATH=/usr/bin:/bin"
 """Where none of the launchers is."""
 
@@ -82,7 +83,7 @@ def by_lightning() -> tuple[Failure, ...]:
         Failure("lightning", RAISES, lambda: job("raises"), (LAST,), RAISED, launchers.missing),
         Failure("lightning", KILLED, lambda: job("killed"), (LAST,), KILL, launchers.missing),
         Failure("lightning", MISSING, lambda: ranks("pytorch", bare), (), "No module named 'lightning'"),
-        Failure("lightning", COUNT, lambda: job("count"), (), "num_nodes", launchers.missing),
+        Failure("lightning", COUNT, lambda: job("count"), (), FEWER, launchers.missing),
         Failure("lightning", PORT, lambda: job("none", "python take.py"), (0,), TAKEN, launchers.missing),
     )
 
@@ -141,7 +142,7 @@ def by_deepspeeds_own() -> tuple[Failure, ...]:
     def job(fault: str, **more: str) -> Keys:
         return per_node(f"{launchers.shell()}; {line(fault, **more)}", **launchers.variables())
 
-    too_many = "--include $MASTER_ADDR:7"
+    too_many = "--include $(head -n 1 $DLTS_HOSTFILE | cut -d ' ' -f 1):7"
     return (
         Failure(name, RAISES, partial(job, "raises"), (0,), RAISED, launchers.missing),
         Failure(name, KILLED, partial(job, "killed"), (0,), KILL, launchers.missing),

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 
 from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.first_word import first_word
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.link import Link
 from drumbeat.protocol.agent import LEFT_OUT
@@ -43,7 +44,8 @@ FULL_BYTES = 64 << 10
 def tail(path: str, *, is_raised: bool = False) -> str:
     """The end of a log for a person to read: at most 60 lines and 4 KiB, "" when there is none.
 
-    is_raised: it ended as Python does when nobody catches an error; a traceback further up then stands before the end.
+    What the first of several processes in it said when it failed stands before that. is_raised: it ended as Python does
+    when nobody catches an error; a traceback further up then stands there, too.
     """
     try:
         with open(path, "rb") as file:
@@ -53,8 +55,15 @@ def tail(path: str, *, is_raised: bool = False) -> str:
     except OSError:
         return ""
     end = last_lines(seen[-TAIL_BYTES:])
-    far = _far_error(seen, end.count("\n") + 1) if is_raised and "Traceback (" not in end else ""
-    return "\n".join(part for part in (far, LEFT_OUT if far else "", end, _disk_is_full(path)) if part)
+    lines = end.count("\n") + 1
+    first = first_word(seen, _begin_of(seen, lines))
+    far = _far_error(seen, lines) if is_raised and not first and "Traceback (" not in end else ""
+    return "\n".join(part for part in (first, far, LEFT_OUT if far else "", end, _disk_is_full(path)) if part)
+
+
+def _begin_of(seen: bytes, lines: int) -> int:
+    """Where so many last lines begin."""
+    return sum(len(line) + 1 for line in seen.rstrip(b"\n").split(b"\n")[:-lines])
 
 
 def _far_error(seen: bytes, lines: int) -> str:

@@ -208,7 +208,7 @@ def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
 def _left_early(ordered: Sequence[_Ended], own: Sequence[_Ended]) -> _Ended | None:
     """The first rank that ended well before others missed a peer."""
     # What a launcher says of its own processes on several nodes is no word of ours.
-    missing = [one for one in own if one.is_missing_a_peer and not one.told.host]
+    missing = [one for one in own if one.is_missing_a_peer and not (one.told.host or one.told.process)]
     left = [one for one in ordered if not one.exit.is_failure and not one.exit.told]
     return next((one for one in left if missing and one.exit.at <= missing[0].exit.at + AT_ONCE_S), None)
 
@@ -282,7 +282,7 @@ def _place(cause: _Ended) -> str:
 
 # --- how --------------------------------------------------------------------------------------------------------
 def _how(cause: _Ended, reason: Reason) -> str:
-    of = cause.told.process or (f"on {cause.told.host}" if cause.told.host else "")
+    of = " ".join(filter(None, (cause.told.process, f"on {cause.told.host}" if cause.told.host else "")))
     ended, said = cause.exit, _said(cause) + (f" ({of})" if of else "")
     number = _signal(ended) if cause.abort_code is None else None
     by = tracebacks.signal_name(number or 0)

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_RANK_PREFIX = re.compile(r"^\[(?:rank(\d+)|default\d+)\]: ?")
-"""What torch.distributed and torchrun put before each line."""
-_HOST_PREFIX = re.compile(r"^(node-\d+|\d{1,3}(?:\.\d{1,3}){3}): ")
-"""What pdsh puts before each line, for the names that a job's host file has (`launch.hosts.names`)."""
+_PREFIX = re.compile(r"^(?:(node-\d+|\d{1,3}(?:\.\d{1,3}){3}): )?(?:\[(?:rank(\d+)|default\d+)\]: ?)?")
+"""What may stand before a line: pdsh's host, of the names that a job's host file has (`launch.hosts.names`), and the
+rank that torch.distributed, or torchrun, says."""
 _GROUP_PREFIX = re.compile(r"^ *[|+] ?")
 """What a group of exceptions puts before each line (docs.python.org, ExceptionGroup)."""
 
@@ -40,6 +39,8 @@ _CHILD = re.compile(r"^\s+rank\s+: (\d+) \(local_rank: \d+\)$")
 _CHILD_CODE = re.compile(r"^\s+exitcode\s+: (-?\d+) \(pid: \d+\)")
 _DEEPSPEED_CODE = re.compile(r"^(?:(\S+): )?\[[^]]+\] \[ERROR\] \[launch\.py:.* exits with return code = (-?\d+)$")
 """What DeepSpeed says of the process that it misses first on a node."""
+_OFTEN_FOR_ANOTHER = (signal.SIGABRT, signal.SIGTERM)
+"""Signals that end a process that misses another one, or is stopped because of it."""
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound)\b:?.*$")
 _MPI_ABORT = re.compile(r"^Abort\(-?\d+\) on node \d+ .*: application called MPI_Abort\(.+$")
 _MPI_LOST = re.compile(r"^.*\bPMIU_\w+ error\b.*$|^.*\bPMI_\w+ returned -1$")
@@ -94,20 +95,22 @@ class Told:
 
 def read(tail: str) -> Told:
     """What the end of a log tells."""
-    lines, host = _host_by_host(_plain(tail))
+    plain = _plain(tail)
+    lines, speaker = _by_process(plain)
     errors = _chain(lines)
     last = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "")
     is_shut_down = any(line.startswith(SHUT_DOWN) for line in lines)
     child, code = _torchrun(lines)
-    if child and all(_is_of_torchrun(error) for error in errors):
+    if child and all(_is_of_torchrun(error) for error in _chain(_unnamed(plain))):
         process = f"torchrun's rank {child}"
-        if code > 0 and (own := _of_child(_plain(tail), child)):
+        if code > 0 and (own := _of_child(plain, child)):
             return Told(own, own[-1].say(), last, process=process)
         return Told(line=f"{process} {_how_ended(code)}", last=last)
-    killed, where = _deepspeed(_plain(tail))
+    killed, where = _deepspeed(plain)
     if killed:
         return Told(line=killed, last=last, host=where)
-    return Told(errors, errors[-1].say() if errors else _native(lines), last, is_shut_down, host if errors else "")
+    line = errors[-1].say() if errors else _native(lines)
+    return Told(errors, line, last, is_shut_down, speaker.host if errors else "", speaker.process if errors else "")
 
 
 def mpi_aborts(tail: str) -> dict[int, int]:
@@ -117,28 +120,56 @@ def mpi_aborts(tail: str) -> dict[int, int]:
 
 def clean(tail: str) -> list[str]:
     """The lines without colours, without what a progress bar has written over, without prefixes of ranks and hosts."""
-    return _host_by_host(_plain(tail))[0]
+    return _by_process(_plain(tail))[0]
 
 
 def _plain(tail: str) -> list[str]:
     return [line.rstrip().rpartition("\r")[2] for line in _ANSI.sub("", tail).split("\n")]
 
 
-def _host_by_host(lines: Sequence[str]) -> tuple[list[str], str]:
-    """The lines without prefixes, host by host: last those of the one whose traceback began first, and its name.
+@dataclass(frozen=True)
+class _Speaker:
+    """A process of a launcher's. host, rank: as they stand before its lines, "" = nothing stands there."""
 
-    Lines that no host stands before come first; without hosts, all is in its order.
+    host: str = ""
+    rank: str = ""
+
+    @property
+    def process(self) -> str:
+        """What a person may call it."""
+        return f"its launcher's rank {self.rank}" if self.rank else ""
+
+
+_NOBODY = _Speaker()
+
+
+def _by_process(lines: Sequence[str]) -> tuple[list[str], _Speaker]:
+    """The lines without prefixes; where several processes speak, one after the other, and who is the last of them then.
+
+    That is the one whose traceback began first. What nobody stands before comes first.
     """
-    told: dict[str, list[str]] = {"": []}
-    began: dict[str, int] = {}
-    for number, line in enumerate(lines):
-        found = _HOST_PREFIX.match(line)
-        host = found[1] if found else ""
-        told.setdefault(host, []).append(_RANK_PREFIX.sub("", line[found.end() :] if found else line))
-        if _HEADER.search(told[host][-1]):
-            began.setdefault(host, number)
-    order = sorted(told, key=lambda host: (bool(host), host in began, -began.get(host, 0)))
-    return [line for host in order for line in told[host]], order[-1] if order[-1] in began else ""
+    spoken: dict[_Speaker, list[str]] = {}
+    began: dict[_Speaker, int] = {}
+    split = [_speaker_and_words(line) for line in lines]
+    for number, (speaker, words) in enumerate(split):
+        spoken.setdefault(speaker, []).append(words)
+        if _HEADER.search(spoken[speaker][-1]):
+            began.setdefault(speaker, number)
+    named = [speaker for speaker in spoken if speaker != _NOBODY]
+    if len(named) < 2 and not any(speaker.host for speaker in named):
+        return [words for _, words in split], _NOBODY
+    order = sorted(spoken, key=lambda one: (one != _NOBODY, one in began, -began.get(one, 0)))
+    return [words for speaker in order for words in spoken[speaker]], order[-1] if order[-1] in began else _NOBODY
+
+
+def _unnamed(lines: Sequence[str]) -> list[str]:
+    """Those that nobody stands before."""
+    return [words for speaker, words in map(_speaker_and_words, lines) if speaker == _NOBODY]
+
+
+def _speaker_and_words(line: str) -> tuple[_Speaker, str]:
+    found = _PREFIX.match(line)
+    return (_Speaker(found[1] or "", found[2] or ""), line[found.end() :]) if found else (_NOBODY, line)
 
 
 # --- tracebacks -------------------------------------------------------------------------------------------------
@@ -246,10 +277,9 @@ def _torchrun(lines: Sequence[str]) -> tuple[str, int]:
 
 def _of_child(lines: Sequence[str], rank: str) -> tuple[Raised, ...]:
     """What that rank of torchrun's raised: what has its number in front, or where nothing has one, the only failure."""
-    prefixes = [_RANK_PREFIX.match(line) for line in lines]
-    if any(prefixes):
-        own = [line[found.end() :] for line, found in zip(lines, prefixes, strict=True) if found and found[1] == rank]
-        return _chain(own)
+    split = [_speaker_and_words(line) for line in lines]
+    if any(speaker.rank for speaker, _ in split):
+        return _chain([words for speaker, words in split if speaker.rank == rank])
     others = [chain for chain in _chains(lines) if not all(_is_of_torchrun(error) for error in chain)]
     return tuple(others[0]) if len(others) == 1 else ()
 
@@ -259,9 +289,11 @@ def _how_ended(code: int) -> str:
 
 
 def _deepspeed(lines: Sequence[str]) -> tuple[str, str]:
-    """What DeepSpeed says of the first of its processes that failed, if a signal ended it, and on which node."""
-    first = next((found for line in lines if (found := _DEEPSPEED_CODE.match(line))), None)
-    if first is None or int(first[2]) >= 0:
+    """What DeepSpeed says of a process of its own that a signal has ended, and on which node."""
+    by_signal = [found for line in lines if (found := _DEEPSPEED_CODE.match(line)) and int(found[2]) < 0]
+    first = next((found for found in by_signal if -int(found[2]) not in _OFTEN_FOR_ANOTHER), None)
+    first = first or next(iter(by_signal), None)
+    if first is None:
         return "", ""
     return f"a process of deepspeed's was ended by {signal_name(-int(first[2]))}", first[1] or ""
 

@@ -4,10 +4,12 @@
 """
 
 import sys
+from datetime import timedelta
 
 import torch
 import wrong
 from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch.strategies import DDPStrategy
 from torch.utils.data import DataLoader
 
 fault, nodes, per_node = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -32,7 +34,7 @@ class Module(LightningModule):
 
 
 trainer = Trainer(
-    accelerator="cpu", devices=per_node, num_nodes=nodes + (fault == "count"), strategy="ddp", max_epochs=1,
-    logger=False, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    accelerator="cpu", devices=per_node, num_nodes=nodes + (fault == "count"), max_epochs=1, logger=False,
+    strategy=DDPStrategy(timeout=timedelta(seconds=20)), enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
 )  # fmt: skip
 trainer.fit(Module(), DataLoader(torch.ones(64, 4), batch_size=2))

@@ -1,0 +1,84 @@
+"""Logs of launchers with several processes, long ones: what the first that failed has said is kept."""
+
+import pytest
+
+from drumbeat.agent.first_word import first_word
+from drumbeat.agent.logs import tail
+from drumbeat.core.tracebacks import read
+
+pytestmark = pytest.mark.feature("F1", "L6")
+
+FRAMES = "".join(f'  File "/env/lib/part{n}.py", line {n}, in call\n    return self.inner({n})\n' for n in range(60))
+HEADER = "Traceback (most recent call last):\n"
+
+
+def raised(prefix: str, error: str) -> str:
+    return "".join(f"{prefix}{line}\n" for line in f"{HEADER}{FRAMES}{error}".splitlines())
+
+
+OWN, LOST = "ValueError: no such column: price", "RuntimeError: Connection closed by peer [10.0.0.2]:18089"
+GONE = (
+    "[2026-11-22 07:54:04,504] [ERROR] [launch.py:259:sigkill_handler] ['python', 't.py'] exits with return code = {}\n"
+)
+CLOSED = "".join(f"node-{node}: {GONE.format(1)}" for node in (0, 1))
+TABLE = """train.py FAILED
+Root Cause (first observed failure):
+[0]:
+  rank      : 3 (local_rank: 1)
+  exitcode  : {} (pid: 8)
+"""
+TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:")
+
+
+@pytest.mark.parametrize(
+    ("log", "line", "host", "process"),
+    [
+        (
+            "".join(raised(f"node-{rank // 2}: [rank{rank}]: ", OWN if rank == 3 else LOST) for rank in (3, 2, 0, 1))
+            + CLOSED,
+            OWN, "node-1", "its launcher's rank 3",
+        ),
+        (
+            f"node-1: {GONE.format(-9)}" + raised("node-1: [rank2]: ", LOST) + raised("node-0: [rank0]: ", LOST)
+            + f"node-0: {GONE.format(1)}",
+            "a process of deepspeed's was ended by SIGKILL", "node-1", "",
+        ),
+        (
+            raised("[rank3]: ", OWN) + raised("[rank2]: ", LOST) + TORCHRUNS + TABLE.format(1),
+            OWN, "", "torchrun's rank 3",
+        ),
+        (raised("", OWN) + TORCHRUNS + TABLE.format(1), OWN, "", "torchrun's rank 3"),
+        (
+            raised("[rank2]: ", LOST) + TORCHRUNS + TABLE.format(-9), "torchrun's rank 3 was ended by SIGKILL", "",
+            "torchrun's rank 3",
+        ),
+    ],
+    ids=["deepspeed raises", "deepspeed killed", "torchrun raises", "torchrun raises at once", "torchrun killed"],
+)  # fmt: skip
+def test_the_process_that_failed_first_is_heard_though_the_others_said_much(tmp_path, log, line, host, process):
+    file = tmp_path / "0.log"
+    file.write_text("step 1\n" * 1000 + log)
+    told = read(tail(str(file), is_raised=True))
+    assert told.line == line
+    assert told.host == host
+    assert told.process == (process if told.errors else "")
+
+
+def test_the_word_is_kept_short_with_its_innermost_frames():
+    word = first_word(raised("node-0: [rank0]: ", OWN).encode(), 10**6)
+    assert len(word) < 2500
+    assert word.startswith(f"node-0: [rank0]: {HEADER}")
+    assert "part59.py" in word
+    assert word.endswith(f"node-0: [rank0]: {OWN}")
+
+
+@pytest.mark.parametrize(
+    "log", [raised("", OWN), raised("[rank1]: ", OWN), "epoch 3\n", "", raised("", OWN) + raised("", LOST)]
+)
+def test_one_process_alone_has_no_word_of_this_kind(log: str):
+    assert first_word(log.encode(), 10**6) == ""
+
+
+def test_what_stands_in_the_end_is_not_said_twice():
+    log = raised("node-0: [rank0]: ", OWN).encode()
+    assert first_word(log, len(log) - 300) == ""
