@@ -60,8 +60,10 @@ def _of_several(told: dict[bytes, list[Word]], gone: list[Word], *, is_torchruns
     is_one_rank = len(named) < 2 and all(source.startswith(b"[") for source in named)
     if named and is_one_rank and not is_torchruns and not gone:
         return []
-    if any(named.values()) or gone:
-        return [*(words[-1] for words in named.values() if words), *gone]
+    if gone:
+        return gone  # It is told a moment later than what the others lost by it.
+    if any(named.values()):
+        return [words[-1] for words in named.values() if words]
     # Before its process group is there, torch puts no rank before what it says.
     bare = [word for word in told.get(b"", []) if _OF_TORCHRUN not in word[2].rpartition(b"\n")[2]]
     return bare if is_torchruns and len(bare) == 1 else []

@@ -39,7 +39,7 @@ TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFa
             OWN, "node-1", "its launcher's rank 3",
         ),
         (
-            f"node-1: {GONE.format(-9)}" + raised("node-1: [rank2]: ", LOST) + raised("node-0: [rank0]: ", LOST)
+            raised("node-1: [rank2]: ", LOST) + f"node-1: {GONE.format(-9)}" + raised("node-0: [rank0]: ", LOST)
             + f"node-0: {GONE.format(1)}",
             "a process of deepspeed's was ended by SIGKILL", "node-1", "",
         ),

@@ -35,6 +35,7 @@ class Module(LightningModule):
 
 trainer = Trainer(
     accelerator="cpu", devices=per_node, num_nodes=nodes + (fault == "count"), max_epochs=1, logger=False,
-    strategy=DDPStrategy(timeout=timedelta(seconds=20)), enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
+    strategy=DDPStrategy(timeout=timedelta(seconds=20)), enable_checkpointing=False, enable_progress_bar=False,
+    enable_model_summary=False,
 )  # fmt: skip
 trainer.fit(Module(), DataLoader(torch.ones(64, 4), batch_size=2))
