@@ -9,8 +9,8 @@ from tests.unit.simulation.seeds import how_many
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("F5", "F10")]
 
-SHARE = 100
-"""A schedule takes a hundred times longer than in memory: so many times fewer are run."""
+SHARE = 250
+"""A schedule takes a hundred times longer than in memory: that many times fewer are run, and fewer still."""
 
 
 @pytest.mark.parametrize("servers", [1, 2])

@@ -202,6 +202,7 @@ class Jobs:
     def completed(self, script: str, nodes: int = 2, per_node: int = 2, **keys: str) -> dict[int, str]:
         ended, logs = self.run(script, nodes, per_node, **keys)
         assert ended.state == "completed", (ended.sentence, logs)
+        assert [one.verdict.sentence for one in ended.failures] == [], logs
         return {rank: OF_MPIRUN.sub("", text) for rank, text in logs.items()}
 
     def begun(self, script: str, **keys: str) -> JobView:
@@ -210,7 +211,7 @@ class Jobs:
         return job
 
     def ended(self, job: JobView) -> JobView:
-        ended = self.house.client.wait(job.name, 60)
+        ended = self.house.client.wait(job.name, 180)
         assert ended is not None
         return ended
 
