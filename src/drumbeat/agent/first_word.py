@@ -9,7 +9,9 @@ import re
 
 HOST = rb"(?:node-\d+|\d{1,3}(?:\.\d{1,3}){3}): "
 """What pdsh puts before each line."""
-_LINE = re.compile(rb"^((?:" + HOST + rb")?(?:\[rank\d+\]: ?)?)(.*)$")
+RANK = rb"(?:\[rank\d+\]: ?|\[\d+\]<std(?:out|err)>:)"
+"""What torch.distributed puts there, and horovodrun."""
+_LINE = re.compile(rb"^((?:" + HOST + rb")?" + RANK + rb"?)(.*)$")
 _TRACEBACK = b"Traceback (most recent call last):"
 _GONE = re.compile(rb"\[launch\.py:.* exits with return code = -(?!6$|15$)\d+$")
 """DeepSpeed's word on a process that a signal has ended; SIGABRT and SIGTERM are often the fault of another one."""

@@ -11,9 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_PREFIX = re.compile(r"^(?:(node-\d+|\d{1,3}(?:\.\d{1,3}){3}): )?(?:\[(?:rank(\d+)|default\d+)\]: ?)?")
+_PREFIX = re.compile(
+    r"^(?:(node-\d+|\d{1,3}(?:\.\d{1,3}){3}): )?(?:\[(?:rank(\d+)|default\d+)\]: ?|\[(\d+)\]<std(?:out|err)>:)?"
+)
 """What may stand before a line: pdsh's host, of the names that a job's host file has (`launch.hosts.names`), and the
-rank that torch.distributed, or torchrun, says."""
+rank as torch.distributed or torchrun says it, or horovodrun."""
 _GROUP_PREFIX = re.compile(r"^ *[|+] ?")
 """What a group of exceptions puts before each line (docs.python.org, ExceptionGroup)."""
 
@@ -169,7 +171,7 @@ def _unnamed(lines: Sequence[str]) -> list[str]:
 
 def _speaker_and_words(line: str) -> tuple[_Speaker, str]:
     found = _PREFIX.match(line)
-    return (_Speaker(found[1] or "", found[2] or ""), line[found.end() :]) if found else (_NOBODY, line)
+    return (_Speaker(found[1] or "", found[2] or found[3] or ""), line[found.end() :]) if found else (_NOBODY, line)
 
 
 # --- tracebacks -------------------------------------------------------------------------------------------------

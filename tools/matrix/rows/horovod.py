@@ -1,4 +1,4 @@
-"""Horovod by the recipe's own script: its MPI controller, and its Gloo controller without any MPI."""
+"""Horovod by the recipe's own script: its MPI controller, its Gloo controller without any MPI, and its own launcher."""
 
 from __future__ import annotations
 
@@ -35,6 +35,15 @@ def by_gloo(made: Material, compute: str, nodes: int) -> dict[str, Any]:
     return _job(made, compute, nodes, "pytorch", {"HOROVOD_CONTROLLER": "gloo"})
 
 
+def by_itself(made: Material, compute: str, nodes: int) -> dict[str, Any]:
+    """The launcher `horovodrun` on node 0, which starts ranks on the hosts that drumbeat has listed."""
+    job = _job(made, compute, nodes, "pytorch", {})
+    hosts = f"-H $(sed 's/ .*/:{RANKS_PER_NODE}/' $DLTS_HOSTFILE | paste -sd ,)"
+    own = f"horovodrun --gloo -np {RANKS_PER_NODE * nodes} {hosts} --network-interfaces ${{GLOO_SOCKET_IFNAME:-lo}}"
+    command = f"export PATH={curated.folder('horovod')}/bin:$PATH; [ $NODE_RANK != 0 ] || {own} {job['command']}"
+    return {**job, "command": command, "distribution": {"type": "pytorch"}}
+
+
 def _job(made: Material, compute: str, nodes: int, launcher: str, variables: dict[str, str]) -> dict[str, Any]:
     # Its folder is named, for hosts and clusters have other caches and would build it again.
     there = curated.folder("horovod")
@@ -54,4 +63,5 @@ def _job(made: Material, compute: str, nodes: int, launcher: str, variables: dic
 ROWS = (
     Row("horovod by mpi", prepare, by_mpi, curated.without_compiler, SIZES),
     Row("horovod by gloo", prepare, by_gloo, curated.without_compiler, SIZES),
+    Row("horovodrun", prepare, by_itself, curated.without_compiler, SIZES),
 )
