@@ -16,7 +16,7 @@ RAISES, KILLED, MISSING, COUNT, PORT = FAULTS
 RAISED, KILL, TAKEN = (
     "ValueError: no such column: price",
     "SIGKILL",
-    "EADDRINUSE|[Aa]ddress already in use|another process",
+    "EADDRINUSE|[Aa]ddress already in use|Another process has its port",
 )
 FEWER = "WORLD_SIZE says how many the job has"
 NOWHERE = "export PATH=/usr/bin:/bin"
@@ -103,7 +103,7 @@ def by_horovod(kind: str) -> tuple[Failure, ...]:
         Failure(name, RAISES, partial(job, "raises"), (LAST,), RAISED, missing),
         Failure(name, KILLED, partial(job, "killed"), (LAST,), KILL, missing),
         Failure(name, MISSING, lambda: ranks(kind, "python on_horovod.py none"), (), "No module named 'horovod'"),
-        Failure(name, COUNT, partial(job, "count"), (), "process set|ProcessSet", missing),
+        Failure(name, COUNT, partial(job, "count"), (), "invalid rank: 7", missing),
     )
 
 

@@ -28,8 +28,8 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "The machine's memory or a limit on it was reached: use a smaller batch or fewer data-loader workers.",
     ),
     (
-        r"Address already in use|EADDRINUSE|another process is utilizing it",
-        "Another process has that port: take MASTER_PORT, which drumbeat keeps free for the job, or 0, which is any.",
+        r"Address already in use|EADDRINUSE|another process is utilizing it|Could not start gRPC server",
+        "Another process has its port: take MASTER_PORT, which drumbeat keeps free for the job, or 0, which is any.",
     ),
     (
         r"DistStoreError.*(?:wait timeout|[Tt]imed out).*(?:default_pg|clients)",

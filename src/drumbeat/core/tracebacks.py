@@ -44,6 +44,9 @@ _DEEPSPEED_CODE = re.compile(r"^(?:(\S+): )?\[[^]]+\] \[ERROR\] \[launch\.py:.* 
 _OFTEN_FOR_ANOTHER = (signal.SIGABRT, signal.SIGTERM)
 """Signals that end a process that misses another one, or is stopped because of it."""
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound)\b:?.*$")
+_ABOVE = "check log messages above"
+"""Horovod's error says only this, and its C++ has written the reason there."""
+_HOROVOD_SAYS = re.compile(r"^\[[^]]+: [EF] \S+:\d+\] \[\d+\]: (.+)$")
 _MPI_ABORT = re.compile(r"^Abort\(-?\d+\) on node \d+ .*: application called MPI_Abort\(.+$")
 _MPI_LOST = re.compile(r"^.*\bPMIU_\w+ error\b.*$|^.*\bPMI_\w+ returned -1$")
 """What MPICH's library says in a rank that ends the job, and in those that it is ended for."""
@@ -229,6 +232,8 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
             block.source = block.source or line.strip()
         elif block.frames and _RAISED.match(line):
             block.line = _with_message(line, lines[number + 1 : number + 2])
+            if _ABOVE in line and (reason := _said_above(lines[:number])):
+                block.line = f"{block.kind}: {reason}"
             yield block
             block, before = None, line
 
@@ -246,6 +251,10 @@ def _with_message(line: str, following: Sequence[str]) -> str:
     """An error whose first line only announces the next one, with that one."""
     more = following[0].strip() if following else ""
     return f"{line} {more}" if line.endswith(":") and more and not _INSIDE.match(more) else line.strip()
+
+
+def _said_above(lines: Sequence[str]) -> str:
+    return next((found[1] for line in reversed(lines) if (found := _HOROVOD_SAYS.match(line))), "")
 
 
 # --- others -----------------------------------------------------------------------------------------------------

@@ -386,6 +386,7 @@ def test_an_error_of_the_moment_has_no_place(line: str):
             "torch.distributed.DistStoreError: wait timeout after 20000ms, keys: /default_pg/0//cpu//0/0",
             "WORLD_SIZE says",
         ),
+        ("tensorflow.errors.UnknownError: Could not start gRPC server", "MASTER_PORT"),
         ("ConnectionError: Tried to launch on port `1`, but another process is utilizing it.", "MASTER_PORT"),
         ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "smaller batch"),
         ("RuntimeError: DataLoader worker (pid 12) is killed by signal: Killed.", "num_workers"),

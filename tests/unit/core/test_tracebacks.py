@@ -188,6 +188,14 @@ def test_an_error_whose_first_line_only_announces_has_the_next_one_too():
     assert told.line == "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s): fc.bias."
 
 
+def test_an_error_that_sends_a_person_to_the_log_has_what_stands_there():
+    said = "[2026-11-22 08:28:44.36: E /x/operations.cc:681] [2]: Horovod could not be initialized: invalid rank: 7\n"
+    raised = 'Traceback (most recent call last):\n  File "t.py", line 4, in f\n    init()\nValueError: Horovod '
+    raised += "initialization failed. Please check log messages above for a more descriptive error.\n"
+    assert read(said + raised).line == "ValueError: Horovod could not be initialized: invalid rank: 7"
+    assert "log messages above" in read(raised).line
+
+
 def test_progress_bars_and_colours_are_taken_away():
     tail = (
         "\r\x1b[32m 98%\x1b[0m\r\x1b[32m 99%\x1b[0mTraceback (most recent call last):\n"
