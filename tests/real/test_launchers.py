@@ -122,50 +122,6 @@ def test_a_world_that_is_smaller_than_was_asked_for_is_told_while_it_runs_and_at
     assert f"1 rank ended with exit code 0; but on node 0 {said}" in job.sentence
 
 
-FAILS = """
-import os, signal
-import torch.distributed as dist
-dist.init_process_group("gloo")
-dist.barrier()
-if dist.get_rank() == 1:
-    {fault}
-dist.barrier()
-"""
-
-
-@pytest.mark.feature("L6", "F1", "F6")
-@pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        (
-            'raise ValueError("no such column: price")',
-            "ValueError: no such column: price (its launcher's rank 1 on {})",
-        ),
-        ("os.kill(os.getpid(), signal.SIGKILL)", "a process of deepspeed's was ended by SIGKILL (on {})"),
-    ],
-    ids=["raises", "killed"],
-)
-def test_a_process_of_deepspeeds_that_fails_is_named_with_its_node(place: Place, variables: Any, fault: str, said: str):
-    house = place.house
-    house.script(FAILS.format(fault=fault), "fails")
-    path = house.job_file(
-        "fails",
-        code=".",
-        compute=place.compute,
-        command=f"{launchers.shell()}; [ $NODE_RANK != 0 ] || deepspeed --hostfile $DLTS_HOSTFILE t.py",
-        environment_variables=json.dumps(variables),
-        resources="{instance_count: 2}",
-        drumbeat="{max_retries: 0, grace_s: 5}",
-    )
-    ended = house.client.wait(house.client.submit(path).name, 240)
-    assert ended is not None
-    assert ended.verdict is not None
-    second = ended.nodes[1].address
-    assert (ended.state, ended.verdict.rank) == ("failed", 0)
-    assert said.format(second) in ended.verdict.sentence
-    until(lambda: not place.processes(), what="the end of everything")
-
-
 def test_a_launcher_that_is_not_there_is_named(house: House):
     path = house.job_file("none", code=".", command="torchrunn train.py", drumbeat="{max_retries: 0}")
     house.script("", "none")
