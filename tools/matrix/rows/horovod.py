@@ -39,7 +39,8 @@ def by_itself(made: Material, compute: str, nodes: int) -> dict[str, Any]:
     """The launcher `horovodrun` on node 0, which starts ranks on the hosts that drumbeat has listed."""
     job = _job(made, compute, nodes, "pytorch", {})
     hosts = f"-H $(sed 's/ .*/:{RANKS_PER_NODE}/' $DLTS_HOSTFILE | paste -sd ,)"
-    own = f"horovodrun --gloo -np {RANKS_PER_NODE * nodes} {hosts} --network-interfaces ${{GLOO_SOCKET_IFNAME:-lo}}"
+    options = f"--gloo -np {RANKS_PER_NODE * nodes} {hosts} --network-interfaces ${{GLOO_SOCKET_IFNAME:-lo}}"
+    own = f"OMP_NUM_THREADS=1 horovodrun {options}"
     command = f"export PATH={curated.folder('horovod')}/bin:$PATH; [ $NODE_RANK != 0 ] || {own} {job['command']}"
     return {**job, "command": command, "distribution": {"type": "pytorch"}}
 
