@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import traceback
 from collections.abc import Callable
 
 from drumbeat.host import processes
@@ -37,7 +38,11 @@ class Looking:
         for pause_s in LOOKS_S:
             if is_over.wait(pause_s):
                 return
-            sentence = verdict(self._plan, self._node, below(keeper))
+            try:
+                sentence = verdict(self._plan, self._node, below(keeper))
+            except Exception:  # noqa: BLE001 (it looks at anybody's processes, and no job is to end because of a look)
+                traceback.print_exc()
+                return
             if sentence:
                 self._remember(Remark(ABOUT, sentence))
             if sentence is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from drumbeat.protocol.plan import Plan
 
@@ -101,7 +102,9 @@ def _above(process: Process, found: dict[int, Process]) -> Process | None:
 
 def _waits(plan: Plan, launcher: Process) -> str:
     """For more nodes than there are. torchrun's `2:4` is at least two."""
-    option = {"torchrun": "--nnodes", "accelerate": "--num_machines"}.get(launcher.launcher, "")
+    option = {"torchrun": "--nnodes", "accelerate": "--num_machines"}.get(launcher.launcher)
+    if option is None:
+        return ""
     asked = _number(launcher.asked, option, option.replace("_", "-"))
     if asked <= plan.nodes:
         return ""
@@ -156,7 +159,7 @@ def _name(path: str) -> str:
 
 def _number(words: Sequence[str], *names: str) -> int:
     """The value of an option, of `2:4` the 2; 0 = it isn't there or is no number."""
-    for word, following in zip(words, (*words[1:], ""), strict=True):
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
         name, is_joined, value = word.partition("=")
         text = (value if is_joined else following).partition(":")[0]
         if name in names and text.isdecimal():

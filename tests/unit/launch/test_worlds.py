@@ -108,10 +108,13 @@ def test_a_launcher_that_waits_for_nodes_that_the_job_does_not_have_is_told_of(l
     [
         [],
         chain(SHELL, TRAIN),
+        chain(SHELL, "cat"),
+        [Process(3, 1, ())],
+        chain(SHELL, "torchrun"),
         chain(SHELL, DEEPSPEED.format(""), ON_NODE),
         chain(SHELL, DEEPSPEED.format(""), ON_NODE, "ninja -v"),
     ],
-    ids=["nothing", "no launcher", "not begun", "compiles"],
+    ids=["nothing", "no launcher", "one word", "no words", "only its name", "not begun", "compiles"],
 )
 def test_before_there_is_a_world_nothing_is_said(processes: list[Process]):
     assert verdict(a_plan(), 0, processes) is None
