@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
 
 from drumbeat.core.job import Failure
@@ -29,12 +30,15 @@ class Recovery:
 _NEEDS_NODES = (Reason.NODE_LOST, Reason.PREEMPTED, Reason.OUT_OF_MEMORY, Reason.NODES_FAILED)
 """After these there is nothing left to start the ranks on."""
 
+MOST_LOST, LOST_WITHIN = 5, timedelta(minutes=10)
+"""So many sets of nodes lost one after the other in so short a time: it's the job that does it to them."""
+
 
 def after(failures: Sequence[Failure], max_retries: int) -> Recovery:
     """What follows the last of the failures (FEATURES F2).
 
-    Failures of the machines don't count. The same error at the same place twice ends the job: a third time would end
-    the same way.
+    Failures of the machines don't count, but for `MOST_LOST` sets of nodes lost at once. The same error at the same
+    place twice ends the job: a third time would end the same way.
     """
     last = failures[-1].verdict
     retry = REASONS[last.reason].retry
@@ -44,6 +48,9 @@ def after(failures: Sequence[Failure], max_retries: int) -> Recovery:
         refusal = _own_refusal(failures, max_retries)
         if refusal:
             return Recovery(Next.GIVE_UP, refusal)
+    if _is_losing(failures):
+        minutes = f"{LOST_WITHIN.total_seconds() / 60:g} minutes"
+        return Recovery(Next.GIVE_UP, f"{MOST_LOST} sets of nodes were lost within {minutes}, so another won't last")
     count = _own(failures)
     if last.reason in _NEEDS_NODES:
         counted = f"retry {count} of {max_retries}" if retry is Retry.OWN else "this doesn't count as a retry"
@@ -51,6 +58,12 @@ def after(failures: Sequence[Failure], max_retries: int) -> Recovery:
     if retry is Retry.FREE:
         return Recovery(Next.ROUND, "the ranks start again; this doesn't count as a retry")
     return Recovery(Next.ROUND, f"the ranks start again on the same nodes, retry {count} of {max_retries}")
+
+
+def _is_losing(failures: Sequence[Failure]) -> bool:
+    latest = failures[-MOST_LOST:]
+    are_lost = len(latest) == MOST_LOST and all(one.verdict.reason is Reason.NODE_LOST for one in latest)
+    return are_lost and latest[-1].at - latest[0].at <= LOST_WITHIN
 
 
 def _own(failures: Sequence[Failure]) -> int:

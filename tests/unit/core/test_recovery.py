@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from drumbeat.core.job import Failure, Verdict
@@ -13,8 +15,11 @@ from .jobs import START
 pytestmark = pytest.mark.feature("F2")
 
 
-def failures(*kinds: Reason, place: str = "") -> list[Failure]:
-    return [Failure(1, n, Verdict(kind, "x", place=place and f"{place}{n}"), START) for n, kind in enumerate(kinds, 1)]
+def failures(*kinds: Reason, place: str = "", every: timedelta = timedelta(hours=1)) -> list[Failure]:
+    return [
+        Failure(1, n, Verdict(kind, "x", place=place and f"{place}{n}"), START + n * every)
+        for n, kind in enumerate(kinds, 1)
+    ]
 
 
 def test_own_failures_are_tried_again_until_the_retries_are_used_up():
@@ -28,6 +33,18 @@ def test_lost_nodes_dont_count():
     mixed = [Reason.NODE_LOST] * 9 + [Reason.RANK_FAILED]
     assert after(failures(*mixed), 1).next is Next.ROUND
     assert after(failures(*[Reason.NODE_LOST] * 9), 0).next is Next.ATTEMPT
+
+
+def test_nodes_that_are_lost_one_set_after_the_other_at_once_end_it():
+    """Seen: a job that ended its agent each time had got 26 sets of nodes in 14 minutes, and no end."""
+    at_once = timedelta(seconds=30)
+    assert after(failures(*[Reason.NODE_LOST] * 4, every=at_once), 0).next is Next.ATTEMPT
+    ended = after(failures(*[Reason.NODE_LOST] * 5, every=at_once), 3)
+    assert ended.next is Next.GIVE_UP
+    assert ended.sentence == "5 sets of nodes were lost within 10 minutes, so another won't last"
+    between = [Reason.NODE_LOST] * 4 + [Reason.PREEMPTED, Reason.NODE_LOST]
+    assert after(failures(*between, every=at_once), 0).next is Next.ATTEMPT
+    assert after(failures(*[Reason.PREEMPTED] * 9, every=at_once), 0).next is Next.ATTEMPT
 
 
 @pytest.mark.parametrize("reason", [Reason.BAD_COMMAND, Reason.STAGING_FAILED, Reason.NODES_REFUSED])
