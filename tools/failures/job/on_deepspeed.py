@@ -5,6 +5,7 @@
 
 import os
 import sys
+from datetime import timedelta
 
 import deepspeed
 import torch
@@ -16,7 +17,7 @@ if "OMPI_COMM_WORLD_RANK" in os.environ:
     for name, mpi_name in (("RANK", "RANK"), ("WORLD_SIZE", "SIZE"), ("LOCAL_RANK", "LOCAL_RANK")):
         os.environ[name] = os.environ[f"OMPI_COMM_WORLD_{mpi_name}"]
     os.environ["MASTER_ADDR"], _, os.environ["MASTER_PORT"] = os.environ["AZ_BATCH_MASTER_NODE"].rpartition(":")
-deepspeed.init_distributed("gloo", auto_mpi_discovery=False)
+deepspeed.init_distributed("gloo", auto_mpi_discovery=False, timeout=timedelta(seconds=30))
 ranks = torch.distributed.get_world_size()
 config = {
     "train_batch_size": 2 * ranks + (fault == "count"),
