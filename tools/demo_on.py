@@ -24,7 +24,7 @@ DRUMBEAT = str(BIN / "drumbeat")
 def netlab(nodes: int, folder: Path) -> Iterator[Path]:
     """The file of a lab."""
     file = folder / "compute.yml"
-    file.write_text(f"name: demo-netlab\ntype: netlab\nnodes: {nodes}\ncpus: 2\n")
+    file.write_text(f"name: demo-netlab\ntype: netlab\nnodes: {nodes}\ncpus: 4\n")
     yield file
 
 
@@ -34,7 +34,7 @@ def ssh(nodes: int, folder: Path) -> Iterator[Path]:
     if why := sshlab.missing():
         sys.exit(f"demo: {why}")
     with sshlab.ssh_lab(folder, "host", nodes) as lab:
-        hosts = "".join(f"  - {{address: {lab.address(name)}, name: {name}, cpus: 2}}\n" for name in lab.names)
+        hosts = "".join(f"  - {{address: {lab.address(name)}, name: {name}, cpus: 4}}\n" for name in lab.names)
         file = folder / "compute.yml"
         file.write_text(
             f"name: demo-ssh\ntype: ssh\nuser: root\nidentity_file: key\nhosts:\n{hosts}"

@@ -198,6 +198,13 @@ def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
         return f"{crowd} of {compute}"
     if fit(job.need, [replace(room, unusable="") for room in rooms], ()):
         return ""
+    one = replace(job.need, nodes=1)
+    if len(rooms) > 1 and not any(fit(one, [replace(room, unusable="")], ()) for room in rooms):
+        cpus, gpus = max(r.cpus for r in rooms), max(len(r.gpus) for r in rooms)
+        return (
+            f"the job needs {_amount(one)} on one machine; those of {compute} have at most {cpus} CPU slots and "
+            f"{gpus} GPUs each"
+        )
     cpus, gpus = sum(r.cpus for r in rooms), sum(len(r.gpus) for r in rooms)
     return f"the job needs {_amount(job.need)}; {compute} has {cpus} CPU slots and {gpus} GPUs in all"
 

@@ -97,6 +97,13 @@ def test_too_many_devices_never_fit():
     assert "2 GPUs in all" in placed([waits("a", gpus=3)])["a"].sentence
 
 
+def test_a_node_that_no_machine_has_room_for_is_told_what_they_have():
+    said = placed([waits("wide", cpus=4)], rooms=[Room("m", 2), Room("n", 3), Room("o", 2)])["wide"]
+    assert said.sentence == (
+        "the job needs 4 CPU slots on one machine; those of local have at most 3 CPU slots and 0 GPUs each"
+    )
+
+
 def test_a_job_with_more_ranks_than_slots_runs_alone_and_takes_them_all():
     big = waits("big", nodes=3, cpus=4, alone=True)
     said = placed([big, waits("small", second=1)])
