@@ -152,6 +152,29 @@ def by_deepspeeds_own() -> tuple[Failure, ...]:
     )
 
 
+def by_horovodrun() -> tuple[Failure, ...]:
+    """The one on node 0, which starts the ranks of all by ssh."""
+
+    def line(fault: str, count: int = NODES * RANKS_PER_NODE) -> str:
+        hosts = f"-H $(sed 's/ .*/:{RANKS_PER_NODE}/' $DLTS_HOSTFILE | paste -sd ,)"
+        options = f"--gloo -np {count} {hosts} --network-interfaces ${{GLOO_SOCKET_IFNAME:-lo}}"
+        return f"[ $NODE_RANK != 0 ] || OMP_NUM_THREADS=1 horovodrun {options} python on_horovod.py {fault}"
+
+    def job(fault: str, count: int = NODES * RANKS_PER_NODE) -> Keys:
+        there = curated.folder("horovod")
+        variables = {"PATH": f"{there}/bin:/usr/local/bin:/usr/bin:/bin"}
+        return per_node(f"export PATH={there}/bin:$PATH; {line(fault, count)}", **variables)
+
+    missing = curated.without_compiler
+    return (
+        Failure("horovodrun", RAISES, partial(job, "raises"), (0,), RAISED, missing),
+        Failure("horovodrun", KILLED, partial(job, "killed"), (0,), KILL, missing),
+        Failure("horovodrun", MISSING, lambda: per_node(f"{NOWHERE}; {line('none')}"), (0,),
+                "horovodrun: command not found"),
+        Failure("horovodrun", COUNT, partial(job, "none", 5), (0,), "more processes", missing),
+    )  # fmt: skip
+
+
 # --- clusters ----------------------------------------------------------------------------------------------------
 def by_tensorflow() -> tuple[Failure, ...]:
     """Workers in step, and a chief with workers and a parameter server."""
@@ -227,6 +250,7 @@ FAILURES: dict[str, Failure] = {
         *by_deepspeeds_own(),
         *by_horovod("mpi"),
         *by_horovod("pytorch"),
+        *by_horovodrun(),
         *by_tensorflow(),
         *by_ray(),
     )

@@ -10,12 +10,9 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+from drumbeat.core.speakers import by_process, split, unnamed
+
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_PREFIX = re.compile(
-    r"^(?:(node-\d+|\d{1,3}(?:\.\d{1,3}){3}): )?(?:\[(?:rank(\d+)|default\d+)\]: ?|\[(\d+)\]<std(?:out|err)>:)?"
-)
-"""What may stand before a line: pdsh's host, of the names that a job's host file has (`launch.hosts.names`), and the
-rank as torch.distributed or torchrun says it, or horovodrun."""
 _GROUP_PREFIX = re.compile(r"^ *[|+] ?")
 """What a group of exceptions puts before each line (docs.python.org, ExceptionGroup)."""
 
@@ -39,6 +36,9 @@ _ABORTED = re.compile(
 """What C's library says before it ends the program: assert(3), mallopt(3)."""
 _CHILD = re.compile(r"^\s+rank\s+: (\d+) \(local_rank: \d+\)$")
 _CHILD_CODE = re.compile(r"^\s+exitcode\s+: (-?\d+) \(pid: \d+\)")
+_HOROVODRUN = "Horovod detected that one or more processes exited with non-zero status"
+_HOROVODRUNS = re.compile(r"^Process name: (\d+)$")
+_HOROVODRUNS_CODE = re.compile(r"^Exit code: (\d+)$")
 _DEEPSPEED_CODE = re.compile(r"^(?:(\S+): )?\[[^]]+\] \[ERROR\] \[launch\.py:.* exits with return code = (-?\d+)$")
 """What DeepSpeed says of the process that it misses first on a node."""
 _OFTEN_FOR_ANOTHER = (signal.SIGABRT, signal.SIGTERM)
@@ -101,13 +101,13 @@ class Told:
 def read(tail: str) -> Told:
     """What the end of a log tells."""
     plain = _plain(tail)
-    lines, speaker = _by_process(plain)
+    lines, speaker = by_process(plain)
     errors = _chain(lines)
     last = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "")
     is_shut_down = any(line.startswith(SHUT_DOWN) for line in lines)
-    child, code = _torchrun(lines)
-    if child and all(_is_of_torchrun(error) for error in _chain(_unnamed(plain))):
-        process = f"torchrun's rank {child}"
+    launcher, child, code = _torchrun(lines) or _horovodrun(lines) or ("", "", 0)
+    if launcher and all(_is_of_launcher(error) for error in _chain(unnamed(plain))):
+        process = f"{launcher}'s rank {child}"
         if code > 0 and (own := _of_child(plain, child)):
             return Told(own, own[-1].say(), last, process=process)
         return Told(line=f"{process} {_how_ended(code)}", last=last)
@@ -125,56 +125,11 @@ def mpi_aborts(tail: str) -> dict[int, int]:
 
 def clean(tail: str) -> list[str]:
     """The lines without colours, without what a progress bar has written over, without prefixes of ranks and hosts."""
-    return _by_process(_plain(tail))[0]
+    return by_process(_plain(tail))[0]
 
 
 def _plain(tail: str) -> list[str]:
     return [line.rstrip().rpartition("\r")[2] for line in _ANSI.sub("", tail).split("\n")]
-
-
-@dataclass(frozen=True)
-class _Speaker:
-    """A process of a launcher's. host, rank: as they stand before its lines, "" = nothing stands there."""
-
-    host: str = ""
-    rank: str = ""
-
-    @property
-    def process(self) -> str:
-        """What a person may call it."""
-        return f"its launcher's rank {self.rank}" if self.rank else ""
-
-
-_NOBODY = _Speaker()
-
-
-def _by_process(lines: Sequence[str]) -> tuple[list[str], _Speaker]:
-    """The lines without prefixes; where several processes speak, one after the other, and who is the last of them then.
-
-    That is the one whose traceback began first. What nobody stands before comes first.
-    """
-    spoken: dict[_Speaker, list[str]] = {}
-    began: dict[_Speaker, int] = {}
-    split = [_speaker_and_words(line) for line in lines]
-    for number, (speaker, words) in enumerate(split):
-        spoken.setdefault(speaker, []).append(words)
-        if _HEADER.search(spoken[speaker][-1]):
-            began.setdefault(speaker, number)
-    named = [speaker for speaker in spoken if speaker != _NOBODY]
-    if len(named) < 2 and not any(speaker.host for speaker in named):
-        return [words for _, words in split], _NOBODY
-    order = sorted(spoken, key=lambda one: (one != _NOBODY, one in began, -began.get(one, 0)))
-    return [words for speaker in order for words in spoken[speaker]], order[-1] if order[-1] in began else _NOBODY
-
-
-def _unnamed(lines: Sequence[str]) -> list[str]:
-    """Those that nobody stands before."""
-    return [words for speaker, words in map(_speaker_and_words, lines) if speaker == _NOBODY]
-
-
-def _speaker_and_words(line: str) -> tuple[_Speaker, str]:
-    found = _PREFIX.match(line)
-    return (_Speaker(found[1] or "", found[2] or found[3] or ""), line[found.end() :]) if found else (_NOBODY, line)
 
 
 # --- tracebacks -------------------------------------------------------------------------------------------------
@@ -272,26 +227,37 @@ def _native(lines: Sequence[str]) -> str:
     return ""
 
 
-def _is_of_torchrun(error: Raised) -> bool:
-    return error.kind.endswith("ChildFailedError")
+def _is_of_launcher(error: Raised) -> bool:
+    return error.kind.endswith("ChildFailedError") or _HOROVODRUN in error.line
 
 
-def _torchrun(lines: Sequence[str]) -> tuple[str, int]:
-    """The rank that failed first by torchrun's closing table, and its exit code; ("", 0) when there is none."""
+def _torchrun(lines: Sequence[str]) -> tuple[str, str, int] | None:
+    """What torchrun's closing table says of the rank that failed first, and its exit code."""
     begin = next((n for n, line in enumerate(lines) if line.startswith("Root Cause (first observed failure)")), None)
     if begin is None:
-        return "", 0
+        return None
     rank = next((match[1] for line in lines[begin:] if (match := _CHILD.match(line))), "?")
     code = next((int(match[1]) for line in lines[begin:] if (match := _CHILD_CODE.match(line))), 0)
-    return rank, code
+    return "torchrun", rank, code
+
+
+def _horovodrun(lines: Sequence[str]) -> tuple[str, str, int] | None:
+    """What horovodrun says of the process that failed first. It gives the code of signal 9 as 247 or 137."""
+    begin = next((n for n, line in enumerate(lines) if _HOROVODRUN in line), None)
+    if begin is None:
+        return None
+    rank = next((match[1] for line in lines[begin:] if (match := _HOROVODRUNS.match(line))), "?")
+    code = next((int(match[1]) for line in lines[begin:] if (match := _HOROVODRUNS_CODE.match(line))), 0)
+    by = 256 - code if code > 256 - signal.NSIG else code - 128
+    return "horovodrun", rank, -by if by > 0 else code
 
 
 def _of_child(lines: Sequence[str], rank: str) -> tuple[Raised, ...]:
-    """What that rank of torchrun's raised: what has its number in front, or where nothing has one, the only failure."""
-    split = [_speaker_and_words(line) for line in lines]
-    if any(speaker.rank for speaker, _ in split):
-        return _chain([words for speaker, words in split if speaker.rank == rank])
-    others = [chain for chain in _chains(lines) if not all(_is_of_torchrun(error) for error in chain)]
+    """What that rank of a launcher's raised: what has its number in front; where nothing has one, the only failure."""
+    told = [split(line) for line in lines]
+    if any(speaker.rank for speaker, _ in told):
+        return _chain([words for speaker, words in told if speaker.rank == rank])
+    others = [chain for chain in _chains(lines) if not all(_is_of_launcher(error) for error in chain)]
     return tuple(others[0]) if len(others) == 1 else ()
 
 

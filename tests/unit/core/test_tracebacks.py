@@ -188,6 +188,33 @@ def test_an_error_whose_first_line_only_announces_has_the_next_one_too():
     assert told.line == "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s): fc.bias."
 
 
+OF_HOROVODRUN = """[3]<stderr>:Traceback (most recent call last):
+[3]<stderr>:  File "t.py", line 4, in <module>
+[3]<stderr>:ValueError: no such column: price
+Process 3 exit with status code {code}.
+Traceback (most recent call last):
+  File "horovod/runner/gloo_run.py", line 284, in launch_gloo
+RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job to end. \
+The first process to do so was:
+Process name: 3
+Exit code: {code}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "line"),
+    [
+        (1, "ValueError: no such column: price"),
+        (247, "horovodrun's rank 3 was ended by SIGKILL"),
+        (137, "horovodrun's rank 3 was ended by SIGKILL"),
+    ],
+)
+def test_what_horovodruns_rank_raised_or_what_has_ended_it(code: int, line: str):
+    told = read(OF_HOROVODRUN.format(code=code))
+    assert told.line == line
+    assert told.process == ("horovodrun's rank 3" if code == 1 else "")
+
+
 def test_an_error_that_sends_a_person_to_the_log_has_what_stands_there():
     said = "[2026-11-22 08:28:44.36: E /x/operations.cc:681] [2]: Horovod could not be initialized: invalid rank: 7\n"
     raised = 'Traceback (most recent call last):\n  File "t.py", line 4, in f\n    init()\nValueError: Horovod '
