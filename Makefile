@@ -8,7 +8,7 @@ FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.py)))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test coverage demo bench bench-logs bench-api bench-staging fuzz stability faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo bench bench-logs bench-api bench-staging fuzz stability faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -34,6 +34,9 @@ test: setup ## Everything: lint and all tests; pytest's closing line comes last
 	@status=0; $(MAKE) --no-print-directory lint || status=$$?; \
 	$(PYTEST) || status=$$?; \
 	exit $$status
+
+thorough: setup ## make test, and what it leaves out: every fault at every point, every launcher on every engine
+	TESTS_THOROUGH=1 $(PYTEST)
 
 coverage: setup ## Which lines the unit and contract tests run
 	@rm -f .coverage .coverage.*

@@ -1,5 +1,6 @@
 """What holds for every test: feature ids that exist, marks by folder, one lane for tests that start processes."""
 
+import os
 from pathlib import Path
 
 import hypothesis
@@ -20,7 +21,8 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("house")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_out(config, items)
     known = {each for group in read_features().values() for each in group}
     for item in items:
         mark_by_folder(item)
@@ -28,6 +30,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             unknown = set(mark.args) - known
             if unknown or not mark.args:
                 raise pytest.UsageError(f"{item.nodeid}: feature {sorted(unknown)} isn't in docs/features.toml")
+
+
+def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`make test`, the run that names nothing below tests, leaves `thorough` ones to `make thorough`."""
+    is_everything = [Path(one).name for one in config.args] == ["tests"]
+    if is_everything and not os.environ.get("TESTS_THOROUGH"):
+        left = [item for item in items if item.get_closest_marker("thorough")]
+        items[:] = [item for item in items if item not in set(left)]
+        config.hook.pytest_deselected(items=left)
 
 
 def mark_by_folder(item: pytest.Item) -> None:

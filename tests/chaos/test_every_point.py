@@ -32,9 +32,16 @@ def test_every_point_in_the_sources_is_listed_and_named_by_who_and_when():
     assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", name) for name in found)
 
 
+PAIRS = [
+    pytest.param(point, kind, marks=() if number % len(COMMANDS) == other else pytest.mark.thorough)
+    for number, point in enumerate(POINTS)
+    for other, kind in enumerate(COMMANDS)
+]
+"""Each point with one kind of job in `make test`, with all of them in `make thorough`."""
+
+
 @pytest.mark.feature("F5", "M1")
-@pytest.mark.parametrize("kind", COMMANDS)
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(("point", "kind"), PAIRS)
 def test_a_process_that_dies_at_a_point_loses_and_leaves_nothing(mortal: Mortal, point: str, kind: str):
     die_there(mortal, point, kind)
 

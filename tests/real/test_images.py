@@ -106,6 +106,7 @@ def test_a_folder_is_built_once_for_all_jobs_and_plan_and_story_say_so(house: Ho
     clean(storage)
 
 
+@pytest.mark.thorough
 def test_other_content_is_another_image_and_one_that_was_removed_is_built_again(house: House, storage: dict[str, str]):
     path = job_file(house)
     for words in ("one", "two", "one"):

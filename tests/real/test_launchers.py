@@ -82,6 +82,7 @@ TUNED = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.feature("L6")
 def test_deepspeeds_autotuner_runs_its_experiments_to_the_end(house: House, material: Material, variables: Any):
     made = material.of(ROWS["deepspeed by itself"])

@@ -27,10 +27,10 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 
 PAIRS = [
-    ("netlab", "mpi per process", 3),
+    pytest.param("netlab", "mpi per process", 3, marks=pytest.mark.thorough),
     ("netlab", "mpi per node", 2),
     ("netlab", "ray", 2),
-    ("ssh", "mpi per process", 2),
+    pytest.param("ssh", "mpi per process", 2, marks=pytest.mark.thorough),
     ("ssh", "pytorch", 3),
     ("slurm", "mpi per process", 3),
     ("netlab", "tensorflow ParameterServer", 2),

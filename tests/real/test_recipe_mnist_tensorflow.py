@@ -69,7 +69,8 @@ def test_workers_of_a_parameter_server_learn_the_digits_by_a_loop_of_their_own(h
     assert house.client.list()[0].sentence == "1 rank ended with exit code 0"
 
 
-@pytest.mark.parametrize(("file", "script"), [("job.yml", "loop.py")])
+@pytest.mark.thorough
+@pytest.mark.parametrize(("file", "script"), [("job.yml", "loop.py"), ("job_ps.yml", "fit.py")])
 def test_each_script_trains_under_the_other_job_file_too(house: House, digits: Path, file: str, script: str):
     _, metrics = train(house, digits, file, f"inputs.script={script}")
     assert metrics["test"]["accuracy"] >= 0.95  # type: ignore[index]
