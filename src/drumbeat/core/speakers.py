@@ -54,6 +54,12 @@ def unnamed(lines: Sequence[str]) -> list[str]:
     return [words for speaker, words in map(split, lines) if speaker == NOBODY]
 
 
+def first_to_raise(lines: Sequence[str]) -> str:
+    """The rank whose traceback began first, "" = none of a rank with a number."""
+    told = map(split, lines)
+    return next((speaker.rank for speaker, words in told if speaker.rank and words.endswith(_HEADER)), "")
+
+
 def split(line: str) -> tuple[Speaker, str]:
     """Who says it, and what."""
     found = _PREFIX.match(line)

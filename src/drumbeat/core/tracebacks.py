@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from drumbeat.core.speakers import by_process, split, unnamed
+from drumbeat.core.speakers import by_process, first_to_raise, split, unnamed
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _GROUP_PREFIX = re.compile(r"^ *[|+] ?")
@@ -105,7 +105,7 @@ def read(tail: str) -> Told:
     errors = _chain(lines)
     last = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "")
     is_shut_down = any(line.startswith(SHUT_DOWN) for line in lines)
-    launcher, child, code = _torchrun(lines) or _horovodrun(lines) or ("", "", 0)
+    launcher, child, code = _torchrun(lines) or _horovodrun(plain) or ("", "", 0)
     if launcher and all(_is_of_launcher(error) for error in _chain(unnamed(plain))):
         process = f"{launcher}'s rank {child}"
         if code > 0 and (own := _of_child(plain, child)):
@@ -248,6 +248,8 @@ def _horovodrun(lines: Sequence[str]) -> tuple[str, str, int] | None:
         return None
     rank = next((match[1] for line in lines[begin:] if (match := _HOROVODRUNS.match(line))), "?")
     code = next((int(match[1]) for line in lines[begin:] if (match := _HOROVODRUNS_CODE.match(line))), 0)
+    if code == 1:  # Whose exit it has seen first says little, of ranks that fail together.
+        rank = first_to_raise(lines) or rank
     by = 256 - code if code > 256 - signal.NSIG else code - 128
     return "horovodrun", rank, -by if by > 0 else code
 

@@ -210,6 +210,9 @@ Exit code: {code}
     ],
 )
 def test_what_horovodruns_rank_raised_or_what_has_ended_it(code: int, line: str):
+    assert read(OF_HOROVODRUN.format(code=1).replace("Process name: 3", "Process name: 0")).line.startswith(
+        "ValueError"
+    )
     told = read(OF_HOROVODRUN.format(code=code))
     assert told.line == line
     assert told.process == ("horovodrun's rank 3" if code == 1 else "")
