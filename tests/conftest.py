@@ -6,6 +6,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from tests.runs import is_everything
 from tools.make_features_docs import read_features
 
 TESTS = Path(__file__).parent
@@ -34,8 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     """`make test`, the run that names nothing below tests, leaves `thorough` ones to `make thorough`."""
-    is_everything = [Path(one).name for one in config.args] == ["tests"]
-    if is_everything and not os.environ.get("TESTS_THOROUGH"):
+    if is_everything(config) and not os.environ.get("TESTS_THOROUGH"):
         left = [item for item in items if item.get_closest_marker("thorough")]
         items[:] = [item for item in items if item not in set(left)]
         config.hook.pytest_deselected(items=left)

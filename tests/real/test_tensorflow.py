@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
-import psutil
 import pytest
 
 from drumbeat.client.views import JobView
+from tools.failures.failure import of_job
 
 from .house import House, a_house, until
 from .places import PLACES
@@ -85,16 +84,6 @@ class Lab:
     def heard(self, job: JobView) -> set[str]:
         """Every line that its ranks have printed."""
         return {line for text in self.house.logs(job.name).values() for line in text.splitlines()}
-
-
-def of_job(job: str) -> list[psutil.Process]:
-    """Processes that have the job in their variables."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("DRUMBEAT_JOB") == job:
-                found.append(process)
-    return found
 
 
 @pytest.fixture(scope="module", params=["local", "netlab"])

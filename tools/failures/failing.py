@@ -10,6 +10,7 @@ from tools import curated, launchers, rays
 from tools.failures.failure import FAULTS, LAST, NODES, RANKS_PER_NODE, Failure
 from tools.matrix.rows import tensorflow as tensorflow_rows
 from tools.matrix.rows.digits import without_mpirun
+from tools.matrix.rows.horovod import horovodrun
 
 Keys = dict[str, Any]
 RAISES, KILLED, MISSING, COUNT, PORT = FAULTS
@@ -156,9 +157,7 @@ def by_horovodrun() -> tuple[Failure, ...]:
     """The one on node 0, which starts the ranks of all by ssh."""
 
     def line(fault: str, count: int = NODES * RANKS_PER_NODE) -> str:
-        hosts = f"-H $(sed 's/ .*/:{RANKS_PER_NODE}/' $DLTS_HOSTFILE | paste -sd ,)"
-        options = f"--gloo -np {count} {hosts} --network-interfaces ${{GLOO_SOCKET_IFNAME:-lo}}"
-        return f"[ $NODE_RANK != 0 ] || OMP_NUM_THREADS=1 horovodrun {options} python on_horovod.py {fault}"
+        return f"{horovodrun(count)} python on_horovod.py {fault}"
 
     def job(fault: str, count: int = NODES * RANKS_PER_NODE) -> Keys:
         there = curated.folder("horovod")

@@ -38,11 +38,17 @@ def by_gloo(made: Material, compute: str, nodes: int) -> dict[str, Any]:
 def by_itself(made: Material, compute: str, nodes: int) -> dict[str, Any]:
     """The launcher `horovodrun` on node 0, which starts ranks on the hosts that drumbeat has listed."""
     job = _job(made, compute, nodes, "pytorch", {})
-    hosts = f"-H $(sed 's/ .*/:{RANKS_PER_NODE}/' $DLTS_HOSTFILE | paste -sd ,)"
-    options = f"--gloo -np {RANKS_PER_NODE * nodes} {hosts} --network-interfaces ${{GLOO_SOCKET_IFNAME:-lo}}"
-    own = f"OMP_NUM_THREADS=1 horovodrun {options}"
-    command = f"export PATH={curated.folder('horovod')}/bin:$PATH; [ $NODE_RANK != 0 ] || {own} {job['command']}"
+    command = (
+        f"export PATH={curated.folder('horovod')}/bin:$PATH; {horovodrun(RANKS_PER_NODE * nodes)} {job['command']}"
+    )
     return {**job, "command": command, "distribution": {"type": "pytorch"}}
+
+
+def horovodrun(count: int) -> str:
+    """What stands before a command that is to run so many times, on node 0 alone."""
+    hosts = f"-H $(sed 's/ .*/:{RANKS_PER_NODE}/' $DLTS_HOSTFILE | paste -sd ,)"
+    options = f"--gloo -np {count} {hosts} --network-interfaces ${{GLOO_SOCKET_IFNAME:-lo}}"
+    return f"[ $NODE_RANK != 0 ] || OMP_NUM_THREADS=1 horovodrun {options}"
 
 
 def _job(made: Material, compute: str, nodes: int, launcher: str, variables: dict[str, str]) -> dict[str, Any]:
