@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import re
 
-HOST = rb"(?:node-\d+|\d{1,3}(?:\.\d{1,3}){3}): "
-"""What pdsh puts before each line."""
-RANK = rb"(?:\[rank\d+\]: ?|\[\d+\]<std(?:out|err)>:)"
-"""What torch.distributed puts there, and horovodrun."""
-_LINE = re.compile(rb"^((?:" + HOST + rb")?" + RANK + rb"?)(.*)$")
-_TRACEBACK = b"Traceback (most recent call last):"
-_GONE = re.compile(rb"\[launch\.py:.* exits with return code = -(?!6$|15$)\d+$")
+from drumbeat.protocol.speakers import NOBODY, Speaker, are_several, split
+
+_TRACEBACK = "Traceback (most recent call last):"
+_GONE = re.compile(r"\[launch\.py:.* exits with return code = -(?!6$|15$)\d+$")
 """DeepSpeed's word on a process that a signal has ended; SIGABRT and SIGTERM are often the fault of another one."""
 _TABLE = b"Root Cause (first observed failure)"
 _OF_TORCHRUN = b"ChildFailedError"
@@ -36,41 +33,35 @@ def first_word(seen: bytes, end_at: int) -> str:
 
 def _words(seen: bytes) -> list[Word]:
     """The last traceback of every process, and what DeepSpeed says of those that can say nothing."""
-    told: dict[bytes, list[Word]] = {}
-    open_ones: dict[bytes, tuple[int, list[bytes]]] = {}
+    told: dict[Speaker, list[Word]] = {}
+    open_ones: dict[Speaker, tuple[int, list[bytes]]] = {}
     gone: list[Word] = []
     at = 0
     for line in seen.split(b"\n"):
-        source, said = _source_and_words(line)
-        told.setdefault(source, [])
+        speaker, said = split(line.decode("utf-8", "replace"))
+        told.setdefault(speaker, [])
         if _GONE.search(said):
             gone.append((at, at, line))
         if said == _TRACEBACK:
-            open_ones[source] = (at, [line])
-        elif source in open_ones:
-            began, lines = open_ones[source]
+            open_ones[speaker] = (at, [line])
+        elif speaker in open_ones:
+            began, lines = open_ones[speaker]
             lines.append(line)
             if said[:1].strip():
-                told[source].append((began, at, b"\n".join(lines)))
-                del open_ones[source]
+                told[speaker].append((began, at, b"\n".join(lines)))
+                del open_ones[speaker]
         at += len(line) + 1
     return _of_several(told, is_torchruns=_TABLE in seen, gone=gone)
 
 
-def _of_several(told: dict[bytes, list[Word]], gone: list[Word], *, is_torchruns: bool) -> list[Word]:
-    named = {source: words for source, words in told.items() if source}
-    is_one_rank = len(named) < 2 and all(source.startswith(b"[") for source in named)
-    if named and is_one_rank and not is_torchruns and not gone:
+def _of_several(told: dict[Speaker, list[Word]], gone: list[Word], *, is_torchruns: bool) -> list[Word]:
+    named = {speaker: words for speaker, words in told.items() if speaker != NOBODY}
+    if named and not are_several(named) and not is_torchruns and not gone:
         return []
     if gone:
         return gone  # It is told a moment later than what the others lost by it.
     if any(named.values()):
         return [words[-1] for words in named.values() if words]
     # Before its process group is there, torch puts no rank before what it says.
-    bare = [word for word in told.get(b"", []) if _OF_TORCHRUN not in word[2].rpartition(b"\n")[2]]
+    bare = [word for word in told.get(NOBODY, []) if _OF_TORCHRUN not in word[2].rpartition(b"\n")[2]]
     return bare if is_torchruns and len(bare) == 1 else []
-
-
-def _source_and_words(line: bytes) -> tuple[bytes, bytes]:
-    found = _LINE.match(line)
-    return (found[1], found[2]) if found else (b"", line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 _PREFIX = re.compile(
@@ -42,11 +42,16 @@ def by_process(lines: Sequence[str]) -> tuple[list[str], Speaker]:
         spoken.setdefault(speaker, []).append(words)
         if words.endswith(_HEADER):
             began.setdefault(speaker, number)
-    named = [speaker for speaker in spoken if speaker != NOBODY]
-    if len(named) < 2 and not any(speaker.host for speaker in named):
+    if not are_several(spoken):
         return [words for _, words in told], NOBODY
     order = sorted(spoken, key=lambda one: (one != NOBODY, one in began, -began.get(one, 0)))
     return [words for speaker in order for words in spoken[speaker]], order[-1] if order[-1] in began else NOBODY
+
+
+def are_several(speakers: Iterable[Speaker]) -> bool:
+    """Whether they are a launcher's processes; a rank of drumbeat's own may have its number before its lines, too."""
+    named = {speaker for speaker in speakers if speaker != NOBODY}
+    return len(named) > 1 or any(speaker.host for speaker in named)
 
 
 def unnamed(lines: Sequence[str]) -> list[str]:
