@@ -3,20 +3,17 @@
 `count`: the batch isn't that of so many ranks.
 """
 
-import os
 import sys
 from datetime import timedelta
 
 import deepspeed
+import names
 import torch
 import wrong
 
 sys.argv = [word for word in sys.argv if not word.startswith("--local_rank")]
 fault = sys.argv[1]
-if "OMPI_COMM_WORLD_RANK" in os.environ:
-    for name, mpi_name in (("RANK", "RANK"), ("WORLD_SIZE", "SIZE"), ("LOCAL_RANK", "LOCAL_RANK")):
-        os.environ[name] = os.environ[f"OMPI_COMM_WORLD_{mpi_name}"]
-    os.environ["MASTER_ADDR"], _, os.environ["MASTER_PORT"] = os.environ["AZ_BATCH_MASTER_NODE"].rpartition(":")
+names.take_from_mpi()
 deepspeed.init_distributed("gloo", auto_mpi_discovery=False, timeout=timedelta(seconds=30))
 ranks = torch.distributed.get_world_size()
 config = {
