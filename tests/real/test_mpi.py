@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,9 +21,6 @@ from .house import House, a_house, until
 from .mpis import Mpi
 
 pytestmark = pytest.mark.xdist_group("labs")
-
-OF_MPIRUN = re.compile(r"^\[\S+\] plm:[rs]sh: Warning: setpgid\(.*\n", re.MULTILINE)
-"""What Open MPI's mpirun says, in the log of rank 0, when what it starts is quicker than itself on a loaded machine."""
 
 SUM = """
 from mpi4py import MPI
@@ -203,7 +199,7 @@ class Jobs:
         ended, logs = self.run(script, nodes, per_node, **keys)
         assert ended.state == "completed", (ended.sentence, logs)
         assert [one.verdict.sentence for one in ended.failures] == [], logs
-        return {rank: OF_MPIRUN.sub("", text) for rank, text in logs.items()}
+        return {rank: mpis.without_mpiruns_own(text) for rank, text in logs.items()}
 
     def begun(self, script: str, **keys: str) -> JobView:
         job = self.start(script, **keys)
