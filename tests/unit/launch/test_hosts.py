@@ -106,6 +106,14 @@ def test_a_line_for_pdsh():
     assert [pdsh.filled("%h is %n, 5%% %u", 3, "c")] == ["c is 3, 5% %u"]
 
 
+def test_pdsh_waits_for_all_unless_one_failing_ends_what_is_one_job():
+    patience = [
+        pdsh.parse(["-S", "-w", "a,b", *words]).patience
+        for words in (["make"], ["-k", "make"], ["python", "-m", "deepspeed.launcher.launch", "t.py"])
+    ]
+    assert patience == [None, 0.0, 30.0]
+
+
 @pytest.mark.parametrize("words", [["-w", "a"], ["ls"], ["-g", "all", "ls"], []])
 def test_a_line_for_pdsh_that_cannot_be_done_is_refused(words: list[str]):
     with pytest.raises(pdsh.UnknownOptionError):

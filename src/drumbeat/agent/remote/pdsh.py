@@ -5,11 +5,14 @@ One shell for each host; each line that comes back has the host in front, as pds
 
 from __future__ import annotations
 
+import contextlib
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import dataclass
 from typing import IO
 
@@ -19,6 +22,10 @@ _WITH_VALUE = frozenset("wxlRftu")
 """Options of pdsh that have a value (pdsh(1)); of these only -w and -x count here."""
 _FLAGS = frozenset("SNbkqd")
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_OF_ONE_JOB = "deepspeed.launcher.launch"
+"""What DeepSpeed starts on every host: where one has failed, the others can only wait for it until torch gives up."""
+_PATIENCE_S = 30.0
+"""How long those others have to find out, and to say why, by themselves."""
 
 
 class UnknownOptionError(Exception):
@@ -27,16 +34,27 @@ class UnknownOptionError(Exception):
 
 @dataclass
 class Line:
-    """A line for pdsh. is_strict: the worst exit code counts (-S). is_bare: no host in front (-N)."""
+    """A line for pdsh. is_strict: the worst exit code counts (-S). is_bare: no host in front (-N).
+
+    is_hasty: where one command fails, the others are ended (-k).
+    """
 
     hosts: list[str]
     command: str
     is_strict: bool = False
     is_bare: bool = False
+    is_hasty: bool = False
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds that the others have once one has failed; None: all the time that they want."""
+        if self.is_hasty:
+            return 0.0
+        return _PATIENCE_S if _OF_ONE_JOB in self.command else None
 
 
 def main() -> int:
-    """0; with -S the largest exit code of the commands."""
+    """0; with -S the largest exit code of the commands, or that of the one for which the others were ended."""
     folder, *words = sys.argv[1:]
     try:
         line = parse(words)
@@ -47,10 +65,10 @@ def main() -> int:
     for number in _PASSED_ON:
         signal.signal(number, lambda number, _: [shell.send_signal(number) for shell in shells] and None)
     pumps = [pump for shell, host in zip(shells, line.hosts, strict=True) for pump in _pumps(shell, line, host)]
-    codes = [shell.wait() for shell in shells]
+    code = _wait(shells, line)
     for pump in pumps:
         pump.join()
-    return max(code if code >= 0 else 128 - code for code in codes) if line.is_strict else 0
+    return code if line.is_strict else 0
 
 
 def parse(words: list[str]) -> Line:
@@ -70,7 +88,7 @@ def parse(words: list[str]) -> Line:
     hosts = [host for host in said.get("w", "").split(",") if host and host not in left_out]
     if not hosts or not rest:
         raise UnknownOptionError("pdsh: hosts (-w a,b) and a command are needed")
-    return Line(hosts, " ".join(rest), "S" in said, "N" in said)
+    return Line(hosts, " ".join(rest), "S" in said, "N" in said, "k" in said)
 
 
 def filled(command: str, number: int, host: str) -> str:
@@ -87,6 +105,38 @@ def filled(command: str, number: int, host: str) -> str:
 def _start(folder: str, line: Line, number: int, host: str) -> subprocess.Popen[bytes]:
     words = [*program("drumbeat.agent.remote.shell"), folder, host, filled(line.command, number, host)]
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _wait(shells: list[subprocess.Popen[bytes]], line: Line) -> int:
+    """The exit code of them all, when all have ended."""
+    ended = queue.SimpleQueue[int]()
+    for number, shell in enumerate(shells):
+        threading.Thread(target=lambda shell=shell, number=number: (shell.wait(), ended.put(number))).start()
+    codes, deadline = dict[int, int](), None
+    while len(codes) < len(shells):
+        try:
+            number = ended.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            return _end_others(shells, line, codes)
+        code = shells[number].returncode
+        codes[number] = code if code >= 0 else 128 - code
+        if codes[number] and line.patience is not None and deadline is None:
+            deadline = time.monotonic() + line.patience
+    return max(codes.values())
+
+
+def _end_others(shells: list[subprocess.Popen[bytes]], line: Line, codes: dict[int, int]) -> int:
+    """By SIGTERM, whoever hasn't ended; the exit code of the one that had failed."""
+    number, code = next((number, code) for number, code in codes.items() if code)
+    others = [other for other in range(len(shells)) if other not in codes]
+    names = ", ".join(line.hosts[other] for other in others)
+    print(f"drumbeat: pdsh: {line.hosts[number]} ended with exit code {code}; ending {names}", file=sys.stderr)  # noqa: T201
+    for other in others:
+        with contextlib.suppress(ProcessLookupError):
+            shells[other].terminate()
+    for other in others:
+        shells[other].wait()
+    return code
 
 
 def _pumps(shell: subprocess.Popen[bytes], line: Line, host: str) -> list[threading.Thread]:
