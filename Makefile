@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
-JOBS ?= auto
+JOBS ?= $(shell expr $$(nproc) + 1)
 PYTEST := $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup
 FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.py)))

@@ -1,4 +1,4 @@
-"""What holds for every test: feature ids that exist, marks by folder, one lane for tests that start processes."""
+"""What holds for every test: feature ids that exist, marks by folder, a lane for each file that starts processes."""
 
 import os
 from pathlib import Path
@@ -11,9 +11,9 @@ from tools.make_features_docs import read_features
 
 TESTS = Path(__file__).parent
 FOLDER_MARKS = frozenset({"contract", "faces", "real", "chaos"})
-# These start processes and wait for them; side by side they would only wait for each other. Those on nodes of their own
-# name a lane of their own: "labs".
-ONE_LANE = frozenset({"faces", "real", "chaos"})
+# The tests of a file here share a server, a store or a trained model: one worker has them all, one after the other.
+# Files that must not run beside each other name a lane that they share, as those with nodes of their own do: "labs".
+LANE_BY_FILE = frozenset({"faces", "real", "chaos"})
 
 
 def pytest_configure() -> None:
@@ -22,6 +22,7 @@ def pytest_configure() -> None:
     hypothesis.settings.load_profile("house")
 
 
+@pytest.hookimpl(tryfirst=True)  # Before pytest-xdist reads the lanes.
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     leave_out(config, items)
     known = {each for group in read_features().values() for each in group}
@@ -47,5 +48,5 @@ def mark_by_folder(item: pytest.Item) -> None:
     folder = item.path.relative_to(TESTS).parts[0]
     if folder in FOLDER_MARKS:
         item.add_marker(folder)
-    if folder in ONE_LANE and item.get_closest_marker("xdist_group") is None:
-        item.add_marker(pytest.mark.xdist_group("processes"))
+    if folder in LANE_BY_FILE and item.get_closest_marker("xdist_group") is None:
+        item.add_marker(pytest.mark.xdist_group(item.path.stem))

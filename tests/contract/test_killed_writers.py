@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.real,
     pytest.mark.contract,
     pytest.mark.feature("F5"),
-    pytest.mark.xdist_group("processes"),
+    pytest.mark.xdist_group("test_killed_writers"),
 ]
 
 ROUNDS = 8

@@ -349,6 +349,7 @@ def test_preemption_is_told_as_such_and_the_job_goes_on(house: House, lab: Slurm
 
 
 @pytest.mark.feature("C4")
+@pytest.mark.thorough  # Slurm's shortest limit is a minute.
 def test_slurm_s_time_limit_ends_a_job_as_timed_out_and_names_it(house: House, lab: SlurmLab, tmp_path: Path):
     create(house.client, lab, "short", time_limit="1")
     job = submitted(house, until_go(tmp_path / "go"), nodes=1, compute="short", grace_s=1)

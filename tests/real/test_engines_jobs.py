@@ -31,6 +31,18 @@ COUNTS = (
 )
 
 
+ON_SSH, ON_NETLAB = (
+    pytest.mark.parametrize(
+        "made",
+        [pytest.param(name, marks=() if name == shown else pytest.mark.thorough) for name in sorted(PLACES)],
+        indirect=True,
+        scope="module",
+    )
+    for shown in ("ssh", "netlab")
+)
+"""Of what takes long, `make test` has the one, `make thorough` both."""
+
+
 @pytest.fixture(scope="module", params=sorted(PLACES))
 def made(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     with PLACES[request.param](tmp_path_factory.mktemp(request.param)) as place:
@@ -77,6 +89,7 @@ def go(place: Place) -> Iterator[Path]:
 WHOLE = [f"line {i}" for i in range(1, 301)]
 
 
+@ON_NETLAB
 @pytest.mark.feature("L1", "J5")
 def test_ranks_on_three_nodes_meet_and_their_outputs_come_home(place: Place, tmp_path: Path):
     place.house.script(ALL_REDUCE)
@@ -101,6 +114,7 @@ def test_cancel_gives_the_grace_time_and_leaves_nothing(place: Place):
     until(lambda: place.processes() == [])
 
 
+@ON_SSH
 @pytest.mark.feature("F5", "F10")
 def test_the_server_is_killed_and_the_ranks_never_notice(place: Place, go: Path):
     job = submitted(place, COUNTS.format(go=go))
@@ -114,6 +128,7 @@ def test_the_server_is_killed_and_the_ranks_never_notice(place: Place, go: Path)
         assert text.splitlines()[1:] == [*WHOLE, "end"]
 
 
+@ON_NETLAB
 @pytest.mark.feature("F5")
 def test_a_link_that_is_cut_for_a_while_is_no_reason_to_give_up(place: Place, go: Path):
     job = submitted(place, COUNTS.format(go=go))
@@ -128,6 +143,7 @@ def test_a_link_that_is_cut_for_a_while_is_no_reason_to_give_up(place: Place, go
         assert text.splitlines()[1:] == [*WHOLE, "end"]
 
 
+@ON_NETLAB
 @pytest.mark.feature("F2", "F3")
 def test_a_node_that_is_lost_is_replaced_by_another_one(place: Place, go: Path):
     job = submitted(place, COUNTS.format(go=go), drumbeat="{lost_after_s: 8, max_retries: 0}")
@@ -141,6 +157,7 @@ def test_a_node_that_is_lost_is_replaced_by_another_one(place: Place, go: Path):
     assert ended(place, job).state == "completed"
 
 
+@ON_SSH
 @pytest.mark.feature("F5")
 def test_an_agent_that_was_cut_off_and_replaced_is_told_so_and_stops_its_ranks(place: Place, go: Path):
     job = submitted(place, COUNTS.format(go=go), drumbeat="{lost_after_s: 8, max_retries: 0}")

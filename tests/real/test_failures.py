@@ -21,13 +21,13 @@ pytestmark = [
 PAIRS = [
     ("netlab", "torchrun: a rank raises"),
     ("netlab", "deepspeed by itself: a rank raises"),
-    ("netlab", "deepspeed by itself: a rank is killed"),
+    pytest.param("netlab", "deepspeed by itself: a rank is killed", marks=pytest.mark.thorough),
     ("netlab", "tensorflow MultiWorkerMirrored: a rank raises"),
     ("netlab", "horovod by gloo: wrong count"),
     ("slurm", "accelerate: a rank is killed"),
     ("slurm", "lightning: a rank raises"),
     ("slurm", "mpi: launcher missing"),
-    ("ssh", "torchrun: wrong count"),
+    pytest.param("ssh", "torchrun: wrong count", marks=pytest.mark.thorough),
     ("ssh", "deepspeed by pytorch: port taken"),
 ]
 

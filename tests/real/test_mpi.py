@@ -8,6 +8,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -131,14 +132,22 @@ print("saved", comm.allreduce(comm.rank), flush=True)
 """
 
 
-@pytest.fixture(scope="module", params=["local", "lab"])
-def where(request: pytest.FixtureRequest) -> str:
+IN_PAIRS = {("openmpi4", "lab"), ("openmpi5", "local"), ("mpich", "lab")}
+"""Of each MPI on each compute, what `make test` has."""
+
+
+def pairs(*names: str) -> list[Any]:
+    """Each of these MPIs on each compute."""
+    every = [(name, where) for name in names for where in ("local", "lab")]
+    return [
+        pytest.param(pair, id="-".join(pair), marks=() if pair in IN_PAIRS else pytest.mark.thorough) for pair in every
+    ]
+
+
+@pytest.fixture(scope="module", params=pairs(*mpis.PACKAGES))
+def pair(request: pytest.FixtureRequest) -> tuple[str, str]:
+    """An MPI, and where its jobs run."""
     return request.param
-
-
-@pytest.fixture(scope="module", params=list(mpis.PACKAGES))
-def mpi(request: pytest.FixtureRequest) -> Mpi:
-    return mpis.provide(request.param)
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +222,9 @@ class Jobs:
 
 
 @pytest.fixture
-def jobs(house: House, mpi: Mpi, where: str, request: pytest.FixtureRequest) -> Jobs:
-    return Jobs(house, mpi, request.getfixturevalue("lab") if where == "lab" else "local")
+def jobs(house: House, pair: tuple[str, str], request: pytest.FixtureRequest) -> Jobs:
+    name, where = pair
+    return Jobs(house, mpis.provide(name), request.getfixturevalue("lab") if where == "lab" else "local")
 
 
 @pytest.fixture
@@ -339,7 +349,7 @@ def test_a_rank_that_aborts_mpi_is_named(jobs: Jobs):
 
 
 @pytest.mark.feature("L3", "F1")
-@pytest.mark.parametrize("mpi", ["mpich"], indirect=True, scope="module")  # In others, MPI_Abort doesn't return.
+@pytest.mark.parametrize("pair", pairs("mpich"), indirect=True, scope="module")  # In others, MPI_Abort doesn't return.
 def test_no_rank_goes_on_when_one_has_aborted_mpi(jobs: Jobs):
     ended, logs = jobs.run(GOES_ON)
     assert ended.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3)")
@@ -347,7 +357,7 @@ def test_no_rank_goes_on_when_one_has_aborted_mpi(jobs: Jobs):
 
 
 @pytest.mark.feature("L3", "F1")
-@pytest.mark.parametrize("mpi", ["mpich"], indirect=True, scope="module")
+@pytest.mark.parametrize("pair", pairs("mpich"), indirect=True, scope="module")
 def test_a_rank_that_aborts_mpi_has_failed_though_it_is_quicker_than_mpi_to_end_well(jobs: Jobs):
     ended, _ = jobs.run(QUITS)
     assert ended.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3)")

@@ -75,7 +75,7 @@ def test_the_recipe_reaches_its_outcome_in_one_command(house: House, tmp_path: P
     assert facts == {"test": {"accuracy": pytest.approx(float(found[1]), abs=1e-4), "images": 360}, "ranks": 4}
 
 
-@pytest.mark.parametrize("name", ["horovod by mpi", pytest.param("horovod by gloo", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("name", [pytest.param("horovod by mpi", marks=pytest.mark.thorough), "horovod by gloo"])
 def test_both_controllers_train_on_nodes_with_addresses_of_their_own(place: Place, material: Material, name: str):
     row = ROWS[name]
     cell = run(place.house.client, row, row.job(material.of(row), place.compute, 2), place.house.folder / "results")

@@ -156,7 +156,8 @@ class SlurmEngine:
         asked_at, number = self._started.get(gang.name, (0.0, ""))
         seen, trouble = self._seen, self._trouble
         if not seen.at or seen.at < asked_at:
-            return Sighting(f"submitted as Slurm job {number}" if number else "not asked about yet", waits=True)
+            told = f"submitted as Slurm job {number}" if number else "not asked for yet"
+            return Sighting(f"{told}: {trouble}" if trouble else told, waits=True)
         job = _chosen(seen.jobs.get(self._job_name(gang.name), []), number)
         stage = job.stage if job else Stage.OVER
         if job and stage is not Stage.OVER:
