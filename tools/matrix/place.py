@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -26,7 +27,8 @@ class Place:
 
 @contextlib.contextmanager
 def place_on(engine: str, folder: Path) -> Iterator[Place]:
-    """A server in a home of its own, and a compute of that engine with three nodes."""
+    """A server in a home of its own, and a compute of that engine with three nodes; SIGTERM ends them too."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(ENGINES[engine](3, folder)) if engine != "local" else None
         client = stack.enter_context(Client(home=folder / "home"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
@@ -88,16 +89,34 @@ class Connection:
         self._line = self._opened(is_starting=False)
 
     def wait_for_end(self) -> None:
-        """Returns when the server that was told to stop doesn't answer any more, or after a few seconds."""
+        """Returns when the server that was told to stop has ended, or after a few seconds.
+
+        One that was found by its home folder doesn't write there any more; of one that was told, it is known only that
+        it doesn't answer.
+        """
         url = self.line.url
         self.close()
         end = time.monotonic() + ENDING_S
-        while time.monotonic() < end:
-            try:
-                self._answering(url).http.close()
-            except DrumbeatError:
-                return
+        while time.monotonic() < end and (self._answers(url) or self._has_its_home()):
             time.sleep(0.02)
+
+    def _answers(self, url: str) -> bool:
+        try:
+            self._answering(url).http.close()
+        except DrumbeatError:
+            return False
+        return True
+
+    def _has_its_home(self) -> bool:
+        """Whether a server has the lock of the home folder: it keeps it to its last word."""
+        if self.where.url:
+            return False
+        with suppress(FileNotFoundError), (self.where.home / "server.lock").open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def another(self) -> Connection:
         """One more to the same server, for another thread."""
