@@ -110,8 +110,13 @@ def _start(folder: str, line: Line, number: int, host: str) -> subprocess.Popen[
 def _wait(shells: list[subprocess.Popen[bytes]], line: Line) -> int:
     """The exit code of them all, when all have ended."""
     ended = queue.SimpleQueue[int]()
-    for number, shell in enumerate(shells):
-        threading.Thread(target=lambda shell=shell, number=number: (shell.wait(), ended.put(number))).start()
+
+    def follow(number: int) -> None:
+        shells[number].wait()
+        ended.put(number)
+
+    for number in range(len(shells)):
+        threading.Thread(target=follow, args=(number,)).start()
     codes, deadline = dict[int, int](), None
     while len(codes) < len(shells):
         try:

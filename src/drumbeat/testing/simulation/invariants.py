@@ -113,7 +113,7 @@ class Checker:
             require(len(set(begun)) == len(begun), f"ranks of {node.gang.name} were started twice in a round: {begun}")
         at_work = {(n.gang.job, n.gang.attempt) for n in nodes if n.running and not n.is_cut_off}
         waiting = {(n.gang.job, n.gang.attempt) for n in self.world.engine.ghosts}
-        jobs = [job for job, attempt in at_work - waiting]
+        jobs = [job for job, _ in at_work - waiting]
         require(len(set(jobs)) == len(jobs), f"two attempts are at work at once, of one of {jobs}")
 
 
