@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -105,7 +105,9 @@ def test_a_narrow_terminal_shows_fewer_columns_and_breaks_no_word(
     drumbeat: Type, server: FakeServer, monkeypatch: pytest.MonkeyPatch, columns: str, titles: str, command: tuple[str]
 ):
     monkeypatch.setenv("COLUMNS", columns)
-    server.jobs["mnist-7f3a"] = a_job(sentence="waiting for the slots that others have")
+    began = datetime.now(UTC) - timedelta(days=200, hours=15, minutes=30)  # As wide at any time of the day.
+    sentence = "waiting for the slots that others have"
+    server.jobs["mnist-7f3a"] = a_job(sentence=sentence, submitted_at=began, started_at=began)
     lines = drumbeat(*command).stdout.splitlines()
     assert command != ("list",) or lines[0].split() == titles.split()
     assert all(len(line) <= int(columns) for line in lines)

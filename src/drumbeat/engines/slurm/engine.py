@@ -109,6 +109,7 @@ class SlurmEngine:
         self._begin()
         with self._lock:
             self._started.setdefault(gang.name, (math.inf, ""))  # Not to be missed while it isn't there yet.
+        self._must_look.set()  # Whoever waits for it is told at once when Slurm doesn't answer.
         name = self._job_name(gang.name)
         known = self._slurm.jobs(name)
         number = known[0].id if known else self._submit(gang, name)
