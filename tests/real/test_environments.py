@@ -135,7 +135,14 @@ def test_those_who_waited_for_one_that_failed_fail_with_it(tmp_path: Path, wheel
 
 
 @pytest.mark.feature("E1")
-@pytest.mark.parametrize("point", ["environment.begun", "environment.installed", "environment.made"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param("environment.begun", marks=pytest.mark.thorough),
+        "environment.installed",
+        pytest.param("environment.made", marks=pytest.mark.thorough),
+    ],
+)
 def test_an_agent_killed_on_the_way_leaves_nothing_half(
     tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ):

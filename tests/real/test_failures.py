@@ -20,7 +20,8 @@ pytestmark = [
 
 PAIRS = [
     ("netlab", "torchrun: a rank raises"),
-    ("netlab", "deepspeed by itself: a rank raises"),
+    pytest.param("netlab", "deepspeed by itself: a rank raises", marks=pytest.mark.thorough),
+    ("netlab", "deepspeed by itself: wrong count"),
     pytest.param("netlab", "deepspeed by itself: a rank is killed", marks=pytest.mark.thorough),
     ("netlab", "tensorflow MultiWorkerMirrored: a rank raises"),
     ("netlab", "horovod by gloo: wrong count"),

@@ -28,7 +28,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 PAIRS = [
     pytest.param("netlab", "mpi per process", 3, marks=pytest.mark.thorough),
-    ("netlab", "mpi per node", 2),
+    pytest.param("netlab", "mpi per node", 2, marks=pytest.mark.thorough),
     pytest.param("netlab", "ray", 2, marks=pytest.mark.thorough),
     pytest.param("ssh", "mpi per process", 2, marks=pytest.mark.thorough),
     ("ssh", "pytorch", 3),

@@ -155,6 +155,7 @@ def test_an_agent_killed_on_the_way_leaves_nothing_half(tmp_path: Path, wheels: 
     assert not [*(tmp_path / "cache" / "wheels").glob("*.part")]
 
 
+@pytest.mark.thorough
 def test_what_a_killed_agent_was_building_ends_with_it(tmp_path: Path, wheels: Path):
     source(wheels, "native", "1.0", "import time; print('building', flush=True); time.sleep(600)")
     (tmp_path / "g").mkdir()
