@@ -10,7 +10,7 @@ import typer
 
 from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.help import new_family
-from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.errors import DrumbeatError
 
 app = new_family("Say what a cloud's names of computes and environments mean here.")
 
@@ -49,7 +49,7 @@ def set_alias(
     server.set_alias(kind, name, target)
     print(f"{kind} {name} now means {target}")
     there = _targets(server, kind)
-    if target not in there and not (kind is Kind.ENVIRONMENT and _is_environment(target, there)):
+    if target not in there and not _is_one(kind, target, there):
         more = "; make one: drumbeat compute create" if kind is Kind.COMPUTE else ""
         more = "; make one: drumbeat environment create" if kind is Kind.ENVIRONMENT else more
         noun = kind.replace("_", " ")
@@ -59,7 +59,7 @@ def set_alias(
 def _targets(server: Server, kind: Kind) -> tuple[str, ...]:
     """What a name of this kind can mean here now."""
     from drumbeat.core.environments import CURRENT
-    from drumbeat.core.plan import INSTANCE_TYPES
+    from drumbeat.core.sizing import INSTANCE_TYPES
     from drumbeat.spec.environments.curated import CURATED
 
     if kind is Kind.COMPUTE:
@@ -70,16 +70,19 @@ def _targets(server: Server, kind: Kind) -> tuple[str, ...]:
     return INSTANCE_TYPES
 
 
-def _is_environment(target: str, there: tuple[str, ...]) -> bool:
-    """Whether a reference, with a version or label too, names one of these or a curated one."""
+def _is_one(kind: Kind, target: str, there: tuple[str, ...]) -> bool:
+    """Whether a target that isn't there word for word means something: an environment's version, a number of GPUs."""
+    from drumbeat.core.sizing import parse_kind
     from drumbeat.spec.environments.curated import curated
     from drumbeat.spec.environments.references import parse_reference
 
     try:
-        name = parse_reference(target).name
-    except SpecError:
+        if kind is Kind.INSTANCE_TYPE:
+            return bool(parse_kind(target, target))
+        name = parse_reference(target).name if kind is Kind.ENVIRONMENT else ""
+    except DrumbeatError:
         return False
-    return name in there or curated(name) is not None
+    return bool(name) and (name in there or curated(name) is not None)
 
 
 @app.command("remove", epilog="Example: drumbeat alias remove compute gpu-cluster")

@@ -6,7 +6,6 @@ What a job asks for is either planned, or refused in a sentence, or said in a no
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -19,6 +18,7 @@ from drumbeat.core.job import Need, Policy
 from drumbeat.core.outputs import plan_outputs
 from drumbeat.core.raycluster import plan_cluster, unused
 from drumbeat.core.refusals import not_yet
+from drumbeat.core.sizing import Kind, find_launcher, fullest, parse_kind, size_up
 from drumbeat.launch import environment as rank_environment
 from drumbeat.launch import horovod, mpi, pytorch, ray, tensorflow
 from drumbeat.protocol import layout
@@ -32,9 +32,6 @@ from drumbeat.spec.job import CommandJob
 
 MOST_RANKS = 100_000
 """A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""
-
-INSTANCE_TYPES = ("cpu", "gpu")
-"""The kinds of slot that a compute of ours knows; a cloud's names for machines go by alias."""
 
 _RESERVED = {"pytorch": pytorch.SET, "mpi": mpi.SET, "tensorflow": tensorflow.SET, "ray": ray.SET}
 _PRIORITY = {"low": -1, "medium": 0, "high": 1}
@@ -104,11 +101,10 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     outputs = plan_outputs(job.outputs, {"": name, **_literals(job)}, facts.data)
     check_apart(data.inputs, outputs)
     launcher, ranks = _ranks(job)
-    kind = _instance_type(job, facts)
-    need, notes = _need(job.node_count, ranks, facts.computes[compute], kind)
+    kind, machines = _kind(job, facts), facts.machines.get(compute) or [facts.computes[compute]]
+    need, notes = size_up(job.node_count, ranks, machines, kind, find_launcher(job.command, job.node_count))
     cluster = None
     if isinstance(job.distribution, RayDistribution):
-        machines = facts.machines.get(compute, [facts.computes[compute]])
         cluster, need = plan_cluster(job.distribution, job.node_count, machines, kind)
         notes = unused(job.distribution)
     plan = Plan(
@@ -116,7 +112,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         experiment=experiment,
         launcher=launcher,
         nodes=job.node_count,
-        processes_per_node=_fullest(ranks),
+        processes_per_node=fullest(ranks),
         command=_command(job, name),
         ranks=ranks,
         variables=_variables(job, launcher),
@@ -213,46 +209,12 @@ def _prepare(of_job: str, of_compute: str) -> str:
     return f"/bin/bash -c {shlex.quote(of_compute)} || exit\n{of_job}"
 
 
-def _instance_type(job: CommandJob, facts: Facts) -> str | None:
+def _kind(job: CommandJob, facts: Facts) -> Kind:
     name = job.resources.instance_type
-    if name is None:
-        return None
-    found = facts.aliases.get(("instance_type", name), name.lower())
-    if found not in INSTANCE_TYPES:
-        raise UnknownNameError(
-            f"instance type {name!r} isn't known here; there is {' and '.join(INSTANCE_TYPES)}",
-            where="resources.instance_type",
-            fix=f"Say what it means here: drumbeat alias set instance_type {name} gpu",
-        )
-    return found
+    return parse_kind(name, facts.aliases.get(("instance_type", name), name)) if name is not None else Kind()
 
 
-# --- what it takes ----------------------------------------------------------------------------------------------
-def _need(nodes: int, table: Sequence[Rank], capacity: tuple[int, int], kind: str | None) -> tuple[Need, list[str]]:
-    """A CPU slot per rank, a device per rank that computes, where there are enough of them or the job insists.
-
-    Each node is asked for as the fullest of them.
-    """
-    cpus, gpus = capacity
-    ranks, computing = len(table), sum(rank.computes for rank in table)
-    notes: list[str] = []
-    has_gpus = kind == "gpu" or (kind is None and gpus >= computing)
-    if kind is None and 0 < gpus < computing:
-        notes.append(
-            f"{computing} ranks and {gpus} GPUs: the ranks run on CPUs and see no GPU "
-            "(resources.instance_type: gpu insists on one GPU per rank)"
-        )
-    if ranks > cpus:
-        notes.append(f"{ranks} ranks share {cpus} CPU slots, so the job runs alone on its compute")
-    devices = _fullest([rank for rank in table if rank.computes]) if has_gpus else 0
-    return Need(nodes, _fullest(table), devices, alone=ranks > cpus), notes
-
-
-def _fullest(ranks: Sequence[Rank]) -> int:
-    """The most of these ranks on one node."""
-    return max(Counter(rank.node for rank in ranks).values(), default=0)
-
-
+# --- notes -----------------------------------------------------------------------------------------------------
 def _notes(job: CommandJob, compute: str) -> Iterator[str]:
     """What wasn't asked for in so many words, and what is asked for and changes nothing here."""
     if job.has_chief:

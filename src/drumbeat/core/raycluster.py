@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from drumbeat.core.job import Need
+from drumbeat.core.sizing import Kind, Size, share
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.plan import RayCluster
 from drumbeat.spec.distribution import RayDistribution
-
-Size = tuple[int, int]
-"""CPU slots and devices, of a machine or of a node."""
 
 CPUS, GPUS = "--num-cpus", "--num-gpus"
 OWNED = (
@@ -24,10 +22,8 @@ _PORT = 6379
 _HEAD_ARGS, _NODE_ARGS = "head_node_additional_args", "worker_node_additional_args"
 
 
-def plan_cluster(
-    wanted: RayDistribution, nodes: int, machines: Sequence[Size], kind: str | None
-) -> tuple[RayCluster, Need]:
-    """The cluster, and what each node takes. machines: of the compute. kind: `cpu`, `gpu`, None = what there is.
+def plan_cluster(wanted: RayDistribution, nodes: int, machines: Sequence[Size], kind: Kind) -> tuple[RayCluster, Need]:
+    """The cluster, and what each node takes. machines: of the compute.
 
     A node of Ray's takes a machine, or its share of one where there are more nodes than machines, unless `--num-cpus`
     or `--num-gpus` says how much. Raises SpecError.
@@ -37,8 +33,9 @@ def plan_cluster(
     head_args, node_args = _words(wanted, _HEAD_ARGS), _words(wanted, _NODE_ARGS)
     said_cpus = [_count(words, CPUS, where) for words, where in ((head_args, _HEAD_ARGS), (node_args, _NODE_ARGS))]
     said_gpus = [_count(words, GPUS, where) for words, where in ((head_args, _HEAD_ARGS), (node_args, _NODE_ARGS))]
-    whole_cpus = max(1, _share([cpus for cpus, _ in machines], nodes))
-    whole_gpus = 0 if kind == "cpu" else max(int(kind == "gpu"), _share([gpus for _, gpus in machines], nodes))
+    whole_cpus = max(1, share([cpus for cpus, _ in machines], nodes))
+    most = kind.each or max(int(kind.insists), share([gpus for _, gpus in machines], nodes))
+    whole_gpus = 0 if kind.word == "cpu" else most
     cpus = _most(said_cpus, whole_cpus, nodes)
     alone = nodes > sum(cpus for cpus, _ in machines)
     need = Need(nodes, max(1, cpus), _most(said_gpus, whole_gpus, nodes), alone=alone)
@@ -73,11 +70,6 @@ def _joined(wanted: RayDistribution, nodes: int) -> tuple[RayCluster, Need]:
 def _most(said: Sequence[int | None], otherwise: int, nodes: int) -> int:
     """The most of any node; the second of what was said is of nodes that only a larger job has."""
     return max(otherwise if one is None else one for one in said[: min(nodes, 2)])
-
-
-def _share(sizes: Sequence[int], nodes: int) -> int:
-    """The most that each of so many nodes can have."""
-    return next((most for most in range(max(sizes, default=0), 0, -1) if sum(s // most for s in sizes) >= nodes), 0)
 
 
 def _words(wanted: RayDistribution, key: str) -> tuple[str, ...]:

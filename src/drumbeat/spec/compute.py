@@ -32,7 +32,11 @@ class Resources(Model):
     """How many nodes, and of what kind."""
 
     instance_count: Count = Field(default=1, description="Number of nodes.")
-    instance_type: Filled | None = Field(default=None, description="Kind of node, by the compute's own name for it.")
+    instance_type: Filled | None = Field(
+        default=None,
+        description="`cpu`, `gpu` (a GPU for each rank), `gpu:N` (N GPUs on each node), or a name that an alias gives "
+        "one of these.",
+    )
     max_instance_count: Count | None = Field(default=None, description="Most nodes that an elastic job may grow to.")
     shm_size: MemorySize | None = Field(default=None, description="Shared memory of a container, like `2g`.")
     docker_args: TextOrList | None = Field(default=None, description="More arguments for the container engine.")

@@ -11,7 +11,8 @@ from drumbeat import spec
 from drumbeat.core import plan as planning
 from drumbeat.core.job import Need
 from drumbeat.core.plan import Facts, Sources
-from drumbeat.core.raycluster import Size, plan_cluster, unused
+from drumbeat.core.raycluster import plan_cluster, unused
+from drumbeat.core.sizing import Kind, Size
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.plan import RayCluster
 from drumbeat.spec.distribution import RayDistribution
@@ -23,19 +24,20 @@ pytestmark = pytest.mark.feature("L8")
 @pytest.mark.parametrize(
     ("machines", "nodes", "kind", "need"),
     [
-        ([(8, 0)], 1, None, Need(1, 8)),
-        ([(8, 0)], 2, None, Need(2, 4)),
-        ([(8, 0)], 3, None, Need(3, 2)),
-        ([(8, 2), (4, 1), (4, 0)], 1, None, Need(1, 8, 2)),
-        ([(8, 2), (4, 1), (4, 0)], 2, None, Need(2, 4, 1)),
-        ([(8, 2), (4, 1), (4, 0)], 3, None, Need(3, 4, 1)),
-        ([(8, 2), (4, 1)], 2, "cpu", Need(2, 4, 0)),
-        ([(8, 0)], 2, "gpu", Need(2, 4, 1)),
-        ([(2, 0)], 3, None, Need(3, 1, alone=True)),
-        ([], 2, None, Need(2, 1, alone=True)),
+        ([(8, 0)], 1, Kind(), Need(1, 8)),
+        ([(8, 0)], 2, Kind(), Need(2, 4)),
+        ([(8, 0)], 3, Kind(), Need(3, 2)),
+        ([(8, 2), (4, 1), (4, 0)], 1, Kind(), Need(1, 8, 2)),
+        ([(8, 2), (4, 1), (4, 0)], 2, Kind(), Need(2, 4, 1)),
+        ([(8, 2), (4, 1), (4, 0)], 3, Kind(), Need(3, 4, 1)),
+        ([(8, 2), (4, 1)], 2, Kind("cpu"), Need(2, 4, 0)),
+        ([(8, 0)], 2, Kind("gpu"), Need(2, 4, 1)),
+        ([(8, 8)], 1, Kind("gpu", 4), Need(1, 8, 4)),
+        ([(2, 0)], 3, Kind(), Need(3, 1, alone=True)),
+        ([], 2, Kind(), Need(2, 1, alone=True)),
     ],
 )
-def test_a_node_takes_a_machine_or_its_share_of_one(machines: list[Size], nodes: int, kind: str | None, need: Need):
+def test_a_node_takes_a_machine_or_its_share_of_one(machines: list[Size], nodes: int, kind: Kind, need: Need):
     cluster, found = plan_cluster(RayDistribution(), nodes, machines, kind)
     assert found == need
     assert cluster.cpus == need.cpus
@@ -45,16 +47,16 @@ def test_what_is_said_of_cpus_and_gpus_is_what_is_taken():
     wanted = RayDistribution(
         head_node_additional_args="--num-cpus=1", worker_node_additional_args="--num-cpus 3 --num-gpus=1"
     )
-    cluster, need = plan_cluster(wanted, 2, [(8, 2), (8, 2)], None)
+    cluster, need = plan_cluster(wanted, 2, [(8, 2), (8, 2)], Kind())
     assert need == Need(2, 3, 2)
     assert cluster.node_args == ("--num-cpus", "3", "--num-gpus=1")
-    _, alone = plan_cluster(wanted, 1, [(8, 0)], None)
+    _, alone = plan_cluster(wanted, 1, [(8, 0)], Kind())
     assert alone == Need(1, 1)
 
 
 def test_a_dashboard_is_there_when_its_port_is_named():
-    assert not plan_cluster(RayDistribution(), 1, [(2, 0)], None)[0].dashboard
-    cluster, _ = plan_cluster(RayDistribution(dashboard_port=8265, port=7000), 1, [(2, 0)], None)
+    assert not plan_cluster(RayDistribution(), 1, [(2, 0)], Kind())[0].dashboard
+    cluster, _ = plan_cluster(RayDistribution(dashboard_port=8265, port=7000), 1, [(2, 0)], Kind())
     assert cluster == RayCluster(cpus=2, port=7000, dashboard=True, dashboard_port=8265)
 
 
@@ -69,7 +71,7 @@ def test_a_dashboard_is_there_when_its_port_is_named():
     ],
 )
 def test_a_cluster_is_joined_at_its_address(keys: dict[str, object], address: str):
-    cluster, need = plan_cluster(RayDistribution.model_validate({"type": "ray", **keys}), 1, [(8, 1)], None)
+    cluster, need = plan_cluster(RayDistribution.model_validate({"type": "ray", **keys}), 1, [(8, 1)], Kind())
     assert (cluster, need) == (RayCluster(address=address), Need(1, 1))
 
 
@@ -87,7 +89,7 @@ def test_a_cluster_is_joined_at_its_address(keys: dict[str, object], address: st
 def test_what_can_t_be_is_refused_in_a_sentence(keys: dict[str, object], nodes: int, says: str):
     wanted = RayDistribution.model_validate({"type": "ray", **keys})
     with pytest.raises(SpecError, match=says):
-        plan_cluster(wanted, nodes, [(8, 0)], None)
+        plan_cluster(wanted, nodes, [(8, 0)], Kind())
 
 
 @pytest.mark.parametrize("key", ["include_dashboard", "dashboard_port", "head_node_additional_args"])
