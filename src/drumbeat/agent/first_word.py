@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from drumbeat.protocol.speakers import NOBODY, Speaker, are_several, split
+from drumbeat.protocol.speakers import NOBODY, Speaker, are_several, is_of_another, split
 
 _TRACEBACK = "Traceback (most recent call last):"
 _GONE = re.compile(r"\[launch\.py:.* exits with return code = -(?!6$|15$)\d+$")
@@ -21,14 +21,18 @@ Word = tuple[int, int, bytes]
 
 
 def first_word(seen: bytes, end_at: int) -> str:
-    """What the first of several processes to fail has said; "" = there are no several, or it ends beyond `end_at`."""
-    words = sorted(_words(seen))
-    if not words or words[0][1] >= end_at:
+    """What the first of several processes to fail has said; "" = there are no several, or it begins beyond `end_at`."""
+    words = sorted(_words(seen), key=lambda word: (_is_of_another(word), word))
+    if not words or words[0][0] >= end_at:
         return ""
     lines = words[0][2].split(b"\n")
     while len(lines) > 2 and sum(map(len, lines)) > _KEPT_BYTES:
         del lines[1]  # The innermost frames tell most, and the header that there is a traceback.
     return b"\n".join(lines).decode("utf-8", "replace")
+
+
+def _is_of_another(word: Word) -> bool:
+    return is_of_another(split(word[2].rpartition(b"\n")[2].decode("utf-8", "replace"))[1])
 
 
 def _words(seen: bytes) -> list[Word]:

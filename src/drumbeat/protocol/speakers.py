@@ -12,6 +12,10 @@ _PREFIX = re.compile(
 """What may stand before a line: pdsh's host, of the names that a job's host file has (`launch.hosts.names`), and the
 rank as torch.distributed or torchrun says it, or horovodrun."""
 _HEADER = "Traceback (most recent call last):"
+_OF_ANOTHER = re.compile(
+    r"\S*HorovodInternalError\b|\S*Error: (?:\[\S+\] )?.*(?:Connection (?:closed|reset) by peer|Broken pipe)"
+)
+"""What a process raises because another one of its launcher's has gone."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +37,20 @@ NOBODY = Speaker()
 def by_process(lines: Sequence[str]) -> tuple[list[str], Speaker]:
     """The lines without prefixes; where several processes speak, one after the other, and who is the last of them then.
 
-    That is the one whose traceback began first. What nobody stands before comes first.
+    That is the one that raised first. What nobody stands before comes first.
     """
     spoken: dict[Speaker, list[str]] = {}
-    began: dict[Speaker, int] = {}
     told = [split(line) for line in lines]
-    for number, (speaker, words) in enumerate(told):
+    for speaker, words in told:
         spoken.setdefault(speaker, []).append(words)
-        if words.endswith(_HEADER):
-            began.setdefault(speaker, number)
     if not are_several(spoken):
         return [words for _, words in told], NOBODY
-    order = sorted(spoken, key=lambda one: (one != NOBODY, one in began, -began.get(one, 0)))
-    return [words for speaker in order for words in spoken[speaker]], order[-1] if order[-1] in began else NOBODY
+    raised = _in_order(told)
+    silent = [speaker for speaker in spoken if speaker not in raised]
+    order = [*sorted(silent, key=lambda one: one != NOBODY), *reversed(raised)]
+    if NOBODY in raised:
+        order.insert(0, order.pop(order.index(NOBODY)))
+    return [words for speaker in order for words in spoken[speaker]], order[-1] if order[-1] in raised else NOBODY
 
 
 def are_several(speakers: Iterable[Speaker]) -> bool:
@@ -60,9 +65,28 @@ def unnamed(lines: Sequence[str]) -> list[str]:
 
 
 def first_to_raise(lines: Sequence[str]) -> str:
-    """The rank whose traceback began first, "" = none of a rank with a number."""
-    told = map(split, lines)
-    return next((speaker.rank for speaker, words in told if speaker.rank and words.endswith(_HEADER)), "")
+    """The rank that raised first, "" = none of a rank with a number."""
+    return next((speaker.rank for speaker in _in_order(list(map(split, lines))) if speaker.rank), "")
+
+
+def is_of_another(line: str) -> bool:
+    """Whether an error, without prefix, says that another process was gone: whoever raised it isn't the cause."""
+    return _OF_ANOTHER.match(line) is not None
+
+
+def _in_order(told: Sequence[tuple[Speaker, str]]) -> list[Speaker]:
+    """Those that have raised, by where their tracebacks begin; first those that don't lay it on another one."""
+    began: dict[Speaker, int] = {}
+    ended: dict[Speaker, str] = {}
+    open_ones = set[Speaker]()
+    for number, (speaker, words) in enumerate(told):
+        if words.endswith(_HEADER):
+            began.setdefault(speaker, number)
+            open_ones.add(speaker)
+        elif speaker in open_ones and words[:1].strip():
+            ended[speaker] = words
+            open_ones.discard(speaker)
+    return sorted(began, key=lambda one: (is_of_another(ended.get(one, "")), began[one]))
 
 
 def split(line: str) -> tuple[Speaker, str]:

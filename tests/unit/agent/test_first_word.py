@@ -27,6 +27,15 @@ Root Cause (first observed failure):
   rank      : 3 (local_rank: 1)
   exitcode  : {} (pid: 8)
 """
+SHUT = "horovod.common.exceptions.HorovodInternalError: Horovod has been shut down. This was caused by an exception"
+HOROVODRUN = (
+    raised(
+        "",
+        "RuntimeError: Horovod detected that one or more processes exited with non-zero status, thus causing the job "
+        "to be terminated. The first process to do so was:",
+    )
+    + "Process name: 0\nExit code: 1\n\n"
+)
 TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:")
 
 
@@ -52,8 +61,20 @@ TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFa
             raised("[rank2]: ", LOST) + TORCHRUNS + TABLE.format(-9), "torchrun's rank 3 was ended by SIGKILL", "",
             "torchrun's rank 3",
         ),
+        (
+            "".join(f"{line}\n" for both in zip(
+                raised("[3]<stderr>:", OWN).splitlines(), raised("[0]<stderr>:", SHUT).splitlines(), strict=True
+            ) for line in both)
+            + HOROVODRUN,
+            OWN, "", "horovodrun's rank 3",
+        ),
+        (
+            raised("[0]<stderr>:", SHUT) + raised("[2]<stderr>:", SHUT) + raised("[3]<stderr>:", OWN) + HOROVODRUN,
+            OWN, "", "horovodrun's rank 3",
+        ),
     ],
-    ids=["deepspeed raises", "deepspeed killed", "torchrun raises", "torchrun raises at once", "torchrun killed"],
+    ids=["deepspeed raises", "deepspeed killed", "torchrun raises", "torchrun raises at once", "torchrun killed",
+         "horovodrun raises, interleaved", "horovodrun raises, the others first"],
 )  # fmt: skip
 def test_the_process_that_failed_first_is_heard_though_the_others_said_much(tmp_path, log, line, host, process):
     file = tmp_path / "0.log"
@@ -81,4 +102,5 @@ def test_one_process_alone_has_no_word_of_this_kind(log: str):
 
 def test_what_stands_in_the_end_is_not_said_twice():
     log = raised("node-0: [rank0]: ", OWN).encode()
-    assert first_word(log, len(log) - 300) == ""
+    assert first_word(b"step 1\n" + log, 7) == ""
+    assert first_word(b"step 1\n" + log, 8).endswith(OWN), "without its first line, the end isn't understood"
