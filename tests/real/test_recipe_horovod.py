@@ -163,6 +163,16 @@ def test_a_job_without_horovod_says_which_module_and_which_environment(house: Ho
     assert "No module named 'horovod'" in failed(house, wanted).sentence
 
 
+def test_ranks_that_nobody_tells_of_each_other_are_told_of(house: House, horovod: Path, tmp_path: Path):
+    script = "import time, horovod.torch as hvd\nhvd.init()\nprint('of', hvd.size())\ntime.sleep(8)\n"
+    wanted = job(horovod, tmp_path / "code", script, "pytorch", environment_variables={}, resources={})
+    ended = house.client.wait(house.client.submit(wanted).name, 120)
+    assert ended is not None
+    assert ended.state == "completed"
+    assert set(house.logs(ended.name).values()) == {"of 1\n"}
+    assert "the ranks use Horovod, and nothing tells them of each other: each of the 2 trains for" in ended.sentence
+
+
 def test_a_job_without_mpirun_says_what_to_install(house: House, horovod: Path, tmp_path: Path):
     wanted = job(horovod, tmp_path / "code", "", "mpi", environment_variables={"PATH": "/nowhere"})
     ended = failed(house, wanted)

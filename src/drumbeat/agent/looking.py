@@ -1,4 +1,4 @@
-"""Looks at what runs below a node's one rank: whether a launcher of the user's own has formed the world it should."""
+"""Looks at what runs below a node's ranks: whether a launcher, or Horovod, has formed the world it should."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from drumbeat.host import processes
-from drumbeat.launch.worlds import ABOUT, VARIABLES, Process, verdict
+from drumbeat.launch.worlds import ABOUT, HOROVOD, VARIABLES, Process, verdict
 from drumbeat.protocol.agent import Remark
 from drumbeat.protocol.plan import Plan
 
@@ -24,11 +24,15 @@ class Looking:
 
     def begin(self, number: int, keeper: int) -> None:
         """The ranks of a round run below this keeper. May be said twice."""
-        if number == self._round or self._plan.processes_per_node > 1 or self._plan.launcher not in ("pytorch", "mpi"):
+        if number == self._round or not self._must_look():
             return
         self.end()
         self._round, self._is_over = number, threading.Event()
         threading.Thread(target=self._follow, args=(keeper, self._is_over), name="looking", daemon=True).start()
+
+    def _must_look(self) -> bool:
+        """MPI tells Horovod of the world; its ranks are of one only where a script starts its own below them."""
+        return self._plan.launcher == "pytorch" or (self._plan.launcher == "mpi" and self._plan.processes_per_node == 1)
 
     def end(self) -> None:
         """They have ended."""
@@ -52,4 +56,7 @@ class Looking:
 def below(keeper: int) -> list[Process]:
     """What runs below it."""
     found = processes.family(keeper, *VARIABLES)
-    return [Process(pid, parent, tuple(words), variables) for pid, parent, words, variables in found]
+    return [
+        Process(pid, parent, tuple(words), variables, is_horovods=processes.has_mapped(pid, HOROVOD))
+        for pid, parent, words, variables in found
+    ]

@@ -137,6 +137,12 @@ def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[st
             yield each, int(fields[1]), words, dict(os.fsdecode(entry).split("=", 1) for entry in entries)
 
 
+def has_mapped(pid: int, parts: Iterable[str]) -> bool:
+    """Whether it has a library loaded whose path has one of these in it."""
+    there = _read(pid, "maps")
+    return any(part.encode() in there for part in parts)
+
+
 def command_lines() -> Iterator[tuple[int, list[str]]]:
     """Every other living process, with its command line."""
     for pid in all_others():

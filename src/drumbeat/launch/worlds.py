@@ -11,13 +11,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
+from drumbeat.launch import horovod
 from drumbeat.protocol.plan import Plan
 
 ABOUT = "world"
 """What remarks on this are about."""
 
-VARIABLES = ("WORLD_SIZE", "GROUP_WORLD_SIZE")
+_HOROVODS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+"""By which Horovod knows how many ranks there are: from horovodrun or from MPI."""
+VARIABLES = ("WORLD_SIZE", "GROUP_WORLD_SIZE", *_HOROVODS)
 """What must be known of a process: the world that it was told of, and of how many nodes that is (torchrun)."""
+HOROVOD = ("/horovod/torch/mpi_lib", "/horovod/tensorflow/mpi_lib")
+"""Parts of the paths of the libraries of which a process that uses Horovod has one loaded."""
 
 _MODULES = {
     "accelerate.commands.launch": "accelerate",
@@ -35,12 +40,16 @@ _COUNTED = ("--num_gpus", "--num_accelerators", "--include", "-i", "--hostfile",
 
 @dataclass(frozen=True)
 class Process:
-    """One that runs below a rank. words: its command line. variables: `VARIABLES`, as far as it has them."""
+    """One that runs below a rank. words: its command line. variables: `VARIABLES`, as far as it has them.
+
+    is_horovods: it has Horovod loaded.
+    """
 
     pid: int
     parent: int
     words: tuple[str, ...]
     variables: dict[str, str] = field(default_factory=dict[str, str])
+    is_horovods: bool = False
 
     @property
     def launcher(self) -> str:
@@ -77,6 +86,10 @@ class Process:
 
 def verdict(plan: Plan, node: int, seen: Sequence[Process]) -> str | None:
     """What is wrong with the world that has formed on a node, "" = nothing, None = there is none yet."""
+    if any(each.is_horovods and not each.variables.keys() & {*_HOROVODS} for each in seen):
+        return _each_alone(plan)
+    if plan.processes_per_node > 1:
+        return None
     found = {each.pid: each for each in seen}
     waits = next((said for each in seen if not _above(each, found) and (said := _waits(plan, each))), "")
     if waits:
@@ -112,6 +125,17 @@ def _waits(plan: Plan, launcher: Process) -> str:
     return (
         f"{launcher.launcher} was asked for {asked} nodes, and the job has {have}: it waits for nodes that don't come. "
         f"Give it {option} {plan.nodes}, or the job {asked} nodes: resources: {{instance_count: {asked}}}"
+    )
+
+
+def _each_alone(plan: Plan) -> str:
+    """Ranks of Horovod's that nobody has told of each other."""
+    if plan.world_size == 1 or horovod.is_served(plan):
+        return ""
+    return (
+        "the ranks use Horovod, and nothing tells them of each other: "
+        f"each of the {plan.world_size} trains for itself. Say distribution: {{type: mpi}}, or, for a Horovod with Gloo, environment_variables: "
+        "{HOROVOD_CONTROLLER: gloo}"
     )
 
 

@@ -118,3 +118,25 @@ def test_a_launcher_that_waits_for_nodes_that_the_job_does_not_have_is_told_of(l
 )
 def test_before_there_is_a_world_nothing_is_said(processes: list[Process]):
     assert verdict(a_plan(), 0, processes) is None
+
+
+@pytest.mark.feature("L7")
+@pytest.mark.parametrize(
+    ("nodes", "per_node", "told", "variables", "is_said"),
+    [
+        (2, 1, {}, {}, True),
+        (1, 2, {}, {}, True),
+        (1, 1, {}, {}, False),
+        (1, 2, {"HOROVOD_CONTROLLER": "gloo"}, {}, False),
+        (1, 2, {}, {"HOROVOD_SIZE": "2"}, False),
+        (1, 2, {}, {"OMPI_COMM_WORLD_SIZE": "2"}, False),
+    ],
+)
+def test_ranks_of_horovods_that_know_nothing_of_each_other_are_told_of(
+    nodes: int, per_node: int, told: dict[str, str], variables: dict[str, str], is_said: bool
+):
+    plan = Plan("j", "e", "pytorch", nodes, per_node, "run", launch.ranks("pytorch", nodes, per_node), told)
+    ranks = [Process(100 + n, 1, ("python", "t.py"), variables, is_horovods=True) for n in range(per_node)]
+    said = verdict(plan, 0, ranks) or ""
+    begin = f"the ranks use Horovod, and nothing tells them of each other: each of the {nodes * per_node} trains for"
+    assert said.startswith(begin) is is_said
