@@ -133,8 +133,8 @@ def _each_alone(plan: Plan) -> str:
     if plan.world_size == 1 or horovod.is_served(plan):
         return ""
     return (
-        "the ranks use Horovod, and nothing tells them of each other: "
-        f"each of the {plan.world_size} trains for itself. Say distribution: {{type: mpi}}, or, for a Horovod with Gloo, environment_variables: "
+        f"the ranks use Horovod, and nothing tells them of each other: each of the {plan.world_size} trains for "
+        "itself. Say distribution: {type: mpi}, or, for a Horovod with Gloo, environment_variables: "
         "{HOROVOD_CONTROLLER: gloo}"
     )
 
