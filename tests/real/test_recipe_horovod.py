@@ -164,13 +164,23 @@ def test_a_job_without_horovod_says_which_module_and_which_environment(house: Ho
 
 
 def test_ranks_that_nobody_tells_of_each_other_are_told_of(house: House, horovod: Path, tmp_path: Path):
-    script = "import time, horovod.torch as hvd\nhvd.init()\nprint('of', hvd.size())\ntime.sleep(8)\n"
-    wanted = job(horovod, tmp_path / "code", script, "pytorch", environment_variables={}, resources={})
-    ended = house.client.wait(house.client.submit(wanted).name, 120)
+    go = tmp_path / "go"
+    script = (
+        "import os, time, horovod.torch as hvd\nhvd.init()\nprint('of', hvd.size())\n"
+        f"while not os.path.exists({str(go)!r}):\n    time.sleep(0.1)\n"
+    )
+    # An Open MPI that is alone leaves a segment in /dev/shm, unless it is told that it needs none.
+    variables = {"OMPI_MCA_btl": "self"}
+    wanted = job(horovod, tmp_path / "code", script, "pytorch", environment_variables=variables, resources={})
+    name = house.client.submit(wanted).name
+    told = "the ranks use Horovod, and nothing tells them of each other: each of the 2 trains for itself"
+    until(lambda: any(told in line.sentence for line in house.client.story(name)), what="it is told while they run")
+    go.touch()
+    ended = house.client.wait(name, 60)
     assert ended is not None
     assert ended.state == "completed"
-    assert set(house.logs(ended.name).values()) == {"of 1\n"}
-    assert "the ranks use Horovod, and nothing tells them of each other: each of the 2 trains for" in ended.sentence
+    assert set(house.logs(name).values()) == {"of 1\n"}
+    assert f"but on node 0 {told}" in ended.sentence
 
 
 def test_a_job_without_mpirun_says_what_to_install(house: House, horovod: Path, tmp_path: Path):
