@@ -27,6 +27,14 @@ def until(condition: Callable[[], object], seconds: float = 60, what: str = "it"
         time.sleep(0.02)
 
 
+def line_of(process: psutil.Process) -> str:
+    """Its command line, "" = it has ended meanwhile."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
 class House:
     """A home folder, its client, and the command line that uses it."""
 

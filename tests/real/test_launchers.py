@@ -18,7 +18,7 @@ from tools.matrix.runs import Material, run
 from .house import House, a_house, until
 from .places import Place, netlab
 
-pytestmark = [pytest.mark.feature("L2"), pytest.mark.xdist_group("labs"), pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.feature("L2"), pytest.mark.timeout(1800)]
 
 DOCS = Path(__file__).parents[2] / "docs" / "launchers.md"
 

@@ -18,7 +18,7 @@ from drumbeat.engines.netlab.lab import require_tools
 from drumbeat.protocol.errors import EngineError
 
 from . import mpis
-from .house import House, a_house, until
+from .house import House, a_house, line_of, until
 from .mpis import Mpi
 
 pytestmark = pytest.mark.xdist_group("labs")
@@ -235,14 +235,7 @@ def few(house: House, open_mpi: Mpi) -> Jobs:
 
 def processes_of(house: House, *words: str) -> list[psutil.Process]:
     """Those of the house that have one of these words in their command line."""
-    return [process for process in house.processes() if any(word in _line(process) for word in words)]
-
-
-def _line(process: psutil.Process) -> str:
-    try:
-        return " ".join(process.cmdline())
-    except psutil.Error:
-        return ""
+    return [process for process in house.processes() if any(word in line_of(process) for word in words)]
 
 
 @pytest.mark.feature("L3", "J5")

@@ -24,9 +24,9 @@ from tools import rays
 from tools.rays import Ray
 
 from .guard import guarded
-from .house import House, until
+from .house import House, line_of, until
 
-pytestmark = [pytest.mark.feature("L8"), pytest.mark.xdist_group("labs"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.feature("L8"), pytest.mark.timeout(900)]
 
 PATIENCE_S = 300
 RETRIES = {"max_retries": 6}
@@ -181,13 +181,13 @@ def test_a_node_that_dies_is_named_and_whatever_is_killed_nothing_stays(own_hous
     before = left()
     job = submit(own_house, ray, STAYS, 2, drumbeat=RETRIES)
     at_work(own_house, job, 1)
-    (raylet,) = [one for one in parts(own_house, "raylet") if "127.0.0.3" in " ".join(one.cmdline())]
+    (raylet,) = [one for one in parts(own_house, "raylet") if "127.0.0.3" in line_of(one)]
     raylet.send_signal(signal.SIGKILL)
     at_work(own_house, job, 2)
     found = own_house.client.get(job)
     said = [one.verdict.sentence for one in found.failures]
     assert "rank 2 (node) on node 1 stopped with exit code 1: Ray's raylet was ended by SIGKILL" in said
-    for ours in [one for one in own_house.processes() if "drumbeat.agent" in " ".join(one.cmdline())]:
+    for ours in [one for one in own_house.processes() if "drumbeat.agent" in line_of(one)]:
         ours.send_signal(signal.SIGKILL)
     until(lambda: own_house.client.get(job).round > found.round, PATIENCE_S, "the round after that of the dead keepers")
     own_house.client.cancel(job)

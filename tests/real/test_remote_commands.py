@@ -8,7 +8,7 @@ import pytest
 
 from drumbeat.client.views import JobView
 
-from .house import House, until
+from .house import House, line_of, until
 
 pytestmark = pytest.mark.feature("L6")
 
@@ -83,10 +83,10 @@ def test_what_was_started_on_another_node_ends_with_who_asked_for_it(own_house: 
     """
     name = job(own_house, script)
     until(lambda: "begun" in own_house.logs(name).get(0, ""))
-    asker = next(p for p in own_house.processes() if "drumbeat.agent.remote.shell" in " ".join(p.cmdline()))
+    asker = next(p for p in own_house.processes() if "drumbeat.agent.remote.shell" in line_of(p))
     asker.send_signal(signal.SIGKILL)
     assert ended(own_house, name).state == "completed"
-    until(lambda: not [p for p in own_house.processes() if "4321" in " ".join(p.cmdline())])
+    until(lambda: not [p for p in own_house.processes() if "4321" in line_of(p)])
 
 
 def test_hosts_that_are_none_of_the_jobs_are_left_to_the_real_ssh(house: House):
