@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import subprocess
@@ -10,7 +9,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from drumbeat.client.views import JobView
@@ -20,7 +18,7 @@ from tools.matrix.rows import ROWS
 from tools.matrix.rows.horovod import RECIPE
 from tools.matrix.runs import Material, run
 
-from .house import House, a_house, until
+from .house import House, a_house, line_of, until
 from .places import Place, netlab
 
 pytestmark = [
@@ -148,14 +146,12 @@ def _at(request: pytest.FixtureRequest, where: str) -> tuple[House, str]:
     return place.house, place.compute
 
 
+LEFT = r"\bt\.py|agent\.rendezvous|mpirun|prted"
+
+
 def left(house: House) -> list[str]:
     """Command lines of what a job has left behind: ranks, their store, mpirun."""
-    found: list[str] = []
-    for each in house.processes():
-        with contextlib.suppress(psutil.Error):
-            words = " ".join(each.cmdline())
-            found += [words] if re.search(r"\bt\.py|agent\.rendezvous|mpirun|prted", words) else []
-    return found
+    return [words for words in map(line_of, house.processes()) if re.search(LEFT, words)]
 
 
 def test_a_job_without_horovod_says_which_module_and_which_environment(house: House, horovod: Path, tmp_path: Path):

@@ -31,7 +31,7 @@ class Looking:
         threading.Thread(target=self._follow, args=(keeper, self._is_over), name="looking", daemon=True).start()
 
     def _must_look(self) -> bool:
-        """MPI tells Horovod of the world; its ranks are of one only where a script starts its own below them."""
+        """MPI's own ranks know of each other; one rank a node may run a launcher, or a script that starts its own."""
         return self._plan.launcher == "pytorch" or (self._plan.launcher == "mpi" and self._plan.processes_per_node == 1)
 
     def end(self) -> None:

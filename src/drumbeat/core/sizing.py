@@ -63,10 +63,10 @@ class Launcher:
 
 
 _BEGIN = (
-    r"(?:^|[;&|(\n]|\s(?:then|do|else|exec|time|nohup)\s)\s*(?:\w+=\S*\s+)*"
+    r"(?:^|[;&|(\n]|\s(?:then|do|else|exec|time|nohup)\s)[^\S\n]*(?:\w+=[^\s;&|()]*\s+)*"
     r"(?:(?:conda|poetry|uv)\s+run\s+(?:-\S+\s+\S+\s+)*)?(?:[\w./~$-]*/)?"
 )
-"""Where a shell looks for a command."""
+"""Where a shell looks for a command. No part of it runs on past the next such place: a long command is read once."""
 _LAUNCHERS = {
     "torchrun": rf"{_BEGIN}torchrun(?=\s)|\s-m\s+torch\.distributed\.(?:run|launch)(?=\s)",
     "accelerate": rf"{_BEGIN}accelerate(?:\s+launch|-launch)(?=\s)|\s-m\s+accelerate\.commands\.launch(?=\s)",
@@ -93,7 +93,7 @@ def find_launcher(command: str, nodes: int) -> Launcher | None:
     if found is None:
         return None
     end, name = found
-    rest = re.split(r";|&&|\|\||(?<!\\)\n(?=\s*\S+\s*=)", command[end:])[0]
+    rest = re.split(r";|&&|\|\||(?<!\\)\n", command[end:])[0]
     if name == "accelerate" and re.search(r"\s--(?:cpu|use_cpu)(?=\s|$)", rest):
         return None
     told = re.search(rf"\s({_COUNTS[name]})[\s=]+(\S+)", f" {rest}")

@@ -20,7 +20,7 @@ ABOUT = "world"
 _HOROVODS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """By which Horovod knows how many ranks there are: from horovodrun or from MPI."""
 VARIABLES = ("WORLD_SIZE", "GROUP_WORLD_SIZE", *_HOROVODS)
-"""What must be known of a process: the world that it was told of, and of how many nodes that is (torchrun)."""
+"""What must be known of a process: the world that it was told of, and of how many nodes that is (torchrun; Horovod)."""
 HOROVOD = ("/horovod/torch/mpi_lib", "/horovod/tensorflow/mpi_lib")
 """Parts of the paths of the libraries of which a process that uses Horovod has one loaded."""
 

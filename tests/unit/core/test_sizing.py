@@ -31,6 +31,8 @@ pytestmark = [pytest.mark.feature("L2", "J1")]
         ("deepspeed --num_gpus 4 t.py; rm x", 1, Launcher("deepspeed", 4, "--num_gpus 4")),
         ("horovodrun --gloo -np 5 -H a:4,b:4 python t.py", 2, Launcher("horovodrun", 3, "-np 5")),
         ("torchrun \\\n  --nproc-per-node 4 \\\n  t.py", 1, Launcher("torchrun", 4, "--nproc-per-node 4")),
+        ("torchrun a.py\ntorchrun --nproc-per-node 4 b.py", 1, Launcher("torchrun", 1)),
+        pytest.param("\n" * 300_000 + "A=;" * 100_000 + "\ntorchrun t.py", 1, Launcher("torchrun", 1), id="long"),
         ("torchrun t.py && deepspeed --num_gpus 4 t.py", 1, Launcher("torchrun", 1)),
         ("python train.py --deepspeed ds.json --num_processes 4", 1, None),
         ("pip install deepspeed accelerate; python train.py", 1, None),
