@@ -6,66 +6,60 @@ Its words may stand far above the end: the others follow with long tracebacks of
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import accumulate
 
-from drumbeat.protocol.speakers import NOBODY, Speaker, are_several, is_of_another, split
+from drumbeat.protocol.speakers import NOBODY, Speaker, Traceback, are_several, is_of_another, split, tracebacks
 
-_TRACEBACK = "Traceback (most recent call last):"
 _GONE = re.compile(r"\[launch\.py:.* exits with return code = -(?!6$|15$)\d+$")
 """DeepSpeed's word on a process that a signal has ended; SIGABRT and SIGTERM are often the fault of another one."""
 _TABLE = b"Root Cause (first observed failure)"
-_OF_TORCHRUN = b"ChildFailedError"
+_OF_TORCHRUN = "ChildFailedError"
 _KEPT_BYTES = 2048
 
-Word = tuple[int, int, bytes]
-"""Where its first line begins, where its last one does, and the lines."""
+
+@dataclass(frozen=True)
+class Word:
+    """began: the byte at which its first line begins. error: its last line, without what stands before it."""
+
+    began: int
+    lines: tuple[bytes, ...]
+    error: str
 
 
 def first_word(seen: bytes, end_at: int) -> str:
     """What the first of several processes to fail has said; "" = there are no several, or it begins beyond `end_at`."""
-    words = sorted(_words(seen), key=lambda word: (_is_of_another(word), word))
-    if not words or words[0][0] >= end_at:
+    words = min(_words(seen.split(b"\n")), key=lambda word: (is_of_another(word.error), word.began), default=None)
+    if words is None or words.began >= end_at:
         return ""
-    lines = words[0][2].split(b"\n")
+    lines = list(words.lines)
     while len(lines) > 2 and sum(map(len, lines)) > _KEPT_BYTES:
         del lines[1]  # The innermost frames tell most, and the header that there is a traceback.
     return b"\n".join(lines).decode("utf-8", "replace")
 
 
-def _is_of_another(word: Word) -> bool:
-    return is_of_another(split(word[2].rpartition(b"\n")[2].decode("utf-8", "replace"))[1])
+def _words(lines: list[bytes]) -> list[Word]:
+    """The last traceback of every process, or what DeepSpeed says of those that can say nothing."""
+    told = [split(line.decode("utf-8", "replace")) for line in lines]
+    begins = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    gone = [number for number, (_, said) in enumerate(told) if _GONE.search(said)]
+    if gone:  # It is told a moment later than what the others lost by it.
+        return [Word(begins[number], (lines[number],), told[number][1]) for number in gone]
+    is_torchruns = any(_TABLE in line for line in lines)
+    return [
+        Word(begins[one.lines[0]], tuple(lines[number] for number in one.lines), one.error)
+        for one in _of_several([one for one in tracebacks(told) if one.error], told, is_torchruns=is_torchruns)
+    ]
 
 
-def _words(seen: bytes) -> list[Word]:
-    """The last traceback of every process, and what DeepSpeed says of those that can say nothing."""
-    told: dict[Speaker, list[Word]] = {}
-    open_ones: dict[Speaker, tuple[int, list[bytes]]] = {}
-    gone: list[Word] = []
-    at = 0
-    for line in seen.split(b"\n"):
-        speaker, said = split(line.decode("utf-8", "replace"))
-        told.setdefault(speaker, [])
-        if _GONE.search(said):
-            gone.append((at, at, line))
-        if said == _TRACEBACK:
-            open_ones[speaker] = (at, [line])
-        elif speaker in open_ones:
-            began, lines = open_ones[speaker]
-            lines.append(line)
-            if said[:1].strip():
-                told[speaker].append((began, at, b"\n".join(lines)))
-                del open_ones[speaker]
-        at += len(line) + 1
-    return _of_several(told, is_torchruns=_TABLE in seen, gone=gone)
-
-
-def _of_several(told: dict[Speaker, list[Word]], gone: list[Word], *, is_torchruns: bool) -> list[Word]:
-    named = {speaker: words for speaker, words in told.items() if speaker != NOBODY}
-    if named and not are_several(named) and not is_torchruns and not gone:
-        return []
-    if gone:
-        return gone  # It is told a moment later than what the others lost by it.
-    if any(named.values()):
-        return [words[-1] for words in named.values() if words]
+def _of_several(raised: list[Traceback], told: list[tuple[Speaker, str]], *, is_torchruns: bool) -> Iterable[Traceback]:
+    named = {speaker for speaker, _ in told if speaker != NOBODY}
+    if named and not are_several(named) and not is_torchruns:
+        return ()
+    last = {one.speaker: one for one in raised if one.speaker in named}
+    if last:
+        return last.values()
     # Before its process group is there, torch puts no rank before what it says.
-    bare = [word for word in told.get(NOBODY, []) if _OF_TORCHRUN not in word[2].rpartition(b"\n")[2]]
-    return bare if is_torchruns and len(bare) == 1 else []
+    bare = [one for one in raised if _OF_TORCHRUN not in one.error]
+    return bare if is_torchruns and len(bare) == 1 else ()

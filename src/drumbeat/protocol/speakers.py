@@ -34,6 +34,15 @@ class Speaker:
 NOBODY = Speaker()
 
 
+@dataclass(frozen=True)
+class Traceback:
+    """What a process has raised. lines: the numbers of its lines, from the header on. error: the last of them."""
+
+    speaker: Speaker
+    lines: tuple[int, ...]
+    error: str
+
+
 def by_process(lines: Sequence[str]) -> tuple[list[str], Speaker]:
     """The lines without prefixes; where several processes speak, one after the other, and who is the last of them then.
 
@@ -74,19 +83,28 @@ def is_of_another(line: str) -> bool:
     return _OF_ANOTHER.match(line) is not None
 
 
+def tracebacks(told: Iterable[tuple[Speaker, str]]) -> list[Traceback]:
+    """Every process's, in the order in which they end; then those that are cut, whose error is "". told: by `split`."""
+    whole: list[Traceback] = []
+    open_ones: dict[Speaker, list[int]] = {}
+    for number, (speaker, words) in enumerate(told):
+        if words.endswith(_HEADER):
+            open_ones[speaker] = [number]
+        elif speaker in open_ones:
+            open_ones[speaker].append(number)
+            if words[:1].strip():
+                whole.append(Traceback(speaker, tuple(open_ones.pop(speaker)), words))
+    return whole + [Traceback(speaker, tuple(numbers), "") for speaker, numbers in open_ones.items()]
+
+
 def _in_order(told: Sequence[tuple[Speaker, str]]) -> list[Speaker]:
     """Those that have raised, by where their tracebacks begin; first those that don't lay it on another one."""
     began: dict[Speaker, int] = {}
-    ended: dict[Speaker, str] = {}
-    open_ones = set[Speaker]()
-    for number, (speaker, words) in enumerate(told):
-        if words.endswith(_HEADER):
-            began.setdefault(speaker, number)
-            open_ones.add(speaker)
-        elif speaker in open_ones and words[:1].strip():
-            ended[speaker] = words
-            open_ones.discard(speaker)
-    return sorted(began, key=lambda one: (is_of_another(ended.get(one, "")), began[one]))
+    error: dict[Speaker, str] = {}
+    for one in tracebacks(told):
+        began[one.speaker] = min(one.lines[0], began.get(one.speaker, one.lines[0]))
+        error[one.speaker] = one.error or error.get(one.speaker, "")
+    return sorted(began, key=lambda one: (is_of_another(error[one]), began[one]))
 
 
 def split(line: str) -> tuple[Speaker, str]:
