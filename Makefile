@@ -63,7 +63,7 @@ fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, f
 	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) $(PYTEST) -q tests/fuzz
 
 stability: setup ## The suite again and again, each run noted in docs/stability.md (PART=real or whole, RUNS=30, UNTIL=05:10)
-	$(PYTHON) -m tools.stability --part $(or $(PART),real) --runs $(or $(RUNS),30) $(if $(UNTIL),--until $(UNTIL))
+	$(PYTHON) -m tools.stability --part $(or $(PART),real) --runs $(or $(RUNS),30) --jobs $(JOBS) $(if $(UNTIL),--until $(UNTIL))
 
 faults: setup ## Every one-machine fault to drumbeat and to torchrun, and all labelled incidents; writes docs/faults.md
 	$(PYTHON) -m tools.faults --write docs/faults.md

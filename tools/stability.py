@@ -23,7 +23,8 @@ from tools.kept import KEPT
 
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "stability.md"
-PARTS = {"real": ["tests/real", "tests/chaos"], "whole": []}
+PARTS = {"real": ["-m", "real or chaos"], "whole": []}
+"""What pytest is told: parts of what `make test` runs, so without what is left to `make thorough`."""
 _CLOSING = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in ([\d.]+)s", re.MULTILINE)
 _BAD = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
@@ -53,7 +54,7 @@ def main() -> int:
         for number in range(1, given.runs + 1):
             if given.until and datetime.now(UTC).strftime("%H:%M") >= given.until:
                 break
-            run = once(clone, PARTS[given.part])
+            run = once(clone, [*PARTS[given.part], "-n", str(given.jobs)])
             row = f"| {datetime.now(UTC):%Y-%m-%d %H:%M} | {commit} | {given.part} | {run.row}"
             print(f"run {number}: {row}", flush=True)
             with PAGE.open("a") as page:
@@ -62,15 +63,17 @@ def main() -> int:
     return int(bool(bad))
 
 
-def once(clone: Path, paths: list[str]) -> Run:
-    """Runs these tests to their end. Raises RuntimeError when pytest itself could not run."""
-    words = [str(clone / ".venv/bin/python"), "-m", "pytest", "-q", "-n", "auto", "--dist", "loadgroup", *paths]
+def once(clone: Path, options: list[str]) -> Run:
+    """Runs pytest with these to its end; what a failure said is printed. Raises RuntimeError when pytest can't run."""
+    words = [str(clone / ".venv/bin/python"), "-m", "pytest", "-q", "--dist", "loadgroup", *options]
     began = time.monotonic()
     shared = {**os.environ, "TESTS_KEPT": str(KEPT)}
     done = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=False, env=shared)
     closing = _CLOSING.search(done.stdout)
     if closing is None:
         raise RuntimeError(f"pytest told nothing of its end:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    if done.returncode:
+        print(done.stdout, flush=True)
     return Run(closing[1], time.monotonic() - began, tuple(_BAD.findall(done.stdout)), os.getloadavg()[2])
 
 
@@ -92,6 +95,7 @@ def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m tools.stability")
     options.add_argument("--runs", type=int, default=30)
     options.add_argument("--part", choices=sorted(PARTS), default="real")
+    options.add_argument("--jobs", type=int, default=2, help="tests at a time (2)")
     options.add_argument("--until", default="", metavar="HH:MM", help="begin no run after this time (UTC)")
     return options.parse_args()
 
