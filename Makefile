@@ -48,16 +48,16 @@ demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for
 	@ENGINE=$(or $(ENGINE),local) NODES=$(or $(NODES),2) tools/demo.sh $(if $(DATA),"$(DATA)")
 
 bench: setup ## Start-up times beside bare torchrun; writes docs/bench/start.md
-	$(PYTHON) bench/start.py --write docs/bench/start.md
+	$(PYTHON) -m bench.start --write docs/bench/start.md
 
 bench-logs: setup ## Logs: cost, speed, latency, memory; writes docs/bench/logs.md
-	$(PYTHON) bench/logs.py --gigabyte --write docs/bench/logs.md
+	$(PYTHON) -m bench.logs --gigabyte --write docs/bench/logs.md
 
 bench-api: setup ## The API under load (SECONDS=600 for memory over ten minutes); writes docs/bench/api.md
-	$(PYTHON) bench/api.py --seconds $(or $(SECONDS),60) --write docs/bench/api.md
+	$(PYTHON) -m bench.api --seconds $(or $(SECONDS),60) --write docs/bench/api.md
 
 bench-staging: setup ## Inputs from a store: one node beside fsspec and rclone, four that pass pieces on (root); writes docs/bench/staging.md
-	$(PYTHON) bench/staging.py --write docs/bench/staging.md
+	$(PYTHON) -m bench.staging --write docs/bench/staging.md
 
 fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60)
 	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) $(PYTEST) -q tests/fuzz

@@ -1,6 +1,6 @@
 """The API under load: 10,000 jobs in the store, 50 followers, 20 people who submit, look, list and cancel.
 
-    python bench/api.py --seconds 60 --write docs/bench/api.md
+    python -m bench.api --seconds 60 --write docs/bench/api.md
 
 Beside it, on the same machine at the same time, a bare uvicorn and FastAPI that says hello: what this machine's load
 and the framework alone make of a request.
@@ -19,10 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from runs import HERE
-from serving import MIB, at_percent, memory_mib, sampled, serving
-from start import describe_machine
-
+from bench.runs import HERE
+from bench.serving import MIB, at_percent, memory_mib, sampled, serving
+from bench.start import describe_machine
 from drumbeat.client import Client
 from drumbeat.stores.sql import make_store
 from drumbeat.testing.sample_jobs import ended, submission

@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from runs import BIN, DEADLINE_S, HERE, Run, end, kill_and_wait, make_folder, split_phases, start, wait_for_step
-
+from bench.runs import BIN, DEADLINE_S, HERE, Run, end, kill_and_wait, make_folder, split_phases, start, wait_for_step
 from drumbeat.client import Client
 from drumbeat.protocol.errors import NotFoundError
 

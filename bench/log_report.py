@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from serving import at_percent
-from spread import ratios, say, spread
+from bench.serving import at_percent
+from bench.spread import ratios, say, spread
 
 if TYPE_CHECKING:
     from logs import Found

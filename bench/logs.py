@@ -1,6 +1,6 @@
 """Logs: what they cost a rank, how fast they go, how soon a follower sees a line, and what memory that takes.
 
-    python bench/logs.py --rounds 5 --write docs/bench/logs.md
+    python -m bench.logs --rounds 5 --write docs/bench/logs.md
 
 --gigabyte adds one line of 1 GiB.
 """
@@ -16,11 +16,10 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from log_report import render
-from runs import BIN, HERE
-from serving import memory_mib, most, peak_mib, sampled, serving
-from start import describe_machine
-
+from bench.log_report import render
+from bench.runs import BIN, HERE
+from bench.serving import memory_mib, most, peak_mib, sampled, serving
+from bench.start import describe_machine
 from drumbeat.client import Client
 from drumbeat.client.views import LogPiece
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from runs import DEADLINE_S, Run
-from spread import ratios, say, spread
+from bench.runs import DEADLINE_S, Run
+from bench.spread import ratios, say, spread
 
 HEAD = """\
 # Start-up times

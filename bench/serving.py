@@ -10,7 +10,8 @@ from pathlib import Path
 from threading import Event, Thread
 
 import psutil
-from runs import BIN
+
+from bench.runs import BIN
 
 MIB = 1 << 20
 

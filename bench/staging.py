@@ -1,6 +1,6 @@
 """Staging: one node beside fsspec and rclone from the same web server, and four nodes that pass pieces on. Needs root.
 
-python bench/staging.py --rounds 5 --write docs/bench/staging.md
+python -m bench.staging --rounds 5 --write docs/bench/staging.md
 """
 
 import argparse
@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from spread import ratios, say, spread
-from stage_tools import drop_caches, fsspec_python, rclone, sent, serving
-
+from bench.spread import ratios, say, spread
+from bench.stage_tools import drop_caches, fsspec_python, rclone, sent, serving
 from drumbeat.client import Client
 
 EGRESS = "200mbit"

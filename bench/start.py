@@ -2,7 +2,7 @@
 
 Each round takes every way in turn, so that a change in the machine's load meets all of them. Run it on a quiet machine:
 
-    python bench/start.py --rounds 7 --write docs/bench/start.md
+    python -m bench.start --rounds 7 --write docs/bench/start.md
 """
 
 import argparse
@@ -10,9 +10,9 @@ import os
 import platform
 from pathlib import Path
 
-from drumbeat_runs import make_drumbeat
-from report import render
-from runs import Run, run_plain, run_torchrun
+from bench.drumbeat_runs import make_drumbeat
+from bench.report import render
+from bench.runs import Run, run_plain, run_torchrun
 
 
 def measure_all(rounds: int) -> dict[str, list[Run]]:
