@@ -5,7 +5,6 @@ python -m bench.staging --rounds 5 --write docs/bench/staging.md
 
 import argparse
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.spread import ratios, say, spread
-from bench.stage_tools import drop_caches, fsspec_python, rclone, sent, serving
+from bench.stage_tools import drop, fsspec_python, rclone, sent, serving, set_aside
 from drumbeat.client import Client
 
 EGRESS = "200mbit"
@@ -85,7 +84,7 @@ class Bench:
 
     def forget(self) -> None:
         """What nodes have kept."""
-        drop_caches(self.folder / "cache", *self.lab.glob("nodes/*/data"))
+        set_aside(self.folder / "bin", self.folder / "cache", self.folder / "to", *self.lab.glob("nodes/*/data"))
 
 
 # --- one node ---------------------------------------------------------------------------------------------------
@@ -122,7 +121,7 @@ def _timed(bench: Bench, way: Callable[[str, Path], Sequence[str | Path]], url: 
     done = subprocess.run(way(url, to), capture_output=True, text=True, check=False, timeout=600)
     seconds = time.perf_counter() - begun
     size = sum(path.stat().st_size for path in to.rglob("*") if path.is_file())
-    shutil.rmtree(to, ignore_errors=True)
+    set_aside(bench.folder / "bin", to)
     wanted = SETS[url.rstrip("/").rpartition("/")[2]]
     if done.returncode or size < wanted[0] * wanted[1]:
         print(done.stderr[-500:], f"{size:,} bytes came")
@@ -215,7 +214,7 @@ def a_bench() -> Iterator[Bench]:
             yield Bench(folder, client)
             client.stop(force=True)  # The last job has ended; on a loaded machine its nodes may still be leaving.
     finally:
-        drop_caches(folder)
+        drop(folder)
 
 
 def make_data(root: Path) -> None:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from drumbeat.agent.environments import interpreters
-from drumbeat.agent.environments.builders import choose, tool_environment
+from drumbeat.agent.environments.builders import Builder, choose, tool_environment
 from drumbeat.agent.environments.collecting import Bounds, collect
 from drumbeat.agent.environments.distributions import fingerprint, installed
-from drumbeat.agent.environments.interpreters import Interpreter
+from drumbeat.agent.environments.interpreters import Interpreter, bundled
 from drumbeat.agent.environments.pipsettings import own_places
 from drumbeat.agent.environments.places import Place
 from drumbeat.protocol.errors import RefusedError
@@ -75,6 +75,28 @@ def test_the_key_covers_content_python_and_builder(tmp_path: Path):
 def test_a_python_that_can_not_make_environments_is_told_what_it_lacks(tmp_path: Path):
     with pytest.raises(RefusedError, match=r"python3\.11-venv; or install uv"):
         choose(mine("tiny"), Interpreter("3.11.2", "/usr/bin/python3.11", has_pip=False), {"PATH": str(tmp_path)})
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    ("version", "there", "put_in"),
+    [
+        ("3.11.7", ("pip-23", "setuptools-65"), ("pip-23", "setuptools-65")),
+        ("3.12.1", ("pip-24", "setuptools-65"), ("pip-24",)),
+        ("3.11.7", ("pip-23",), ()),
+        ("3.12.1", (), ()),
+    ],
+)
+def test_an_environment_has_what_pythons_own_venv_puts_into_one(
+    version: str, there: tuple[str, ...], put_in: tuple[str, ...], tmp_path: Path
+):
+    for name in there:
+        program(tmp_path / "wheels", f"{name}-py3-none-any.whl")
+    wheels = bundled(version, [str(tmp_path / "none"), str(tmp_path / "wheels")])
+    assert [Path(one).name.removesuffix("-py3-none-any.whl") for one in wheels] == list(put_in)
+    first, *rest = Builder("pip", "", "", Interpreter(version, "/p", wheels=wheels)).steps(mine(), "/e", "")
+    assert ("--without-pip" in first.argv) is bool(put_in)
+    assert [one.argv[-len(wheels) :] for one in rest] == ([wheels] if wheels else [])
 
 
 @pytest.mark.feature("E1")

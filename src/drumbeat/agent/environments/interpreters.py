@@ -33,13 +33,13 @@ _KEPT = (
 class Interpreter:
     """path: its own, not that of an environment made of it. has_pip: it can put a pip into one.
 
-    pip: the wheel of the pip that came with it, "" = not found.
+    wheels: those that its ensurepip puts into one, pip's first; () = not found.
     """
 
     version: str
     path: str
     has_pip: bool = True
-    pip: str = ""
+    wheels: tuple[str, ...] = ()
 
 
 def find(wanted: str, name: str) -> Interpreter:
@@ -81,7 +81,7 @@ def ask(path: str) -> Interpreter | None:
         version, base, has_pip, *folders = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    return Interpreter(version, base, has_pip, _pip_in(*folders))
+    return Interpreter(version, base, has_pip, _wheels(version, *folders))
 
 
 def versions() -> list[str]:
@@ -98,15 +98,29 @@ def _own() -> Interpreter:
 
     has_pip = all(importlib.util.find_spec(name) is not None for name in ("ensurepip", "venv"))
     base = getattr(sys, "_base_executable", "") or sys.executable
-    pip = _pip_in(sysconfig.get_path("stdlib"), sysconfig.get_config_var("WHEEL_PKG_DIR"))
-    return Interpreter(platform.python_version(), base, has_pip, pip)
+    version = platform.python_version()
+    wheels = _wheels(version, sysconfig.get_path("stdlib"), sysconfig.get_config_var("WHEEL_PKG_DIR"))
+    return Interpreter(version, base, has_pip, wheels)
 
 
-def _pip_in(stdlib: str, wheels: str | None) -> str:
-    """Python's own, or where a distribution keeps it instead."""
-    folders = [f"{stdlib}/ensurepip/_bundled", *([wheels] if wheels else []), "/usr/share/python-wheels"]
-    found = [path for folder in folders for path in sorted(glob.glob(f"{glob.escape(folder)}/pip-*.whl"))]
-    return found[0] if found else ""
+def _wheels(version: str, stdlib: str, elsewhere: str | None) -> tuple[str, ...]:
+    """Python's own, or where a distribution keeps them instead."""
+    kept = [elsewhere] if elsewhere else []
+    return bundled(version, [f"{stdlib}/ensurepip/_bundled", *kept, "/usr/share/python-wheels"])
+
+
+def bundled(version: str, folders: Iterable[str]) -> tuple[str, ...]:
+    """What ensurepip of this Python puts into an environment, of the first folder that has it all; () = none has.
+
+    Up to 3.11 setuptools is part of it (What's New in Python 3.12).
+    """
+    is_old = [int(part) for part in version.split(".")[:2]] < [3, 12]
+    names = ("pip", "setuptools") if is_old else ("pip",)
+    for folder in folders:
+        found = [sorted(glob.glob(f"{glob.escape(folder)}/{name}-*.whl")) for name in names]
+        if all(found):
+            return tuple(one[0] for one in found)
+    return ()
 
 
 def _fits(version: str, wanted: str) -> bool:

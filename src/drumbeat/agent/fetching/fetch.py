@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import errno
-import threading
 from collections.abc import Sequence
 from contextlib import closing
 
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.cache.part import PIECE, forget
+from drumbeat.agent.cache.small import SMALL
 from drumbeat.agent.fetching.batch import Bringing
+from drumbeat.agent.fetching.crew import Crew
 from drumbeat.agent.fetching.means import Means
 from drumbeat.agent.fetching.store import Links, Store
 from drumbeat.agent.fetching.work import Batch, Piece, Want, Work
 from drumbeat.protocol.errors import DrumbeatError, StorageError, UnreachableError
 
 THREADS = 8
-_LOOK_S = 1.0
-"""How often is looked whether it has come to a stop."""
 
 
 class Sink:
@@ -52,6 +51,7 @@ class Fetch:
 
     def __init__(self, means: Means, wants: Sequence[Want]) -> None:
         self._means = means
+        self._has_large = any(want.file.size > SMALL for want in wants)
         self._work = Work(means.files, wants, means.meter.less)
         paths: dict[str, list[str]] = {}
         for want in wants:
@@ -61,13 +61,7 @@ class Fetch:
 
     def run(self) -> None:
         """Until all are whole. Raises DrumbeatError for what can't be had, or can't be written."""
-        threads = [threading.Thread(target=self._fetch, name="fetch", daemon=True) for _ in range(THREADS)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(_LOOK_S)
-                self._means.meter.look()
+        Crew(self._fetch, THREADS, is_wide=self._has_large).wait(self._means.meter.look)
         self._work.close()
         if self._defect is not None:
             raise self._defect
