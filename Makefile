@@ -7,6 +7,9 @@ PYTEST := $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup
 FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.py)))
 
+# Some machines forbid bytecode for all Pythons: then each of the many processes of a job or a test compiles anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup lint check test thorough coverage demo bench bench-logs bench-api bench-staging fuzz stability faults failures matrix docs clean
 
