@@ -59,7 +59,7 @@ bench-logs: setup ## Logs: cost, speed, latency, memory; writes docs/bench/logs.
 bench-api: setup ## The API under load (SECONDS=600 for memory over ten minutes); writes docs/bench/api.md
 	$(PYTHON) -m bench.api --seconds $(or $(SECONDS),60) --write docs/bench/api.md
 
-bench-staging: setup ## Inputs from a store: one node beside fsspec and rclone, four that pass pieces on (root); writes docs/bench/staging.md
+bench-staging: setup ## Inputs from a store: one node beside fsspec, rclone and the stores' own tools, four that pass pieces on (root); writes docs/bench/staging.md
 	$(PYTHON) -m bench.staging --write docs/bench/staging.md
 
 fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60)

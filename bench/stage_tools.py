@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -26,8 +27,10 @@ http {{
 
 def program(name: str, package: str, place: str) -> str:
     """A program from PATH, else from Debian's package, unpacked below .cache, not installed; "" = it can't be had."""
-    if found := shutil.which(name):
-        return found
+    return shutil.which(name) or _unpacked(package, place)
+
+
+def _unpacked(package: str, place: str) -> str:
     there = TOOLS / place
     if not there.exists() and shutil.which("apt-get"):
         TOOLS.mkdir(parents=True, exist_ok=True)
@@ -48,14 +51,40 @@ def rclone() -> str:
 
 
 def fsspec_python() -> str:
-    """A Python that has fsspec with its HTTP part, "" = not to be had here."""
-    python = TOOLS / "fsspec" / "bin" / "python"
-    if not python.exists():
+    """A Python that has fsspec with its parts for the web, S3 and Azure, "" = not to be had here."""
+    return _environment("fsspec", "python", "fsspec[http]", "s3fs", "adlfs")
+
+
+def aws() -> str:
+    """Amazon's own command, "" = not to be had here."""
+    return shutil.which("aws") or _environment("aws", "aws", "awscli")
+
+
+def _environment(name: str, program: str, *packages: str) -> str:
+    """A program of an environment of its own."""
+    folder = TOOLS / f"{name}-{len(packages)}"
+    if not (folder / "whole").exists():
         with contextlib.suppress(subprocess.CalledProcessError):
-            subprocess.run([sys.executable, "-m", "venv", TOOLS / "fsspec"], check=True)
-            subprocess.run([python, "-m", "pip", "install", "-q", "fsspec[http]"], check=True)
-    has_it = subprocess.run([python, "-c", "import fsspec, aiohttp"], check=False, capture_output=True)
-    return str(python) if has_it.returncode == 0 else ""
+            subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+            subprocess.run([folder / "bin/python", "-m", "pip", "install", "-q", *packages], check=True)
+            (folder / "whole").touch()
+    return str(folder / "bin" / program) if (folder / "whole").exists() else ""
+
+
+def azcopy() -> list[str]:
+    """Azure's own command, [] = not to be had here."""
+    if found := shutil.which("azcopy"):
+        return [found]
+    npm, folder = shutil.which("npm"), TOOLS / "azcopy"
+    if npm and not folder.exists():
+        install = [npm, "install", "--prefix", folder, "--no-fund", "--no-audit", "@azure-tools/azcopy-linux@10"]
+        subprocess.run(install, check=False, capture_output=True)
+    there = next(folder.rglob("azcopy_linux_amd64"), None)
+    library = _unpacked("libsecret-1-0", f"usr/lib/{platform.machine()}-linux-gnu/libsecret-1.so.0")
+    if there is None:
+        return []
+    there.chmod(0o755)
+    return ["env", f"LD_LIBRARY_PATH={Path(library).parent}", str(there)] if library else [str(there)]
 
 
 @contextlib.contextmanager

@@ -1,22 +1,22 @@
-"""Staging: one node beside fsspec and rclone from the same web server, and four nodes that pass pieces on. Needs root.
+"""Staging: one node beside fsspec, rclone and the store's own tool, and four nodes that pass pieces on. Needs root.
 
 python -m bench.staging --rounds 5 --write docs/bench/staging.md
 """
 
 import argparse
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.spread import ratios, say, spread
-from bench.stage_tools import drop, fsspec_python, rclone, sent, serving, set_aside
+from bench.stage_tools import aws, azcopy, drop, fsspec_python, rclone, sent, serving, set_aside
+from bench.stores import Store, bucket, container, web
 from drumbeat.client import Client
 
 EGRESS = "200mbit"
@@ -24,32 +24,22 @@ NODES = 4
 SETS = {"many": (2000, 20_000), "large": (1, 300_000_000)}
 """Name to (files, bytes of each)."""
 
-FSSPEC = """
-import fsspec, os, sys, time
-fs = fsspec.filesystem("http")
-os.makedirs(sys.argv[2])
-at = time.perf_counter()
-files = fs.find(sys.argv[1])
-fs.get(files, [sys.argv[2] + file.rpartition("/")[2] for file in files])
-print(time.perf_counter() - at)
-"""
-
 
 @dataclass
 class Found:
-    """Seconds of each way and set of data; shares of the data that the store sent for a gang."""
+    """Seconds of each store, set of data and way; shares of the data that the store sent for a gang."""
 
-    seconds: dict[tuple[str, str], list[float | None]] = field(
-        default_factory=dict[tuple[str, str], "list[float | None]"]
+    seconds: dict[tuple[str, str, str], list[float | None]] = field(
+        default_factory=dict[tuple[str, str, str], "list[float | None]"]
     )
     shares: dict[str, list[float]] = field(default_factory=dict)
 
     load: float = field(default_factory=lambda: os.getloadavg()[0])
 
-    def add(self, data: str, way: str, seconds: float | None) -> None:
-        """One run."""
-        self.seconds.setdefault((data, way), []).append(seconds)
-        print(f"{data:6} {way:22} {f'{seconds:.2f} s' if seconds is not None else '-'}", flush=True)
+    def add(self, store: str, data: str, way: str, seconds: float | None) -> None:
+        """One run. store: "" = the gang's web server."""
+        self.seconds.setdefault((store, data, way), []).append(seconds)
+        print(f"{store:34} {data:6} {way:22} {f'{seconds:.2f} s' if seconds is not None else '-'}", flush=True)
 
 
 @dataclass
@@ -88,45 +78,32 @@ class Bench:
 
 
 # --- one node ---------------------------------------------------------------------------------------------------
-def measure_one(bench: Bench, root: Path, rounds: int, found: Found) -> None:
+def measure_one(bench: Bench, store: Store, rounds: int, found: Found) -> None:
     """Every way in turn, each round."""
-    ways = _others()
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    with serving(root, address, bench.folder / "nginx-one"):
-        for _ in range(rounds):
-            for data in SETS:
-                url = f"http://{address}/{data}/"
-                bench.forget()
-                found.add(data, "drumbeat", bench.stage(url))
-                found.add(data, "drumbeat, again", bench.stage(url))
-                for name, way in ways.items():
-                    found.add(data, name, _timed(bench, way, url))
+    for _ in range(rounds):
+        for data in SETS:
+            bench.forget()
+            found.add(store.name, data, "drumbeat", bench.stage(store.uri(data)))
+            found.add(store.name, data, "drumbeat, again", bench.stage(store.uri(data)))
+            for name in store.others:
+                found.add(store.name, data, name, _timed(bench, store, name, data))
 
 
-def _others() -> dict[str, Callable[[str, Path], Sequence[str | Path]]]:
-    """Command lines of the programs that are here, by name; the last they print may be their own time."""
-    ways: dict[str, Callable[[str, Path], Sequence[str | Path]]] = {}
-    if python := fsspec_python():
-        ways["fsspec"] = lambda url, to: [python, "-c", FSSPEC, url, f"{to}/"]
-    if program := rclone():
-        ways["rclone"] = lambda url, to: [program, "copy", "--config", "/dev/null", "--http-url", url, ":http:", to]
-    return ways
-
-
-def _timed(bench: Bench, way: Callable[[str, Path], Sequence[str | Path]], url: str) -> float | None:
+def _timed(bench: Bench, store: Store, name: str, data: str) -> float | None:
+    """Of the whole command, or what it printed last: its own time."""
     to = bench.folder / "to"
     begun = time.perf_counter()
-    done = subprocess.run(way(url, to), capture_output=True, text=True, check=False, timeout=600)
+    command, variables = store.others[name](data, to), {**os.environ, **store.environment}
+    variables.pop("AWS_CA_BUNDLE", None)  # No TLS here, and rclone of some versions won't start with one.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600, env=variables)
     seconds = time.perf_counter() - begun
     size = sum(path.stat().st_size for path in to.rglob("*") if path.is_file())
     set_aside(bench.folder / "bin", to)
-    wanted = SETS[url.rstrip("/").rpartition("/")[2]]
-    if done.returncode or size < wanted[0] * wanted[1]:
-        print(done.stderr[-500:], f"{size:,} bytes came")
+    count, each = SETS[data]
+    if done.returncode or size < count * each:
+        print(f"{done.stdout}{done.stderr}"[-500:], f"{size:,} bytes came")
         return None
-    return float(done.stdout) if done.stdout.strip() else seconds
+    return float(done.stdout) if name == "fsspec" else seconds
 
 
 # --- a gang -----------------------------------------------------------------------------------------------------
@@ -146,7 +123,7 @@ def measure_gang(bench: Bench, root: Path, rounds: int, found: Found) -> None:
                     bench.forget()
                     before = sent(log)
                     seconds = bench.stage(f"http://{address}/{data}/", "lab", nodes)
-                    found.add(data, _gang(nodes), seconds)
+                    found.add("", data, _gang(nodes), seconds)
                     found.shares.setdefault(f"{data} {nodes}", []).append((sent(log) - before) / (count * size))
 
 
@@ -158,15 +135,23 @@ def _gang(nodes: int) -> str:
 def report(found: Found, rounds: int) -> str:
     """Markdown."""
     lines = [HEAD.format(rounds=rounds, cores=len(os.sched_getaffinity(0)), egress=EGRESS, load=found.load)]
-    for data, (count, size) in SETS.items():
-        lines += [f"## {count:,} × {size / 1000:,.0f} kB\n", "| | seconds | drumbeat ÷ it |", "|---|---|---|"]
-        ours = found.seconds[data, "drumbeat"]
-        for (one, way), theirs in found.seconds.items():
-            if one == data and "node" not in way:
+    for store in dict.fromkeys(store for store, _, _ in found.seconds if store):
+        for data in SETS:
+            lines += [f"## {_size(data)} from {store}\n", "| | seconds | drumbeat ÷ it |", "|---|---|---|"]
+            ours = found.seconds[store, data, "drumbeat"]
+            ways = {way: seconds for (*where, way), seconds in found.seconds.items() if where == [store, data]}
+            for way, theirs in ways.items():
                 ratio = "" if way == "drumbeat" else say(spread(ratios(ours, theirs)))
                 lines.append(f"| {way} | {say(spread(theirs), 'failed')} | {ratio} |")
-        lines += ["", *_gang_lines(found, data), ""]
+            lines.append("")
+    for data in SETS:
+        lines += [f"## {_size(data)} for a gang\n", *_gang_lines(found, data), ""]
     return "\n".join([*lines, _missing()])
+
+
+def _size(data: str) -> str:
+    count, size = SETS[data]
+    return f"{count:,} × {size / 1000:,.0f} kB"
 
 
 def _gang_lines(found: Found, data: str) -> Iterator[str]:
@@ -174,15 +159,15 @@ def _gang_lines(found: Found, data: str) -> Iterator[str]:
     yield "|---|---|---|"
     for nodes in (1, NODES):
         share = say(spread(list(found.shares[f"{data} {nodes}"])))
-        yield f"| {_gang(nodes)} | {say(spread(found.seconds[data, _gang(nodes)]))} | {share} |"
-    pairs = ratios(found.seconds[data, _gang(NODES)], found.seconds[data, _gang(1)])
+        yield f"| {_gang(nodes)} | {say(spread(found.seconds['', data, _gang(nodes)]))} | {share} |"
+    pairs = ratios(found.seconds["", data, _gang(NODES)], found.seconds["", data, _gang(1)])
     yield f"| {NODES} nodes ÷ one | {say(spread(pairs))} (goal ≤ 1.3) | goal ≤ 1.1 |"
 
 
 def _missing() -> str:
-    gone = [name for name, there in (("fsspec", fsspec_python()), ("rclone", rclone())) if not there]
-    said = f"Not to be had here, so not measured: {', '.join(gone)}. " if gone else ""
-    return f"{said}A web server has no tool of its own; azcopy speaks to Azure alone and isn't measured.\n"
+    tools = {"fsspec": fsspec_python(), "rclone": rclone(), "aws": aws(), "azcopy": azcopy()}
+    gone = [name for name, there in tools.items() if not there]
+    return f"Not to be had here, so not measured: {', '.join(gone)}.\n" if gone else ""
 
 
 HEAD = """\
@@ -190,15 +175,15 @@ HEAD = """\
 
 <!-- Written by `make bench-staging`. -->
 
-An input on a web server (nginx, on the same machine) comes to a node's cache and is laid out for the ranks. drumbeat's
-seconds are from the nodes' first word to the start of the ranks: the fetching, the checks, the links, and the meeting
-of the nodes are in them, and what is left then of the listing, which begins when the nodes are started; *again* is a
-second job with the same input. fsspec's are those of its `find` and `get`, rclone's of the whole command. Each round
-takes every way in turn; ratios are taken within a round. Each figure is the median, in brackets the inner half and the
-ends of {rounds} rounds.
+An input in a store on the same machine comes to a node's cache and is laid out for the ranks. drumbeat's seconds are
+from the nodes' first word to the start of the ranks: the fetching, the checks, the links, and the meeting of the nodes
+are in them, and what is left then of the listing, which begins when the nodes are started; *again* is a second job with
+the same input. fsspec's are those of its `find` and `get`; of rclone, `aws s3 cp` and azcopy it is the whole command.
+Each round takes every way in turn; ratios are taken within a round. Each figure is the median, in brackets the inner
+half and the ends of {rounds} rounds.
 
-For a gang the nodes are namespaces of this machine with a cache each, and all that leaves the store goes through
-{egress}. Machine: {cores} cores; load before the first run {load:.1f}.
+For a gang the nodes are namespaces of this machine with a cache each, and all that leaves the store, nginx, goes
+through {egress}. Machine: {cores} cores; load before the first run {load:.1f}.
 """
 
 
@@ -236,7 +221,12 @@ def main() -> None:
         root = bench.folder / "served"
         make_data(root)
         bench.folder.chmod(0o755)
-        measure_one(bench, root, given.rounds, found)
+        with web(root, bench.folder / "nginx") as store:
+            measure_one(bench, store, given.rounds, found)
+        with bucket(bench.client, root, bench.folder / "s3") as store:
+            measure_one(bench, store, given.rounds, found)
+        with container(bench.client, root, bench.folder / "azurite") as store:
+            measure_one(bench, store, given.rounds, found)
         measure_gang(bench, root, given.rounds, found)
     text = report(found, given.rounds)
     print(text)

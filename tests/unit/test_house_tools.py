@@ -1,0 +1,22 @@
+"""What `make` runs is there and can be loaded: most of it is run seldom, and nobody would notice for long."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+MAKEFILE = Path(__file__).parents[2] / "Makefile"
+MODULES = sorted(set(re.findall(r"\$\(PYTHON\) -m ((?:bench|tools)\.\w+)", MAKEFILE.read_text())))
+
+
+def test_make_runs_tools_and_benchmarks():
+    assert {"bench.staging", "tools.faults"} <= set(MODULES)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_what_make_runs_can_be_loaded(name: str):
+    loaded = importlib.import_module(name)
+    if loaded.__spec__ and loaded.__spec__.submodule_search_locations:
+        loaded = importlib.import_module(f"{name}.__main__")
+    assert callable(loaded.main)
