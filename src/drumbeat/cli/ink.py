@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TextIO
+from typing import Literal, TextIO
 
 from drumbeat.cli.safe import RESET
 
-STYLES = {
+Style = Literal["dim", "bold", "good", "bad", "warn", "accent"]
+STYLES: dict[Style, str] = {
     "dim": "2",
     "bold": "1",
     "good": "1;32",
@@ -26,8 +27,8 @@ class Ink:
 
     is_on: bool = False
 
-    def paint(self, text: str, style: str) -> str:
-        """The text in one of STYLES."""
+    def paint(self, text: str, style: Style) -> str:
+        """The text in that style."""
         return f"\x1b[{STYLES[style]}m{text}{RESET}" if self.is_on and text else text
 
     def of_rank(self, text: str, rank: int) -> str:

@@ -35,7 +35,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             _ranks(job),
             say_ago(job.submitted_at, now),
             say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
-            job.verdict.sentence if job.verdict and job.state == "failed" else job.sentence,
+            job.verdict.sentence if job.verdict and job.state == "failed" else job.doing,
         )
         for job in jobs
     ]
@@ -77,7 +77,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("description", job.description),
         ("experiment", job.experiment),
         ("state", state_cell(job.state)),
-        ("why", job.sentence),
+        ("why", job.doing),
         ("notice", job.notice),
         ("engine says", _engines_word(job)),
         ("shape", f"{job.launcher}, {say_shape(job.node_count, job.processes_per_node, job.world_size)}"),

@@ -111,7 +111,7 @@ def render_top(sample: Sample, now: datetime, width: int) -> Table:
             say_duration((row.job.ended_at or now) - row.job.submitted_at),
             say_size(row.log_bytes) if row.log_bytes else "",
             cell(f"{say_size(row.rate)}/s", "cyan") if row.rate else "",
-            row.job.sentence,
+            row.job.doing,
         )
         for row in sample.rows
     ]

@@ -11,10 +11,13 @@ from drumbeat.cli.logview import LogView
 from drumbeat.cli.safe import make_safe
 from drumbeat.cli.saying import say_countdown, say_duration
 from drumbeat.cli.statusline import StatusLine, spin
-from drumbeat.client.views import TERMINAL, End, Event, JobView, LogPiece, StoryLine
+from drumbeat.client.views import PREPARING_OR_KEEPING, TERMINAL, WAITS, End, Event, JobView, LogPiece, StoryLine
 
 COUNTDOWN_EVERY_S = 10
 """How often the grace time that is left is printed where there is no live line."""
+
+PROGRESS_EVERY_S = 30.0
+"""How often is printed how far the nodes are where there is no live line."""
 
 RANKS_ENDED = frozenset({"finalizing", *TERMINAL})
 """States in which no rank writes any more: an unfinished line stays so."""
@@ -32,7 +35,7 @@ def notice_lines(before: str, now: str, ink: Ink) -> list[str]:
     """What to print when something begins to keep a job's logs, and when nothing does any more."""
     if bool(before) == bool(now):
         return []
-    return [ink.paint(f"── {make_safe(now or 'its logs go on')} ──", "yellow" if now else "dim")]
+    return [ink.paint(f"── {make_safe(now or 'its logs go on')} ──", "warn" if now else "dim")]
 
 
 def what_is_new(before: str, sentence: str) -> str:
@@ -48,11 +51,11 @@ def what_is_new(before: str, sentence: str) -> str:
     return "; ".join(clauses[min(len(told), len(clauses)) if alike is None else alike :])
 
 
-def held_up(job: JobView) -> str:
-    """What a job waits for that keeps its results, "" = nothing."""
-    if job.state != "finalizing":
-        return ""
-    return "; ".join(f"node {node.node}: {node.detail}" for node in job.nodes if " waits: " in node.detail)
+def held_up(job: JobView) -> dict[int, str]:
+    """Why nodes bring nothing, by node."""
+    if job.state not in PREPARING_OR_KEEPING:
+        return {}
+    return {node.node: node.detail.partition(WAITS)[2] for node in job.nodes if WAITS in node.detail}
 
 
 def kill_at(job: JobView) -> datetime | None:
@@ -69,7 +72,8 @@ class Watch:
         self.has_ended = self.is_canceling = False
         self._line, self._logs, self._ink, self._is_quiet = line, logs, ink, is_quiet
         self._told, self._told_last = -1, ""
-        self._held_up = ""
+        self._held_up: dict[int, str] = {}
+        self._progress_at = 0.0
         self._counted: tuple[datetime, int] | None = None
 
     def see(self, events: list[Event], now: Now) -> None:
@@ -79,7 +83,7 @@ class Watch:
             lines += self._say(event, now)
         lines += self._logs.end() if self.has_ended else self._logs.due(now.monotonic)
         if not self._line.is_live:
-            lines += self._count_down(now.wall)
+            lines += self._count_down(now.wall) + self._progress(now)
         self._line.write([] if self._is_quiet else lines, "" if self.has_ended or self._is_quiet else self._status(now))
 
     def close(self) -> None:
@@ -100,12 +104,14 @@ class Watch:
         return []
 
     def _what_holds_up(self) -> list[str]:
-        """What keeps the results from being kept, once, and the way out of it."""
+        """What keeps inputs from coming or results from being kept, once for each reason."""
         before, self._held_up = self._held_up, held_up(self.job)
         if not self._held_up or before == self._held_up:
             return []
-        way_out = f"to give up what isn't kept: drumbeat cancel {self.job.name} --discard"
-        return [self._ink.paint(f"── {make_safe(self._held_up)}; {way_out} ──", "yellow")]
+        told = "; ".join(f"node {node.node}: {node.detail}" for node in self.job.nodes if node.node in self._held_up)
+        if self.job.state == "finalizing":
+            told += f"; to give up what isn't kept: drumbeat cancel {self.job.name} --discard"
+        return [self._ink.paint(f"── {make_safe(told)} ──", "warn")]
 
     def _stage(self, entry: StoryLine) -> list[str]:
         """One line of the story, once, with the time since the job was submitted."""
@@ -129,10 +135,19 @@ class Watch:
         self._counted = (end, left)
         return [f"{'':>7}  {self.job.state:<12} {say_countdown(end, now)}"]
 
+    def _progress(self, now: Now) -> list[str]:
+        """How far the nodes are, now and then."""
+        if self.job.doing == self.job.sentence:
+            self._progress_at = now.monotonic
+        if now.monotonic - self._progress_at < PROGRESS_EVERY_S:
+            return []
+        self._progress_at = now.monotonic
+        return [f"{'':>7}  {self.job.state:<12} {make_safe(self.job.doing)}"]
+
     def _status(self, now: Now) -> str:
         job = self.job
         since = say_duration(now.wall - job.submitted_at)
-        parts = [f"{spin(now.monotonic)} {job.state}", since, held_up(job) or job.sentence]
+        parts = [f"{spin(now.monotonic)} {job.state}", since, job.doing]
         if end := kill_at(job):
             parts.insert(1, say_countdown(end, now.wall))
         return make_safe(" · ".join(part for part in parts if part))

@@ -25,6 +25,12 @@ class StoryLine:
     round: int = 0
 
 
+PREPARING_OR_KEEPING = frozenset({"staging", "finalizing"})
+"""States in which nodes bring something here or there, and tell how far they are."""
+WAITS = " waits: "
+"""In what a node tells: what comes after it is why nothing goes on."""
+
+
 @dataclass(frozen=True)
 class ExitView:
     """How a rank ended. at: seconds since the epoch, by its node's clock."""
@@ -120,6 +126,15 @@ class JobView:
     priority: int = 0
     notice: str = ""
     story: tuple[StoryLine, ...] = ()
+
+    @property
+    def doing(self) -> str:
+        """What goes on: what a node tells while inputs come or results are kept, else the job's sentence."""
+        told = [node for node in self.nodes if node.detail and not node.error]
+        if self.state not in PREPARING_OR_KEEPING or not told:
+            return self.sentence
+        node = next((each for each in told if WAITS in each.detail), told[0])
+        return f"node {node.node}: {node.detail}" if self.node_count > 1 else node.detail
 
     @property
     def has_ended(self) -> bool:

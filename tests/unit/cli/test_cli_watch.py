@@ -18,10 +18,12 @@ CLEAR = "\r\x1b[2K"
 class Screen:
     """A terminal, or a file, as text."""
 
-    def __init__(self, *, is_live: bool = False, is_quiet: bool = False, width: int = 60) -> None:
+    def __init__(
+        self, *, is_live: bool = False, is_quiet: bool = False, width: int = 60, ink: Ink | None = None
+    ) -> None:
         self.out = StringIO()
         self.line = StatusLine(self.out, is_live=is_live, width=lambda: width)
-        self.watch = Watch(a_job(), self.line, LogView(LogLook()), Ink(), is_quiet=is_quiet)
+        self.watch = Watch(a_job(), self.line, LogView(LogLook()), ink or Ink(), is_quiet=is_quiet)
 
     def see(self, *events: Event, at_s: float = 0.0) -> str:
         self.watch.see(list(events), Now(after(at_s), at_s))
@@ -135,6 +137,46 @@ def test_what_keeps_the_results_from_being_kept_is_shown_once_with_the_way_out()
         "to give up what isn't kept: drumbeat cancel mnist-7f3a --discard ──\n"
     )
     assert screen.see(job) == ""
+
+
+@pytest.mark.feature("D5")
+def test_the_live_line_tells_how_far_the_nodes_are():
+    screen = Screen(is_live=True, width=100)
+    coming = NodeView(0, detail="input train: 1.2 GB of 4.5 GB, 182.0 MB/s, 18 s left")
+    assert screen.see(a_job(state="staging", nodes=(coming,), node_count=1)).endswith(
+        "staging · 0.0s · input train: 1.2 GB of 4.5 GB, 182.0 MB/s, 18 s left"
+    )
+    stuck = NodeView(1, detail="input train: 0.3 GB of 4.5 GB; waits: no answer from the store")
+    assert screen.see(a_job(state="staging", nodes=(coming, stuck), node_count=2)).endswith(
+        "staging · 0.0s · node 1: input train: 0.3 GB of 4.5 GB; waits: no answer from the store"
+    )
+    assert screen.see(a_job(state="running", nodes=(coming,))).endswith("running · 0.0s · 4 ranks run on 2 nodes")
+
+
+@pytest.mark.feature("D5")
+def test_without_a_live_line_progress_is_printed_now_and_then_and_a_reason_to_wait_once():
+    def staging(detail: str) -> Event:
+        return a_job(state="staging", sentence="1 agent enrolled", nodes=(NodeView(0, detail=detail),), node_count=1)
+
+    screen = Screen()
+    assert screen.see(staging(""), at_s=100) == ""
+    assert screen.see(staging("input train: 1 MB of 9 MB"), at_s=129) == ""
+    assert (
+        screen.see(staging("input train: 2 MB of 9 MB"), at_s=130)
+        == "         staging      input train: 2 MB of 9 MB\n"
+    )
+    assert screen.see(staging("input train: 3 MB of 9 MB"), at_s=131) == ""
+    waits = "── node 0: input train: 3 MB of 9 MB; waits: no answer ──\n"
+    assert screen.see(staging("input train: 3 MB of 9 MB; waits: no answer"), at_s=132) == waits
+    assert screen.see(staging("input train: 4 MB of 9 MB; waits: no answer"), at_s=133) == ""
+
+
+@pytest.mark.feature("M4")
+def test_what_holds_up_is_in_colour_on_a_terminal():
+    screen = Screen(is_live=True, ink=Ink(is_on=True))
+    full = NodeView(0, detail="sending outputs waits: the disk is full")
+    assert "\x1b[33m── node 0: sending outputs waits" in screen.see(a_job(state="finalizing", nodes=(full,)))
+    assert "\x1b[33m── the disk is full ──" in screen.see(a_job(notice="the disk is full"))
 
 
 def test_quiet_prints_nothing():

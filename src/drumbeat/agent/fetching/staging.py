@@ -114,7 +114,8 @@ class Inputs:
                 is_store = error.where.startswith("inputs.")
                 if is_store and time.monotonic() - since > self._patience.give_up_s:
                     raise
-                self._progress(f"input {planned.name} waits: {error.what}")
+                named = f"input {planned.name}"
+                self._progress(f"{named} waits: {error.what.removeprefix(f'{named}: ')}")
                 backoff.wait()
 
     def _take_room(self, listings: Iterable[Listing]) -> None:
