@@ -21,8 +21,10 @@ from drumbeat.client import Client
 
 EGRESS = "200mbit"
 NODES = 4
-SETS = {"many": (2000, 20_000), "large": (1, 300_000_000)}
-"""Name to (files, bytes of each)."""
+ONE = {"many": (2000, 20_000), "large": (1, 300_000_000)}
+"""What one node stages. Name to (files, bytes of each)."""
+GANG = {"many": ONE["many"], "images": (2000, 110_000), "large": ONE["large"]}
+"""What a gang stages: also files of the size of ImageNet's, with which the store is what is waited for."""
 
 
 @dataclass
@@ -81,7 +83,7 @@ class Bench:
 def measure_one(bench: Bench, store: Store, rounds: int, found: Found) -> None:
     """Every way in turn, each round."""
     for _ in range(rounds):
-        for data in SETS:
+        for data in ONE:
             bench.forget()
             found.add(store.name, data, "drumbeat", bench.stage(store.uri(data)))
             found.add(store.name, data, "drumbeat, again", bench.stage(store.uri(data)))
@@ -99,7 +101,7 @@ def _timed(bench: Bench, store: Store, name: str, data: str) -> float | None:
     seconds = time.perf_counter() - begun
     size = sum(path.stat().st_size for path in to.rglob("*") if path.is_file())
     set_aside(bench.folder / "bin", to)
-    count, each = SETS[data]
+    count, each = ONE[data]
     if done.returncode or size < count * each:
         print(f"{done.stdout}{done.stderr}"[-500:], f"{size:,} bytes came")
         return None
@@ -118,7 +120,7 @@ def measure_gang(bench: Bench, root: Path, rounds: int, found: Found) -> None:
     address = f"{lab['gateway']}:8080"
     with serving(root, address, bench.folder / "nginx-lab") as log:
         for _ in range(rounds):
-            for data, (count, size) in SETS.items():
+            for data, (count, size) in GANG.items():
                 for nodes in (1, NODES):
                     bench.forget()
                     before = sent(log)
@@ -136,7 +138,7 @@ def report(found: Found, rounds: int) -> str:
     """Markdown."""
     lines = [HEAD.format(rounds=rounds, cores=len(os.sched_getaffinity(0)), egress=EGRESS, load=found.load)]
     for store in dict.fromkeys(store for store, _, _ in found.seconds if store):
-        for data in SETS:
+        for data in ONE:
             lines += [f"## {_size(data)} from {store}\n", "| | seconds | drumbeat ÷ it |", "|---|---|---|"]
             ours = found.seconds[store, data, "drumbeat"]
             ways = {way: seconds for (*where, way), seconds in found.seconds.items() if where == [store, data]}
@@ -144,13 +146,13 @@ def report(found: Found, rounds: int) -> str:
                 ratio = "" if way == "drumbeat" else say(spread(ratios(ours, theirs)))
                 lines.append(f"| {way} | {say(spread(theirs), 'failed')} | {ratio} |")
             lines.append("")
-    for data in SETS:
+    for data in GANG:
         lines += [f"## {_size(data)} for a gang\n", *_gang_lines(found, data), ""]
     return "\n".join([*lines, _missing()])
 
 
 def _size(data: str) -> str:
-    count, size = SETS[data]
+    count, size = GANG[data]
     return f"{count:,} × {size / 1000:,.0f} kB"
 
 
@@ -204,7 +206,7 @@ def a_bench() -> Iterator[Bench]:
 
 def make_data(root: Path) -> None:
     """The files that are served."""
-    for name, (count, size) in SETS.items():
+    for name, (count, size) in GANG.items():
         (root / name).mkdir(parents=True)
         for number in range(count):
             (root / name / f"{number:05}.bin").write_bytes(os.urandom(size))
