@@ -76,12 +76,12 @@ for n in itertools.count():
 """
 
 
-def last_words(script, arguments, alive_s):
-    """What a writer had acknowledged when it was killed, that many seconds after its first acknowledgement."""
+def last_words(script, arguments, words, later_s):
+    """What a writer had acknowledged when it was killed, a moment after that many acknowledgements."""
     command = [sys.executable, "-c", script, *map(str, arguments)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        first = writer.stdout.readline()
-        time.sleep(alive_s)
+        first = "".join(writer.stdout.readline() for _ in range(words))
+        time.sleep(later_s)
         writer.send_signal(signal.SIGKILL)
         rest = writer.stdout.read()
     assert writer.returncode == -signal.SIGKILL
@@ -113,7 +113,7 @@ def test_every_acknowledged_commit_outlives_its_server(tmp_path):
     file, chance = tmp_path / "drumbeat.db", random.Random(7)
     acknowledged = set()
     for _ in range(ROUNDS):
-        said = last_words(STORE_WRITER, [file], chance.uniform(0, 0.1))
+        said = last_words(STORE_WRITER, [file], chance.randint(1, 12), chance.uniform(0, 0.02))
         acknowledged |= {word for kind, word in said if kind == "job"}
         assert check_store(file, said) >= acknowledged
     assert len(acknowledged) > ROUNDS
@@ -141,7 +141,7 @@ def pair(round_, n):
 def test_files_outlive_their_server(tmp_path):
     folder, chance = tmp_path / "files", random.Random(8)
     for round_ in range(1, ROUNDS + 1):
-        said = last_words(FILES_WRITER, [folder, round_], chance.uniform(0, 0.1))
+        said = last_words(FILES_WRITER, [folder, round_], chance.randint(1, 12), chance.uniform(0, 0.02))
         log = check_files(folder, said, round_)
         # An agent that got no answer sends again, and then a follower has seen every byte once.
         again = FolderArtifacts(folder)

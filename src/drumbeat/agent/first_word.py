@@ -49,11 +49,14 @@ def _words(lines: list[bytes]) -> list[Word]:
     is_torchruns = any(_TABLE in line for line in lines)
     return [
         Word(begins[one.lines[0]], tuple(lines[number] for number in one.lines), one.error)
-        for one in _of_several([one for one in tracebacks(told) if one.error], told, is_torchruns=is_torchruns)
+        for one in _of_several(
+            [one for one in tracebacks(told, are_bare=True) if one.error], told, is_torchruns=is_torchruns
+        )
     ]
 
 
 def _of_several(raised: list[Traceback], told: list[tuple[Speaker, str]], *, is_torchruns: bool) -> Iterable[Traceback]:
+    """The last of each process; none where a single one speaks, who is a rank of drumbeat's own."""
     named = {speaker for speaker, _ in told if speaker != NOBODY}
     if named and not are_several(named) and not is_torchruns:
         return ()

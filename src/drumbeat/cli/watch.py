@@ -16,6 +16,9 @@ from drumbeat.client.views import PREPARING_OR_KEEPING, TERMINAL, WAITS, End, Ev
 COUNTDOWN_EVERY_S = 10
 """How often the grace time that is left is printed where there is no live line."""
 
+MOST_HELD_UP = 3
+"""Nodes that are told to wait by their own words; of more only how many."""
+
 PROGRESS_EVERY_S = 30.0
 """How often is printed how far the nodes are where there is no live line."""
 
@@ -72,7 +75,7 @@ class Watch:
         self.has_ended = self.is_canceling = False
         self._line, self._logs, self._ink, self._is_quiet = line, logs, ink, is_quiet
         self._told, self._told_last = -1, ""
-        self._held_up: dict[int, str] = {}
+        self._held_up: set[tuple[int, str]] = set()
         self._progress_at = 0.0
         self._counted: tuple[datetime, int] | None = None
 
@@ -100,15 +103,21 @@ class Watch:
         else:
             lines = notice_lines(self.job.notice, event.notice, self._ink)
             self.job = event
-            return lines + self._what_holds_up()
+            return lines + self._what_holds_up(now)
         return []
 
-    def _what_holds_up(self) -> list[str]:
-        """What keeps inputs from coming or results from being kept, once for each reason."""
-        before, self._held_up = self._held_up, held_up(self.job)
-        if not self._held_up or before == self._held_up:
+    def _what_holds_up(self, now: Now) -> list[str]:
+        """What keeps inputs from coming or results from being kept: of each node each reason once."""
+        reasons = held_up(self.job)
+        new_ones = {node for node, _ in reasons.items() - self._held_up}
+        new = [node for node in self.job.nodes if node.node in new_ones]
+        self._held_up |= reasons.items()
+        if not new:
             return []
-        told = "; ".join(f"node {node.node}: {node.detail}" for node in self.job.nodes if node.node in self._held_up)
+        self._progress_at = now.monotonic
+        told = "; ".join(f"node {node.node}: {node.detail}" for node in new[:MOST_HELD_UP])
+        if len(new) > MOST_HELD_UP:
+            told += f"; and {len(new) - MOST_HELD_UP} more nodes wait"
         if self.job.state == "finalizing":
             told += f"; to give up what isn't kept: drumbeat cancel {self.job.name} --discard"
         return [self._ink.paint(f"── {make_safe(told)} ──", "warn")]
@@ -137,7 +146,8 @@ class Watch:
 
     def _progress(self, now: Now) -> list[str]:
         """How far the nodes are, now and then."""
-        if self.job.doing == self.job.sentence:
+        is_bringing = self.job.doing != self.job.sentence
+        if not is_bringing:
             self._progress_at = now.monotonic
         if now.monotonic - self._progress_at < PROGRESS_EVERY_S:
             return []

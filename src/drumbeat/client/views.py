@@ -129,12 +129,13 @@ class JobView:
 
     @property
     def doing(self) -> str:
-        """What goes on: what a node tells while inputs come or results are kept, else the job's sentence."""
-        told = [node for node in self.nodes if node.detail and not node.error]
+        """What goes on: what a node tells while inputs come or results are kept, and the job's sentence."""
+        told = [node for node in self.nodes if node.detail and not node.error and not node.lost]
         if self.state not in PREPARING_OR_KEEPING or not told:
             return self.sentence
         node = next((each for each in told if WAITS in each.detail), told[0])
-        return f"node {node.node}: {node.detail}" if self.node_count > 1 else node.detail
+        detail = f"node {node.node}: {node.detail}" if self.node_count > 1 else node.detail
+        return f"{detail}; {self.sentence}" if self.state == "finalizing" else detail
 
     @property
     def has_ended(self) -> bool:

@@ -36,7 +36,7 @@ NOBODY = Speaker()
 
 @dataclass(frozen=True)
 class Traceback:
-    """What a process has raised. lines: the numbers of its lines, from the header on. error: the last of them."""
+    """What a process has raised. lines: the numbers of its lines, from the header on. error: the last, "" = it is cut."""
 
     speaker: Speaker
     lines: tuple[int, ...]
@@ -83,18 +83,23 @@ def is_of_another(line: str) -> bool:
     return _OF_ANOTHER.match(line) is not None
 
 
-def tracebacks(told: Iterable[tuple[Speaker, str]]) -> list[Traceback]:
-    """Every process's, in the order in which they end; then those that are cut, whose error is "". told: by `split`."""
-    whole: list[Traceback] = []
+def tracebacks(told: Iterable[tuple[Speaker, str]], *, are_bare: bool = False) -> list[Traceback]:
+    """Every process's, in the order in which they end; those that are cut, by another one or the end, have no error.
+
+    told: by `split`. are_bare: nothing else stands in their headers; else these end a line of a logger's, say.
+    """
+    found: list[Traceback] = []
     open_ones: dict[Speaker, list[int]] = {}
     for number, (speaker, words) in enumerate(told):
-        if words.endswith(_HEADER):
+        if words == _HEADER or (not are_bare and words.endswith(_HEADER)):
+            if cut := open_ones.pop(speaker, None):
+                found.append(Traceback(speaker, tuple(cut), ""))
             open_ones[speaker] = [number]
         elif speaker in open_ones:
             open_ones[speaker].append(number)
             if words[:1].strip():
-                whole.append(Traceback(speaker, tuple(open_ones.pop(speaker)), words))
-    return whole + [Traceback(speaker, tuple(numbers), "") for speaker, numbers in open_ones.items()]
+                found.append(Traceback(speaker, tuple(open_ones.pop(speaker)), words))
+    return found + [Traceback(speaker, tuple(numbers), "") for speaker, numbers in open_ones.items()]
 
 
 def _in_order(told: Sequence[tuple[Speaker, str]]) -> list[Speaker]:

@@ -4,6 +4,7 @@ import fcntl
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,9 +66,10 @@ def test_the_key_covers_content_python_and_builder(tmp_path: Path):
         choose(mine("tiny"), OWN, plain).key(mine("tiny")),
         choose(mine("tiny"), Interpreter("3.11.8", OWN.path), plain).key(mine("tiny")),
         choose(mine("tiny"), Interpreter("3.11.7", "/opt/python"), plain).key(mine("tiny")),
+        choose(mine("tiny"), replace(OWN, wheels=("/w/pip-23-py3-none-any.whl",)), plain).key(mine("tiny")),
         choose(mine("tiny"), OWN, plain).key(PythonEnvironment("../../0123", "mine")),
     }
-    assert len(keys) == 4
+    assert len(keys) == 5
     assert not any("/" in key or "." in key for key in keys)
 
 
@@ -83,7 +85,8 @@ def test_a_python_that_can_not_make_environments_is_told_what_it_lacks(tmp_path:
     [
         ("3.11.7", ("pip-23", "setuptools-65"), ("pip-23", "setuptools-65")),
         ("3.12.1", ("pip-24", "setuptools-65"), ("pip-24",)),
-        ("3.11.7", ("pip-23",), ()),
+        ("3.11.7", ("pip-23",), ("pip-23",)),
+        ("3.13.1", ("pip-9.0.3", "pip-23.0.1"), ("pip-23.0.1",)),
         ("3.12.1", (), ()),
     ],
 )
@@ -97,6 +100,7 @@ def test_an_environment_has_what_pythons_own_venv_puts_into_one(
     first, *rest = Builder("pip", "", "", Interpreter(version, "/p", wheels=wheels)).steps(mine(), "/e", "")
     assert ("--without-pip" in first.argv) is bool(put_in)
     assert [one.argv[-len(wheels) :] for one in rest] == ([wheels] if wheels else [])
+    assert all(one.variables == {"PIP_CONFIG_FILE": "/dev/null"} for one in rest), "as ensurepip has it"
 
 
 @pytest.mark.feature("E1")

@@ -36,6 +36,9 @@ HOROVODRUN = (
     )
     + "Process name: 0\nExit code: 1\n\n"
 )
+LOADERS = raised("", "ValueError: Caught ValueError in DataLoader worker process 0.") + (
+    f"Original {HEADER}" + '  File "/env/lib/fetch.py", line 7, in fetch\n' + f"{OWN}\n\n"
+)
 TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFailedError:")
 
 
@@ -58,6 +61,18 @@ TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFa
         ),
         (raised("", OWN) + TORCHRUNS + TABLE.format(1), OWN, "", "torchrun's rank 3"),
         (
+            raised("", OWN) + TORCHRUNS + TABLE.format(1) + f"  traceback : {HEADER}    train()\n", OWN, "",
+            "torchrun's rank 3",
+        ),
+        (
+            LOADERS + TORCHRUNS + TABLE.format(1), "ValueError: Caught ValueError in DataLoader worker process 0.", "",
+            "torchrun's rank 3",
+        ),
+        (
+            raised("[1]<stderr>:ERROR:root:", "OSError: tried again") + raised("[0]<stderr>:", OWN) + HOROVODRUN,
+            OWN, "", "horovodrun's rank 0",
+        ),
+        (
             raised("[rank2]: ", LOST) + TORCHRUNS + TABLE.format(-9), "torchrun's rank 3 was ended by SIGKILL", "",
             "torchrun's rank 3",
         ),
@@ -73,7 +88,8 @@ TORCHRUNS = raised("", "torch.distributed.elastic.multiprocessing.errors.ChildFa
             OWN, "", "horovodrun's rank 3",
         ),
     ],
-    ids=["deepspeed raises", "deepspeed killed", "torchrun raises", "torchrun raises at once", "torchrun killed",
+    ids=["deepspeed raises", "deepspeed killed", "torchrun raises", "torchrun raises at once", "torchrun's record",
+         "torchrun's data loader", "horovodrun's rank logs one that it got over", "torchrun killed",
          "horovodrun raises, interleaved", "horovodrun raises, the others first"],
 )  # fmt: skip
 def test_the_process_that_failed_first_is_heard_though_the_others_said_much(tmp_path, log, line, host, process):

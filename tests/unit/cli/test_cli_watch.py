@@ -1,5 +1,6 @@
 """A job that is followed: stages, logs, the countdown, the live line."""
 
+from dataclasses import replace
 from datetime import timedelta
 from io import StringIO
 
@@ -177,6 +178,27 @@ def test_what_holds_up_is_in_colour_on_a_terminal():
     full = NodeView(0, detail="sending outputs waits: the disk is full")
     assert "\x1b[33m── node 0: sending outputs waits" in screen.see(a_job(state="finalizing", nodes=(full,)))
     assert "\x1b[33m── the disk is full ──" in screen.see(a_job(notice="the disk is full"))
+
+
+@pytest.mark.feature("D5")
+def test_a_reason_that_comes_and_goes_is_told_once_and_of_many_nodes_how_many():
+    def waiting(*reasons: str) -> Event:
+        nodes = tuple(NodeView(n, detail=f"input train waits: {why}" if why else "") for n, why in enumerate(reasons))
+        return a_job(state="staging", nodes=nodes, node_count=len(nodes))
+
+    screen = Screen()
+    shown = [screen.see(waiting(why)) for why in ("503", "", "reset", "503", "", "reset")]
+    assert [bool(text) for text in shown] == [True, False, True, False, False, False]
+    shown_of_many = screen.see(waiting("503", *["refused"] * 9))
+    assert shown_of_many.count("refused") == 3
+    assert shown_of_many.endswith("; and 6 more nodes wait ──\n")
+
+
+def test_a_job_that_keeps_its_results_tells_how_far_it_is_and_why_it_ended():
+    sending = NodeView(0, detail="sending outputs: file 1 of 2")
+    job = a_job(state="finalizing", sentence="rank 1 failed", nodes=(sending,), node_count=1)
+    assert job.doing == "sending outputs: file 1 of 2; rank 1 failed"
+    assert replace(job, nodes=(replace(sending, lost=True),)).doing == "rank 1 failed"
 
 
 def test_quiet_prints_nothing():

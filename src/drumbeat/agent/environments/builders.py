@@ -8,8 +8,8 @@ import os
 import platform
 import shutil
 import sysconfig
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from drumbeat.agent.environments.interpreters import Interpreter
 from drumbeat.agent.environments.pipsettings import own_places
@@ -40,10 +40,11 @@ _NOT_FOR_TOOLS = (
 
 @dataclass(frozen=True)
 class Step:
-    """One command. tool: whose words its output are."""
+    """One command. tool: whose words its output are. variables: beside those of every tool."""
 
     tool: str
     argv: tuple[str, ...]
+    variables: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,9 @@ class Builder:
 
     def key(self, wanted: PythonEnvironment) -> str:
         """Names what comes out: other content, another Python, platform or builder has another."""
-        python = [self.python.version, self.python.path] if self.python else []
+        python = (
+            [self.python.version, self.python.path, *map(os.path.basename, self.python.wheels)] if self.python else []
+        )
         told = [wanted.key, python, sysconfig.get_platform(), *platform.libc_ver(), self.tool]
         return f"{_plain(wanted.key)}-{hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]}"
 
@@ -69,11 +72,7 @@ class Builder:
 
     def tools(self, environment: str, folder: str, requirements: str) -> list[Step]:
         """What makes a second one in `folder`, of the same Python, for what only a build needs."""
-        first = (
-            self._empty(self.python, folder)
-            if self.python
-            else _venv(Interpreter("", f"{environment}/bin/python"), folder)
-        )
+        first = self._empty(self.python, folder) if self.python else _venv(f"{environment}/bin/python", (), folder)
         return [*first, self.install(folder, requirements)]
 
     def _of_conda(self, wanted: PythonEnvironment, folder: str) -> Step:
@@ -85,7 +84,7 @@ class Builder:
 
     def _empty(self, python: Interpreter, folder: str) -> list[Step]:
         if self.tool != "uv":
-            return _venv(python, folder)
+            return _venv(python.path, python.wheels, folder)
         first = Step("uv", (self.program, "venv", "--python", python.path, folder))
         if not python.wheels:
             return [first]
@@ -102,14 +101,15 @@ class Builder:
         return Step("pip", (python, "-I", "-u", "-m", "pip", "install", *options, "--requirement", requirements))
 
 
-def _venv(python: Interpreter, folder: str) -> list[Step]:
-    """What `python -m venv` makes, without its compiling all of pip: half of its time."""
-    first = (python.path, "-I", "-m", "venv")
-    if not python.wheels:
+def _venv(python: str, wheels: Sequence[str], folder: str) -> list[Step]:
+    """What `python -m venv` makes, without its compiling all of pip: half of its time. wheels: () = just as it does."""
+    first = (python, "-I", "-m", "venv")
+    if not wheels:
         return [Step("venv", (*first, folder))]
-    pip = (f"{folder}/bin/python", "-I", f"{python.wheels[0]}/pip", "install")
+    pip = (f"{folder}/bin/python", "-I", f"{wheels[0]}/pip", "install")
     options = ("--isolated", "--no-index", "--no-deps", "--no-compile", "--disable-pip-version-check", "--quiet")
-    return [Step("venv", (*first, "--without-pip", folder)), Step("venv", (*pip, *options, *python.wheels))]
+    alone = {"PIP_CONFIG_FILE": os.devnull}  # Nothing that is set up on this node is for it, as ensurepip has it.
+    return [Step("venv", (*first, "--without-pip", folder)), Step("venv", (*pip, *options, *wheels), alone)]
 
 
 def choose(wanted: PythonEnvironment, python: Interpreter | None, environ: Mapping[str, str] = os.environ) -> Builder:

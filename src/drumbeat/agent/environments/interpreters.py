@@ -110,17 +110,21 @@ def _wheels(version: str, stdlib: str, elsewhere: str | None) -> tuple[str, ...]
 
 
 def bundled(version: str, folders: Iterable[str]) -> tuple[str, ...]:
-    """What ensurepip of this Python puts into an environment, of the first folder that has it all; () = none has.
+    """What ensurepip of this Python puts into an environment, of the first folder that has a pip; () = none has.
 
     Up to 3.11 setuptools is part of it (What's New in Python 3.12).
     """
     is_old = [int(part) for part in version.split(".")[:2]] < [3, 12]
-    names = ("pip", "setuptools") if is_old else ("pip",)
     for folder in folders:
-        found = [sorted(glob.glob(f"{glob.escape(folder)}/{name}-*.whl")) for name in names]
-        if all(found):
-            return tuple(one[0] for one in found)
+        found = [_newest(folder, name) for name in (("pip", "setuptools") if is_old else ("pip",))]
+        if found[0]:
+            return tuple(one for one in found if one)
     return ()
+
+
+def _newest(folder: str, name: str) -> str:
+    there = glob.glob(f"{glob.escape(folder)}/{name}-*.whl")
+    return max(there, key=lambda one: [int(part) for part in re.findall(r"\d+", os.path.basename(one))], default="")
 
 
 def _fits(version: str, wanted: str) -> bool:

@@ -149,7 +149,9 @@ class Making:
             self._progress(f"environment {self._name}: {step.tool}, {time.monotonic() - began:.0f} s{told}")
 
         variables = builders.tool_environment() if environment is None else environment
-        command = Command(step.argv, "/", variables, self._log.path, kept=kept, meanwhile=meanwhile)
+        command = Command(
+            step.argv, "/", {**variables, **step.variables}, self._log.path, kept=kept, meanwhile=meanwhile
+        )
         code = self._errands.run(ERRAND, command)
         if code:
             said = self._log.read(at, _READ)

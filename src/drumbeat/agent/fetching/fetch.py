@@ -51,7 +51,8 @@ class Fetch:
 
     def __init__(self, means: Means, wants: Sequence[Want]) -> None:
         self._means = means
-        self._has_large = any(want.file.size > SMALL for want in wants)
+        sizes = [want.file.size for want in wants]
+        self._is_wide = 2 * sum(size for size in sizes if size > SMALL) >= sum(sizes)
         self._work = Work(means.files, wants, means.meter.less)
         paths: dict[str, list[str]] = {}
         for want in wants:
@@ -61,7 +62,7 @@ class Fetch:
 
     def run(self) -> None:
         """Until all are whole. Raises DrumbeatError for what can't be had, or can't be written."""
-        Crew(self._fetch, THREADS, is_wide=self._has_large).wait(self._means.meter.look)
+        Crew(self._fetch, THREADS, is_wide=self._is_wide).wait(self._means.meter.look)
         self._work.close()
         if self._defect is not None:
             raise self._defect
