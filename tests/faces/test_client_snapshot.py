@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client.snapshot import LEAVE_OUT, pack
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.errors import RefusedError, SpecError
 
 
 def members_of(folder: Path) -> list[tarfile.TarInfo]:
@@ -77,6 +77,17 @@ def test_a_line_that_is_no_pattern_matches_nothing_as_git_has_it(tmp_path: Path)
     fill(tmp_path, "a.csv", "b.txt")
     (tmp_path / ".gitignore").write_text("!\n*.csv\n[z-a\n")
     assert names_of(tmp_path) == [".gitignore", "b.txt"]
+
+
+@pytest.mark.feature("D8")
+def test_an_ignore_file_that_cant_be_understood_is_refused_since_it_may_keep_secrets_out(tmp_path: Path) -> None:
+    fill(tmp_path, "a.py", "secret.env")
+    ignore = tmp_path / ".amlignore"
+    ignore.write_bytes("*.env\r\n".encode("utf-8-sig"))
+    assert names_of(tmp_path) == [".amlignore", "a.py"]
+    ignore.write_bytes("*.env\r\n".encode("utf-16"))
+    with pytest.raises(SpecError, match="isn't UTF-8 text, so what it keeps out can't be told"):
+        pack(tmp_path)
 
 
 def test_a_pipe_for_an_ignore_file_is_refused_not_waited_for(tmp_path: Path) -> None:

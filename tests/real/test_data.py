@@ -234,6 +234,18 @@ def test_names_that_arent_there_are_refused_with_the_nearest(house: House, tmp_p
     assert "Did you mean `letters`?" in house.run("run", file).stderr
 
 
+@pytest.mark.feature("D4", "D10")
+def test_a_version_is_neither_written_over_nor_forgotten_by_its_name_alone(house: House, tmp_path: Path):
+    house.client.create_data({"name": "kept", "path": str(digits(tmp_path))})
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.csv").write_text("another\n")
+    refused = house.run("data", "upload", tmp_path / "other", "azureml:kept:1")
+    assert refused.returncode != 0
+    assert "azureml:kept:1 is a version of data, and a version never changes" in refused.stderr
+    assert "which version of kept?" in house.run("data", "delete", "kept").stderr
+    assert run(house, "reads-kept", "azureml:kept:1").startswith(run(house, "reads-digits", str(tmp_path / "digits")))
+
+
 @pytest.mark.feature("D10", "D3")
 def test_an_upload_that_broke_off_is_told_as_partial_and_gone_on_with(house: House, tmp_path: Path):
     place = digits(tmp_path)

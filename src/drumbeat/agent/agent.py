@@ -227,7 +227,13 @@ class Agent:
         from drumbeat.agent.outputs import Outputs
 
         self._facts.upload = Work.GOING
-        outputs = Outputs(f"{self._root}/outputs", Link(self._enrolment), self._journal, self._progress)
+        outputs = Outputs(
+            f"{self._root}/outputs",
+            Link(self._enrolment),
+            self._journal,
+            self._progress,
+            (self._root, self._enrolment.checkpoints),
+        )
         self._beside("outputs", outputs.send, self._on_uploaded)
 
     def _leave(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from drumbeat.agent.backoff import Backoff
@@ -29,12 +29,17 @@ _FINAL = (StaleError, RefusedError, ForbiddenError, ConflictError)
 
 
 class Outputs:
-    """The files below `folder`, links followed; sockets, pipes and devices aren't outputs.
+    """The files below `folder`; sockets, pipes and devices aren't outputs. near: folders of the job's own.
+
+    Links are followed, those to folders only into what is the job's own: `/` isn't an output, whoever links to it.
 
     Sending can be broken off anywhere and begun again: the server says how much it has of each file.
     """
 
-    def __init__(self, folder: str, link: Link, journal: Journal, progress: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: str, link: Link, journal: Journal, progress: Callable[[str], None], near: Sequence[str] = ()
+    ) -> None:
+        self._near = [os.path.realpath(one) for one in (folder, *near)]
         self._folder, self._link, self._journal, self._progress = folder, link, journal, progress
         self._unkept: dict[str, str] = {}
 
@@ -149,12 +154,18 @@ class Outputs:
         except OSError as error:
             self._journal.note(f"{path!r} isn't sent as an output: {error}")
             return
-        if stat.S_ISDIR(kind):
+        if stat.S_ISDIR(kind) and entry.is_symlink() and not self._is_near(entry.path):
+            self._unkept[path] = f"it is a link to {os.path.realpath(entry.path)}, a folder outside of the job's own"
+        elif stat.S_ISDIR(kind):
             yield from self._files(entry.path, f"{path}/", inside)
         elif stat.S_ISREG(kind):
             yield path
         else:
             self._journal.note(f"{path} isn't sent as an output: it is no file")
+
+    def _is_near(self, link: str) -> bool:
+        there = os.path.realpath(link)
+        return any(os.path.commonpath((there, one)) == one for one in self._near)
 
 
 def _is_utf8(path: str) -> bool:

@@ -110,8 +110,12 @@ def show_data(reference: Reference, as_json: AsJson = False) -> None:
 
 def delete(reference: Reference) -> None:
     """Forget a version of data. Its content stays where it is."""
+    from drumbeat.spec.data_paths import is_asset_name
+
     name, version = _named(reference)
     server = connect()
+    if is_asset_name(reference):
+        raise SpecError(f"which version of {name}?", fix=f"See them: drumbeat data list --name {name}")
     exact = version or server.get_data(name).version
     server.delete_data(name, exact)
     print(f"data {name}:{exact} is forgotten; its content stays where it is")

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from pathspec import GitIgnoreSpec
 
+from drumbeat.protocol.errors import SpecError, StorageError
+
 ALWAYS = frozenset({".git", "__pycache__"})
 """Never part of what a job needs; Python's caches would make unchanged code look changed."""
 
@@ -24,14 +26,20 @@ class Rules:
         return cls(".amlignore" if (root / ".amlignore").is_file() else ".gitignore").within(root, "")
 
     def within(self, folder: Path, path: str) -> Rules:
-        """The rules in a folder below; path: of that folder in the snapshot, ending in `/`, "" for the root."""
+        """The rules in a folder below; path: of that folder in the snapshot, ending in `/`, "" for the root.
+
+        Raises SpecError, StorageError where they can't be read: what they keep out may be secret.
+        """
         place = folder / self.file
         if not place.is_file():
             return self
         try:
-            lines = place.read_text(errors="replace").splitlines()
-        except OSError:
-            return self
+            lines = place.read_text("utf-8-sig").splitlines()
+        except OSError as error:
+            raise StorageError(f"it can't be read: {error.strerror}", where=str(place)) from error
+        except UnicodeDecodeError as error:
+            what = "the file isn't UTF-8 text, so what it keeps out can't be told"
+            raise SpecError(what, where=str(place), fix="Save it as UTF-8.") from error
         return Rules(self.file, ((path, GitIgnoreSpec.from_lines(filter(_is_readable, lines))), *self.specs))
 
     def skips(self, path: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from drumbeat.protocol.errors import Problem
@@ -19,7 +20,9 @@ def not_yet(job: CommandJob) -> Iterator[Problem]:
 
 def _of_job(job: CommandJob) -> Iterator[Problem]:
     if job.code is not None and job.code.startswith(_REMOTE_CODE):
-        yield _later(f"code from {job.code}", "code", "Clone it, and name the folder.")
+        yield _later(
+            f"code from {re.sub(r'//[^/@]*@', '//', job.code)}", "code", "Clone or download it, and name the folder."
+        )
     if job.identity is not None and getattr(job.identity, "type", "") != "user_identity":
         yield _later("identity", "identity", "Without it, the job runs as the person who started the server.")
     for name in job.services:

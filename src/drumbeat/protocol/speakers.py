@@ -36,7 +36,7 @@ NOBODY = Speaker()
 
 @dataclass(frozen=True)
 class Traceback:
-    """What a process has raised. lines: the numbers of its lines, from the header on. error: the last, "" = it is cut."""
+    """What a process has raised. lines: their numbers, from the header on. error: the last of them, "" = it is cut."""
 
     speaker: Speaker
     lines: tuple[int, ...]

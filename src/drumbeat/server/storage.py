@@ -129,7 +129,7 @@ async def write_file_at(
 ) -> WrittenView:
     """Puts a file below an address, whole or not at all; the answer has its SHA-256."""
     _require_inner(path)
-    exact = await away(lambda: _exact(uri, control))
+    exact = await away(lambda: _to_write(uri, control))
     pieces = Arriving(request)
     put_there = lambda: control.data.write(exact, path, pieces, content_length)  # noqa: E731 - it runs in a thread
     return WrittenView.model_validate(await to_thread.run_sync(put_there, limiter=UPLOADS))
@@ -151,7 +151,7 @@ def write_manifest(body: ManifestBody, control: ControlOf) -> Response:
     files = {path: (one.size, one.sha256) for path, one in body.files.items()}
     for path in files:
         _require_inner(path)
-    put(control.data, _exact(body.uri, control), Manifest(body.by, body.complete, files))
+    put(control.data, _to_write(body.uri, control), Manifest(body.by, body.complete, files))
     return Response(status_code=204)
 
 
@@ -176,6 +176,14 @@ def _exact(uri: str, control: ControlOf) -> str:
             raise SpecError(f"{path} is a path of some machine, no address", where="uri")
         case _:
             return uri
+
+
+def _to_write(uri: str, control: ControlOf) -> str:
+    """An address where something may be put. Raises RefusedError for a version of data, SpecError."""
+    if isinstance(reference_to(uri, "uri"), OfAsset):
+        what = f"{uri[:300]} is a version of data, and a version never changes"
+        raise RefusedError(what, where="uri", fix="Make a new one: drumbeat data create NAME --path FOLDER")
+    return _exact(uri, control)
 
 
 def _require_inner(path: str) -> None:

@@ -54,9 +54,7 @@ class CommandJob(JobHead):
 
     type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="`command`; may be absent.")
     command: Filled = Field(description="The shell line of every rank, with `${{inputs.x}}` and `${{outputs.x}}`.")
-    code: Filled | None = Field(
-        default=None, description="The folder with the sources: a path, a git address or an asset."
-    )
+    code: Filled | None = Field(default=None, description="The folder with the sources: its path.")
     environment: EnvironmentValue | None = Field(
         default=None,
         description="What it runs in: a reference, or one written out; the server's own interpreter when absent.",

@@ -219,7 +219,10 @@ class AzureShelf:
 
     def _judge(self, error: BaseException, verb: str) -> Trouble:
         if isinstance(error, self._core.ClientAuthenticationError) and not _code(error):
-            return _NO_IDENTITY if self._spec.credentials == "environment" else _WRONG_PRINCIPAL
+            held = self._spec.credentials
+            if isinstance(held, AzureCredentials) and held.account_key is not None:
+                return _WRONG_KEY  # It couldn't sign with it: it isn't Base64.
+            return _NO_IDENTITY if held == "environment" else _WRONG_PRINCIPAL
         if isinstance(error, self._core.HttpResponseError):
             return self._judge_answer(error, verb)
         if isinstance(error, self._core.AzureError | OSError):

@@ -1,0 +1,43 @@
+"""Which links below the outputs are followed."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumbeat.agent.journal import Journal
+from drumbeat.agent.outputs import Outputs
+from drumbeat.protocol.errors import StorageError
+
+
+class Taker:
+    """A server that takes all it is given."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, Any] = {}
+
+    def put(self, _path: str, offset: int, data: bytes) -> int:
+        return offset + len(data)
+
+    def commit(self, files: dict[str, Any]) -> list[str]:
+        self.files = dict(files)
+        return []
+
+
+@pytest.mark.feature("D3")
+def test_links_to_folders_are_followed_only_into_what_is_the_jobs_own(tmp_path: Path):
+    job, outputs, foreign = tmp_path / "job", tmp_path / "job" / "outputs", tmp_path / "foreign"
+    for folder in (outputs / "step-2", job / "code", foreign):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("x")
+    (outputs / "latest").symlink_to("step-2")
+    (outputs / "sources").symlink_to(job / "code")
+    (outputs / "theirs").symlink_to(foreign / "file")
+    (outputs / "root").symlink_to("/")
+    (outputs / "elsewhere").symlink_to(foreign)
+    server = Taker()
+    link: Any = server
+    with pytest.raises(StorageError, match="2 outputs, this one first, could not be kept: it is a link to") as told:
+        Outputs(str(outputs), link, Journal(str(tmp_path / "journal")), lambda _: None, (str(job),)).send()
+    assert told.value.where == str(outputs / "elsewhere")
+    assert set(server.files) == {"step-2/file", "latest/file", "sources/file", "theirs"}
