@@ -182,7 +182,8 @@ def test_data_is_listed_shown_and_forgotten(drumbeat: Type, server: Data):
     shown = drumbeat("data", "show", "digits@latest").stdout
     for part in ("by job       train-1", "2 files, 2.0 KiB, abcdef012345", "from=us", "train-2   inputs.data"):
         assert part in shown
-    assert drumbeat("data", "delete", "digits").stdout.startswith("data digits:3 is forgotten")
+    assert "which version of digits?" in drumbeat("data", "delete", "digits").stderr
+    assert drumbeat("data", "delete", "digits@latest").stdout.startswith("data digits:3 is forgotten")
     assert [call[0] for call in server.calls] == ["data", "data", "get_data", "get_data", "delete_data"]
     assert server.calls[-1] == ("delete_data", "digits", "3")
 

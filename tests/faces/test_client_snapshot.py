@@ -87,7 +87,7 @@ def test_an_ignore_file_that_cant_be_understood_is_refused_since_it_may_keep_sec
     assert names_of(tmp_path) == [".amlignore", "a.py"]
     ignore.write_bytes("*.env\r\n".encode("utf-16"))
     with pytest.raises(SpecError, match="isn't UTF-8 text, so what it keeps out can't be told"):
-        pack(tmp_path)
+        pack(tmp_path, "code")
 
 
 def test_a_pipe_for_an_ignore_file_is_refused_not_waited_for(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def delete(reference: Reference) -> None:
     name, version = _named(reference)
     server = connect()
     if is_asset_name(reference):
-        raise SpecError(f"which version of {name}?", fix=f"See them: drumbeat data list --name {name}")
+        raise SpecError(f"which version of {name}?", fix=f"See them: drumbeat data list {name}")
     exact = version or server.get_data(name).version
     server.delete_data(name, exact)
     print(f"data {name}:{exact} is forgotten; its content stays where it is")
