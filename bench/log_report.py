@@ -8,7 +8,7 @@ from bench.serving import at_percent
 from bench.spread import ratios, say, spread
 
 if TYPE_CHECKING:
-    from logs import Found
+    from bench.logs import Found
 
 HEAD = """\
 # Logs

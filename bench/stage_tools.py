@@ -9,9 +9,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench.serving import MIB
 from tools.kept import KEPT
 
-MIB = 1 << 20
 TOOLS = KEPT / "bench-tools"
 SERVED = """\
 daemon off; worker_processes 2; pid {folder}/nginx.pid; error_log {folder}/error.log;
@@ -80,10 +80,10 @@ def azcopy() -> list[str]:
         install = [npm, "install", "--prefix", folder, "--no-fund", "--no-audit", "@azure-tools/azcopy-linux@10"]
         subprocess.run(install, check=False, capture_output=True)
     there = next(folder.rglob("azcopy_linux_amd64"), None)
-    library = _unpacked("libsecret-1-0", f"usr/lib/{platform.machine()}-linux-gnu/libsecret-1.so.0")
     if there is None:
         return []
     there.chmod(0o755)
+    library = _unpacked("libsecret-1-0", f"usr/lib/{platform.machine()}-linux-gnu/libsecret-1.so.0")
     return ["env", f"LD_LIBRARY_PATH={Path(library).parent}", str(there)] if library else [str(there)]
 
 

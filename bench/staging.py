@@ -76,7 +76,7 @@ class Bench:
 
     def forget(self) -> None:
         """What nodes have kept."""
-        set_aside(self.folder / "bin", self.folder / "cache", self.folder / "to", *self.lab.glob("nodes/*/data"))
+        set_aside(self.folder / "bin", self.folder / "cache", *self.lab.glob("nodes/*/data"))
 
 
 # --- one node ---------------------------------------------------------------------------------------------------

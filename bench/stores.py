@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from bench.stage_tools import aws, azcopy, fsspec_python, rclone, serving
 from drumbeat.client import Client
+from tests.real.started import free_ports
 from tests.real.store_servers import an_azurite, an_s3_server
 
 Command = Callable[[str, Path], Sequence[str | Path]]
@@ -56,9 +56,7 @@ def _rclone(source: Callable[[str], str], *options: str) -> dict[str, Command]:
 @contextlib.contextmanager
 def web(root: Path, folder: Path) -> Iterator[Store]:
     """Nginx."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    address = f"http://127.0.0.1:{free_ports(1)[0]}"
     with serving(root, address.removeprefix("http://"), folder):
         others = {
             **_fsspec("http", {}, lambda data: f"{address}/{data}/"),
