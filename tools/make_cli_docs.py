@@ -38,7 +38,7 @@ spelled out (`\\x1b`), except colours, so that a log can't drive your terminal; 
 """
 
 CODES = {
-    Exit.FAILED: "refused, not found, or failed; what and why is on standard error",
+    Exit.FAILED: "refused, not found or failed: standard error says why; `run`, `wait`: an output isn't in its place",
     Exit.BAD_JOB: "the job file or the call can't be meant as it is written; nothing was started",
     Exit.TIMEOUT: "`wait --timeout`: the job hadn't ended",
     Exit.UNREACHABLE: "no server answers",

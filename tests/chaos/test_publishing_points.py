@@ -117,12 +117,12 @@ def test_a_store_that_is_closed_when_the_server_comes_back_has_it_later(mortal: 
         with reader.reading():
             until(lambda: mortal.has_burnt, 120, f"the death at {point}")
             place.gate.mode = "closed"
-            until(lambda: "isn't in its place yet" in mortal.job(job).notice, 120, "a try")
+            until(lambda: "isn't in its place yet" in mortal.job(job).doing, 120, "a try")
             assert mortal.job(job).state == "completed"
-            assert "no answer from" in mortal.job(job).notice
+            assert "no answer from" in mortal.job(job).doing
             assert reader.seen == []
             place.gate.mode = "open"
-            until(lambda: not mortal.job(job).notice, 120, "the end of publishing")
+            until(lambda: is_in_place(mortal, job), 120, "the end of publishing")
     finally:
         place.gate.mode = "open"
         mortal.put_out()
@@ -152,6 +152,11 @@ def submit(mortal: Mortal) -> str:
     return name
 
 
+def is_in_place(mortal: Mortal, name: str) -> bool:
+    """Whether the server says so."""
+    return [one.place for one in mortal.job(name).outputs] == ["in_place"]
+
+
 def uri_of(name: str) -> str:
     return f"azureml://datastores/results/paths/{name}"
 
@@ -162,7 +167,7 @@ def publish(mortal: Mortal, place: Place) -> tuple[str, Reader]:
     reader = Reader(place, uri_of(name))
     with reader.reading():
         until(lambda: mortal.job(name).has_ended, 120, f"the end of {name}")
-        until(lambda: not mortal.job(name).notice, 120, "the end of publishing")
+        until(lambda: is_in_place(mortal, name), 120, "the end of publishing")
     return name, reader
 
 

@@ -125,12 +125,11 @@ def test_an_output_goes_to_its_datastore_whole_and_becomes_data_that_the_next_jo
     output = "{model: {path: 'azureml://datastores/results/paths/models/${{name}}', name: best}}"
     job = house.client.submit(house.job_file(code=".", command="python t.py 0", outputs=output), name="trains")
     house.client.wait(job.name, 120)
-    until(
-        lambda: "known as azureml:best:1" in house.client.story("trains")[-1].sentence, what="the output's publishing"
-    )
+    assert "known as azureml:best:1" in house.client.story("trains")[-1].sentence
     found = house.client.get_data("best")
     assert (found.made_by, found.files, found.size) == ("trains", 2, 3_000_001)
-    assert house.client.get("trains").notice == ""
+    (model,) = house.client.get("trains").outputs
+    assert (model.place, model.asset, model.files, model.size) == ("in_place", "best:1", 2, 3_000_001)
     listed = house.client.list_files("azureml://datastores/results/paths/models/trains")
     assert [(one.path, one.size) for one in listed.files] == [("a.bin", 3_000_000), ("sub/b.bin", 1)]
     user = house.job_file("user", command="stat -c %s ${{inputs.m}}/a.bin", inputs="{m: {path: 'azureml:best:1'}}")
@@ -147,8 +146,8 @@ def test_outputs_of_a_job_that_failed_are_kept_and_not_registered(house: House):
     )
     file = house.job_file(code=".", command="python t.py 3", outputs=output, drumbeat="{max_retries: 0}")
     job = house.client.submit(file, name="fails")
-    house.client.wait(job.name, 120)
-    until(lambda: not house.client.get("fails").notice, what="the end of publishing")
+    ended = house.client.wait(job.name, 120)
+    assert [(one.name, one.place) for one in ended.outputs] == [("model", "kept"), ("other", "in_place")]  # type: ignore[union-attr]
     with pytest.raises(NotFoundError):
         house.client.get_data("never")
     with pytest.raises(NotFoundError):
@@ -167,18 +166,57 @@ def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back
     house.script(WRITES)
     output = "{model: {path: 'azureml://datastores/away/paths/m'}}"
     job = house.client.submit(house.job_file(code=".", command="python t.py 0", outputs=output), name="waits")
-    ended = house.client.wait(job.name, 120)
-    assert ended is not None
-    assert ended.state == "completed"
-    until(lambda: "output model isn't in its place yet" in house.client.get("waits").notice, what="a try")
+    until(lambda: "output model isn't in its place yet" in house.client.get("waits").doing, what="a try")
+    assert house.client.get("waits").state == "completed"
+    stopped = house.run("server", "stop")
+    assert stopped.returncode == 1
+    refused = stopped.stderr
+    assert "outputs are still being put in their places: those of waits" in refused
+    assert "drumbeat cancel JOB --discard" in refused
     assert "isn't in its place yet" in house.run("show", "waits").stdout
     (tmp_path / "away").mkdir()
     house.client.create_datastore({"name": "away", "type": "folder", "path": str(tmp_path / "away")})
-    until(
-        lambda: "output model: 2 files in" in house.client.story("waits")[-1].sentence, what="the output's publishing"
-    )
+    until(lambda: house.client.get(job.name).outputs[0].place == "in_place", what="the output's publishing")
+    assert "output model: 2 files in" in house.client.story("waits")[-1].sentence
     assert (tmp_path / "away" / "m" / "sub" / "b.bin").read_bytes() == b"b"
-    assert house.client.get("waits").notice == ""
+
+
+@pytest.mark.feature("D3")
+def test_who_follows_a_job_hears_that_its_output_is_nowhere_and_can_give_it_up(own_house: House, tmp_path: Path):
+    house = own_house
+    (tmp_path / "full").mkdir()
+    house.client.create_datastore({"name": "full", "type": "folder", "path": str(tmp_path / "full")})
+    (tmp_path / "full" / "m").write_text("in the way")
+    house.script(WRITES)
+    output = "{model: {path: 'azureml://datastores/full/paths/m'}}"
+    said = house.run("run", house.job_file(code=".", command="python t.py 0", outputs=output))
+    assert said.returncode == 1
+    assert "completed in" in said.stdout
+    assert "  output model isn't in its place: " in said.stdout
+    down = {"name": "away", "type": "http", "url": f"http://127.0.0.1:{free_port()}"}
+    house.client.create_datastore(down, check=False)
+    away = "{model: {path: 'azureml://datastores/away/paths/m'}}"
+    refused = house.run("run", house.job_file("web", code=".", command="python t.py 0", outputs=away)).stderr
+    assert "can't be written to datastore away: what a web server gives can only be read" in refused
+
+
+@pytest.mark.feature("D3")
+def test_an_output_that_is_held_up_can_be_given_up(own_house: House):
+    house = own_house
+    down = {
+        "name": "away", "type": "s3", "bucket": "away", "endpoint": f"http://127.0.0.1:{free_port()}",
+        "credentials": {"access_key_id": "a", "secret_access_key": "b"},
+    }  # fmt: skip
+    house.client.create_datastore(down, check=False)
+    house.script(WRITES)
+    output = "{model: {path: 'azureml://datastores/away/paths/m'}}"
+    house.client.submit(house.job_file(code=".", command="python t.py 0", outputs=output), name="waits")
+    until(lambda: "isn't in its place yet" in house.client.get("waits").doing, what="a try")
+    assert "To give them up: drumbeat cancel waits --discard" in house.run("cancel", "waits").stderr
+    house.run("cancel", "waits", "--discard")
+    assert house.client.wait("waits", 60).outputs[0].problem == "not put in its place: given up by a person"  # type: ignore[union-attr]
+    until(lambda: not house.client.status().publishing, what="the end of trying")
+    assert house.run("server", "stop").returncode == 0
 
 
 @pytest.mark.feature("X2", "X4", "D1")
@@ -190,7 +228,6 @@ def test_no_secret_is_anywhere_in_what_the_server_and_a_job_wrote(own_house: Hou
     house.client.create_data({"name": "digits", "path": "azureml://datastores/secret/paths/digits"})
     out = "{model: {path: 'azureml://datastores/secret/paths/out/${{name}}', name: out}}"
     said = run(house, "quiet", "azureml:digits:1", outputs=out)
-    until(lambda: not house.client.get("quiet").notice, what="the end of publishing")
     shown = house.run("show", "quiet").stdout + house.run("datastore", "show", "secret", "--json").stdout
     shown += json.dumps(house.client.connection.call("GET", "/datastores/secret"))
     # The database's journal as well: it is a file of the home.

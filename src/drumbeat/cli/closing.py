@@ -14,10 +14,21 @@ def say_closing(job: JobView, ink: Ink) -> list[str]:
     """The closing block."""
     took = say_duration((job.ended_at or job.submitted_at) - job.submitted_at)
     if job.state == "completed":
-        return [ink.paint(f"completed in {took}", "good"), *_commands(job, ink)]
-    if job.state == "canceled":
-        return [ink.paint(f"canceled after {took}", "warn"), *_commands(job, ink)]
-    return [*_failure(job, took, ink), *_commands(job, ink)]
+        said = [ink.paint(f"completed in {took}", "good")]
+    elif job.state == "canceled":
+        said = [ink.paint(f"canceled after {took}", "warn")]
+    else:
+        said = _failure(job, took, ink)
+    return [*said, *_outputs(job, ink), *_commands(job, ink)]
+
+
+def _outputs(job: JobView, ink: Ink) -> list[str]:
+    """Those that aren't where they were to go; their files are with the job all the same."""
+    lines = [ink.paint(f"  {make_safe(one.said)}", "bad") for one in job.outputs if one.said]
+    if any(one.place == "under_way" for one in job.outputs):
+        lines.append(ink.paint(f"  → how it goes on: drumbeat show {job.name}", "warn"))
+        lines.append(ink.paint(f"  → to give it up: drumbeat cancel {job.name} --discard", "warn"))
+    return lines
 
 
 def _failure(job: JobView, took: str, ink: Ink) -> list[str]:
@@ -47,7 +58,9 @@ def _commands(job: JobView, ink: Ink) -> list[str]:
 
 
 def exit_code_of(job: JobView) -> int:
-    """What `run` and `wait` end with: the job's own code; 1 where a job that didn't complete has none."""
-    if job.exit_code is not None:
+    """What `run` and `wait` end with: the job's own code; 1 where a job that didn't complete has none, and where an
+    output isn't where it was to go: what comes next in a script would miss it.
+    """
+    if job.exit_code is not None and job.exit_code != 0:
         return job.exit_code
-    return 0 if job.state == "completed" else 1
+    return 0 if job.state == "completed" and not any(one.said for one in job.outputs) else 1

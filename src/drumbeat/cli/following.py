@@ -37,12 +37,12 @@ def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
         ) from error
     finally:
         watch.close()
-    if signal_number:
+    if signal_number and not watch.job.has_ended:
         print(*say_detached(job.name), sep="\n")
         return SIGNAL_EXIT + signal_number
     ended = server.get(job.name)
     print(*say_closing(ended, ink), sep="\n")
-    return exit_code_of(ended)
+    return SIGNAL_EXIT + signal_number if signal_number else exit_code_of(ended)
 
 
 def _watch(watch: Watch, batches: Batches[Event]) -> int:
@@ -60,6 +60,8 @@ def _watch(watch: Watch, batches: Batches[Event]) -> int:
 def _is_left(watch: Watch, signalled: Signalled) -> bool:
     """Whether the follower goes; cancels the job if that was chosen."""
     watch.close()
+    if watch.job.has_ended:  # Only its outputs are still on their way, by the server.
+        return True
     has_person = sys.stdin.isatty() and sys.stdout.isatty()
     choice = choose(signalled, is_stopping=watch.is_canceling, has_person=has_person)
     if choice is Choice.CANCEL:

@@ -57,6 +57,7 @@ def status() -> None:
 def _say_server(found: StatusView) -> str:
     from drumbeat.cli.saying import say_duration
 
+    publishing = ", ".join(found.publishing)
     unfinished = ", ".join(found.unfinished) or "none"
     limit = say_duration(timedelta(seconds=found.idle_stop_s))
     idle = f"after {limit} with nothing to do" if found.idle_stop_s else "never by itself"
@@ -65,6 +66,7 @@ def _say_server(found: StatusView) -> str:
         f"  up           {say_duration(timedelta(seconds=found.uptime_s))}",
         f"  files        {found.home}",
         f"  unfinished   {unfinished}",
+        *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
         f"  stops        {idle}",
         *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in found.doors),
     ]

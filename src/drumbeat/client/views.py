@@ -88,6 +88,34 @@ class FailureView:
 
 
 @dataclass(frozen=True)
+class OutputView:
+    """An output that goes into a store, or gets a name. problem: why it isn't in its place, or not yet.
+
+    place: `to_come`, `under_way`, `in_place`, `failed` or `kept`: in the job's folder only, as the job ended. uri:
+    where it goes, "" = nowhere. asset: `name:version`, once it has one. size: bytes.
+    """
+
+    name: str
+    place: str
+    uri: str = ""
+    asset: str = ""
+    files: int = 0
+    size: int = 0
+    problem: str = ""
+
+    @property
+    def said(self) -> str:
+        """Why it isn't where it was to go, or what goes on; "" = nothing is wrong with it, or it is to come."""
+        if self.place == "failed":
+            return f"output {self.name} isn't in its place: {self.problem}"
+        if self.place != "under_way":
+            return ""
+        if self.problem:
+            return f"output {self.name} isn't in its place yet: {self.problem}; it is tried again"
+        return f"output {self.name} is being put in its place"
+
+
+@dataclass(frozen=True)
 class JobView:
     """A job. story: only in what `Client.get` gives. exit_code: None until it has ended.
 
@@ -125,11 +153,16 @@ class JobView:
     archived: bool = False
     priority: int = 0
     notice: str = ""
+    outputs: tuple[OutputView, ...] = ()
     story: tuple[StoryLine, ...] = ()
 
     @property
     def doing(self) -> str:
-        """What goes on: what a node tells while inputs come or results are kept, and the job's sentence."""
+        """What goes on: what a node tells while inputs come or results are kept, what becomes of outputs, and the job's
+        sentence.
+        """
+        if amiss := [one.said for one in self.outputs if one.said]:
+            return "; ".join([self.sentence, *amiss])
         told = [node for node in self.nodes if node.detail and not node.error and not node.lost]
         if self.state not in PREPARING_OR_KEEPING or not told:
             return self.sentence
@@ -266,6 +299,7 @@ class StatusView:
     url: str
     uptime_s: float
     unfinished: tuple[str, ...] = ()
+    publishing: tuple[str, ...] = ()
     idle_s: float = 0.0
     idle_stop_s: float = 0.0
     doors: tuple[DoorView, ...] = ()

@@ -29,8 +29,8 @@ class DataAssets:
     def facts(self) -> DataFacts:
         """What a plan has to know of data; looked up when it is asked for."""
         names = {*self._datastores.names(), ALIAS}
-        folders = self._datastores.folders()
-        return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT}, folders)
+        folders, read_only = self._datastores.folders(), _ReadOnly(self._datastores)
+        return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT}, folders, read_only)
 
     # --- people's -----------------------------------------------------------------------------------------------
     def create(self, document: Mapping[str, object], source: str = "data") -> tuple[DataView, bool]:
@@ -118,6 +118,24 @@ def _digest(type_: str, uri: str, listed: Listing) -> str:
 def data_uses(used: Sequence[UsedData]) -> tuple[Use, ...]:
     """What a job names, for the catalog."""
     return tuple(Use("data", one.name, one.version, one.role) for one in used)
+
+
+class _ReadOnly(Mapping[str, str]):
+    """Datastores to which nothing can be written, to why; each is looked at when it is asked for."""
+
+    def __init__(self, datastores: Datastores) -> None:
+        self._datastores = datastores
+
+    def __getitem__(self, name: str) -> str:
+        if why := self._datastores.why_read_only(name):
+            return why
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._datastores.names() if self._datastores.why_read_only(name))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 class _Versions(Mapping[str, Sequence[DataVersion]]):

@@ -75,6 +75,13 @@ class Datastores:
         own = [name for name in self._always_there() if name not in made]
         return sorted([*own, *(name for name, one in made.items() if one.document.get("type") == "folder")])
 
+    def why_read_only(self, name: str) -> str:
+        """Why nothing can be written to one of them, as far as it is known without asking it; "" = it may be."""
+        from drumbeat.spec.datastores import why_read_only
+
+        found = self.all().get(name)
+        return why_read_only(found) if found else ""
+
     def without_secrets(self, environment: Mapping[str, str]) -> dict[str, str]:
         """What of an environment may be handed on: no variable that holds what a datastore keeps.
 

@@ -11,23 +11,25 @@ from concurrent.futures import ThreadPoolExecutor
 from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
 from drumbeat.control.publishing import MOST_TRIES, PASSING, Publishing, wait_after
+from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.events import (
     GangRefused,
     GangSeen,
     KeepStory,
     NodeLost,
+    OutputHeldUp,
     OutputPublished,
     PublishOutputs,
     StartGang,
     StopGang,
 )
-from drumbeat.core.job import Job
+from drumbeat.core.job import HeldUp, Job
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Gang, PendingEffect, Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import EngineError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.plan import OutputPlan, Plan
 
 log = logging.getLogger(__name__)
 
@@ -46,8 +48,6 @@ class Effects:
         """Puts outputs in their places; set before `start`."""
         self.prepare: Callable[[str, Plan], None] = _nothing
         """Begins what the nodes of a job will ask for; set before `start`."""
-        self.held_up: dict[str, str] = {}
-        """Job to why its outputs aren't in their places yet."""
         self._later: dict[int, float] = {}
         """Effects that are left alone until then, by the monotonic clock."""
         self._busy: set[str] = set()
@@ -169,35 +169,27 @@ class Effects:
 
     def _publish(self, job: Job, pending: PendingEffect) -> None:
         """A store that is down is asked again later, and holds up nobody; what can't be is told in the story."""
-        room = self.publishing
-        for output in room.left(job) if room else ():
-            assert room is not None  # noqa: S101 - the line above says so
-            try:
-                done = room.publish(job, output, is_last=pending.tries >= MOST_TRIES)
-            except PASSING as error:
-                self._hold_up(pending, f"output {output.name} isn't in its place yet: {error.what}")
+        if self.publishing:
+            words = [self._put(job, output, pending) for output in outputs_left(job)]
+            if any(isinstance(word, OutputHeldUp) for word in words):
+                self._later[pending.id] = self.loop.clock.monotonic() + wait_after(pending.tries)
+                self.loop.store.tried(pending.id)
                 return
-            self.loop.call(lambda told=done: self.loop.apply(pending.job, OutputPublished(told)))
-            faultpoint("effect.published")
-        self.held_up.pop(pending.job, None)
         self._later.pop(pending.id, None)
         self.write_story(self.loop.store.load(pending.job).job)
         self.loop.store.done(pending.id)
 
-    def say_publishing(self, job: Job) -> str:
-        """What is still to come of a job's outputs, "" = nothing."""
-        left = self.publishing.left(job) if self.publishing and job.state.is_terminal and job.attempt else []
-        if not left:
-            return ""
-        names = ", ".join(one.name for one in left)
-        return self.held_up.get(job.name) or f"being put in their places: outputs {names}"
-
-    def _hold_up(self, pending: PendingEffect, why: str) -> None:
-        wait_s = wait_after(pending.tries)
-        log.warning("job %s: %s; tried again in %.0f s", pending.job, why, wait_s)
-        self.held_up[pending.job] = f"{why}; tried again every {wait_s:.0f} s or so"
-        self._later[pending.id] = self.loop.clock.monotonic() + wait_s
-        self.loop.store.tried(pending.id)
+    def _put(self, job: Job, output: OutputPlan, pending: PendingEffect) -> OutputPublished | OutputHeldUp:
+        """Tries once; the job knows what came of it."""
+        assert self.publishing is not None  # noqa: S101 - whoever calls has looked
+        try:
+            word = OutputPublished(self.publishing.publish(job, output, is_last=pending.tries >= MOST_TRIES))
+        except PASSING as error:
+            log.warning("job %s: output %s isn't in its place yet: %s", pending.job, output.name, error.what)
+            word = OutputHeldUp(HeldUp(output.name, error.what, pending.tries + 1))
+        self.loop.call(lambda: self.loop.apply(pending.job, word))
+        faultpoint("effect.published")
+        return word
 
     def write_story(self, job: Job) -> None:
         """Puts plan and story beside the job's results; twice is the same as once."""

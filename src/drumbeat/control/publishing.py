@@ -51,12 +51,6 @@ class Publishing:
     stores: DataAccess | None
     assets: DataAssets
 
-    def left(self, job: Job) -> list[OutputPlan]:
-        """The outputs of a job with which something is still to be done."""
-        done = {one.output for one in job.published}
-        wanted = [one for one in job.plan.outputs if is_published(one, job.state) or is_registered(one, job.state)]
-        return [one for one in wanted if one.name not in done]
-
     def publish(self, job: Job, output: OutputPlan, *, is_last: bool) -> Published:
         """What has become of an output. A passing trouble is raised, unless it is the last try: then it is told."""
         try:

@@ -27,8 +27,9 @@ from drumbeat.control.registries import Registries
 from drumbeat.control.sharing import Sharing
 from drumbeat.control.watch import Watch
 from drumbeat.control.whole import Whole
+from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.directive import directive
-from drumbeat.core.events import AgentSaid, CancelRequested
+from drumbeat.core.events import AgentSaid, CancelRequested, PublishOutputs
 from drumbeat.core.job import Job
 from drumbeat.core.plan import Facts
 from drumbeat.core.states import State
@@ -193,6 +194,10 @@ class Control:
             return True  # Whoever holds it may fail, and be followed by us.
         return bool(self.loop.jobs) or bool(self.store.outbox(self.loop.token))
 
+    def publishing(self) -> list[str]:
+        """Jobs that have ended, and whose outputs this server still has to put in their places."""
+        return [one.job for one in self.store.outbox(self.loop.token) if isinstance(one.effect, PublishOutputs)]
+
     # --- jobs -------------------------------------------------------------------------------------------------
     def submit(self, request: Request) -> tuple[Record, bool]:
         """The job, durable; and whether it is new. Raises SpecError, RefusedError, ConflictError."""
@@ -250,7 +255,12 @@ class Control:
             what = f"job {name} is done and keeps its results" + (f": {doing}" if doing else "")
             fix = "It ends by itself when they are kept."
             raise ConflictError(what, fix=f"{fix} To give up the others: drumbeat cancel {name} --discard")
-        if job.state.is_terminal and job.state is not State.CANCELED:
+        left = outputs_left(job)
+        if left and not message.discard:
+            names = ", ".join(one.name for one in left)
+            what = f"job {name} has ended, and its outputs are still being put in their places: {names}"
+            raise ConflictError(what, fix=f"To give them up: drumbeat cancel {name} --discard")
+        if not left and job.state.is_terminal and job.state is not State.CANCELED:
             raise ConflictError(f"job {name} has ended already: {job.state}")
         self.sharing.deliver(name, message)
 

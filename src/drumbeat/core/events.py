@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from drumbeat.core.job import Job, Published, Slot
+from drumbeat.core.job import HeldUp, Job, Published, Slot
 from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import AgentStatus
 
@@ -102,6 +102,13 @@ class OutputPublished:
     published: Published
 
 
+@dataclass(frozen=True)
+class OutputHeldUp:
+    """An output of a job that has ended can't be brought to its place now; it is tried again."""
+
+    held_up: HeldUp
+
+
 Event = (
     Granted
     | Waits
@@ -113,6 +120,7 @@ Event = (
     | CancelRequested
     | TimeUp
     | OutputPublished
+    | OutputHeldUp
 )
 
 

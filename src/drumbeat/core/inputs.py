@@ -42,7 +42,7 @@ class JobOutputs:
 class DataFacts:
     """What names of data mean here. versions: of each asset, newest first. jobs: by name. aliases: of datastores.
 
-    folders: the datastores that are folders.
+    folders: the datastores that are folders. read_only: those to which nothing can be written, and why.
     """
 
     versions: Mapping[str, Sequence[DataVersion]] = field(default_factory=dict[str, Sequence[DataVersion]])
@@ -50,6 +50,7 @@ class DataFacts:
     jobs: Mapping[str, JobOutputs] = field(default_factory=dict[str, JobOutputs])
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
     folders: Collection[str] = ()
+    read_only: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True)

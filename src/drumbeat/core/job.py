@@ -92,6 +92,15 @@ class Published:
 
 
 @dataclass(frozen=True)
+class HeldUp:
+    """Why an output of a job that has ended isn't in its place yet. tries: so often it has been tried."""
+
+    output: str
+    why: str
+    tries: int
+
+
+@dataclass(frozen=True)
 class Job:
     """A job, whole. Times are aware datetimes in UTC; durations are in seconds.
 
@@ -127,6 +136,7 @@ class Job:
     tags: dict[str, str] = field(default_factory=dict[str, str])
     published: tuple[Published, ...] = ()
     remarks: tuple[str, ...] = ()
+    held_up: tuple[HeldUp, ...] = ()
 
     @property
     def deadline(self) -> datetime | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core import alike, blame, recovery
+from drumbeat.core import aftermath, alike, blame, recovery
 from drumbeat.core.events import (
     AgentSaid,
     CancelRequested,
@@ -23,6 +23,7 @@ from drumbeat.core.events import (
     Loss,
     NeverFits,
     NodeLost,
+    OutputHeldUp,
     OutputPublished,
     PublishOutputs,
     StartGang,
@@ -32,7 +33,6 @@ from drumbeat.core.events import (
     Waits,
 )
 from drumbeat.core.job import Failure, Job, Observed, Verdict
-from drumbeat.core.outputs import has_more_to_do
 from drumbeat.core.recovery import Next
 from drumbeat.core.states import MOVES, REASONS, Reason, State
 from drumbeat.launch import worlds
@@ -84,7 +84,11 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.FINALIZING, NodeLost():
             return _results_lost(job, event.node, event.sentence, now)
         case _, OutputPublished() if job.state.is_terminal:
-            return _published(job, event, now)
+            return aftermath.published(job, event.published, now)
+        case _, OutputHeldUp():
+            return aftermath.held_up(job, event.held_up, now)
+        case _, CancelRequested(discard=True):
+            return aftermath.given_up(job, event.by, now)
         case _, GangSeen() if not job.state.is_terminal:
             return _gang_seen(job, event, now)
         case _:
@@ -362,21 +366,9 @@ def _end(job: Job, now: datetime) -> Decision:
     if verdict is None or state is None:
         raise ValueError(f"job {job.name} can't end: {verdict}")
     stop = (StopGang(job.attempt),) if job.slots else ()
-    publish = (PublishOutputs(job.attempt),) if job.attempt and has_more_to_do(job.plan.outputs, state) else ()
     ended = replace(job, ended_at=now, stop_at=None)
+    publish = (PublishOutputs(job.attempt),) if aftermath.outputs_left(replace(ended, state=state)) else ()
     return _move(ended, now, state, verdict.reason, verdict.sentence, *stop, KeepStory(job.attempt), *publish)
-
-
-def _published(job: Job, event: OutputPublished, now: datetime) -> Decision:
-    """The job has ended as it has; its story goes on by what became of an output."""
-    told = event.published
-    if any(one.output == told.output for one in job.published):
-        return Decision(job)
-    is_somewhere = f"{_count(told.files, 'file')} in {told.uri}" if told.uri else "kept in the job's folder"
-    known = f", known as azureml:{told.asset}" if told.asset else ""
-    sentence = f"output {told.output}: {told.problem or is_somewhere + known}"
-    kept = replace(job, published=(*job.published, told))
-    return Decision(kept, (), (StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round),))
 
 
 def _remarked(job: Job, event: AgentSaid, now: datetime) -> Decision:

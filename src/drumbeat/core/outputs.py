@@ -38,6 +38,10 @@ def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataF
     if value.name is not None and not is_asset_name(value.name):
         what = f"{value.name!r} can't be the name of data"
         raise SpecError(what, where=f"outputs.{name}.name", fix="Use letters, digits, `.`, `-` and `_`.")
+    taken = {one.version for one in facts.versions.get(value.name or "", ())} if value.version else set[str]()
+    if value.version in taken:
+        what = f"outputs.{name} is to become azureml:{value.name}:{value.version}, and that is there already"
+        raise RefusedError(what, where=f"outputs.{name}.version", fix="Choose another, or leave it out: the next one.")
     uri = _place(name, value.path, words, facts) if value.path else ""
     if mode == "direct" and not uri:
         what = f"outputs.{name} is to be written by the ranks themselves, and names no place in a store"
@@ -52,7 +56,11 @@ def _place(name: str, path: str, words: Mapping[str, str | None], facts: DataFac
     where = f"outputs.{name}.path"
     match reference_to(_filled(path, words, where), where):
         case InStore() as place:
-            return known_place(place, facts, where).uri
+            known = known_place(place, facts, where)
+            if why := facts.read_only.get(known.datastore):
+                what = f"outputs.{name} can't be written to datastore {known.datastore}: {why}"
+                raise RefusedError(what, where=where, fix="Name another datastore: drumbeat datastore list")
+            return known.uri
         case Address(uri) if not uri.startswith(("http:", "https:")):
             return uri
         case _:
@@ -101,8 +109,3 @@ def is_published(output: OutputPlan, state: State) -> bool:
 def is_registered(output: OutputPlan, state: State) -> bool:
     """Whether an output becomes a data asset."""
     return bool(output.asset) and state is State.COMPLETED
-
-
-def has_more_to_do(outputs: tuple[OutputPlan, ...], state: State) -> bool:
-    """Whether anything is left to be done with outputs after the job has ended."""
-    return any(is_published(one, state) or is_registered(one, state) for one in outputs)

@@ -17,6 +17,10 @@ STOP_FIX = (
     "Wait for the end (drumbeat wait JOB), cancel it (drumbeat cancel JOB), or stop the server all the same "
     "(drumbeat server stop --force): jobs that run go on without one."
 )
+PUBLISHING_FIX = (
+    "See why (drumbeat show JOB), give them up (drumbeat cancel JOB --discard), or stop the server all the same "
+    "(drumbeat server stop --force): the next one goes on with them."
+)
 
 router = APIRouter(prefix="/api/v1", tags=["server"])
 
@@ -39,10 +43,20 @@ def _is_done(control: Control) -> bool:
     return True
 
 
-def _unfinished(jobs: int) -> str:
-    if not jobs:
-        return "work isn't finished"
-    return "1 job isn't finished: " if jobs == 1 else f"{jobs} jobs aren't finished: "
+def _refusal(control: Control) -> ConflictError:
+    """Why the server isn't stopped."""
+    jobs = [one.job.name for one in control.store.unfinished()]
+    if jobs:
+        how_many = "1 job isn't" if len(jobs) == 1 else f"{len(jobs)} jobs aren't"
+        return ConflictError(f"{how_many} finished: {_named(jobs)}", fix=STOP_FIX)
+    if ended := control.publishing():
+        what = f"outputs are still being put in their places: those of {_named(ended)}"
+        return ConflictError(what, fix=PUBLISHING_FIX)
+    return ConflictError("the end of the last job is being seen to", fix="Try again in a moment, or with --force.")
+
+
+def _named(jobs: list[str]) -> str:
+    return ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "")
 
 
 @router.get("/version")
@@ -57,6 +71,7 @@ def status(room: RoomOf) -> StatusView:
     return StatusView(
         uptime_s=time.monotonic() - room.started,
         unfinished=[one.job.name for one in room.control.store.unfinished()],
+        publishing=room.control.publishing(),
         idle_s=room.traffic.idle_s(own=1),
         idle_stop_s=room.idle_stop_s,
         doors=[DoorView.model_validate(one) for one in room.doors.shown()] if room.doors else [],
@@ -68,8 +83,6 @@ def stop(room: RoomOf, body: StopRequest | None = None) -> dict[str, bool]:
     """Ends the server; jobs that run go on without it."""
     is_forced = body is not None and body.force
     if not is_forced and not _is_done(room.control):
-        jobs = [one.job.name for one in room.control.store.unfinished()]
-        named = ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "")
-        raise ConflictError(f"{_unfinished(len(jobs))}{named}", fix=STOP_FIX)
+        raise _refusal(room.control)
     room.stop()
     return {"stopping": True}

@@ -86,7 +86,7 @@ def show(name: str, room: RoomOf) -> JobWithStory:
     """One job and its story."""
     control = room.control
     record = current(control, name)
-    notice = room.notices.get(name) or control.effects.say_publishing(record.job)
+    notice = room.notices.get(name, "")
     return job_with_story(record, control.store.story(name), notice)
 
 

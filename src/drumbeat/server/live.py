@@ -16,6 +16,7 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
+from drumbeat.core.aftermath import is_over
 from drumbeat.core.outcome import exit_code
 from drumbeat.ports import Record
 from drumbeat.protocol.errors import RefusedError
@@ -52,7 +53,10 @@ async def follow(
     logs: bool = True,
     last_event_id: Annotated[str, Header()] = "",
 ) -> EventStream:
-    """Events `story`, `state`, `log`, and `end` when the job has ended and everything was sent."""
+    """Events `story`, `state`, `log`, and `end` when the job is over and everything was sent.
+
+    A job is over when it has ended and its outputs are in their places, or have been held up for half a minute.
+    """
     position, told = seen(last_event_id) if last_event_id else (after, story)
     await away(lambda: current(room.control, name))
     follower = Follower(room, name, position, told, has_logs=logs)
@@ -97,15 +101,15 @@ class Follower:
     def pull(self) -> bytes:
         """The events since the last pull; b"" = none. What a job wrote comes before the word that it has ended."""
         record = current(self.control, self.job)
-        is_over = record.job.state.is_terminal
+        is_ended = is_over(record.job)
         before = self.reader.position
         logs = self._logs()
         self.has_more = self.reader.position != before
-        if is_over and self.has_more:
+        if is_ended and self.has_more:
             return b"".join(logs)
         news = self._news(record)
-        self.is_done = is_over
-        return b"".join([*logs, *news, *(self._end(record) if is_over else [])])
+        self.is_done = is_ended
+        return b"".join([*logs, *news, *(self._end(record) if is_ended else [])])
 
     def _logs(self) -> list[bytes]:
         if not self.has_logs:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from drumbeat.core.aftermath import whereabouts
 from drumbeat.core.job import Job, Verdict
 from drumbeat.core.outcome import exit_code
-from drumbeat.server.views import ExitView, FailureView, JobView, JobWithStory, NodeView, StoryView, VerdictView
+from drumbeat.server.views import (
+    ExitView,
+    FailureView,
+    JobView,
+    JobWithStory,
+    NodeView,
+    OutputView,
+    StoryView,
+    VerdictView,
+)
 
 if TYPE_CHECKING:
     from drumbeat.core.events import StoryEntry
@@ -46,6 +56,7 @@ def _facts(record: Record) -> dict[str, Any]:
         "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "nodes": _nodes(job),
         "verdict": _verdict(job.verdict), "exit_code": exit_code(job), "archived": record.archived,
         "priority": job.policy.priority, "properties": _properties(record),
+        "outputs": _outputs(job),
         "failures": [
             FailureView(attempt=f.attempt, round=f.round, at=f.at, verdict=VerdictView.model_validate(f.verdict))
             for f in job.failures
@@ -62,6 +73,16 @@ def _properties(record: Record) -> dict[str, str]:
 
 def _verdict(verdict: Verdict | None) -> VerdictView | None:
     return None if verdict is None else VerdictView.model_validate(verdict)
+
+
+def _outputs(job: Job) -> list[OutputView]:
+    return [
+        OutputView(
+            name=one.told.output, place=one.place, uri=one.told.uri, asset=one.told.asset, files=one.told.files,
+            size=one.told.size, problem=one.problem,
+        )
+        for one in whereabouts(job)
+    ]  # fmt: skip
 
 
 def _nodes(job: Job) -> list[NodeView]:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from drumbeat.core.aftermath import Place
 from drumbeat.core.states import Reason, State
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -96,6 +97,21 @@ class StoryView(View):
     round: int
 
 
+class OutputView(View):
+    """An output that goes into a store, or gets a name. place: how far it is. asset: `name:version`, once it has one.
+
+    uri: where it goes, "" = it stays in the job's folder. size: bytes. problem: why it isn't in its place, or not yet.
+    """
+
+    name: str
+    place: Place
+    uri: str
+    asset: str
+    files: int
+    size: int
+    problem: str
+
+
 class JobView(View):
     """A job as the API shows it.
 
@@ -133,6 +149,7 @@ class JobView(View):
     archived: bool
     priority: int
     notice: str = ""
+    outputs: list[OutputView] = []
 
 
 class JobWithStory(JobView):
@@ -264,6 +281,7 @@ class StatusView(View):
 
     uptime_s: float
     unfinished: list[str]
+    publishing: list[str] = []
     idle_s: float
     idle_stop_s: float
     doors: list[DoorView] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, cast
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -281,6 +281,18 @@ def kind_of_credentials(datastore: Datastore) -> str:
     """How one gets in, as a person calls it: `account key`, `SAS token`, …, `environment`, `none`."""
     held = getattr(datastore, "credentials", "none")
     return held.called if isinstance(held, Credentials) else str(held)
+
+
+def why_read_only(datastore: Datastore) -> str:
+    """Why nothing can be written to a store, as far as it is known without asking it; "" = it may be."""
+    if isinstance(datastore, HttpDatastore):
+        return "what a web server gives can only be read"
+    held = getattr(datastore, "credentials", None)
+    token = getattr(held, "sas_token", None)
+    if not isinstance(token, SecretStr):
+        return ""
+    allowed = parse_qs(token.get_secret_value().lstrip("?")).get("sp", [""])[0]
+    return "its SAS token doesn't allow to write" if allowed and "w" not in allowed else ""
 
 
 def secrets_of(datastore: Datastore) -> tuple[str, ...]:

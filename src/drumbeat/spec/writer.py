@@ -74,7 +74,8 @@ def _is_simple(line: str) -> bool:
 
 def _text(text: str) -> str:
     """Bare where it can't be misread, else in double quotes."""
-    if len(text) < 400 and PLAIN.fullmatch(text) and isinstance(scalar(text), str) and not text.endswith(":"):
+    is_key = ": " in text or text.endswith(":")
+    if len(text) < 400 and PLAIN.fullmatch(text) and isinstance(scalar(text), str) and not is_key:
         return text
     return '"' + "".join(_escaped(character) for character in text) + '"'
 

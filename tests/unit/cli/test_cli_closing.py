@@ -4,6 +4,7 @@ import pytest
 
 from drumbeat.cli.closing import exit_code_of, say_closing
 from drumbeat.cli.ink import Ink
+from drumbeat.client.views import OutputView
 from tests.unit.cli.samples import a_failed_job, a_job, after
 
 
@@ -39,6 +40,32 @@ def test_a_canceled_job():
 def test_colour_only_where_there_is_colour():
     shown = say_closing(a_job(state="completed", ended_at=after(3)), Ink(is_on=True))
     assert shown[0] == "\x1b[1;32mcompleted in 3.0s\x1b[0m"
+
+
+def test_an_output_that_isnt_in_its_place_is_told_and_counts():
+    refused = OutputView("model", "failed", "s3://b/p", problem="no permission to write")
+    fine = OutputView("log", "in_place", "s3://b/log", files=1)
+    job = a_job(state="completed", ended_at=after(3), exit_code=0, outputs=(refused, fine))
+    assert say_closing(job, Ink())[:3] == [
+        "completed in 3.0s",
+        "  output model isn't in its place: no permission to write",
+        f"  logs     drumbeat logs {job.name}",
+    ]
+    assert exit_code_of(job) == 1
+    assert exit_code_of(a_job(state="completed", exit_code=0, outputs=(fine,))) == 0
+    assert exit_code_of(a_job(state="failed", exit_code=7, outputs=(refused,))) == 7
+
+
+def test_an_output_that_is_held_up_says_how_to_go_on():
+    held_up = OutputView("model", "under_way", "s3://b/p", problem="no answer")
+    job = a_job(state="completed", ended_at=after(3), exit_code=0, outputs=(held_up,))
+    assert say_closing(job, Ink())[1:4] == [
+        "  output model isn't in its place yet: no answer; it is tried again",
+        f"  → how it goes on: drumbeat show {job.name}",
+        f"  → to give it up: drumbeat cancel {job.name} --discard",
+    ]
+    assert exit_code_of(job) == 1
+    assert job.doing.endswith("; output model isn't in its place yet: no answer; it is tried again")
 
 
 @pytest.mark.parametrize(

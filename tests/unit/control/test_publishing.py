@@ -15,6 +15,7 @@ from drumbeat.control.datastores import Datastores
 from drumbeat.control.joboutputs import JobOutputs
 from drumbeat.control.publishing import Publishing, wait_after
 from drumbeat.control.whole import Manifest, Whole, find, put
+from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.job import Job, Published
 from drumbeat.core.outputs import MANIFEST
 from drumbeat.core.states import State
@@ -137,8 +138,8 @@ def test_outputs_of_a_failed_job_are_marked_and_have_no_name(room: Room):
 def test_what_is_left_to_do_is_what_wasnt_told_yet(room: Room):
     plain = OutputPlan("default", "uri_folder", "rw_mount")
     job = room.job(MODEL, plain)
-    assert room.publishing.left(job) == [MODEL]
-    assert room.publishing.left(replace(job, published=(Published("model", ""),))) == []
+    assert outputs_left(job) == [MODEL]
+    assert outputs_left(replace(job, published=(Published("model", ""),))) == []
 
 
 def test_a_job_that_wrote_nothing_says_so(room: Room):

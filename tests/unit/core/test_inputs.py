@@ -4,13 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.appearing import check_apart
 from drumbeat.core.inputs import DataFacts, DataVersion, JobOutputs, PlannedInputs, UsedData, plan_inputs, say_staged
-from drumbeat.core.outputs import has_more_to_do, is_published, is_registered, plan_outputs
+from drumbeat.core.outputs import is_published, is_registered, plan_outputs
 from drumbeat.core.states import State
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan, OutputPlan
 from drumbeat.spec.data import Input, Output
+from drumbeat.testing.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D2", "D3", "D4")
 
@@ -21,13 +23,14 @@ FACTS = DataFacts(
             DataVersion("1", "uri_file", "https://host/digits.csv"),
         )
     },
-    ["blobs", "workspaceblobstore"],
+    ["blobs", "web", "workspaceblobstore"],
     {
         "train-1": JobOutputs({"model": "uri_folder", "default": "uri_folder"}),
         "train-2": JobOutputs({"model": "uri_folder"}, is_completed=False),
         "train-3": JobOutputs({"model": "uri_folder"}, has_ended=False, is_completed=False),
     },
     {"default": "workspaceblobstore"},
+    read_only={"web": "what a web server gives can only be read"},
 )
 
 
@@ -136,6 +139,8 @@ def test_an_output_goes_where_it_says_and_is_called_what_it_says():
         ({"path": "azureml://datastores/blobs/paths/${{inputs.x}}"}, "a path knows ${{name}} and values of inputs"),
         ({"path": "azureml://datastores/blobs/paths/${{nam"}, "is never closed"),
         ({"name": "a b"}, "'a b' can't be the name of data"),
+        ({"path": "azureml://datastores/web/paths/a"}, "datastore web: what a web server gives can only be read"),
+        ({"name": "digits", "version": "3"}, "is to become azureml:digits:3, and that is there already"),
     ],
 )
 def test_an_output_that_cant_go_there_is_refused(keys: dict[str, object], says: str):
@@ -143,6 +148,11 @@ def test_an_output_that_cant_go_there_is_refused(keys: dict[str, object], says: 
         outputs(**keys)
     assert says in str(refused.value)
     assert refused.value.where.startswith("outputs.model.")
+
+
+def test_the_next_version_of_a_name_may_be_chosen():
+    assert outputs(name="digits", version="4").version == "4"
+    assert outputs(name="new", version="1").asset == "new"
 
 
 def test_a_path_knows_values_of_inputs():
@@ -171,7 +181,9 @@ def test_what_is_done_with_an_output_depends_on_how_the_job_ended(
     output: OutputPlan, state: State, published: bool, registered: bool
 ):
     assert (is_published(output, state), is_registered(output, state)) == (published, registered)
-    assert has_more_to_do((output,), state) == (published or registered)
+    ended = replace(submission("j").job, state=state, attempt=1)
+    ended = replace(ended, plan=replace(ended.plan, outputs=(output,)))
+    assert outputs_left(ended) == ([output] if published or registered else [])
 
 
 # --- mounts, places, paths ---------------------------------------------------------------------------------------

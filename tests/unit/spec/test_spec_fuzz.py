@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from drumbeat.protocol.errors import SpecError
@@ -51,6 +51,7 @@ def test_any_override_is_taken_or_refused_with_a_sentence(override: str) -> None
 
 @pytest.mark.feature("J2")
 @given(document=COMMAND_JOB)
+@example(document={"command": "a: b", "environment": "0: 0", "tags": {"a: b": "c:d"}})
 def test_a_job_written_out_reads_back_equal(document: dict[str, Any]) -> None:
     job = from_dict(document)
     text = dumps(job)
