@@ -182,7 +182,9 @@ def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back
 
 
 @pytest.mark.feature("D3")
-def test_who_follows_a_job_hears_that_its_output_is_nowhere_and_can_give_it_up(own_house: House, tmp_path: Path):
+def test_run_ends_with_1_where_an_output_is_nowhere_and_what_is_known_is_refused_before(
+    own_house: House, tmp_path: Path
+):
     house = own_house
     (tmp_path / "full").mkdir()
     house.client.create_datastore({"name": "full", "type": "folder", "path": str(tmp_path / "full")})

@@ -70,7 +70,7 @@ def cancel(
     server = connect()
     name = find_job(server, job).name
     canceled = server.cancel(name, discard=discard)
-    print(f"{name}: {canceled.state}; {canceled.sentence}")
+    print(f"{name}: {canceled.state}; {canceled.doing}")
     if wait_:
         ended = server.wait(name)
         print(f"{name}: {ended.state if ended else 'not ended'}")

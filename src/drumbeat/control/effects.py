@@ -48,8 +48,8 @@ class Effects:
         """Puts outputs in their places; set before `start`."""
         self.prepare: Callable[[str, Plan], None] = _nothing
         """Begins what the nodes of a job will ask for; set before `start`."""
-        self._later: dict[int, float] = {}
-        """Effects that are left alone until then, by the monotonic clock."""
+        self._later: dict[str, tuple[int, float]] = {}
+        """Of a job, the effect that is left alone, and until when by the monotonic clock."""
         self._busy: set[str] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -81,7 +81,8 @@ class Effects:
         seen: set[str] = set()
         for pending in self.loop.store.outbox(self.loop.token):
             with self._lock:
-                is_later = self._later.get(pending.id, 0.0) > self.loop.clock.monotonic()
+                effect, until = self._later.get(pending.job, (0, 0.0))
+                is_later = effect == pending.id and until > self.loop.clock.monotonic()
                 if pending.job in self._busy or pending.job in seen or is_later:
                     continue
                 self._busy.add(pending.job)
@@ -172,10 +173,10 @@ class Effects:
         if self.publishing:
             words = [self._put(job, output, pending) for output in outputs_left(job)]
             if any(isinstance(word, OutputHeldUp) for word in words):
-                self._later[pending.id] = self.loop.clock.monotonic() + wait_after(pending.tries)
+                self._later[pending.job] = pending.id, self.loop.clock.monotonic() + wait_after(pending.tries)
                 self.loop.store.tried(pending.id)
                 return
-        self._later.pop(pending.id, None)
+        self._later.pop(pending.job, None)
         self.write_story(self.loop.store.load(pending.job).job)
         self.loop.store.done(pending.id)
 

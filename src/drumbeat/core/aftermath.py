@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
-from drumbeat.core.events import Decision, StoryEntry
+from drumbeat.core.events import Decision, PublishOutputs, StoryEntry
 from drumbeat.core.job import HeldUp, Job, Published
 from drumbeat.core.outputs import is_published, is_registered
 from drumbeat.protocol.plan import OutputPlan
@@ -93,11 +93,14 @@ def held_up(job: Job, told: HeldUp, now: datetime) -> Decision:
 
 
 def given_up(job: Job, by: str, now: datetime) -> Decision:
-    """Nobody waits any more for what isn't in its place yet."""
-    done = Decision(job)
-    for output in outputs_left(job):
+    """Nobody waits any more for what isn't in its place yet; the effect that tries again hears of it by another one."""
+    left = outputs_left(job)
+    if not left:
+        return Decision(job)
+    done = Decision(replace(job, effects=job.effects + 1), (PublishOutputs(job.attempt),))
+    for output in left:
         step = published(done.job, Published(output.name, "", problem=f"not put in its place: given up by {by}"), now)
-        done = Decision(step.job, (), done.story + step.story)
+        done = Decision(step.job, done.effects, done.story + step.story)
     return done
 
 

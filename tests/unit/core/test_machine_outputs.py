@@ -140,6 +140,7 @@ def test_one_output_that_is_held_up_doesnt_hide_another_that_is_on_its_way():
 def test_outputs_that_are_held_up_can_be_given_up():
     given_up = decide(decide(ended(), held_up("no answer", 1), NOW).job, CancelRequested("ann", discard=True), NOW)
     assert [line.sentence for line in given_up.story] == ["output model: not put in its place: given up by ann"]
+    assert given_up.effects == (PublishOutputs(1),)
     assert given_up.job.state is State.COMPLETED
     assert is_over(given_up.job)
     assert [(one.place, one.problem) for one in whereabouts(given_up.job)] == [
