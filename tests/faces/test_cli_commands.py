@@ -227,6 +227,15 @@ def test_wait_ends_with_the_jobs_exit_code_or_3(drumbeat: Type, server: FakeServ
     assert server.calls[-1] == ("wait", "mnist-7f3a", 2.0)
 
 
+@pytest.mark.feature("D3")
+def test_wait_says_which_output_isnt_in_its_place(drumbeat: Type, server: FakeServer):
+    refused = OutputView("model", "failed", "s3://b/p", problem="no permission to write")
+    server.jobs["mnist-7f3a"] = replace(a_job(state="completed", exit_code=0), outputs=(refused,))
+    shown = drumbeat("wait", "mnist")
+    assert shown.exit_code == 1
+    assert shown.stdout == "mnist-7f3a: completed; output model isn't in its place: no permission to write\n"
+
+
 @pytest.mark.parametrize("command", ["archive", "restore"])
 def test_archive_and_restore(drumbeat: Type, server: FakeServer, command: str):
     server.jobs["mnist-7f3a"] = a_job()

@@ -83,6 +83,7 @@ def wait(
     """Wait until a job has ended, and end with its exit code; with 3 if the time is up first."""
     from drumbeat.cli.closing import exit_code_of
     from drumbeat.cli.naming import find_job
+    from drumbeat.cli.safe import make_safe
 
     server = connect()
     found = find_job(server, job)
@@ -90,7 +91,7 @@ def wait(
     if ended is None:
         print(f"{found.name}: hasn't ended after {timeout:g} s")
         raise typer.Exit(Exit.TIMEOUT)
-    print(f"{ended.name}: {ended.state}")
+    print("; ".join([f"{ended.name}: {ended.state}", *(make_safe(one.said) for one in ended.outputs if one.said)]))
     raise typer.Exit(exit_code_of(ended))
 
 
