@@ -54,6 +54,18 @@ def test_versions_are_counted_and_the_same_content_is_the_same_version(house: Ho
     assert (taken.status_code, taken.json()["code"]) == (409, "conflict")
 
 
+def test_one_that_isnt_there_is_told_with_the_nearest(house: House, client: Client):
+    create(house, "digits", "numpy\n")
+    with pytest.raises(NotFoundError, match="there is no environment `dgits`. Did you mean `digits`"):
+        client.environment("dgits")
+    with pytest.raises(NotFoundError, match="Did you mean `lightgbm`"):
+        client.environment("lightgmb")
+    with pytest.raises(UnknownNameError, match="Did you mean `digits`"):
+        client.plan({"command": "x", "environment": "dgits"})
+    with pytest.raises(UnknownNameError, match="^(?!.*Did you mean)"):
+        client.plan({"command": "x", "environment": "AzureML-nowhere@latest"})
+
+
 def test_a_version_is_forgotten(house: House):
     create(house, "brief", "numpy\n")
     assert house.http.delete(f"{PATH}/brief/versions/1").status_code == 204

@@ -19,6 +19,7 @@ from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 from drumbeat.spec.computes import Compute as Spec
 from drumbeat.spec.computes import compute_from
+from drumbeat.spec.problems import nearest
 from drumbeat.spec.writer import to_dict
 
 log = logging.getLogger(__name__)
@@ -290,7 +291,8 @@ class Computes(Mapping[str, Engine]):
 
 def no_compute(name: str, there: Mapping[str, Engine]) -> NotFoundError:
     """What is raised for a name that no compute has."""
-    return NotFoundError(f"there is no compute {name}; there is {', '.join(sorted(there))}")
+    what = f"there is no compute {name}; there is {', '.join(sorted(there))}"
+    return NotFoundError(what, fix=nearest(name, sorted(there)) or "Make it: drumbeat compute create -f FILE")
 
 
 def _close(name: str, engine: Engine) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from drumbeat.spec.environments.curated import CURATED, Curated, curated
 from drumbeat.spec.environments.definition import define
 from drumbeat.spec.environments.references import NAME, VERSION
 from drumbeat.spec.environments.texts import MOST_BYTES, MOST_FILES, Texts
-from drumbeat.spec.problems import shown
+from drumbeat.spec.problems import nearest, shown
 from drumbeat.spec.writer import to_dict
 
 KIND = "environment"
@@ -40,7 +40,7 @@ class Environments:
         """All that the environment of a job can mean here. Raises SpecError."""
         names = core.wanted_names(written, aliases)
         found = {name: [_registered(one) for one in self.catalog.assets(KIND, name)] for name in names}
-        return Shelf(found, aliases, OWN)
+        return Shelf(found, aliases, OWN, names=() if all(found.values()) else self._names())
 
     # --- for people ---------------------------------------------------------------------------------------------
     def create(self, document: Mapping[str, Any], texts: Texts, source: str) -> tuple[EnvironmentView, bool]:
@@ -70,8 +70,10 @@ class Environments:
         """One of them, "" = its newest version; else the curated one of that name. Raises NotFoundError."""
         _require_a_name(name, version)
         known = curated(name)
-        if not version and known is not None and not self.catalog.assets(KIND, name):
-            return curated_view(known)
+        if not self.catalog.assets(KIND, name):
+            if not version and known is not None:
+                return curated_view(known)
+            raise _missing(name, [*self._names(), *(one.title for one in CURATED)])
         return self._view(self.catalog.asset(KIND, name, version))
 
     def delete(self, name: str, version: str) -> None:
@@ -80,6 +82,9 @@ class Environments:
             raise NotFoundError("name a version", fix=f"See them: drumbeat environment show {name}")
         _require_a_name(name, version)
         self.catalog.remove_asset(KIND, name, version)
+
+    def _names(self) -> list[str]:
+        return sorted({one.name for one in self.catalog.assets(KIND)})
 
     def _view(self, one: Asset) -> EnvironmentView:
         python, image, notes, problem = None, "", (), ""
@@ -124,8 +129,12 @@ def check_texts(texts: Texts) -> None:
 def _require_a_name(name: str, version: str) -> None:
     """Raises NotFoundError for what none can be called: not every database takes any text."""
     if not NAME.fullmatch(name) or (version and not VERSION.fullmatch(version)):
-        title = f"{name}:{version}" if version else name
-        raise NotFoundError(f"there is no environment {shown(title)}", fix="See `drumbeat environment list`.")
+        raise _missing(f"{name}:{version}" if version else name, ())
+
+
+def _missing(title: str, names: Iterable[str]) -> NotFoundError:
+    fix = nearest(title, names) or "See those that there are: drumbeat environment list"
+    return NotFoundError(f"there is no environment {shown(title)}", fix=fix)
 
 
 def _titled(written: Environment, source: str) -> tuple[str, str]:

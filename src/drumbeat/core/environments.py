@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -52,13 +52,15 @@ class Found:
 class Shelf:
     """Where names are looked up. registered: versions by name, newest first. python: the server's own.
 
-    has_containers: whether the job's nodes may be able to run containers.
+    has_containers: whether the job's nodes may be able to run containers. names: what people have made, if one that is
+    wanted isn't there.
     """
 
     registered: Mapping[str, Sequence[Registered]] = field(default_factory=dict[str, Sequence[Registered]])
     aliases: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     python: tuple[int, int] = (3, 11)
     has_containers: bool = True
+    names: Collection[str] = ()
 
 
 def resolve(written: Environment | str, texts: Texts, shelf: Shelf) -> Found:
@@ -168,7 +170,8 @@ def curated_definition(known: Curated) -> Definition:
 
 
 def _unknown(asked: Reference, shelf: Shelf) -> UnknownNameError:
-    close = nearest(asked.name, [*shelf.registered, *(one.title for one in CURATED)])
+    made = [name for name, versions in shelf.registered.items() if versions]
+    close = nearest(asked.name, [*made, *shelf.names, *(one.title for one in CURATED)])
     what = f"environment {asked.text.removeprefix('azureml:')!r} isn't known here"
     make = f"Make it: drumbeat environment create {asked.name} --conda FILE (or --requirements FILE)"
     here = f"or say what it means here: drumbeat alias set environment {asked.name} {CURRENT}"

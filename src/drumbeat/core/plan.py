@@ -29,6 +29,7 @@ from drumbeat.spec.data import Input
 from drumbeat.spec.distribution import MpiDistribution, RayDistribution, TensorFlowDistribution
 from drumbeat.spec.environments.texts import Texts
 from drumbeat.spec.job import CommandJob
+from drumbeat.spec.problems import nearest
 
 MOST_RANKS = 100_000
 """A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""
@@ -170,8 +171,8 @@ def _compute(job: CommandJob, facts: Facts) -> str:
         raise UnknownNameError(
             f"compute {name!r} isn't known here; there is {', '.join(sorted(facts.computes))}",
             where="compute",
-            fix=f"Say what it means here: drumbeat alias set compute {name} {facts.default_compute}; or make it: "
-            "drumbeat compute create -f FILE",
+            fix=f"{nearest(name, sorted(facts.computes))} Say what it means here: drumbeat alias set compute {name} "
+            f"{facts.default_compute}; or make it: drumbeat compute create -f FILE".lstrip(),
         )
     if found in facts.troubles:
         what = f"compute {found} can't be used: {facts.troubles[found]}"

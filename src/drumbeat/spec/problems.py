@@ -99,8 +99,8 @@ def words(names: Iterable[str], last: str = "and") -> str:
 
 
 def nearest(name: object, valid: Iterable[str]) -> str:
-    """`Did you mean `x`?`, or nothing when no valid name is close."""
-    folded = {fold(word): word for word in islice(valid, MOST_COMPARED)}
+    """`Did you mean `x`?`, or nothing when no other valid name is close."""
+    folded = {fold(word): word for word in islice(valid, MOST_COMPARED) if word != name}
     asked = fold(str(name)[:100])
     # One letter of two is half the word.
     close = difflib.get_close_matches(asked, folded, n=1, cutoff=0.5 if len(asked) < 4 else 0.6)

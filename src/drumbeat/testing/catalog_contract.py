@@ -51,6 +51,11 @@ class CatalogContract:
         store.add_asset(asset())
         with pytest.raises(NotFoundError, match="there is 1"):
             store.asset("data", "digits", "7")
+        for missing in ("digts", "digits2"):
+            with pytest.raises(NotFoundError, match="Did you mean `digits`"):
+                store.asset("data", missing)
+        with pytest.raises(NotFoundError, match="^(?!.*Did you mean)"):
+            store.asset("environment", "digts")
 
     def test_a_version_can_be_taken_out(self, store: Store) -> None:
         store.add_asset(asset())

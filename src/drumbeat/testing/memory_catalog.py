@@ -8,6 +8,7 @@ from threading import RLock
 
 from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.spec.problems import nearest
 
 
 @dataclass
@@ -47,8 +48,12 @@ class MemoryCatalog:
         found = next((one for one in there if version in ("", one.version)), None)
         if found is None:
             said = ", ".join(one.version for one in there)
-            raise NotFoundError(f"there is no {kind} {name}:{version}; there is {said}")
+            close = nearest(version, [one.version for one in there]) if there else self._nearest(kind, name)
+            raise NotFoundError(f"there is no {kind} {name}:{version}; there is {said}", fix=close)
         return found
+
+    def _nearest(self, kind: AssetKind, name: str) -> str:
+        return nearest(name, sorted({one.name for one in self.assets(kind)}))
 
     def assets(self, kind: AssetKind, name: str | None = None) -> list[Asset]:
         with self._lock:

@@ -23,6 +23,7 @@ from drumbeat.ports import (
     Submission,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.spec.problems import nearest
 from drumbeat.testing.memory_catalog import CatalogShelf, MemoryCatalog
 
 LEFT = -1
@@ -281,7 +282,8 @@ class MemoryStore(MemoryCatalog):
             if target is not None:
                 self.shelf.names[kind, name] = target
             elif self.shelf.names.pop((kind, name), None) is None:
-                raise NotFoundError(f"there is no {kind} alias {name}")
+                names = [one for of, one in self.shelf.names if of == kind]
+                raise NotFoundError(f"there is no {kind.replace('_', ' ')} alias {name}", fix=nearest(name, names))
 
     def computes(self) -> dict[str, dict[str, object]]:
         with self.shelf.lock:

@@ -249,8 +249,10 @@ class StoreContract(CatalogContract, SharingContract):
         assert store.aliases() == {("compute", "gpu-cluster"): "box", ("environment", "gpu-cluster"): "current"}
         store.set_alias("compute", "gpu-cluster", None)
         assert store.aliases() == {("environment", "gpu-cluster"): "current"}
-        with pytest.raises(NotFoundError, match="gpu-cluster"):
+        with pytest.raises(NotFoundError, match="there is no compute alias gpu-cluster"):
             store.set_alias("compute", "gpu-cluster", None)
+        with pytest.raises(NotFoundError, match="alias gpu-clster. Did you mean `gpu-cluster`"):
+            store.set_alias("environment", "gpu-clster", None)
 
     # --- computes ---
     def test_computes_are_kept_replaced_and_removed(self, store: Store) -> None:

@@ -61,6 +61,18 @@ def test_what_isnt_there_is_refused_with_what_to_type(text: str, says: str):
     assert says in str(caught.value)
 
 
+@pytest.mark.feature("E1")
+def test_the_nearest_is_one_that_is_there_and_never_what_was_asked_for():
+    for text, says in (
+        ("yuors", "Did you mean `yours`?"),
+        ("yours@latest", "Make it:"),
+        ("ours", "Did you mean `yours`?"),
+    ):
+        with pytest.raises(UnknownNameError) as caught:
+            resolve(text, Texts(), Shelf({text.partition("@")[0]: ()}, names=("yours",)))
+        assert caught.value.fix.startswith(says)
+
+
 @pytest.mark.feature("E2")
 def test_a_curated_name_is_said_to_be_one():
     found = find("azureml://registries/azureml/environments/acpt-pytorch-2.2-cuda12.1/versions/44")

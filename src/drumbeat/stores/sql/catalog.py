@@ -10,7 +10,11 @@ from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
 from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.spec.problems import nearest
 from drumbeat.stores.sql.schema import asset_uses, assets, datastores, registries
+
+_ALL_OF: dict[AssetKind, str] = {"data": "", "environment": "--name "}
+"""What stands before a name where all its versions are listed."""
 
 
 def add(connection: Connection, asset: Asset) -> tuple[Asset, bool]:
@@ -53,17 +57,21 @@ def one(connection: Connection, kind: AssetKind, name: str, version: str) -> Ass
     there = versions(connection, kind, name)
     found = next((each for each in there if version in ("", each.version)), None)
     if found is None:
-        raise missing(kind, name, version, [each.version for each in there])
+        raise _missing(connection, kind, name, version)
     return found
 
 
-def missing(kind: AssetKind, name: str, version: str, there: list[str]) -> NotFoundError:
+def _missing(connection: Connection, kind: AssetKind, name: str, version: str) -> NotFoundError:
     """Says what there is."""
-    fix = f"See `drumbeat {kind} list`."
+    there = [each.version for each in versions(connection, kind, name)]
     if not there:
-        return NotFoundError(f"there is no {kind} {name}", fix=fix)
+        close = nearest(name, sorted({each.name for each in versions(connection, kind, None)}))
+        return NotFoundError(
+            f"there is no {kind} {name}", fix=close or f"See those that there are: drumbeat {kind} list"
+        )
     said = ", ".join(there[:5]) + (" …" if len(there) > 5 else "")
-    return NotFoundError(f"there is no version {version} of {kind} {name}; there is {said}", fix=fix)
+    what = f"there is no version {version} of {kind} {name}; there is {said}"
+    return NotFoundError(what, fix=nearest(version, there) or f"See them: drumbeat {kind} list {_ALL_OF[kind]}{name}")
 
 
 def versions(connection: Connection, kind: AssetKind, name: str | None) -> list[Asset]:
@@ -81,7 +89,7 @@ def remove(connection: Connection, kind: AssetKind, name: str, version: str) -> 
     """As `Catalog.remove_asset`."""
     this = (assets.c.kind == kind, assets.c.name == name, assets.c.version == version)
     if connection.execute(delete(assets).where(*this)).rowcount == 0:
-        raise missing(kind, name, version, [each.version for each in versions(connection, kind, name)])
+        raise _missing(connection, kind, name, version)
 
 
 def note_uses(connection: Connection, job: str, uses: Iterable[Use]) -> None:

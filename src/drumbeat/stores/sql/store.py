@@ -28,6 +28,7 @@ from drumbeat.ports import (
     Use,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.spec.problems import nearest
 from drumbeat.stores.sql import catalog, computes, inbox, jobs, leases, outbox, slots
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases
@@ -196,7 +197,9 @@ class SqlStore:
         with self._database.write() as connection:
             if target is None:
                 if connection.execute(delete(aliases).where(*this)).rowcount == 0:
-                    raise NotFoundError(f"there is no {kind} alias {name}", fix="See `drumbeat alias list`.")
+                    there = connection.execute(select(aliases.c.name).where(aliases.c.kind == kind)).scalars()
+                    fix = nearest(name, there) or "See those that there are: drumbeat alias list"
+                    raise NotFoundError(f"there is no {kind.replace('_', ' ')} alias {name}", fix=fix)
             elif connection.execute(update(aliases).where(*this).values(target=target)).rowcount == 0:
                 connection.execute(insert(aliases).values(kind=kind, name=name, target=target))
 
