@@ -56,14 +56,25 @@ def test_versions_are_counted_and_the_same_content_is_the_same_version(house: Ho
 
 def test_one_that_isnt_there_is_told_with_the_nearest(house: House, client: Client):
     create(house, "digits", "numpy\n")
-    with pytest.raises(NotFoundError, match="there is no environment `dgits`. Did you mean `digits`"):
+    with pytest.raises(NotFoundError, match=r"there is no environment `dgits`\. Did you mean `digits`"):
         client.environment("dgits")
     with pytest.raises(NotFoundError, match="Did you mean `lightgbm`"):
         client.environment("lightgmb")
     with pytest.raises(UnknownNameError, match="Did you mean `digits`"):
         client.plan({"command": "x", "environment": "dgits"})
-    with pytest.raises(UnknownNameError, match="^(?!.*Did you mean)"):
+    with pytest.raises(UnknownNameError, match=r"^(?!.*Did you mean)"):
         client.plan({"command": "x", "environment": "AzureML-nowhere@latest"})
+
+
+def test_an_alias_that_can_mean_nothing_is_refused(client: Client):
+    client.set_alias("environment", "round", "about")
+    for name, target in (("itself", "itself"), ("about", "azureml:round:3")):
+        with pytest.raises(SpecError, match=r"the aliases of environment .* lead on and on"):
+            client.set_alias("environment", name, target)
+    with pytest.raises(SpecError, match="`what is` doesn't name an environment"):
+        client.set_alias("environment", "cloud", "what is")
+    assert [(one.name, one.target) for one in client.aliases()] == [("round", "about")]
+    client.set_alias("environment", "round", None)
 
 
 def test_a_version_is_forgotten(house: House):
@@ -103,7 +114,8 @@ def test_what_cant_be_an_environment_is_refused(house: House, body: dict[str, An
 def test_curated_ones_can_be_listed_seen_and_changed(client: Client, tmp_path: Path):
     curated = {one.name: one for one in client.environments(curated=True)}
     assert {"pytorch", "sklearn", "tensorflow", "lightgbm", "horovod", "deepspeed", "ray", "fastai"} == set(curated)
-    assert client.environment("AzureML-lightgbm-3.3") == curated["lightgbm"]
+    assert client.environment("AzureML-lightgbm-3.3") == client.environment("lightgbm", "7") == curated["lightgbm"]
+    assert client.environments("lightgbm-4", curated=True) == [curated["lightgbm"]]
     job = {"command": "true", "environment": "azureml:AzureML-lightgbm-3.3:12"}
     before = client.plan(job)
     assert before.plan.python

@@ -142,6 +142,34 @@ def test_show_says_everything_about_one(drumbeat: Type, server: FakeServer):
     assert [one["name"] for one in json.loads(drumbeat("environment", "list", "--json").stdout)] == ["mine"]
 
 
+@pytest.mark.parametrize(
+    "spelled", ["mine", "mine:2", "mine@latest", "azureml:mine:2", "azureml:mine@latest", "azureml:mine"]
+)
+def test_one_is_shown_however_it_is_spelled(drumbeat: Type, server: FakeServer, spelled: str):
+    server.known_environments = [mine(), curated()]
+    assert drumbeat("environment", "show", spelled).stdout.splitlines()[0] == "environment  mine:2"
+
+
+def test_another_label_than_latest_is_refused_of_what_people_made(drumbeat: Type, server: FakeServer):
+    server.known_environments = [mine(), curated()]
+    shown = drumbeat("environment", "show", "mine@stable")
+    assert (shown.exit_code, shown.stderr.splitlines()[0]) == (
+        2,
+        "error: there is no label 'stable'; there is `latest`",
+    )
+    assert drumbeat("environment", "show", "sklearn@stable").exit_code == 0
+
+
+def test_a_list_of_one_that_isnt_there_says_so(drumbeat: Type, server: FakeServer):
+    server.known_environments = [mine(), curated()]
+    shown = drumbeat("environment", "list", "--name", "nix")
+    assert (shown.exit_code, shown.stdout, shown.stderr) == (1, "", "error: there is no environment nix\n")
+    brought = drumbeat("environment", "list", "--name", "sklearn").stdout
+    assert brought.endswith("drumbeat brings one: drumbeat environment show sklearn\n")
+    made = drumbeat("environment", "list", "--curated", "--name", "mine").stdout
+    assert made.endswith("people made it: drumbeat environment list --name mine\n")
+
+
 def test_a_build_is_a_job_on_every_machine_that_can_be_used(drumbeat: Type, server: FakeServer):
     machines = (MachineView("a", 4), MachineView("b", 4), MachineView("c", 4, unusable="away"))
     server.known_computes = [ComputeView("rack", "ssh", machines)]
@@ -158,14 +186,34 @@ def test_a_version_is_forgotten_and_which_one_must_be_said(drumbeat: Type, serve
     server.known_environments = [mine()]
     shown = drumbeat("environment", "delete", "mine")
     assert (shown.exit_code, "which version of mine?" in shown.stderr) == (2, True)
-    assert drumbeat("environment", "delete", "mine:2").stdout == "environment mine:2 is forgotten\n"
+    for spelled in ("mine:2", "azureml:mine:2", "mine@latest"):
+        server.known_environments = [mine(), curated()]
+        assert drumbeat("environment", "delete", spelled).stdout == "environment mine:2 is forgotten\n"
+    assert "environment sklearn is drumbeat's own, and stays" in drumbeat("environment", "delete", "sklearn@1").stderr
     server.error = RefusedError("no", fix="Do.")
     assert drumbeat("environment", "show", "mine").stderr == "error: no\n  → Do.\n"
 
 
-@pytest.mark.parametrize(("target", "is_known"), [("mine:2", True), ("AzureML-sklearn-1", True), ("what is", False)])
-def test_an_alias_may_mean_any_environment(drumbeat: Type, server: FakeServer, target: str, is_known: bool):
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("current", ""),
+        ("mine", ""),
+        ("mine:2", ""),
+        ("azureml:mine@latest", ""),
+        ("AzureML-sklearn-1", ""),
+        ("other", ""),
+        ("nowhere:1", "there is no environment nowhere yet; there is current, mine, pytorch, sklearn"),
+        ("mine:9", "environment mine has no version 9 yet; there is 2\n"),
+        ("what is", "`what is` doesn't name an environment"),
+    ],
+)
+def test_an_alias_may_mean_any_environment_and_one_that_isnt_there_is_said(
+    drumbeat: Type, server: FakeServer, target: str, says: str
+):
     server.known_environments = [mine()]
+    server.known_aliases = {("environment", "other"): "mine"}
     shown = drumbeat("alias", "set", "environment", "cloud", target)
     assert shown.stdout == f"environment cloud now means {target}\n"
-    assert ("there is no environment" in shown.stderr) != is_known
+    assert says in shown.stderr
+    assert bool(shown.stderr) == bool(says)

@@ -15,7 +15,8 @@ from drumbeat.protocol.errors import SpecError
 
 app = new_family("Make and look at environments: what jobs run in. Without one, jobs run in the server's interpreter.")
 
-Title = Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help="The environment; its newest version by itself.")]
+Title = Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help="`mine:2`; `mine` or `mine@latest`.")]
+LATEST = "latest"
 
 PRINTED = "import sys; print('Python', sys.version.split()[0], 'in', sys.prefix)"
 COMMAND = f'if command -v python > /dev/null; then python -c "{PRINTED}"; fi'
@@ -81,11 +82,16 @@ def list_environments(
     as_json: AsJson = False,
 ) -> None:
     """List environments: every version that people made, or the curated ones."""
-    found = connect().environments(name, curated=curated)
+    server = connect()
+    found = server.environments(name, curated=curated)
+    # Raises, with the nearest name, where there is none at all.
+    other = server.environment(name) if name and not found else None
     if as_json:
         from drumbeat.cli.jsonout import print_json
 
         print_json(found)
+    elif other:
+        print(_elsewhere(other.title if other.curated else other.name, is_curated=other.curated))
     elif not found:
         print("no environments; those that drumbeat brings: drumbeat environment list --curated")
     else:
@@ -95,10 +101,16 @@ def list_environments(
         show(*(render_curated(found) if curated else render_list(found)))
 
 
+def _elsewhere(name: str, *, is_curated: bool) -> str:
+    """What to say of a name that isn't among those that were asked for."""
+    if is_curated:
+        return f"nobody has made an environment {name}; drumbeat brings one: drumbeat environment show {name}"
+    return f"environment {name} isn't drumbeat's own, people made it: drumbeat environment list --name {name}"
+
+
 def show_environment(title: Title, as_json: AsJson = False) -> None:
     """Show an environment: what it is made of, where that was written, and which jobs used it."""
-    name, _, version = title.removeprefix("azureml:").partition(":")
-    found = connect().environment(name, version)
+    found = connect().environment(*_named(title))
     if as_json:
         from drumbeat.cli.jsonout import print_json
 
@@ -151,11 +163,27 @@ def _usable(server: Server, compute: str) -> int:
 
 def delete(title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to forget.")]) -> None:
     """Forget a version of an environment. Jobs that have it go on; nodes keep what they made until it is old."""
-    name, _, version = title.removeprefix("azureml:").partition(":")
-    if not version:
+    name, version = _named(title)
+    if not version and "@" not in title:
         raise SpecError(f"which version of {name}?", fix=f"See them: drumbeat environment list --name {name}")
-    connect().delete_environment(name, version)
-    print(f"environment {name}:{version} is forgotten")
+    server = connect()
+    exact = version or server.environment(name).version
+    if not exact:
+        raise SpecError(f"environment {name} is drumbeat's own, and stays", fix="What people make can be deleted.")
+    server.delete_environment(name, exact)
+    print(f"environment {name}:{exact} is forgotten")
+
+
+def _named(title: str) -> tuple[str, str]:
+    """Name and version, "" = the newest. Raises SpecError."""
+    from drumbeat.spec.environments.curated import curated
+    from drumbeat.spec.environments.references import parse_reference
+
+    found = parse_reference(title)
+    if found.label not in ("", LATEST) and curated(found.name) is None:
+        what = f"there is no label {found.label!r}; there is `{LATEST}`"
+        raise SpecError(what, where=title, fix=f"Write {found.name}@{LATEST}, or a version: {found.name}:1")
+    return found.name, found.version
 
 
 for word, command, example in (

@@ -60,6 +60,10 @@ class Environments:
         made, is_new = self.catalog.add_asset(Asset(KIND, name, version, kept, digest, self.clock.now()))
         return self._view(made), is_new
 
+    def check_alias(self, name: str, target: str, aliases: Mapping[tuple[str, str], str]) -> None:
+        """Raises SpecError for a target that can't be an environment, and for aliases that go round in a circle."""
+        core.wanted_names(name, {**aliases, (KIND, name): target})
+
     def list(self, name: str | None = None) -> list[EnvironmentView]:
         """Those that people made: all versions, newest first."""
         if name is not None and not NAME.fullmatch(name):
@@ -67,11 +71,14 @@ class Environments:
         return [self._view(one) for one in self.catalog.assets(KIND, name)]
 
     def show(self, name: str, version: str = "") -> EnvironmentView:
-        """One of them, "" = its newest version; else the curated one of that name. Raises NotFoundError."""
+        """One of them, "" = its newest version; else the curated one of that name, in any version.
+
+        Raises NotFoundError.
+        """
         _require_a_name(name, version)
         known = curated(name)
         if not self.catalog.assets(KIND, name):
-            if not version and known is not None:
+            if known is not None:
                 return curated_view(known)
             raise _missing(name, [*self._names(), *(one.title for one in CURATED)])
         return self._view(self.catalog.asset(KIND, name, version))
@@ -101,9 +108,9 @@ class Environments:
         )  # fmt: skip
 
 
-def curated_views() -> list[EnvironmentView]:
-    """Every curated one."""
-    return [curated_view(one) for one in CURATED]
+def curated_views(name: str | None = None) -> list[EnvironmentView]:
+    """Every curated one, or that which a name means."""
+    return [curated_view(one) for one in CURATED if name is None or one is curated(name)]
 
 
 def curated_view(one: Curated) -> EnvironmentView:

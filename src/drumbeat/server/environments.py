@@ -83,13 +83,13 @@ def create_environment(body: NewEnvironment, control: ControlOf, response: Respo
 @router.get("")
 def list_environments(
     control: ControlOf,
-    name: Annotated[str | None, Query(description="Only versions of this one.")] = None,
+    name: Annotated[str | None, Query(description="Only versions of this one; or what it means.")] = None,
     curated: Annotated[
         bool, Query(description="Those that drumbeat brings, instead of those that people made.")
     ] = False,
 ) -> list[EnvironmentInfo]:
     """Every version of every environment that people made, newest first; or the curated ones."""
-    found = curated_views() if curated else control.environments.list(name)
+    found = curated_views(name) if curated else control.environments.list(name)
     return [EnvironmentInfo.model_validate(one) for one in found]
 
 

@@ -54,7 +54,7 @@ class CatalogContract:
         for missing in ("digts", "digits2"):
             with pytest.raises(NotFoundError, match="Did you mean `digits`"):
                 store.asset("data", missing)
-        with pytest.raises(NotFoundError, match="^(?!.*Did you mean)"):
+        with pytest.raises(NotFoundError, match=r"^(?!.*Did you mean)"):
             store.asset("environment", "digts")
 
     def test_a_version_can_be_taken_out(self, store: Store) -> None:

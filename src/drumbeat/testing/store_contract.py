@@ -251,7 +251,7 @@ class StoreContract(CatalogContract, SharingContract):
         assert store.aliases() == {("environment", "gpu-cluster"): "current"}
         with pytest.raises(NotFoundError, match="there is no compute alias gpu-cluster"):
             store.set_alias("compute", "gpu-cluster", None)
-        with pytest.raises(NotFoundError, match="alias gpu-clster. Did you mean `gpu-cluster`"):
+        with pytest.raises(NotFoundError, match=r"alias gpu-clster\. Did you mean `gpu-cluster`"):
             store.set_alias("environment", "gpu-clster", None)
 
     # --- computes ---
