@@ -48,41 +48,61 @@ def set_alias(
     server = connect()
     server.set_alias(kind, name, target)
     print(f"{kind} {name} now means {target}")
-    there = _targets(server, kind)
-    if target not in there and not _is_one(kind, target, there):
-        more = "; make one: drumbeat compute create" if kind is Kind.COMPUTE else ""
-        more = "; make one: drumbeat environment create" if kind is Kind.ENVIRONMENT else more
-        noun = kind.replace("_", " ")
-        print(f"note: there is no {noun} {target} yet; there is {', '.join(there)}{more}", file=sys.stderr)
+    trouble = _TROUBLES[kind](server, target)
+    if trouble:
+        print(f"note: {trouble}", file=sys.stderr)
 
 
-def _targets(server: Server, kind: Kind) -> tuple[str, ...]:
-    """What a name of this kind can mean here now."""
+def _compute_trouble(server: Server, target: str) -> str:
+    """Why a compute can't be meant now, "" = it can."""
+    there = [compute.name for compute in server.computes()]
+    if target in there:
+        return ""
+    return f"there is no compute {target} yet; there is {', '.join(there)}; make one: drumbeat compute create"
+
+
+def _environment_trouble(server: Server, target: str) -> str:
+    """Why an environment can't be meant now: a name or a version that isn't there; "" = it can."""
     from drumbeat.core.environments import CURRENT
-    from drumbeat.core.sizing import INSTANCE_TYPES
-    from drumbeat.spec.environments.curated import CURATED
-
-    if kind is Kind.COMPUTE:
-        return tuple(compute.name for compute in server.computes())
-    if kind is Kind.ENVIRONMENT:
-        made = [one.name for one in server.environments()]
-        return tuple(dict.fromkeys([CURRENT, *made, *(one.title for one in CURATED)]))
-    return INSTANCE_TYPES
-
-
-def _is_one(kind: Kind, target: str, there: tuple[str, ...]) -> bool:
-    """Whether a target that isn't there word for word means something: an environment's version, a number of GPUs."""
-    from drumbeat.core.sizing import parse_kind
-    from drumbeat.spec.environments.curated import curated
+    from drumbeat.spec.environments.curated import CURATED, curated
     from drumbeat.spec.environments.references import parse_reference
 
+    if target == CURRENT:
+        return ""
+    aliases = {one.name for one in server.aliases() if one.kind == Kind.ENVIRONMENT}
+    made = server.environments()
     try:
-        if kind is Kind.INSTANCE_TYPE:
-            return bool(parse_kind(target, target))
-        name = parse_reference(target).name if kind is Kind.ENVIRONMENT else ""
+        asked = parse_reference(target)
+    except DrumbeatError as error:
+        return str(error)
+    versions = [one.version for one in made if one.name == asked.name]
+    if curated(asked.name) or not aliases.isdisjoint(asked.alias_names):
+        return ""
+    if not versions:
+        there = dict.fromkeys([CURRENT, *(one.name for one in made), *(one.title for one in CURATED)])
+        make = "make one: drumbeat environment create"
+        return f"there is no environment {asked.name} yet; there is {', '.join(there)}; {make}"
+    if asked.version and asked.version not in versions:
+        return f"environment {asked.name} has no version {asked.version} yet; there is {', '.join(versions)}"
+    return ""
+
+
+def _instance_type_trouble(_: Server, target: str) -> str:
+    """Why an instance type can't be meant, "" = it can."""
+    from drumbeat.core.sizing import INSTANCE_TYPES, parse_kind
+
+    try:
+        parse_kind(target, target)
     except DrumbeatError:
-        return False
-    return bool(name) and (name in there or curated(name) is not None)
+        return f"there is no instance type {target} yet; there is {', '.join(INSTANCE_TYPES)}"
+    return ""
+
+
+_TROUBLES = {
+    Kind.COMPUTE: _compute_trouble,
+    Kind.ENVIRONMENT: _environment_trouble,
+    Kind.INSTANCE_TYPE: _instance_type_trouble,
+}
 
 
 @app.command("remove", epilog="Example: drumbeat alias remove compute gpu-cluster")
