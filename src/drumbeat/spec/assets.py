@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from drumbeat.spec.shape import AnyCase, Model
 from drumbeat.spec.signed import NoSecret
-from drumbeat.spec.values import AsText, Filled, Json, Text, pattern
+from drumbeat.spec.values import AsText, Filled, Json, Text, no_label, pattern
 
 if TYPE_CHECKING:
     from drumbeat.spec.loader import Sort
 
 RULE = "letters, digits, `.`, `-` and `_`, at most 255, and a letter or digit first"
 AssetName = Annotated[str, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}", RULE)]
-AssetVersion = Annotated[AsText, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,29}", RULE.replace("255", "30"))]
+AssetVersion = Annotated[
+    AsText, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,29}", RULE.replace("255", "30")), AfterValidator(no_label)
+]
 
 
 class DataAsset(Model):

@@ -50,6 +50,16 @@ def filled(value: str) -> str:
     return value
 
 
+def no_label(value: str) -> str:
+    """A version that can't be taken for a label: `name@latest` is the newest one, whatever it is called."""
+    if value.casefold() == "latest":
+        raise complaint(
+            f"a version can't be called {shown(value)}: `@latest` is the newest one",
+            "Leave it out: it gets the next number.",
+        )
+    return value
+
+
 def _no_bool(value: object) -> object:
     if isinstance(value, bool):
         raise complaint(f"expected a number, got {shown(value)}")
@@ -173,7 +183,7 @@ Seconds = Annotated[Number, Field(gt=0, le=1e9)]
 Wait = Annotated[Number, Field(ge=0, le=1e9)]
 Json = Annotated[Any, BeforeValidator(_plain)]
 Table = dict[Text, Json]
-Version = Annotated[AsText, AfterValidator(filled)]
+Version = Annotated[AsText, AfterValidator(filled), AfterValidator(no_label)]
 TextOrTable = Annotated[
     Annotated[Filled, Tag("[value]")] | Annotated[Table, Tag("[mapping]")], Discriminator(_tag), text_or(dict)
 ]
