@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from drumbeat.cli.safe import make_safe
 from drumbeat.cli.saying import count, say_moment
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs
 
@@ -41,8 +42,9 @@ def _dockerfile(one: EnvironmentView) -> str:
 
 def say_made(one: EnvironmentView) -> str:
     """What there is now, and how to use it."""
-    lines = [f"environment {one.title} is there: {_content(one)}"]
-    lines += [f"  note: {note}" for note in one.notes]
+    lines = [f"environment {one.title} is there: {make_safe(_content(one))}"]
+    lines += [f"  note: {make_safe(note)}" for note in one.notes]
+    lines += [f"  version {one.same_as} has the same content"] if one.same_as else []
     lines.append(f"  to use it, write in a job's file: environment: azureml:{one.title}")
     return "\n".join([*lines, f"  to have it made before a job needs it: drumbeat environment build {one.title}"])
 

@@ -6,13 +6,14 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, cast
 
 from drumbeat.control import mltables
 from drumbeat.control.datastores import ALIAS, DEFAULT, Datastores
 from drumbeat.core.inputs import DataFacts, DataVersion, JobOutputs, UsedData, check_output, find_version, known_place
 from drumbeat.core.states import State
-from drumbeat.ports import Asset, Clock, DataAccess, JobFilter, Store, Use
+from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
 from drumbeat.protocol.errors import NotFoundError, SpecError
 from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.views import DataUse, DataView
@@ -41,7 +42,7 @@ class DataAssets:
         asked = data_from(document, source)
         uri = self._address(asked, f"{source}.path")
         kept, is_new = self.register(asked, uri)
-        return self._view(kept), is_new
+        return replace(self._view(kept), same_as=twin(kept, self._store)), is_new
 
     def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Asset, bool]:
         """Keeps a version whose content lies at `uri` now."""
@@ -109,6 +110,12 @@ class DataAssets:
             asset.name, asset.version, told["type"], told["uri"], asset.digest, asset.created_at, asset.made_by,
             told.get("description", ""), told.get("tags", {}), told.get("files", 0), told.get("size", 0), used_by,
         )  # fmt: skip
+
+
+def twin(asset: Asset, catalog: Catalog) -> str:
+    """The newest other version of its name with the very same content, "" = none."""
+    others = (one for one in catalog.assets(asset.kind, asset.name) if one.version != asset.version)
+    return next((one.version for one in others if one.digest == asset.digest), "")
 
 
 def _digest(type_: str, uri: str, listed: Listing) -> str:

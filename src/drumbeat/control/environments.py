@@ -6,9 +6,10 @@ import hashlib
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from drumbeat.control.assets import twin
 from drumbeat.core import environments as core
 from drumbeat.core.environments import Registered, Shelf
 from drumbeat.ports import Asset, Catalog, Clock, Use
@@ -58,7 +59,7 @@ class Environments:
         kept = core.document_of(to_dict(written), texts)
         digest = hashlib.sha256(json.dumps(kept, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
         made, is_new = self.catalog.add_asset(Asset(KIND, name, version, kept, digest, self.clock.now()))
-        return self._view(made), is_new
+        return replace(self._view(made), same_as=twin(made, self.catalog)), is_new
 
     def check_alias(self, name: str, target: str, aliases: Mapping[tuple[str, str], str]) -> None:
         """Raises SpecError for a target that can't be an environment, and for aliases that go round in a circle."""

@@ -21,7 +21,7 @@ class DataUse:
 class DataView:
     """A version of data. files, size: of what it is made of. made_by: the job whose output it was; "" = none.
 
-    used_by: newest first.
+    used_by: newest first. same_as: another version of the very same content, "" = none; told of what was just made.
     """
 
     name: str
@@ -36,6 +36,7 @@ class DataView:
     files: int = 0
     size: int = 0
     used_by: tuple[DataUse, ...] = ()
+    same_as: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class EnvironmentView:
 
     version: "" of a curated one, which has no time either; means: the names that mean it. notes: what nodes do
     otherwise than written. jobs: that named it, newest first. document: as it is kept: the environment as written,
-    and its files.
+    and its files. same_as: another version of the very same content, "" = none; told of what was just made.
     """
 
     name: str
@@ -60,6 +61,7 @@ class EnvironmentView:
     jobs: tuple[str, ...] = ()
     document: dict[str, Any] = field(default_factory=dict[str, Any])
     problem: str = ""
+    same_as: str = ""
 
     @property
     def title(self) -> str:

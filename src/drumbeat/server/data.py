@@ -27,7 +27,8 @@ class UseView(View):
 class DataInfo(View):
     """A version of data. files, size: of what it is made of. made_by: the job whose output it was; "" = none.
 
-    used_by: only where one version is asked for; the newest first.
+    used_by: only where one version is asked for; the newest first. same_as: another version of the very same content,
+    "" = none; only of one that was just made.
     """
 
     name: str
@@ -42,6 +43,7 @@ class DataInfo(View):
     files: int
     size: int
     used_by: list[UseView] = Field(default_factory=list[UseView])
+    same_as: str = ""
 
 
 class NewData(BaseModel):

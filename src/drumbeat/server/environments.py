@@ -55,7 +55,8 @@ class EnvironmentInfo(View):
     it can't be made; `problem` says why.
 
     version: "" of a curated one; means: the names that mean it. jobs: that named it, newest first. document: as it is
-    kept: the environment as written, and its files.
+    kept: the environment as written, and its files. same_as: another version of the very same content, "" = none; only
+    of one that was just made.
     """
 
     name: str
@@ -70,6 +71,7 @@ class EnvironmentInfo(View):
     jobs: list[str]
     document: dict[str, Any]
     problem: str
+    same_as: str = ""
 
 
 @router.post("", status_code=201, responses={200: {"description": "The newest version was the same already."}})
