@@ -100,6 +100,19 @@ def test_a_folder_that_isnt_there_doesnt_answer_unless_nobody_asks(house: House,
     assert create(house, folder).status_code == 201
 
 
+def test_a_folder_that_counts_from_nowhere_is_refused_and_the_client_says_from_where(
+    house: House, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    folder = {"name": "near", "type": "folder", "path": "near"}
+    answer = create(house, folder)
+    assert answer.json()["what"] == "the server doesn't know what `near` counts from"
+    assert (answer.status_code, answer.json()["where"]) == (422, "blobs.yml.path")
+    monkeypatch.chdir(tmp_path)
+    for path in ("near", "./near", "file://near"):
+        made = client.create_datastore({**folder, "path": path}, check=False)
+        assert made.document["path"] == str(tmp_path / "near")
+
+
 def folder_of(place: Path, **files: str) -> Path:
     for name, text in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -118,6 +131,11 @@ def test_data_is_uploaded_by_content_registered_and_fetched(client: Client, tmp_
     assert client.create_data({"name": "digits", "path": str(place)}).version == "2"
     assert [one.version for one in client.data("digits")] == ["2", "1"]
     assert [one.version for one in client.data()] == ["2"]
+    folder_of(place, a="1")
+    again = client.create_data({"name": "digits", "path": str(place)})
+    assert (again.version, again.same_as, client.get_data("digits").version) == ("3", "1", "3")
+    assert (first.same_as, client.get_data("digits").same_as) == ("", "")
+    client.delete_data("digits", "3")
     got = client.download_data("azureml:digits:1", tmp_path / "got")
     assert ((tmp_path / "got" / "a").read_text(), got.moved) == ("1", 2)
     client.delete_data("digits", "1")
@@ -130,6 +148,17 @@ def test_a_version_keeps_its_content(client: Client, tmp_path: Path):
     folder_of(place, a="2")
     with pytest.raises(ConflictError, match="digits:2026"):
         client.create_data({"name": "digits", "path": str(place), "version": "2026"})
+
+
+def test_a_version_isnt_called_as_the_label_of_the_newest(client: Client, tmp_path: Path):
+    place = folder_of(tmp_path / "digits", a="1")
+    for version in ("latest", "Latest"):
+        with pytest.raises(SpecError, match=f"a version can't be called `{version}`: `@latest` is the newest one"):
+            client.create_data({"name": "labelled", "path": str(place), "version": version})
+    with pytest.raises(SpecError, match="can't be called `latest`"):
+        client.create_environment({"name": "labelled", "version": "latest", "image": "x"})
+    with pytest.raises(SpecError, match="can't be called `latest`"):
+        client.plan({"command": "x", "outputs": {"model": {"name": "m", "version": "latest"}}})
 
 
 def test_one_file_is_data_too(client: Client, tmp_path: Path):

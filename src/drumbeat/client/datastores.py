@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:
+    from drumbeat.spec.datastores import Datastore
     from drumbeat.spec.shape import Model
 
     GivenDatastore = str | Path | Mapping[str, Any] | Model
@@ -24,7 +25,7 @@ KEY = "credentials"
 
 def described(datastore: GivenDatastore, sets: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
     """The datastore as a document, its secrets in the clear, and where it was written. Raises SpecError."""
-    from drumbeat.spec.datastores import datastore_from, load_datastore
+    from drumbeat.spec.datastores import anchored, datastore_from, load_datastore
 
     if isinstance(datastore, str | Path):
         loaded = load_datastore(datastore, [*sets, *looked_up(Path(datastore), sets)])
@@ -33,8 +34,8 @@ def described(datastore: GivenDatastore, sets: Sequence[str] = ()) -> tuple[dict
         raise SpecError("values are set in a file; this datastore was made in Python", fix="Set them on the object.")
     if isinstance(datastore, Mapping):
         given = {**datastore, **resolved(datastore, Path.cwd())}
-        return _whole(datastore_from(given)), "datastore"
-    return _whole(datastore), "datastore"
+        datastore = datastore_from(given)
+    return _whole(anchored(cast("Datastore", datastore), Path.cwd())), "datastore"
 
 
 def _whole(datastore: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from drumbeat.control.sealing import Seal
 from drumbeat.ports import Catalog, StoredDatastore
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, SpecError
 from drumbeat.spec.data_paths import InStore
-from drumbeat.spec.problems import nearest
+from drumbeat.spec.problems import nearest, short
 
 if TYPE_CHECKING:
     from drumbeat.spec.datastores import Datastore
@@ -126,11 +126,14 @@ class Datastores:
         ask: is called first, with the address of the whole store; what it raises is raised, and nothing is kept. Raises
         SpecError too.
         """
-        from drumbeat.spec.datastores import datastore_from, split
+        from drumbeat.spec.datastores import FolderDatastore, datastore_from, split
 
         made = datastore_from(document, source)
         if made.name == ALIAS:
             raise SpecError(f"`{ALIAS}` means {DEFAULT}", where=f"{source}.name", fix=f"Call it {DEFAULT}, or else.")
+        if isinstance(made, FolderDatastore) and not made.is_whole:
+            what = f"the server doesn't know what `{short(made.path)}` counts from"
+            raise SpecError(what, where=f"{source}.path", fix="Write the whole path, from `/` on.")
         if ask:
             self._try(made, ask)
         kept, credentials = split(made)

@@ -58,13 +58,16 @@ def _endpoint(value: str) -> str:
 
 
 def _folder(value: str) -> str:
-    return value.removeprefix("file://") if value.startswith("file:///") else value
+    return value.removeprefix("file://")
 
 
 Line = Annotated[Filled, pattern(r"[^\r\n]{1,4096}", "one line")]
 Account = Annotated[str, pattern(r"[a-z0-9]{3,24}", "3 to 24 small letters and digits")]
 Container = Annotated[str, pattern(r"\$?[a-z0-9-]{3,63}", "3 to 63 small letters, digits and `-`")]
-Bucket = Annotated[str, pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{1,221}", "letters, digits, `.`, `_` and `-`")]
+Bucket = Annotated[
+    str,
+    pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{2,221}", "3 to 222 letters, digits, `.`, `_` and `-`, a letter or digit first"),
+]
 Host = Annotated[str, pattern(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}", "a host's name or its IP address")]
 User = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,254}", "the name of a user")]
 WebAddress = Annotated[Line, AfterValidator(_web)]
@@ -134,6 +137,11 @@ class FolderDatastore(DatastoreHead):
 
     type: Annotated[Literal["folder"], AnyCase()] = Field(default="folder", description="Always `folder`.")
     path: Annotated[Line, AfterValidator(_folder)] = Field(description="The folder.")
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the path is the same wherever it is read; `~` is the home of the server's user."""
+        return self.path.startswith(("/", "~"))
 
 
 class HttpDatastore(DatastoreHead):
@@ -216,7 +224,7 @@ def load_datastore(path: str | Path, overrides: Sequence[str] = ()) -> Datastore
     from drumbeat.spec.loader import Sort, load_chosen
 
     found = cast("Datastore", load_chosen(path, Sort("a datastore", _class_for), overrides))
-    return _anchored(found, Path(path).absolute().parent)
+    return anchored(found, Path(path).absolute().parent)
 
 
 def datastore_from(document: Mapping[str, Any], name: str = "datastore") -> Datastore:
@@ -226,9 +234,9 @@ def datastore_from(document: Mapping[str, Any], name: str = "datastore") -> Data
     return cast("Datastore", chosen_from(document, Sort("a datastore", _class_for), name))
 
 
-def _anchored(datastore: Datastore, base: Path) -> Datastore:
+def anchored(datastore: Datastore, base: Path) -> Datastore:
     """A relative folder counts from the file that names it: the server doesn't know where that is."""
-    if not isinstance(datastore, FolderDatastore) or datastore.path.startswith(("/", "~")):
+    if not isinstance(datastore, FolderDatastore) or datastore.is_whole:
         return datastore
     return datastore.model_copy(update={"path": str(base / datastore.path)})
 

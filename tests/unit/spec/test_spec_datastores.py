@@ -107,6 +107,7 @@ def test_wrong_credentials_are_refused_without_being_shown(
         ({"name": "w", "type": "http", "url": f"https://h/x?sig={SECRET}"}, "goes under `credentials`, as `query`"),
         ({"name": "w", "type": "http", "url": "ftp://h/x"}, "isn't an address"),
         ({"name": "f", "type": "folder", "path": "/x", "credentials": "none"}, "unknown key `credentials`"),
+        ({"name": "s", "type": "s3", "bucket": "b"}, "`b` isn't allowed here: 3 to 222 letters, digits"),
     ],
 )
 def test_what_cant_be_meant_is_refused(document: dict[str, object], said: str) -> None:
