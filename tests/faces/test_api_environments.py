@@ -50,6 +50,8 @@ def test_versions_are_counted_and_the_same_content_is_the_same_version(house: Ho
     assert house.http.get(f"{PATH}/counted").json()["version"] == "2"
     listed = house.http.get(PATH, params={"name": "counted"}).json()
     assert [one["version"] for one in listed] == ["2", "1"]
+    third = create(house, "counted", "numpy\n", description="for numbers")
+    assert (third.json()["version"], third.json()["same_as"], told["same_as"]) == ("3", "1", "")
     taken = create(house, "counted", "pandas\n", version="2")
     assert (taken.status_code, taken.json()["code"]) == (409, "conflict")
 

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from drumbeat.cli.connect import MAKER
+from drumbeat.cli.dataview import data_table, entry_table, render_data, say_data, say_moved
 from drumbeat.client.datastores import described
 from drumbeat.client.dataviews import DatastoreView, EntryView, Moved
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.views import DataUse, DataView
 from tests.unit.cli.fake_server import Type, typing_in
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 pytestmark = pytest.mark.feature("D1", "D4", "D10")
 
@@ -186,6 +191,23 @@ def test_data_is_listed_shown_and_forgotten(drumbeat: Type, server: Data):
     assert drumbeat("data", "delete", "digits@latest").stdout.startswith("data digits:3 is forgotten")
     assert [call[0] for call in server.calls] == ["data", "data", "get_data", "get_data", "delete_data"]
     assert server.calls[-1] == ("delete_data", "digits", "3")
+
+
+def test_names_of_others_do_nothing_to_the_terminal():
+    uri = "azureml://datastores/d/paths/a\nb\x1b[2J"
+    shown = "azureml://datastores/d/paths/a\\x0ab\\x1b[2J"
+    made = replace(DIGITS, uri=uri, same_as="1")
+    assert say_data(made).splitlines()[1:3] == [f"  in {shown}", "  version 1 has the same content"]
+    assert say_moved(Moved(uri, 1, 1, 1), f"in {uri}").endswith(f"in {shown}")
+    tables = [
+        data_table([made]),
+        render_data(made)[0],
+        entry_table([EntryView("a\nb.txt", 1), EntryView("c\r", 0, True)]),
+    ]
+    cells = [str(one) for table in tables for column in cast("Table", table).columns for one in column.cells]
+    assert shown in cells
+    assert {"a\\x0ab.txt", "c\\x0d/"} <= {*cells}
+    assert not any("\n" in one for one in cells)
 
 
 def test_files_of_stores_are_listed_and_moved(drumbeat: Type, server: Data, tmp_path: Path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from drumbeat.cli.safe import make_safe
 from drumbeat.cli.saying import count, say_moment, say_size
 from drumbeat.cli.screen import cell, fill_table, heading, make_table, pairs
 
@@ -48,7 +49,7 @@ def render_datastore(one: DatastoreView) -> list[RenderableType]:
     shown = {key: value for key, value in one.document.items() if key not in ("name", "type", "credentials", "tags")}
     tags = ", ".join(f"{key}={value}" for key, value in one.document.get("tags", {}).items())
     rows: list[tuple[str, object]] = [("datastore", _title(one)), ("type", one.type), ("credentials", one.credentials)]
-    rows += shown.items()
+    rows += [(key, make_safe(str(value))) for key, value in shown.items()]
     return [pairs([*rows, ("tags", tags)])]
 
 
@@ -61,16 +62,20 @@ def _way(one: DatastoreView) -> str:
 
 
 def _place(document: dict[str, Any], type_: str) -> str:
-    return "/".join(str(document[key]) for key in PLACES.get(type_, ()) if document.get(key))
+    return make_safe("/".join(str(document[key]) for key in PLACES.get(type_, ()) if document.get(key)))
 
 
 # --- data -----------------------------------------------------------------------------------------------------------
 def say_data(made: DataView) -> str:
     """Which version it is, and how to use it."""
-    return (
-        f"data {made.name}:{made.version} is there: {made.type}, {count(made.files, 'file')}, {say_size(made.size)}\n"
-        f"  in {made.uri}\n"
-        f"  to use it, write in the job's file: path: azureml:{made.name}:{made.version}"
+    title = f"{made.name}:{made.version}"
+    return "\n".join(
+        [
+            f"data {title} is there: {made.type}, {count(made.files, 'file')}, {say_size(made.size)}",
+            f"  in {make_safe(made.uri)}",
+            *([f"  version {made.same_as} has the same content"] if made.same_as else []),
+            f"  to use it, write in the job's file: path: azureml:{title}",
+        ]
     )
 
 
@@ -84,7 +89,7 @@ def data_table(found: list[DataView]) -> Table:
             say_size(one.size),
             say_moment(one.created_at),
             one.made_by,
-            one.uri,
+            make_safe(one.uri),
         )
         for one in found
     ]
@@ -97,7 +102,7 @@ def render_data(one: DataView) -> list[RenderableType]:
         ("data", f"{one.name}:{one.version}"),
         ("type", one.type),
         ("description", one.description),
-        ("where", one.uri),
+        ("where", make_safe(one.uri)),
         ("content", f"{count(one.files, 'file')}, {say_size(one.size)}, {one.digest[:12]}"),
         ("made", say_moment(one.created_at)),
         ("by job", one.made_by),
@@ -112,15 +117,16 @@ def render_data(one: DataView) -> list[RenderableType]:
 # --- files ----------------------------------------------------------------------------------------------------------
 def entry_table(entries: list[EntryView]) -> Table:
     """One row for each file and folder."""
-    rows = [
-        (f"{one.path.rstrip('/')}/" if one.is_folder else one.path, "" if one.is_folder else say_size(one.size))
-        for one in entries
-    ]
+    rows = [(make_safe(_as_listed(one)), "" if one.is_folder else say_size(one.size)) for one in entries]
     return fill_table(make_table("name", ">size"), rows)
+
+
+def _as_listed(one: EntryView) -> str:
+    return f"{one.path.rstrip('/')}/" if one.is_folder else one.path
 
 
 def say_moved(moved: Moved, where: str) -> str:
     """What went over the line, and what needn't."""
     kept = moved.files - moved.moved
     there = f"; {count(kept, 'file')} there already" if kept else ""
-    return f"{count(moved.moved, 'file')} copied{there}; {say_size(moved.size)} in all, {where}"
+    return f"{count(moved.moved, 'file')} copied{there}; {say_size(moved.size)} in all, {make_safe(where)}"
