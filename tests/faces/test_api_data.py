@@ -150,6 +150,46 @@ def test_a_version_keeps_its_content(client: Client, tmp_path: Path):
         client.create_data({"name": "digits", "path": str(place), "version": "2026"})
 
 
+def test_links_are_followed_and_those_that_lead_elsewhere_are_told(client: Client, tmp_path: Path):
+    store = folder_of(tmp_path / "store", **{"big/x": "12", "one": "3", "big/deep/y": "4"})
+    place = folder_of(tmp_path / "digits", a="1", **{"in/z": "5"})
+    (place / "near").symlink_to("a")
+    (place / "beside").symlink_to("in")
+    (place / "big").symlink_to(store / "big")
+    (place / "in" / "one").symlink_to("../../store/one")
+    heard: list[str] = []
+    made = client.create_data({"name": "linked", "path": str(place)}, told=heard.append)
+    assert heard == ["3 links lead out of the folder and are followed: beside/one, big, in/one"]
+    names = [one.path for one in client.list_files("azureml:linked:1").files]
+    assert names == ["a", "beside/one", "beside/z", "big/deep/y", "big/x", "in/one", "in/z", "near"]
+    assert made.size == 9
+    (place / "in" / "one").unlink()
+    client.upload_data(place, f"{HERE}/linked", told=heard.append)
+    assert heard[1:] == ["1 link leads out of the folder and is followed: big"]
+    (place / "big").unlink()
+    client.upload_data(place, f"{HERE}/linked", told=heard.append)
+    assert len(heard) == 2
+
+
+@pytest.mark.parametrize(
+    ("target", "says"),
+    [
+        ("nowhere", "this link leads nowhere: there is no nowhere"),
+        ("../a/under", "this link leads nowhere: there is no ../a/under"),
+        ("link", "this link leads in a circle, to link"),
+        ("..", "this link leads in a circle, to .."),
+        (".", "this link leads in a circle, to ."),
+    ],
+)
+def test_a_link_that_leads_nowhere_or_round_is_refused_by_name(client: Client, tmp_path: Path, target: str, says: str):
+    place = folder_of(tmp_path / "digits", a="1", **{"in/z": "5"})
+    (place / "in" / "link").symlink_to(target)
+    with pytest.raises(RefusedError) as refused:
+        client.create_data({"name": "broken", "path": str(place)})
+    assert (refused.value.what, refused.value.where) == (says, str(place / "in" / "link"))
+    assert refused.value.fix.startswith("Remove it")
+
+
 def test_a_version_isnt_called_as_the_label_of_the_newest(client: Client, tmp_path: Path):
     place = folder_of(tmp_path / "digits", a="1")
     for version in ("latest", "Latest"):

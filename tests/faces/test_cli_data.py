@@ -68,9 +68,12 @@ class Data:
             raise NotFoundError(f"there is no data {name}")
         return DIGITS
 
-    def create_data(self, data: object, *, sets: Sequence[str] = (), seen: Callable[[int], None]) -> DataView:
+    def create_data(
+        self, data: object, *, sets: Sequence[str] = (), seen: Callable[[int], None], told: Callable[[str], None]
+    ) -> DataView:
         self.calls.append(("create_data", data, tuple(sets)))
         seen(2048)
+        told("1 link leads out of the folder and is followed: b\x1b[2Jig")
         return DIGITS
 
     def delete_data(self, name: str, version: str) -> None:
@@ -80,7 +83,8 @@ class Data:
         self.calls.append(("entries", uri))
         return [EntryView("a.csv", 2048), EntryView("sub", is_folder=True)]
 
-    def upload_data(self, local: Path, uri: str, *, seen: Callable[[int], None]) -> Moved:
+    def upload_data(self, local: Path, uri: str, *, seen: Callable[[int], None], told: Callable[[str], None]) -> Moved:
+        told("2 links lead out of the folder and are followed: a, b")
         self.calls.append(("upload_data", str(local), uri))
         seen(1)
         return Moved(uri, 3, 2048, 1)
@@ -160,6 +164,7 @@ def test_data_is_made_from_options_or_from_a_file(drumbeat: Type, server: Data):
         "  in azureml://datastores/blobs/paths/d\n"
         "  to use it, write in the job's file: path: azureml:digits:3\n"
     )
+    assert shown.stderr == "note: 1 link leads out of the folder and is followed: b\\x1b[2Jig\n"
     assert drumbeat("data", "create", "-f", "d.yml", "--set", "type=mltable", "--version", "4").exit_code == 0
     assert server.calls == [
         ("create_data", {"name": "digits", "path": "./d", "version": "3"}, ()),

@@ -157,7 +157,12 @@ class Server(Protocol):
         ...
 
     def create_data(
-        self, data: Path | dict[str, str], *, sets: Sequence[str] = (), seen: Callable[[int], None]
+        self,
+        data: Path | dict[str, str],
+        *,
+        sets: Sequence[str] = (),
+        seen: Callable[[int], None],
+        told: Callable[[str], None],
     ) -> DataView:
         """The data in a file or a mapping, uploaded if it lies here, and registered."""
         ...
@@ -170,7 +175,7 @@ class Server(Protocol):
         """What lies directly at an address."""
         ...
 
-    def upload_data(self, local: Path, uri: str, *, seen: Callable[[int], None]) -> Moved:
+    def upload_data(self, local: Path, uri: str, *, seen: Callable[[int], None], told: Callable[[str], None]) -> Moved:
         """Copies a folder or a file into a folder of a store."""
         ...
 

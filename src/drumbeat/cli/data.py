@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from drumbeat.cli.connect import connect
 from drumbeat.cli.downloading import progress
 from drumbeat.cli.help import add_command, new_family
 from drumbeat.cli.jobs import AsJson
+from drumbeat.cli.safe import make_safe
 from drumbeat.protocol.errors import SpecError
 
 app = new_family("Give data names and versions, and move files into and out of stores. See docs/data.md.")
@@ -56,12 +58,16 @@ def create(
     with progress() as seen:
         if file is not None:
             added = [f'{key}="{value}"' for key, value in options.items()]
-            made = server.create_data(file, sets=[*(sets or []), *added], seen=seen)
+            made = server.create_data(file, sets=[*(sets or []), *added], seen=seen, told=_note)
         else:
-            made = server.create_data(_described(options, has_sets=bool(sets)), seen=seen)
+            made = server.create_data(_described(options, has_sets=bool(sets)), seen=seen, told=_note)
     from drumbeat.cli.dataview import say_data
 
     print(say_data(made))
+
+
+def _note(sentence: str) -> None:
+    print(f"note: {make_safe(sentence)}", file=sys.stderr)
 
 
 def _described(options: dict[str, str], *, has_sets: bool) -> dict[str, str]:
@@ -126,7 +132,7 @@ def upload(
 ) -> None:
     """Copy a folder, or a file, into a folder of a store. What is there already isn't sent again."""
     with progress() as seen:
-        moved = connect().upload_data(local, uri, seen=seen)
+        moved = connect().upload_data(local, uri, seen=seen, told=_note)
     from drumbeat.cli.dataview import say_moved
 
     print(say_moved(moved, f"in {moved.uri}"))

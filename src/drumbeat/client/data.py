@@ -6,6 +6,7 @@ import getpass
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from drumbeat.protocol.views import DataView
 
 if TYPE_CHECKING:
     from drumbeat.client.datastores import GivenDatastore
-    from drumbeat.client.moving import Source
+    from drumbeat.client.sources import Source
     from drumbeat.spec.assets import DataAsset
 
     GivenData = str | Path | Mapping[str, Any] | DataAsset
@@ -27,10 +28,19 @@ UPLOADS = "LocalUpload"
 """The folder of a datastore with what was uploaded for a name or a job; each content has its own below."""
 
 Seen = Callable[[int], None]
+Told = Callable[[str], None]
 
 
-def _unseen(_: int) -> None:
+def _unseen(_: object) -> None:
     pass
+
+
+@dataclass(frozen=True)
+class Heard:
+    """Who is told: seen, of bytes that went; told, what a person should know before, in a sentence."""
+
+    seen: Seen = _unseen
+    told: Told = _unseen
 
 
 class DataCalls:
@@ -76,11 +86,14 @@ class DataCalls:
         path = f"/data/{part(name)}" + (f"/versions/{part(version)}" if version else "")
         return wire.from_wire(DataView, self.connection.call("GET", path))
 
-    def create_data(self, data: GivenData, *, sets: Sequence[str] = (), seen: Seen = _unseen) -> DataView:
+    def create_data(
+        self, data: GivenData, *, sets: Sequence[str] = (), seen: Seen = _unseen, told: Told = _unseen
+    ) -> DataView:
         """Registers a version of data: the path of a file, or one made in Python. The same content is the same version.
 
-        A local path is uploaded first, to a folder that is named by its content; seen: is told the bytes that went.
-        Raises SpecError; ConflictError when the version is there with other content.
+        A local path is uploaded first, to a folder that is named by its content; seen: is told the bytes that went;
+        told: what a person should know before, in a sentence. Raises SpecError; ConflictError when the version is there
+        with other content.
         """
         asked, base, source = _asked(data, sets)
         document = asked.model_dump(mode="json", exclude_unset=True)
@@ -88,7 +101,7 @@ class DataCalls:
 
         place = reference_to(asked.path, f"{source}: path")
         if isinstance(place, Local):
-            document["path"] = self._brought(base / Path(place.path).expanduser(), asked, seen)
+            document["path"] = self._brought(base / Path(place.path).expanduser(), asked, Heard(seen, told))
         document.pop("datastore", None)
         body = {"document": document, "source": source}
         return wire.from_wire(DataView, self.connection.call("POST", "/data", json=body))
@@ -97,13 +110,13 @@ class DataCalls:
         """Forgets a version; its content stays. Raises NotFoundError."""
         self.connection.call("DELETE", f"/data/{part(name)}/versions/{part(version)}")
 
-    def _brought(self, place: Path, asked: DataAsset, seen: Seen) -> str:
+    def _brought(self, place: Path, asked: DataAsset, heard: Heard) -> str:
         is_file = asked.type == "uri_file"
         if place.is_dir() == is_file and place.exists():
             what = f"this is a {'folder' if place.is_dir() else 'file'}, and the type is {asked.type}"
             fix = f"Write `type: {'uri_folder' if is_file else 'uri_file'}`."
             raise SpecError(what, where=str(place), fix=fix)
-        return bring(self.connection, place, asked.datastore or DEFAULT, seen)
+        return bring(self.connection, place, asked.datastore or DEFAULT, heard)
 
     # --- files in stores --------------------------------------------------------------------------------------
     def entries(self, uri: str) -> list[EntryView]:
@@ -111,12 +124,12 @@ class DataCalls:
         found = self.connection.call("GET", "/storage/entries", params={"uri": uri})
         return [wire.from_wire(EntryView, one) for one in found]
 
-    def upload_data(self, local: str | Path, uri: str, *, seen: Seen = _unseen) -> Moved:
+    def upload_data(self, local: str | Path, uri: str, *, seen: Seen = _unseen, told: Told = _unseen) -> Moved:
         """Copies a folder, or a file, into a folder of a store. What is there already isn't sent again."""
-        from drumbeat.client.moving import Upload, hashed, sources_of
+        from drumbeat.client.moving import Upload
 
         place = Path(local).expanduser()
-        sources = hashed(sources_of(place))
+        sources = _sources(place, told)
         return Upload(self.connection, uri.rstrip("/"), sources, _who(), seen, is_folder=place.is_dir()).run()
 
     def download_data(self, uri: str, to: str | Path, *, seen: Seen = _unseen) -> Moved:
@@ -131,21 +144,32 @@ class DataCalls:
         return wire.from_wire(ListingView, found)
 
 
-def bring(connection: Connection, place: Path, datastore: str, seen: Seen = _unseen, *, is_sending: bool = True) -> str:
+def bring(connection: Connection, place: Path, datastore: str, heard: Heard, *, is_sending: bool = True) -> str:
     """Uploads a file or folder into a folder of a datastore that is named by the content; gives where it is then.
 
     is_sending: False = it is only told where it would be.
     """
-    from drumbeat.client.moving import Upload, content_key, hashed, sources_of
+    from drumbeat.client.moving import Upload, content_key
 
-    sources = hashed(sources_of(place))
+    sources = _sources(place, heard.told)
     # The last name is known to people; the key makes the place its own.
     uri = f"azureml://datastores/{datastore}/paths/{UPLOADS}/{content_key(sources)}"
     is_folder = place.is_dir()
     target = f"{uri}/{_plain(place)}" if is_folder else f"{uri}/{sources[0].path}"
     if is_sending and (is_folder or not _is_there(connection, target, sources[0])):
-        Upload(connection, target if is_folder else uri, sources, _who(), seen, is_folder=is_folder).run()
+        Upload(connection, target if is_folder else uri, sources, _who(), heard.seen, is_folder=is_folder).run()
     return target
+
+
+def _sources(place: Path, told: Told) -> list[Source]:
+    """The files with their SHA-256. told: is told of links that lead elsewhere, before anything is read."""
+    from drumbeat.client.moving import hashed
+    from drumbeat.client.sources import say_followed, sources_of
+
+    found = sources_of(place)
+    if sentence := say_followed(found):
+        told(sentence)
+    return hashed(found)
 
 
 def _is_there(connection: Connection, uri: str, source: Source) -> bool:

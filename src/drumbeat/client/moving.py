@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,11 @@ import httpx
 from drumbeat.client.connection import Connection, unreachable
 from drumbeat.client.dataviews import ListedView, ListingView, Moved
 from drumbeat.client.downloading import check_folder, place_in
+from drumbeat.client.sources import Source
 from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
     NotFoundError,
-    RefusedError,
     StorageError,
     UnreachableError,
 )
@@ -39,16 +39,6 @@ TOLD_EVERY_S = 5.0
 """How often the manifest of a folder that is being written says what is there already."""
 
 Seen = Callable[[int], None]
-
-
-@dataclass(frozen=True)
-class Source:
-    """A file here. path: what it is called there."""
-
-    path: str
-    place: Path
-    size: int
-    sha256: str = ""
 
 
 @dataclass
@@ -73,51 +63,11 @@ class Lines:
 
 
 # --- into a store ---------------------------------------------------------------------------------------------------
-def sources_of(local: Path, key: str = "path") -> list[Source]:
-    """The files of a folder, or the one file, links followed. Raises RefusedError."""
-    if not local.exists():
-        raise RefusedError("there is nothing there", where=f"{key}: {local}")
-    if local.is_file():
-        return [Source(local.name, local, local.stat().st_size)]
-    if not local.is_dir():
-        raise RefusedError("this is neither a file nor a folder", where=f"{key}: {local}")
-    found = [Source(path, place, place.stat().st_size) for path, place in _files(local, "", (local.resolve(),))]
-    if not found:
-        raise RefusedError("there is no file in this folder", where=f"{key}: {local}")
-    return sorted(found, key=lambda one: one.path)
-
-
-def _files(folder: Path, below: str, above: tuple[Path, ...]) -> Iterator[tuple[str, Path]]:
-    """above: the folders around this one: no link leads in circles."""
-    try:
-        entries = sorted(folder.iterdir())
-    except OSError as error:
-        raise StorageError(f"can't be read: {error.strerror}", where=str(folder)) from None
-    for entry in entries:
-        path = f"{below}{entry.name}"
-        _require_readable_name(path)
-        if entry.is_dir():
-            real = entry.resolve()
-            if real not in above:
-                yield from _files(entry, f"{path}/", (*above, real))
-        elif entry.is_file():
-            yield path, entry
-        else:
-            raise RefusedError("only files and folders can be sent", where=str(entry))
-
-
-def _require_readable_name(path: str) -> None:
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise RefusedError("the name isn't UTF-8", where=ascii(path)) from None
-
-
 def hashed(sources: Sequence[Source]) -> list[Source]:
     """The same with their SHA-256."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         digests = list(pool.map(_sha256, [one.place for one in sources]))
-    return [Source(one.path, one.place, one.size, digest) for one, digest in zip(sources, digests, strict=True)]
+    return [replace(one, sha256=digest) for one, digest in zip(sources, digests, strict=True)]
 
 
 def _sha256(place: Path) -> str:

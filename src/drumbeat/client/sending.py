@@ -166,9 +166,9 @@ class Parcel:
 
     def _input(self, place: Path, key: str, datastore: str | None) -> str:
         if datastore:
-            from drumbeat.client.data import bring
+            from drumbeat.client.data import Heard, bring
 
-            return bring(self.connection, place, datastore, is_sending=self.is_sending)
+            return bring(self.connection, place, datastore, Heard(), is_sending=self.is_sending)
         is_seen = self.connection.is_here and self._compute_sees(place)
         return place.as_uri() if is_seen else f"snapshot:{self._kept(place, key)}"
 

@@ -1,0 +1,114 @@
+"""The files of a folder that go into a store: links are followed, and what they bring from elsewhere is known."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from errno import ELOOP, ENOENT, ENOTDIR
+from pathlib import Path
+
+from drumbeat.protocol.errors import RefusedError, StorageError
+from drumbeat.spec.problems import short
+
+NAMED = 3
+"""Links that are named in a sentence."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file here. path: what it is called there. link: the one by which it lies outside of its folder, "" = none."""
+
+    path: str
+    place: Path
+    size: int
+    sha256: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class _Way:
+    """How a folder was come to. top: the folder that is sent; real: this one; above: those around it, all as they are.
+
+    below: what the names in it begin with; link: as of a source.
+    """
+
+    top: Path
+    real: Path
+    above: tuple[Path, ...] = ()
+    below: str = ""
+    link: str = ""
+
+
+def sources_of(local: Path, key: str = "path") -> list[Source]:
+    """The files of a folder, or the one file, links followed. Raises RefusedError, StorageError."""
+    if not local.exists():
+        raise RefusedError("there is nothing there", where=f"{key}: {local}")
+    if local.is_file():
+        return [Source(local.name, local, local.stat().st_size)]
+    if not local.is_dir():
+        raise RefusedError("this is neither a file nor a folder", where=f"{key}: {local}")
+    top = local.resolve()
+    found = list(_files(local, _Way(top, top)))
+    if not found:
+        raise RefusedError("there is no file in this folder", where=f"{key}: {local}")
+    return sorted(found, key=lambda one: one.path)
+
+
+def _files(folder: Path, way: _Way) -> Iterator[Source]:
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise StorageError(f"can't be read: {error.strerror}", where=str(folder)) from None
+    for entry in entries:
+        path = f"{way.below}{entry.name}"
+        _require_readable_name(path)
+        inner = _entered(entry, replace(way, below=path))
+        if entry.is_dir():
+            yield from _files(entry, replace(inner, above=(*way.above, way.real), below=f"{path}/"))
+        elif entry.is_file():
+            yield Source(path, entry, entry.stat().st_size, link=inner.link)
+        else:
+            raise RefusedError("only files and folders can be sent", where=str(entry))
+
+
+def _entered(entry: Path, way: _Way) -> _Way:
+    """The way to what an entry is. Raises RefusedError for a link that leads nowhere, or back to where it is."""
+    if not entry.is_symlink():
+        return replace(way, real=way.real / entry.name)
+    try:
+        real = Path(os.path.realpath(entry, strict=True))
+    except OSError as error:
+        raise _dead(entry, error) from None
+    if real in (*way.above, way.real):
+        raise RefusedError(f"this link leads in a circle, to {entry.readlink()}", where=str(entry), fix="Remove it.")
+    link = way.link or ("" if real.is_relative_to(way.top) else way.below)
+    return replace(way, real=real, link=link)
+
+
+def _dead(link: Path, error: OSError) -> RefusedError | StorageError:
+    target = link.readlink()
+    if error.errno == ELOOP:
+        return RefusedError(f"this link leads in a circle, to {target}", where=str(link), fix="Remove it.")
+    if error.errno in (ENOENT, ENOTDIR):
+        fix = "Remove it, or bring back what it points to."
+        return RefusedError(f"this link leads nowhere: there is no {target}", where=str(link), fix=fix)
+    return StorageError(f"can't be read: {error.strerror}", where=str(link))
+
+
+def _require_readable_name(path: str) -> None:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise RefusedError("the name isn't UTF-8", where=ascii(path)) from None
+
+
+def say_followed(sources: Sequence[Source]) -> str:
+    """Which links bring what lies outside of the folder, as a sentence; "" = none does."""
+    links = [*dict.fromkeys(one.link for one in sources if one.link)]
+    if not links:
+        return ""
+    named = ", ".join(map(short, links[:NAMED])) + (f" and {len(links) - NAMED} more" if len(links) > NAMED else "")
+    if len(links) == 1:
+        return f"1 link leads out of the folder and is followed: {named}"
+    return f"{len(links)} links lead out of the folder and are followed: {named}"
