@@ -102,6 +102,24 @@ def test_download_of_an_output_that_is_none_names_those_there_are(drumbeat: Type
     assert shown.stderr == "error: the job has no files in output 'modle'\n  → Its outputs: default, model.\n"
 
 
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [
+        ("./here", "If it is the folder to bring the files to: drumbeat download mnist --to ./here"),
+        ("my models", "drumbeat download mnist --to 'my models'"),
+        ("model", "Only this output: drumbeat download mnist --outputs model"),
+    ],
+)
+def test_download_with_a_word_too_many_says_which_option_it_belongs_to(
+    drumbeat: Type, server: FakeServer, tmp_path: Path, word: str, says: str
+):
+    server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
+    shown = drumbeat("download", "mnist", word)
+    assert (shown.exit_code, list(tmp_path.glob("here"))) == (2, [])
+    assert says in shown.stderr
+    assert "misplaced" not in drumbeat("download", "--help").stdout
+
+
 def test_download_into_a_file_names_it(drumbeat: Type, server: FakeServer, tmp_path: Path):
     server.jobs["mnist-7f3a"], server.contents = a_job(), FILES
     (tmp_path / "fl").write_text("mine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -14,10 +15,11 @@ from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.jobs import Job
 from drumbeat.cli.saying import count, say_size
 from drumbeat.client.views import FileView
-from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.errors import NotFoundError, SpecError
 
 
 def download(
+    context: typer.Context,
     job: Job,
     to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where to; ./JOB if not given.")] = None,
     outputs: Annotated[str | None, typer.Option("--outputs", metavar="NAME", help="Only this output.")] = None,
@@ -30,10 +32,26 @@ def download(
         raise typer.BadParameter("--outputs and --logs each mean: only these", param_hint="--logs")
     server = connect()
     name = find_job(server, job).name
-    files = choose_files(server.files(name), output=outputs, is_logs=logs)
+    there = server.files(name)
+    if context.args:
+        raise _misplaced(context.args[0], job, outputs_of(there))
+    files = choose_files(there, output=outputs, is_logs=logs)
     folder = to or Path(name)
     fetch(server, name, files, folder)
     print(f"{count(len(files), 'file')}, {say_size(sum(file.size for file in files))}, in {folder.absolute()}")
+
+
+def outputs_of(files: list[FileView]) -> list[str]:
+    """The names of the outputs that have files."""
+    return sorted({PurePosixPath(file.path).parts[1] for file in files if file.path.startswith("outputs/")})
+
+
+def _misplaced(word: str, job: str, outputs: list[str]) -> SpecError:
+    """What to say of a second word: which option it belongs to."""
+    option = f"--outputs {word}" if word in outputs else f"--to {shlex.quote(word)}"
+    what = f"one job is brought at a time, and {word!r} stands behind its name"
+    meant = "Only this output" if word in outputs else "If it is the folder to bring the files to"
+    return SpecError(what, where=job, fix=f"{meant}: drumbeat download {job} {option}")
 
 
 def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) -> list[FileView]:
@@ -42,7 +60,7 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
     chosen = [file for file in files if file.path.startswith(start)]
     if chosen:
         return chosen
-    names = sorted({PurePosixPath(file.path).parts[1] for file in files if file.path.startswith("outputs/")})
+    names = outputs_of(files)
     if output:
         known = f"Its outputs: {', '.join(names)}." if names else "It has no outputs; they are kept when a job ends."
         raise NotFoundError(f"the job has no files in output {output!r}", fix=known)

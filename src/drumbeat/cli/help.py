@@ -13,9 +13,15 @@ def new_family(about: str) -> typer.Typer:
     return typer.Typer(help=about, no_args_is_help=True)
 
 
-def add_command(app: typer.Typer, name: str, command: Callable[..., None], example: str) -> None:
-    """Makes a command of a function: its docstring and an example are its help."""
-    app.command(name, help=help_of(command), epilog=f"Example: {example}")(command)
+def add_command(
+    app: typer.Typer, name: str, command: Callable[..., None], example: str, *, takes_more: bool = False
+) -> None:
+    """Makes a command of a function: its docstring and an example are its help.
+
+    takes_more: words too many come to it in its context, so that it can say what is to become of them.
+    """
+    settings = {"allow_extra_args": takes_more}
+    app.command(name, help=help_of(command), epilog=f"Example: {example}", context_settings=settings)(command)
 
 
 def help_of(command: Callable[..., None]) -> str:
