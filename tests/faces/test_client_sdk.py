@@ -1,5 +1,6 @@
 """`Client` against a real server in this process: what goes out and what comes back."""
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -69,6 +70,60 @@ def test_a_job_made_in_python_counts_its_paths_from_here(
         assert client.plan(made).plan.code == client.plan(document).plan.code
     with pytest.raises(SpecError, match="job file"):
         client.plan(document, sets=["a=b"])
+
+
+def test_a_text_that_looks_like_a_path_is_told(client: Client, tmp_path: Path) -> None:
+    for name in ("ok/x", "deep/ok/x", "conf.yml", "code/kept/x", "code/left/x"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "code" / ".amlignore").write_text("left\n")
+    texts = {
+        "there": "./ok", "bare": "deep/ok", "file": "conf.yml", "nowhere": "../nix", "ignored": "left", "rate": "3",
+        "sent": "./kept", "word": "adam", "absolute": str(tmp_path / "ok"), "dot": ".", "long": "x" * 5000,
+    }  # fmt: skip
+    (tmp_path / "left").mkdir()
+    job = {"command": "python train.py", "code": "code", "inputs": texts}
+    (tmp_path / "job.yml").write_text(json.dumps(job))
+    told = {note.partition(" ")[0]: note for note in client.plan(tmp_path / "job.yml").notes}
+    assert sorted(told) == [f"inputs.{one}" for one in ("bare", "file", "ignored", "nowhere", "there")]
+    assert told["inputs.there"] == (
+        "inputs.there is the text `./ok`, and no files come with it; for files write "
+        "`there: {type: uri_folder, path: ./ok}`"
+    )
+    assert "{type: uri_file, path: conf.yml}" in told["inputs.file"]
+    job_name = client.submit(tmp_path / "job.yml").name
+    assert told["inputs.there"] in client.get(job_name).story[0].sentence
+
+
+@pytest.mark.parametrize(
+    ("rules", "says"),
+    [
+        ("# all\n\n*\n", "line 3 of .amlignore leaves out all that is in src"),
+        ("*.py\nsub/\n", ".amlignore leaves out all that is in src"),
+        ("*\n!.amlignore\n", "line 1 of .amlignore leaves out all that is in src"),
+        (None, "there is no file in src"),
+        ("*.md\n", ""),
+        ("*\n!t.py\n", ""),
+    ],
+)
+def test_code_of_which_nothing_is_sent_is_told(client: Client, tmp_path: Path, rules: str | None, says: str) -> None:
+    (tmp_path / "src" / "sub").mkdir(parents=True)
+    if rules is not None:
+        (tmp_path / "src" / ".amlignore").write_text(rules)
+        (tmp_path / "src" / "t.py").write_text("")
+        (tmp_path / "src" / "sub" / "u.py").write_text("")
+    (tmp_path / "job.yml").write_text("command: python t.py\ncode: src\n")
+    wanted = (f"nothing of code is sent: {says}",) if says else ()
+    assert tuple(client.plan(tmp_path / "job.yml").notes) == wanted
+
+
+def test_an_uploaded_input_tells_which_links_lead_out_of_it(client: Client, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "x").write_text("")
+    (tmp_path / "data" / "x").symlink_to("../x")
+    (tmp_path / "job.yml").write_text("command: x\ninputs: {d: {path: data, datastore: default}}\n")
+    wanted = "inputs.d: 1 link leads out of the folder and is followed: x"
+    assert wanted in client.plan(tmp_path / "job.yml").notes
 
 
 def test_what_is_wrong_in_the_file_is_told_without_a_server(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,17 +14,36 @@ ALWAYS = frozenset({".git", "__pycache__"})
 """Never part of what a job needs; Python's caches would make unchanged code look changed."""
 
 
+FILES = (".amlignore", ".gitignore")
+"""Where the rules are; the first that is there."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """The rules of one file. start: its folder in the snapshot. lines: the number of each rule's line."""
+
+    start: str
+    rules: GitIgnoreSpec
+    lines: tuple[int, ...]
+
+    @classmethod
+    def of(cls, start: str, lines: Sequence[str]) -> Spec:
+        """Reads the lines of a file."""
+        kept = {number: line for number, line in enumerate(lines, 1) if line.strip() and _is_readable(line)}
+        return cls(start, GitIgnoreSpec.from_lines(kept.values()), tuple(kept))
+
+
 @dataclass(frozen=True)
 class Rules:
     """The rules that hold in one folder: its own, then those of the folders above it."""
 
     file: str
-    specs: tuple[tuple[str, GitIgnoreSpec], ...] = ()
+    specs: tuple[Spec, ...] = ()
 
     @classmethod
     def of(cls, root: Path) -> Rules:
         """The rules at the root of a snapshot; whether it has an `.amlignore` decides for the whole tree."""
-        return cls(".amlignore" if (root / ".amlignore").is_file() else ".gitignore").within(root, "")
+        return cls(next((file for file in FILES if (root / file).is_file()), FILES[-1])).within(root, "")
 
     def within(self, folder: Path, path: str) -> Rules:
         """The rules in a folder below; path: of that folder in the snapshot, ending in `/`, "" for the root.
@@ -40,17 +60,21 @@ class Rules:
         except UnicodeDecodeError as error:
             what = "the file isn't UTF-8 text, so what it keeps out can't be told"
             raise SpecError(what, where=str(place), fix="Save it as UTF-8.") from error
-        return Rules(self.file, ((path, GitIgnoreSpec.from_lines(filter(_is_readable, lines))), *self.specs))
+        return Rules(self.file, (Spec.of(path, lines), *self.specs))
 
     def skips(self, path: str) -> bool:
         """Whether that path, ending in `/` for a folder, stays out. The nearest folder with an opinion has it."""
         if path.rstrip("/").rsplit("/", 1)[-1] in ALWAYS:
             return True
-        for start, spec in self.specs:
-            include = spec.check_file(path.removeprefix(start)).include
-            if include is not None:
-                return include
-        return False
+        return bool(self.line(path))
+
+    def line(self, path: str) -> int:
+        """The number of the line that leaves that path out, 0 = none does."""
+        for spec in self.specs:
+            found = spec.rules.check_file(path.removeprefix(spec.start))
+            if found.include is not None and found.index is not None:
+                return spec.lines[found.index] if found.include else 0
+        return 0
 
 
 def _is_readable(line: str) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """`azureml:…`, `https://…`, `git+ssh://…`: what the server has to look for, not we."""
+
+
+MOST_NOTES = 200
 
 
 class Draft(Protocol):
@@ -92,7 +95,7 @@ def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any
 def body_of(found: Written, connection: Connection, *, is_sending: bool) -> dict[str, Any]:
     """The request's body. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
     parcel = Parcel(found, connection, is_sending=is_sending)
-    return {
+    body = {
         "document": parcel.document(),
         "key": uuid.uuid4().hex,
         "source": found.source,
@@ -101,6 +104,8 @@ def body_of(found: Written, connection: Connection, *, is_sending: bool) -> dict
         "inputs": parcel.inputs(),
         "environment": parcel.environment(),
     }
+    notes = [*parcel.remarks(), *parcel.followed][:MOST_NOTES]
+    return {**body, "notes": notes} if notes else body
 
 
 def experiment_of(base: Path) -> str:
@@ -110,11 +115,12 @@ def experiment_of(base: Path) -> str:
 
 @dataclass(frozen=True)
 class Parcel:
-    """What of a job lies on this machine."""
+    """What of a job lies on this machine. followed: of inputs that are uploaded, which links lead elsewhere."""
 
     written: Written
     connection: Connection
     is_sending: bool
+    followed: list[str] = field(default_factory=list[str])
 
     def document(self) -> dict[str, Any]:
         """The job, and as its properties which commit its code is; what a person has set there stays."""
@@ -129,10 +135,22 @@ class Parcel:
 
     def code(self) -> str | None:
         """The digest of the code's snapshot; None when the job has none, or it isn't here."""
+        place = self._code_place()
+        return self._kept(place, "code") if place else None
+
+    def remarks(self) -> Iterator[str]:
+        """What only this side sees, and a person should know."""
+        from drumbeat.client import remarks
+
+        code = self._code_place()
+        if code:
+            yield from remarks.of_code(code, str(self.written.document["code"]))
+        inputs = cast("dict[str, object]", self.written.document.get("inputs") or {})
+        yield from remarks.of_texts(inputs, self.written.base, code)
+
+    def _code_place(self) -> Path | None:
         code = self.written.document.get("code")
-        if not isinstance(code, str) or is_remote(code):
-            return None
-        return self._kept(self._place(code, "code"), "code")
+        return self._place(code, "code") if isinstance(code, str) and not is_remote(code) else None
 
     def environment(self) -> dict[str, Any]:
         """The files that the job's environment names."""
@@ -154,7 +172,7 @@ class Parcel:
             table = cast("dict[str, Any]", value) if isinstance(value, dict) else {}
             place = self._local(table.get("path"), f"inputs.{name}.path")
             if place is not None:
-                found[name] = self._input(place, f"inputs.{name}.path", table.get("datastore"))
+                found[name] = self._input(place, f"inputs.{name}", table.get("datastore"))
         return found
 
     def _local(self, path: object, key: str) -> Path | None:
@@ -168,9 +186,10 @@ class Parcel:
         if datastore:
             from drumbeat.client.data import Heard, bring
 
-            return bring(self.connection, place, datastore, Heard(), is_sending=self.is_sending)
+            heard = Heard(told=lambda sentence: self.followed.append(f"{key}: {sentence}"))
+            return bring(self.connection, place, datastore, heard, is_sending=self.is_sending)
         is_seen = self.connection.is_here and self._compute_sees(place)
-        return place.as_uri() if is_seen else f"snapshot:{self._kept(place, key)}"
+        return place.as_uri() if is_seen else f"snapshot:{self._kept(place, f'{key}.path')}"
 
     def _compute_sees(self, place: Path) -> bool:
         """Whether the nodes of the job's compute find it where it is."""

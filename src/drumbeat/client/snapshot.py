@@ -9,10 +9,10 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from drumbeat.client.ignore import Rules
+from drumbeat.client.ignore import FILES, Rules
 from drumbeat.protocol.errors import RefusedError
 
 MOST_BYTES = 1 << 30
@@ -75,6 +75,28 @@ def entries_of(source: Path, key: str) -> list[Entry]:
     return sorted(
         _walk(source, source, "", Rules.of(source), key), key=lambda entry: entry.path.encode("utf-8", "replace")
     )
+
+
+def is_empty(folder: Path, key: str) -> bool:
+    """Whether a snapshot of the folder has no file but those that say what stays out."""
+    entries = _walk(folder, folder, "", Rules.of(folder), key)
+    return not any(one.kind != "folder" and one.path not in FILES for one in entries)
+
+
+def holds(folder: Path, path: str) -> bool:
+    """Whether a snapshot of the folder has something at that path."""
+    rules, place, inner = Rules.of(folder), folder, ""
+    for name in PurePosixPath(os.path.normpath(path)).parts:
+        place = place / name
+        is_folder = place.is_dir() and not place.is_symlink()
+        inner = f"{inner}{name}" + ("/" if is_folder else "")
+        if name == ".." or not os.path.lexists(place) or rules.skips(inner):
+            return False
+        if is_folder:
+            rules = rules.within(place, inner)
+        else:
+            inner += "/"
+    return True
 
 
 def _walk(root: Path, folder: Path, path: str, rules: Rules, key: str) -> Iterator[Entry]:

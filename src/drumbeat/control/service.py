@@ -70,7 +70,8 @@ class Request:
 
     document: the job as a JSON-able mapping. source: the file it came from, for messages. key: makes sending it twice
     the same as once. experiment: used where the document names none. code: digest of the code's snapshot. inputs: for
-    each input with a local path, `file:///…` or `snapshot:<sha256>`. environment: the files that it names.
+    each input with a local path, `file:///…` or `snapshot:<sha256>`. environment: the files that it names. notes: what
+    only the client sees, for people.
     """
 
     document: dict[str, object]
@@ -80,6 +81,7 @@ class Request:
     code: str | None = None
     inputs: dict[str, str] = field(default_factory=dict[str, str])
     environment: Texts = field(default_factory=Texts)
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -47,7 +47,8 @@ def planned(request: Request, facts: Facts, environments: Environments) -> tuple
     named = None if job.drumbeat.environment == CURRENT else job.environment
     known = replace(facts, environments=environments.shelf(named, facts.aliases))
     sources = Sources(request.code, request.inputs, request.environment)
-    return job, planning.make(job, name, experiment, sources, known)
+    made = planning.make(job, name, experiment, sources, known)
+    return job, replace(made, notes=(*made.notes, *request.notes))
 
 
 def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, StoryEntry]:

@@ -22,6 +22,7 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"])
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 PLACE = r"^(file:///[^\x00]*|snapshot:[0-9a-f]{64}|azureml://datastores/[^/\x00]+/paths/[^\x00]*)$"
 Place = Annotated[str, Field(pattern=PLACE, max_length=5000)]
+Note = Annotated[str, Field(min_length=1, max_length=1000)]
 Discard = Annotated[bool, Query(description="Also while it keeps its results; what isn't kept yet is lost.")]
 HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
 
@@ -38,6 +39,7 @@ class JobRequest(BaseModel):
     code: Digest | None = Field(None, description="SHA-256 of the snapshot with the code.")
     inputs: dict[str, Place] = Field({}, description="Of each input with a local path: where it is now.")
     environment: TextsBody = Field(TextsBody(), description="The files that the environment names.")
+    notes: list[Note] = Field([], max_length=200, description="What only the client sees: told with the plan's own.")
 
     def request(self) -> Request:
         """The same, as the control room takes it."""
@@ -49,6 +51,7 @@ class JobRequest(BaseModel):
             code=self.code,
             inputs=dict(self.inputs),
             environment=self.environment.texts(),
+            notes=tuple(self.notes),
         )
 
 

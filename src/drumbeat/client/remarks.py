@@ -1,0 +1,58 @@
+"""What only the client sees of a job, and a person should know: said in its plan, and when it is accepted.
+
+Nothing is refused here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from drumbeat.client.ignore import ALWAYS, FILES, Rules
+from drumbeat.client.snapshot import holds, is_empty
+from drumbeat.spec.problems import short
+
+ASKS_FOR_A_PATH = ("./", "../")
+
+
+def of_code(code: Path, written: str) -> Iterator[str]:
+    """That nothing of the folder is sent, and why."""
+    if not code.is_dir() or not is_empty(code, "code"):
+        return
+    folder = short(written)
+    there = sorted({one.name for one in code.iterdir()} - ALWAYS - {*FILES})
+    rules = Rules.of(code)
+    lines = {rules.line(f"{name}/" if (code / name).is_dir() else name) for name in there}
+    if not any(lines):
+        yield f"nothing of code is sent: there is no file in {folder}"
+        return
+    whole = f"line {min(lines)} of {rules.file}" if len(lines) == 1 and min(lines) else rules.file
+    yield f"nothing of code is sent: {whole} leaves out all that is in {folder}"
+
+
+def of_texts(inputs: Mapping[str, object], base: Path, code: Path | None) -> Iterator[str]:
+    """That an input is a text, though it looks like a path of files that the ranks won't find."""
+    for name, value in inputs.items():
+        if not isinstance(value, str) or not _is_like_a_path(value, base):
+            continue
+        if code and code.is_dir() and holds(code, value):  # The ranks start in it, and find it by that very text.
+            continue
+        kind = "uri_file" if _is_there(base, value) and (base / value).is_file() else "uri_folder"
+        text = short(value)
+        yield (
+            f"inputs.{name} is the text `{text}`, and no files come with it; for files write "
+            f"`{name}: {{type: {kind}, path: {text}}}`"
+        )
+
+
+def _is_like_a_path(text: str, base: Path) -> bool:
+    if text.startswith(ASKS_FOR_A_PATH):
+        return True
+    return bool(text.strip("./")) and not text.startswith(("/", "~")) and _is_there(base, text)
+
+
+def _is_there(base: Path, text: str) -> bool:
+    try:
+        return (base / text).exists()
+    except (OSError, ValueError):  # Too long for a name, or with a NUL in it.
+        return False
