@@ -96,7 +96,8 @@ def test_a_folder_that_isnt_there_doesnt_answer_unless_nobody_asks(house: House,
     folder = {"name": "share", "type": "folder", "path": str(tmp_path / "nowhere")}
     refused = create(house, folder, check=True)
     assert refused.status_code == 404
-    assert "datastore share doesn't answer as it should" in refused.json()["what"]
+    assert refused.json()["what"] == "datastore share doesn't answer as it should: there is nothing there"
+    assert refused.json()["where"] == f"blobs.yml.path: {tmp_path / 'nowhere'}"
     assert create(house, folder).status_code == 201
 
 

@@ -178,6 +178,8 @@ def test_data_is_made_from_options_or_from_a_file(drumbeat: Type, server: Data):
         (("create",), "drumbeat data create digits --path ./digits"),
         (("create", "digits", "--path", "d", "--set", "type=mltable"), "--set changes a value of a file"),
         (("show", "azureml://datastores/x/paths/y"), "isn't the name of data"),
+        (("show", "a:b:c"), "'a:b:c' isn't the name of data"),
+        (("show", "digits@stable"), "'digits@stable' isn't the name of data"),
     ],
 )
 def test_what_cant_be_meant_is_refused(drumbeat: Type, server: Data, words: tuple[str, ...], says: str):

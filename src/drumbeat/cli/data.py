@@ -156,7 +156,12 @@ def _named(reference: str) -> tuple[str, str]:
 
     if is_asset_name(reference):
         return reference, ""
-    found = reference_to(reference, "NAME")
+    try:
+        found = reference_to(reference, "NAME")
+    except SpecError:
+        if reference.startswith("azureml:") or "@" in reference:
+            raise
+        found = None
     if not isinstance(found, OfAsset):
         raise SpecError(f"{reference!r} isn't the name of data", fix="Write `digits:3`, `digits` or `digits@latest`.")
     return found.name, found.version

@@ -18,7 +18,7 @@ from drumbeat.spec.data_paths import InStore
 from drumbeat.spec.problems import nearest, short
 
 if TYPE_CHECKING:
-    from drumbeat.spec.datastores import Datastore
+    from drumbeat.spec.datastores import Datastore, FolderDatastore
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +29,9 @@ ALWAYS_THERE = (DEFAULT, "workspaceartifactstore")
 """Folders of the server's own, until somebody makes a datastore of that name."""
 
 ALIAS = "default"
+
+WHOLE = "it can't be listed: "
+"""What the stores say first of the address of all of them."""
 
 LONG = 12
 """So many characters are in another text by no accident."""
@@ -126,32 +129,35 @@ class Datastores:
         ask: is called first, with the address of the whole store; what it raises is raised, and nothing is kept. Raises
         SpecError too.
         """
-        from drumbeat.spec.datastores import FolderDatastore, datastore_from, split
+        from drumbeat.spec.datastores import datastore_from, split
 
         made = datastore_from(document, source)
         if made.name == ALIAS:
             raise SpecError(f"`{ALIAS}` means {DEFAULT}", where=f"{source}.name", fix=f"Call it {DEFAULT}, or else.")
-        if isinstance(made, FolderDatastore) and not made.is_whole:
-            what = f"the server doesn't know what `{short(made.path)}` counts from"
+        if (folder := _folder(made)) is not None and not folder.is_whole:
+            what = f"the server doesn't know what `{short(folder.path)}` counts from"
             raise SpecError(what, where=f"{source}.path", fix="Write the whole path, from `/` on.")
         if ask:
-            self._try(made, ask)
+            self._try(made, source, ask)
         kept, credentials = split(made)
         is_new = made.name not in self._catalog.datastores()
         sealed = self._seal.close(made.name, credentials)
         self._catalog.set_datastore(made.name, StoredDatastore(made.name, kept, sealed))
         return self.view(made.name), is_new
 
-    def _try(self, made: Datastore, ask: Callable[[str], object]) -> None:
+    def _try(self, made: Datastore, source: str, ask: Callable[[str], object]) -> None:
         """Asks the store before it is anybody's: under a name of its own until then."""
         name = f"{made.name}-tried-{secrets.token_hex(4)}"
         self._tried[name] = made.model_copy(update={"name": name})
         try:
             ask(InStore(name).uri)
         except DrumbeatError as error:
-            what = f"datastore {made.name} doesn't answer as it should: {error.what.replace(name, made.name)}"
+            why = error.what.replace(name, made.name).removeprefix(WHOLE)
+            what = f"datastore {made.name} doesn't answer as it should: {why}"
             fix = f"{error.fix.replace(name, made.name)} To keep it all the same: --no-check".strip()
-            raise type(error)(what, where=error.where.replace(name, made.name), fix=fix) from error
+            folder = _folder(made)
+            where = f"{source}.path: {folder.path}" if folder else source
+            raise type(error)(what, where=where, fix=fix) from error
         finally:
             del self._tried[name]
 
@@ -184,6 +190,12 @@ class Datastores:
         if not self._folder:
             return {}
         return {name: FolderDatastore(name=name, path=f"{self._folder}/{name}") for name in ALWAYS_THERE}
+
+
+def _folder(made: Datastore) -> FolderDatastore | None:
+    from drumbeat.spec.datastores import FolderDatastore
+
+    return made if isinstance(made, FolderDatastore) else None
 
 
 def _holds(value: str, secrets: Iterable[str]) -> bool:

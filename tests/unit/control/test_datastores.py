@@ -84,12 +84,12 @@ def test_a_store_that_doesnt_answer_isnt_kept(datastores: Datastores):
         asked.append(uri)
         name = uri.split("/")[3]
         assert name in datastores.all()
-        raise UnreachableError(f"datastore {name}: no answer", where=name)
+        raise UnreachableError(f"it can't be listed: {name} gives no answer", where=name)
 
     with pytest.raises(UnreachableError) as refused:
         datastores.create(BLOBS, "blobs.yml", ask)
     assert str(refused.value) == (
-        "blobs: datastore blobs doesn't answer as it should: datastore blobs: no answer. "
+        "blobs.yml: datastore blobs doesn't answer as it should: blobs gives no answer. "
         "To keep it all the same: --no-check"
     )
     assert len(asked) == 1

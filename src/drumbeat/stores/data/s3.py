@@ -34,6 +34,9 @@ _TROUBLES: dict[str, Trouble] = {
     "NoSuchKey": _MISSING,
     "404": _MISSING,
     "NoSuchBucket": Trouble(NotFoundError, "there is no such bucket", "Check `bucket` and `endpoint`."),
+    "InvalidBucketName": Trouble(
+        RefusedError, "no bucket can have this name", "Check `bucket`: 3 to 63 small letters, digits, `.` and `-`."
+    ),
     "AccessDenied": Trouble(ForbiddenError, "these credentials don't have the right", "Give them the right to."),
     "AllAccessDisabled": Trouble(ForbiddenError, "the bucket is disabled", "Ask who runs it."),
     "403": Trouble(ForbiddenError, "these credentials don't have the right", "Give them the right to."),
