@@ -49,8 +49,8 @@ def create(
 ) -> None:
     """Register a version of data, from a file or from options.
 
-    What lies here is uploaded first, to a folder of its own for each content; an address is only noted. The same
-    content again is the version that is there; other content is the next version.
+    What lies here is uploaded first, to a folder of its own for each content; an address is only noted. The content of
+    the newest version again is that version; other content is the next version.
     """
     given = {"name": name, "path": path, "type": type_, "version": version, "datastore": datastore}
     options = {key: value for key, value in given.items() if value is not None}

@@ -39,8 +39,8 @@ def create(
 ) -> None:
     """Make a version of an environment, from its file, a requirements.txt or a conda file.
 
-    The same content once more is the same version; something else is the next one. Nothing is built yet: nodes do that
-    when a job needs it, or when `build` asks them to.
+    The content of the newest version once more is that version; something else is the next one. Nothing is built yet:
+    nodes do that when a job needs it, or when `build` asks them to.
     """
     if file is not None:
         _require_no_others(requirements, conda)

@@ -59,12 +59,12 @@ for name, command, example in (
     ("logs", logs.logs, "drumbeat logs -f @last --rank 0"),
     ("cancel", jobs.cancel, "drumbeat cancel @last --wait"),
     ("wait", jobs.wait, "drumbeat wait @last --timeout 3600"),
+    ("download", downloading.download, "drumbeat download @last --to results"),
     ("archive", jobs.archive, "drumbeat archive cifar-7f3a"),
     ("restore", jobs.restore, "drumbeat restore cifar-7f3a"),
     ("top", top.top, "drumbeat top"),
 ):
-    add_command(app, name, command, example)
-add_command(app, "download", downloading.download, "drumbeat download @last --to results", takes_more=True)
+    add_command(app, name, command, example, takes_more=name == "download")
 app.add_typer(aliases.app, name="alias")
 app.add_typer(servers.server_app, name="server")
 app.add_typer(computes.app, name="compute")
