@@ -16,6 +16,7 @@ from drumbeat.client.views import (
     FailureView,
     NodeView,
     ObservedView,
+    OutputView,
     VerdictView,
 )
 from drumbeat.protocol.errors import UnreachableError
