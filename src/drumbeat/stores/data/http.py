@@ -25,7 +25,18 @@ from drumbeat.spec.credentials import HttpCredentials
 from drumbeat.spec.datastores import HttpDatastore
 from drumbeat.stores.data.autoindex import names_in
 from drumbeat.stores.data.heads import Heads
-from drumbeat.stores.data.shelf import MOST_FILES, PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.shelf import (
+    MOST_FILES,
+    PIECE,
+    Counted,
+    Found,
+    Patience,
+    Trouble,
+    Wanted,
+    asked,
+    changed,
+    refused,
+)
 
 LARGEST_PAGE = 64 << 20
 DEEPEST = 64
@@ -53,13 +64,14 @@ class HttpShelf:
 
     knows_folders = True
 
-    def __init__(self, spec: HttpDatastore, title: str, query: str = "") -> None:
+    def __init__(self, spec: HttpDatastore, title: str, patience: Patience, query: str = "") -> None:
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
         self._spec, self._title, self._query = spec, title, query or _query(held)
+        self._patience = patience
         self._sent = {**_authorization(held), "Accept-Encoding": "identity"}
         self._client = httpx.Client(
             headers=self._sent,
-            timeout=httpx.Timeout(60, connect=10),
+            timeout=httpx.Timeout(2 * patience.answer_s, connect=patience.connect_s),
             follow_redirects=True,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE),
         )
@@ -70,7 +82,7 @@ class HttpShelf:
 
     # --- reading --------------------------------------------------------------------------------------------------
     def files(self, place: str) -> Iterator[Found]:
-        with self._asked("list", place), closing(Heads(self._spec.url, self._sent)) as heads:
+        with self._asked("list", place), closing(Heads(self._spec.url, self._sent, self._patience.answer_s)) as heads:
             yield from heads.each(self._walk(place), lambda one: self._file(one, heads))
 
     def _file(self, place: str, heads: Heads) -> Found:
@@ -191,7 +203,9 @@ def _judge(error: BaseException) -> Trouble:
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | httpx.TooManyRedirects):
         return Trouble(RefusedError, "the address leads nowhere", "Check it.")
     if isinstance(error, httpx.TimeoutException):
-        return Trouble(UnreachableError, "the web server doesn't answer in time", "It is tried again.")
+        return Trouble(
+            UnreachableError, "no answer from the web server in time", "See that it runs. A job tries again."
+        )
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         what = "the web server's certificate isn't one that is trusted here"
         return Trouble(ForbiddenError, what, "Name its authority in SSL_CERT_FILE where the server starts.")

@@ -25,7 +25,7 @@ from drumbeat.protocol.listing import Link
 from drumbeat.spec.credentials import SftpCredentials
 from drumbeat.spec.datastores import SftpDatastore
 from drumbeat.stores.data.libraries import library
-from drumbeat.stores.data.shelf import Counted, Found, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused
 
 HALF = ".drumbeat-part"
 PIECE = 256 << 10
@@ -44,8 +44,8 @@ class SftpShelf:
 
     knows_folders = True
 
-    def __init__(self, spec: SftpDatastore, title: str) -> None:
-        self._spec, self._title = spec, title
+    def __init__(self, spec: SftpDatastore, title: str, patience: Patience) -> None:
+        self._spec, self._title, self._patience = spec, title, patience
         self._paramiko = library("paramiko", "sftp")
         self._idle: queue.LifoQueue[_Line] = queue.LifoQueue(MOST_IDLE)
         self.address = f"sftp://{spec.user}@{spec.host}:{spec.port}/{spec.path.lstrip('/')}"
@@ -153,6 +153,7 @@ class SftpShelf:
             except queue.Empty:
                 line = self._connected()
             whole = False
+            line.sftp.get_channel().settimeout(self._patience.take_s if verb == "write" else self._patience.answer_s)
             try:
                 yield line
                 whole = True
@@ -186,16 +187,23 @@ class SftpShelf:
                 pkey=self._key(held) if own and held.private_key else None,
                 allow_agent=not own,
                 look_for_keys=not own,
-                timeout=10,
-                banner_timeout=15,
-                auth_timeout=15,
+                timeout=self._patience.connect_s,
+                banner_timeout=self._patience.answer_s,
+                auth_timeout=self._patience.answer_s,
+                channel_timeout=self._patience.answer_s,
             )
-            sftp = client.open_sftp()
-            sftp.get_channel().settimeout(60)
+            sftp = self._opened(client)
             return _Line(client, sftp, str(sftp.normalize(spec.path)), self._title)
         except BaseException:
             client.close()
             raise
+
+    def _opened(self, client: Any) -> Any:
+        """As `client.open_sftp`, which would wait for ever for the first word."""
+        channel = client.get_transport().open_session(timeout=self._patience.answer_s)
+        channel.settimeout(self._patience.answer_s)
+        channel.invoke_subsystem("sftp")
+        return self._paramiko.SFTPClient(channel)
 
     def _know_hosts(self, client: Any) -> None:
         if self._spec.known_hosts is None:
