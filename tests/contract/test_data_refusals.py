@@ -436,6 +436,30 @@ def test_a_web_server_that_tells_nothing_of_its_files_is_read_once_to_know_them(
     access.close()
 
 
+@pytest.mark.parametrize("path", ["a", "a/", "", "/", "empty", "a/deep"])
+def test_a_page_that_lists_a_folder_isnt_a_file(web_server: WebServer, path: str) -> None:
+    web_server.put("a/f", b"1")
+    web_server.put("a/deep/g", b"1")
+    (web_server.folder / "empty").mkdir(exist_ok=True)
+    access = StoreAccess(dict)
+    address = f"{web_server.url}/{path}" if path.strip("/") else f"{web_server.url}{path}"
+    with pytest.raises((RefusedError, ConflictError), match=r"it is a folder|is a folder, not a file") as refused:
+        access.listing(address, is_file=True)
+    assert "`type: uri_folder`" in refused.value.fix
+    with over(web_server.datastore("here")) as there, pytest.raises((RefusedError, ConflictError)) as refused:
+        there.listing(f"{HERE}{path.strip('/')}", is_file=True)
+    assert "`type: uri_folder`" in refused.value.fix
+    access.close()
+
+
+def test_a_page_at_the_address_of_a_folder_may_be_the_file_that_is_meant(web_server: WebServer) -> None:
+    web_server.put("report/index.html", b"<html><title>Loss</title><a href='https://elsewhere/'>more</a></html>")
+    access = StoreAccess(dict)
+    (file,) = access.listing(f"{web_server.url}/report/", is_file=True).files
+    assert b"".join(access.read(f"{web_server.url}/report/", file)).startswith(b"<html><title>Loss")
+    access.close()
+
+
 # --- stores that can't be reached -------------------------------------------------------------------------------
 def at_port(kind: str, port: int) -> Datastore:
     """A store of a kind at a port of this machine."""

@@ -133,7 +133,8 @@ class StoreAccess:
         except (NotFoundError, ConflictError):
             if not _has_something(target, shelf):
                 raise
-        what = f"`{shown(target.place)}` is a folder, not a file"
+        named = f"`{shown(target.place)}`" if target.place else "it"
+        what = f"{named} is a folder, not a file"
         raise RefusedError(what, where=target.title, fix="Write `type: uri_folder`, or name a file in it.")
 
 

@@ -13,6 +13,7 @@ import httpx
 
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (
+    ConflictError,
     ForbiddenError,
     NotFoundError,
     RefusedError,
@@ -23,7 +24,7 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.listing import Link
 from drumbeat.spec.credentials import HttpCredentials
 from drumbeat.spec.datastores import HttpDatastore
-from drumbeat.stores.data.autoindex import names_in
+from drumbeat.stores.data.autoindex import is_index, names_in
 from drumbeat.stores.data.heads import Heads
 from drumbeat.stores.data.shelf import (
     MOST_FILES,
@@ -56,6 +57,7 @@ _TROUBLES: dict[int, Trouble] = {
     425: _BUSY,
     429: _BUSY,
 }
+_FOLDER = Trouble(ConflictError, "it is a folder", "Write `type: uri_folder`, or name a file in it.")
 _READ_ONLY = Trouble(RefusedError, "web servers can only be read here", "Use a datastore of another type.")
 
 
@@ -121,11 +123,7 @@ class HttpShelf:
             if "html" not in answer.headers.get("content-type", ""):
                 fix = "Give `type: uri_file`, if it is a file; else let the web server list its folders."
                 raise refused(self._title, "list", place, Trouble(RefusedError, "this isn't a page with a list", fix))
-            page = bytearray()
-            for piece in answer.iter_bytes():
-                page += piece
-                if len(page) > LARGEST_PAGE:
-                    raise TooBigError("the page that lists the folder is larger than 64 MiB", where=self._title)
+            page = self._text(answer)
             try:
                 return names_in(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url))
             except (ValueError, LookupError):
@@ -136,7 +134,7 @@ class HttpShelf:
         with self._asked("read", place):
             try:
                 with self._got("HEAD", self._url(place), {}) as answer:
-                    found = _found(place, answer.headers)
+                    found = None if _may_be_folder(answer) else _found(place, answer.headers)
             except httpx.HTTPStatusError as error:
                 if error.response.status_code not in (400, 403, 405, 501):  # Not all answer a HEAD, or sign it.
                     raise
@@ -144,7 +142,25 @@ class HttpShelf:
             if found is not None:
                 return found
             with self._got("GET", self._url(place), {}) as answer:
+                if _may_be_folder(answer):
+                    return self._page(place, answer)
                 return _found(place, answer.headers) or _read_through(place, answer)
+
+    def _page(self, place: str, answer: httpx.Response) -> Found:
+        """A page at an address that is a folder's: the file that is meant, unless it lists the folder."""
+        page = self._text(answer)
+        if is_index(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url)):
+            raise refused(self._title, "read", place, _FOLDER)
+        found = _found(place, answer.headers)
+        return found or Found(place, len(page), _tag(answer.headers), hashlib.sha256(page).hexdigest())
+
+    def _text(self, answer: httpx.Response) -> bytes:
+        page = bytearray()
+        for piece in answer.iter_bytes():
+            page += piece
+            if len(page) > LARGEST_PAGE:
+                raise TooBigError("the page that lists the folder is larger than 64 MiB", where=self._title)
+        return bytes(page)
 
     def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
         end = "" if length is None else str(offset + length - 1)
@@ -243,6 +259,11 @@ def _found(place: str, headers: Mapping[str, str]) -> Found | None:
     if not length.isdecimal() or not _tag(headers) or "content-encoding" in headers:
         return None
     return Found(place, int(length), _tag(headers))
+
+
+def _may_be_folder(answer: httpx.Response) -> bool:
+    """A page, at an address that ends as those of folders do, perhaps because the server has led there."""
+    return answer.url.path.endswith("/") and "html" in answer.headers.get("content-type", "")
 
 
 def _read_through(place: str, answer: httpx.Response) -> Found:
