@@ -8,6 +8,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -499,6 +500,42 @@ def test_a_store_that_takes_calls_and_answers_none_is_given_up(kind: str, ask: s
         assert time.monotonic() - began < 20
         access.close()
     assert (raised.value.where, bool(raised.value.fix)) == ("datastore `here`", True)
+
+
+@contextlib.contextmanager
+def answering(words: bytes) -> Iterator[int]:
+    """A port where each caller is told so much, and then cut off."""
+
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                with there.accept()[0] as line:
+                    line.sendall(words)
+
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield there.getsockname()[1]
+        finally:
+            there.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize(
+    "words", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-Broken\r\n", b"SSH-2.0-B\r\n" + b"x" * 99]
+)
+def test_an_ssh_server_that_breaks_is_one_line_in_the_log(words: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    with answering(words) as port:
+        access = StoreAccess(lambda: {"here": at_port("sftp", port)}, Patience(answer_s=2))
+        with pytest.raises(UnreachableError, match=f"no answer from 127.0.0.1, port {port}"):
+            access.entries(HERE)
+        access.close()
+    (line,) = caplog.records
+    assert line.getMessage().startswith(f"datastore `here`: no answer from 127.0.0.1, port {port}: ")
+    assert line.exc_info is None
+    assert "\n" not in line.getMessage()
 
 
 @pytest.mark.feature("F10")

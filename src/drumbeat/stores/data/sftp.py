@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import logging
 import posixpath
 import queue
 import secrets
@@ -26,6 +27,12 @@ from drumbeat.spec.credentials import SftpCredentials
 from drumbeat.spec.datastores import SftpDatastore
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused
+
+log = logging.getLogger(__name__)
+
+QUIET = f"{__name__}.paramiko"
+"""Where paramiko writes, which puts a traceback for each connection that breaks; what it raises is told here."""
+logging.getLogger(QUIET).setLevel(logging.CRITICAL + 1)
 
 HALF = ".drumbeat-part"
 PIECE = 256 << 10
@@ -175,6 +182,7 @@ class SftpShelf:
     def _connected(self) -> _Line:
         spec, held = self._spec, self._spec.credentials
         client = self._paramiko.SSHClient()
+        client.set_log_channel(QUIET)
         try:
             self._know_hosts(client)
             client.set_missing_host_key_policy(self._paramiko.RejectPolicy())
@@ -249,6 +257,7 @@ class SftpShelf:
         if isinstance(error, OSError) and error.errno in _TROUBLES:
             return _TROUBLES[error.errno]
         what = f"no answer from {self._spec.host}, port {self._spec.port}"
+        log.warning("%s: %s: %s", self._title, what, " ".join(str(error).split()) or type(error).__name__)
         return Trouble(UnreachableError, what, "See that host and port are right and that its ssh server runs.")
 
 
