@@ -8,6 +8,8 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.client.connection import TIMEOUT
 from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
@@ -26,10 +29,17 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import ListedFile
-from drumbeat.spec.datastores import AzureFileDatastore, Datastore, FolderDatastore, HttpDatastore, SftpDatastore
+from drumbeat.spec.datastores import (
+    AzureFileDatastore,
+    Datastore,
+    FolderDatastore,
+    HttpDatastore,
+    SftpDatastore,
+    datastore_from,
+)
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.azure import AzureShelf
-from drumbeat.stores.data.shelf import Wanted
+from drumbeat.stores.data.shelf import Patience, Wanted
 from tests.real.store_servers import (
     Azurite,
     S3Server,
@@ -167,13 +177,13 @@ def test_an_account_that_nobody_answers_for(azurite: Azurite) -> None:
 
 def test_a_link_is_for_one_blob_for_reading_and_for_a_while(azurite: Azurite, container: str) -> None:
     spec = azurite.datastore("here", container)
-    shelf = AzureShelf(spec, "")
+    shelf = AzureShelf(spec, "", Patience())
     link = shelf.link(Wanted("a/f"), 600)
     assert link
     assert {"sp=r", "sr=b"} <= set(link.url.partition("?")[2].split("&"))
     assert status_of(link.url) == 200
     assert status_of(link.url.replace("/a/f?", "/a/g?")) == 403
-    past = AzureShelf(spec, "", now=lambda: NOW - timedelta(hours=2)).link(Wanted("a/f"), 600)
+    past = AzureShelf(spec, "", Patience(), lambda: NOW - timedelta(hours=2)).link(Wanted("a/f"), 600)
     assert past
     assert status_of(past.url) == 403
     shelf.close()
@@ -425,6 +435,122 @@ def test_a_web_server_that_tells_nothing_of_its_files_is_read_once_to_know_them(
     with pytest.raises(ConflictError, match="has changed"):
         list(access.read(f"{web_server.url}/f", file))
     access.close()
+
+
+@pytest.mark.parametrize("path", ["a", "a/", "", "/", "empty", "a/deep"])
+def test_a_page_that_lists_a_folder_isnt_a_file(web_server: WebServer, path: str) -> None:
+    web_server.put("a/f", b"1")
+    web_server.put("a/deep/g", b"1")
+    (web_server.folder / "empty").mkdir(exist_ok=True)
+    access = StoreAccess(dict)
+    address = f"{web_server.url}/{path}" if path.strip("/") else f"{web_server.url}{path}"
+    with pytest.raises((RefusedError, ConflictError), match=r"it is a folder|is a folder, not a file") as refused:
+        access.listing(address, is_file=True)
+    assert "`type: uri_folder`" in refused.value.fix
+    with over(web_server.datastore("here")) as there, pytest.raises((RefusedError, ConflictError)) as refused:
+        there.listing(f"{HERE}{path.strip('/')}", is_file=True)
+    assert "`type: uri_folder`" in refused.value.fix
+    access.close()
+
+
+def test_a_page_at_the_address_of_a_folder_may_be_the_file_that_is_meant(web_server: WebServer) -> None:
+    web_server.put("report/index.html", b"<html><title>Loss</title><a href='https://elsewhere/'>more</a></html>")
+    access = StoreAccess(dict)
+    (file,) = access.listing(f"{web_server.url}/report/", is_file=True).files
+    assert b"".join(access.read(f"{web_server.url}/report/", file)).startswith(b"<html><title>Loss")
+    access.close()
+
+
+# --- stores that can't be reached -------------------------------------------------------------------------------
+def at_port(kind: str, port: int) -> Datastore:
+    """A store of a kind at a port of this machine."""
+    url, key = f"http://127.0.0.1:{port}", "QUFBQQ=="
+    keys = {"access_key_id": "me", "secret_access_key": key}
+    documents: dict[str, dict[str, object]] = {
+        "azure_blob": {"account_name": "acme", "container_name": "data", "credentials": {"account_key": key}},
+        "s3": {"bucket": "data", "credentials": keys},
+        "gcs": {"bucket": "data"},
+        "sftp": {"host": "127.0.0.1", "port": port, "user": "me", "path": "/", "credentials": {"password": key}},
+        "http": {"url": url},
+    }
+    place = {} if kind in ("sftp", "http") else {"endpoint": url}
+    return datastore_from({"name": "here", "type": kind, **documents[kind], **place}, "test")
+
+
+KINDS = ("azure_blob", "s3", "gcs", "sftp", "http")
+ASKS: dict[str, Callable[[StoreAccess], object]] = {
+    "a look": lambda access: access.entries(HERE),
+    "a folder": lambda access: access.listing(f"{HERE}a", is_file=False),
+    "a file": lambda access: access.listing(f"{HERE}a", is_file=True),
+    "a read": lambda access: list(access.read(HERE, ListedFile("a", 1, "key", tag="1"))),
+}
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_that_takes_calls_and_answers_none_is_given_up(kind: str, ask: str) -> None:
+    patience = Patience(connect_s=1, answer_s=0.3, take_s=30)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        access = StoreAccess(lambda: {"here": at_port(kind, silent.getsockname()[1])}, patience)
+        began = time.monotonic()
+        with pytest.raises(UnreachableError, match=r"can't be (listed|read): no answer") as raised:
+            ASKS[ask](access)
+        # Twice, and what the libraries pause between; on a machine that is busy.
+        assert time.monotonic() - began < 20
+        access.close()
+    assert (raised.value.where, bool(raised.value.fix)) == ("datastore `here`", True)
+
+
+@contextlib.contextmanager
+def answering(words: bytes) -> Iterator[int]:
+    """A port where each caller is told so much, and then cut off."""
+
+    def answer() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                with there.accept()[0] as line:
+                    line.sendall(words)
+
+    with socket.create_server(("127.0.0.1", 0)) as there:
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield there.getsockname()[1]
+        finally:
+            there.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize(
+    "words", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n", b"SSH-2.0-Broken\r\n", b"SSH-2.0-B\r\n" + b"x" * 99]
+)
+def test_an_ssh_server_that_breaks_is_one_line_in_the_log(words: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    with answering(words) as port:
+        access = StoreAccess(lambda: {"here": at_port("sftp", port)}, Patience(answer_s=2))
+        with pytest.raises(UnreachableError, match=f"no answer from 127.0.0.1, port {port}"):
+            access.entries(HERE)
+        access.close()
+    (line,) = caplog.records
+    assert line.getMessage().startswith(f"datastore `here`: no answer from 127.0.0.1, port {port}: ")
+    assert line.exc_info is None
+    assert "\n" not in line.getMessage()
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_store_at_a_port_that_nobody_listens_at_is_given_up(kind: str) -> None:
+    access = StoreAccess(lambda: {"here": at_port(kind, closed_port())}, Patience(answer_s=0.3))
+    with pytest.raises(UnreachableError, match=r"it can't be listed: no answer from") as raised:
+        access.entries(HERE)
+    assert (raised.value.where, bool(raised.value.fix)) == ("datastore `here`", True)
+    access.close()
+
+
+def test_a_store_is_given_up_long_before_those_who_wait_for_the_server() -> None:
+    patience = Patience()
+    assert patience.connect_s + 2 * patience.answer_s < 0.6 * (TIMEOUT.read or 0)
 
 
 # --- addresses --------------------------------------------------------------------------------------------------

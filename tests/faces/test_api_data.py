@@ -231,7 +231,43 @@ def test_a_table_is_looked_through_before_it_has_a_name(client: Client, tmp_path
     with pytest.raises(SpecError) as refused:
         client.create_data(asked)
     assert says in str(refused.value)
+    assert refused.value.where.startswith(str(place / "MLTable") if table else str(place))
     assert client.data() == []
+    assert uploaded(tmp_path) == []
+
+
+def uploaded(home: Path) -> list[str]:
+    """The files of all uploads."""
+    return sorted(one.name for one in (home / "stores").rglob("*") if one.is_file())
+
+
+def test_an_upload_that_is_refused_goes_again_unless_something_else_uses_it(client: Client, tmp_path: Path):
+    place = folder_of(tmp_path / "digits", a="1")
+    client.create_data({"name": "digits", "path": str(place), "version": "1"})
+    kept = uploaded(tmp_path)
+    assert kept == [".drumbeat-manifest.json", "a"]
+    for _ in range(2):
+        with pytest.raises(SpecError, match="no file MLTable"):
+            client.create_data({"name": "table", "type": "mltable", "path": str(place)})
+        assert uploaded(tmp_path) == kept
+    folder_of(place, a="2")
+    with pytest.raises(ConflictError, match="digits:1"):
+        client.create_data({"name": "digits", "path": str(place), "version": "1"})
+    assert uploaded(tmp_path) == kept
+    file = folder_of(tmp_path, **{"x.csv": "1,2"}) / "x.csv"
+    with pytest.raises(ConflictError, match="digits:1"):
+        client.create_data({"name": "digits", "type": "uri_file", "path": str(file), "version": "1"})
+    assert uploaded(tmp_path) == kept
+
+
+def test_what_others_put_somewhere_stays_whatever_is_said_of_it(house: House, client: Client, tmp_path: Path):
+    client.upload_data(folder_of(tmp_path / "theirs", a="1"), f"{HERE}/theirs")
+    client.create_data({"name": "digits", "path": str(folder_of(tmp_path / "mine", a="1"))})
+    (mine,) = client.data("digits")
+    for uri in (f"{HERE}/theirs", mine.uri):
+        body = {"document": {"name": "t", "type": "mltable", "path": uri}, "is_uploaded": True}
+        assert house.http.post("/api/v1/data", json=body).status_code == 422
+    assert uploaded(tmp_path) == [".drumbeat-manifest.json"] * 2 + ["a"] * 2
 
 
 def test_files_of_a_store_are_listed_sent_and_fetched(client: Client, tmp_path: Path):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import pytest
 from drumbeat.control.inputs import Inputs
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.errors import ForbiddenError, UnreachableError
+from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.testing.memory_data import ROOT, MemoryData
 
@@ -71,6 +74,49 @@ def test_a_store_that_is_silent_is_named_while_the_node_still_waits(house: House
         "input train: its store has sent nothing for 0 s",
         "inputs.train",
     )
+
+
+def test_a_list_that_takes_long_is_made_once_and_each_who_waits_is_told_of_it(
+    house: House, agent: Agent, data: MemoryData
+):
+    house.room.silent_s, is_over, listing = 0.2, threading.Event(), data.listing
+
+    def slow(uri: str, *, is_file: bool) -> Listing:
+        is_over.wait(60)
+        return listing(uri, is_file=is_file)
+
+    data.listing = slow
+    try:
+        for _ in range(3):
+            told = get(agent, "inputs/train")
+            assert (told.status_code, told.json()["where"]) == (503, "")
+            assert told.json()["what"].startswith("input train: its store is still asked for the list of its files (")
+    finally:
+        is_over.set()
+    assert len(house.control.inputs.listing("a", "train").files) == 2
+    assert get(agent, "inputs/train").status_code == 200
+    assert data.listings == 1
+
+
+def test_a_store_that_fails_in_the_end_is_asked_once_for_all_who_wait(house: House, agent: Agent, data: MemoryData):
+    """What a store says in vain for a minute mustn't be waited for by one after the other."""
+    asked, is_over = list[str](), threading.Event()
+
+    def silent(uri: str, *, is_file: bool) -> Listing:
+        asked.append(uri)
+        is_over.wait(60)
+        raise UnreachableError("no answer from the store")
+
+    data.listing = silent
+    with ThreadPoolExecutor(4) as pool:
+        told = [pool.submit(get, agent, "inputs/train") for _ in range(4)]
+        with house.control.inputs.asked("a", "train") as making:
+            while making.waiting < 5:
+                time.sleep(0.01)
+            is_over.set()
+    words = {(one.result().status_code, one.result().json()["what"]) for one in told}
+    assert words == {(503, "input train: no answer from the store")}
+    assert len(asked) == 1
 
 
 def get(agent: Agent, path: str, **headers: str) -> httpx.Response:

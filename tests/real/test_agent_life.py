@@ -52,6 +52,16 @@ def test_two_nodes_of_two_ranks_live_from_enrolment_to_leaving(tmp_path):
         assert mentioning(str(tmp_path)) == []
 
 
+@pytest.mark.feature("F10")
+def test_an_agent_with_nothing_new_to_say_is_heard_before_its_node_would_be_lost(tmp_path):
+    with AgentGang(tmp_path, "true", lost_after_s=1.5) as gang:
+        gang.prepare()
+        serial, heard = gang.status().serial, gang.server.calls[0]
+        # Polls of the usual 20 s would take a minute for it.
+        gang.server.wait_for(lambda: gang.server.calls[0] >= heard + 4, within_s=30)
+        assert gang.status().serial == serial
+
+
 def test_phases_come_in_order_and_serials_grow(tmp_path):
     with AgentGang(tmp_path, "true") as gang:
         gang.run()

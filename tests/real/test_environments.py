@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -372,6 +373,29 @@ def test_a_job_whose_environment_cannot_be_made_says_why_and_keeps_the_log(wheel
     job = only_job(own_house)
     assert (job.reason, len(job.failures)) == ("staging_failed", 1)
     assert "No matching distribution found for tiny==7" in own_house.run("logs", job.name).stdout
+
+
+@pytest.mark.feature("E4", "F10")
+def test_an_index_that_cant_be_reached_is_told_and_may_be_there_later(
+    own_house: House, monkeypatch: pytest.MonkeyPatch
+):
+    for name, value in {"PIP_RETRIES": "1", "PIP_CONFIG_FILE": os.devnull}.items():
+        own_house.environment[name] = value
+        monkeypatch.setenv(name, value)
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        place = f"127.0.0.1:{closed.getsockname()[1]}"
+        own_house.script(f"--index-url http://{place}/simple\ntiny==7\n", file="requirements.txt")
+        path = own_house.job_file(code=".", command="python t.py", environment="{conda_file: requirements.txt}")
+        done = own_house.run("run", path)
+    assert done.returncode == 1
+    job = only_job(own_house)
+    assert (job.state, job.reason, len(job.failures)) == ("failed", "out_of_reach", 1)
+    assert (
+        f"pip could not reach the index {place} (Connection refused), and so found no version of tiny==7"
+        in job.sentence
+    )
+    assert job.sentence.endswith("; it may pass: run the job again then")
 
 
 @pytest.mark.feature("L12", "F4")

@@ -29,7 +29,7 @@ from drumbeat.agent.reporting import Reporting
 from drumbeat.launch import more_ports
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit
-from drumbeat.protocol.errors import DrumbeatError, StaleError
+from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
 if TYPE_CHECKING:
@@ -151,6 +151,7 @@ class Agent:
         number = self._wanted.round if self._wanted else 0
         self._facts.round = RoundFacts(number)
         self._facts.upload, self._facts.error, self._facts.detail = Work.NONE, "", ""
+        self._facts.is_passing = False
         if self._facts.staging is Work.FAILED:
             self._facts.staging = Work.NONE
 
@@ -323,6 +324,7 @@ class Agent:
         self._member = self._preparing.member(self._member)
         self._facts.staging = Work.FAILED if error else Work.DONE
         self._facts.error, self._facts.detail = "" if self._facts.round.closed else str(error or ""), ""
+        self._facts.is_passing = isinstance(error, UnreachableError)
 
     def _on_remark(self) -> None:
         self._facts.remarks = self._beyond.remarks()

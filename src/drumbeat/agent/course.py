@@ -71,6 +71,7 @@ class Facts:
     round: RoundFacts = field(default_factory=RoundFacts)
     detail: str = ""
     error: str = ""
+    is_passing: bool = False
     keeper_error: str = ""
     is_taken: bool = False
     remarks: tuple[Remark, ...] = ()
@@ -162,4 +163,5 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         is_taken=facts.is_taken,
         more_ports=here.more_ports,
         remarks=facts.remarks,
+        is_passing=facts.is_passing,
     )

@@ -20,6 +20,7 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError
 from drumbeat.protocol.faults import faultpoint
 
 WAIT_S = 20.0
+SHORTEST_WAIT_S = 0.5
 _MARGIN_S = 10.0
 _AT_ONCE_S = 0.05
 _MANY = 1_000_000_000
@@ -55,12 +56,13 @@ class Reporting:
 
     def _poll(self) -> None:
         holds = ""
-        link = Link(self._enrolment, WAIT_S + _MARGIN_S)
+        wait_s = poll_s(self._enrolment.plan.lost_after_s)
+        link = Link(self._enrolment, wait_s + _MARGIN_S)
         backoff = Backoff()
         while True:
             asked_at = time.monotonic()
             try:
-                directive = wire.from_wire(Directive, link.sync(wire.to_wire(self._status), holds, WAIT_S))
+                directive = wire.from_wire(Directive, link.sync(wire.to_wire(self._status), holds, wait_s))
             except StaleError as error:
                 self._end(error)
                 return
@@ -105,6 +107,11 @@ class Reporting:
     def _end(self, error: StaleError) -> None:
         self._journal.note(f"the server says: {error}")
         self._be_over()
+
+
+def poll_s(lost_after_s: float) -> float:
+    """How long a poll may last: an agent with nothing new to say is heard three times before its node would be lost."""
+    return min(WAIT_S, max(SHORTEST_WAIT_S, lost_after_s / 3))
 
 
 def first_serial(path: str) -> int:

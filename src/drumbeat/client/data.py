@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.dataviews import DatastoreView, EntryView, ListingView, Moved
 from drumbeat.protocol import wire
-from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.errors import DrumbeatError, SpecError
+from drumbeat.protocol.layout import UPLOADS
 from drumbeat.protocol.views import DataView
 
 if TYPE_CHECKING:
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     GivenData = str | Path | Mapping[str, Any] | DataAsset
 
 DEFAULT = "default"
-UPLOADS = "LocalUpload"
-"""The folder of a datastore with what was uploaded for a name or a job; each content has its own below."""
 
 Seen = Callable[[int], None]
 Told = Callable[[str], None]
@@ -101,22 +100,37 @@ class DataCalls:
 
         place = reference_to(asked.path, f"{source}: path")
         if isinstance(place, Local):
-            document["path"] = self._brought(base / Path(place.path).expanduser(), asked, Heard(seen, told))
+            here = base / Path(place.path).expanduser()
+            return self._register_uploaded(document, source, here, self._brought(here, asked, Heard(seen, told)))
+        return self._register(document, source)
+
+    def _register(self, document: dict[str, Any], source: str, **more: Any) -> DataView:
         document.pop("datastore", None)
-        body = {"document": document, "source": source}
+        body = {"document": document, "source": source, **more}
         return wire.from_wire(DataView, self.connection.call("POST", "/data", json=body))
+
+    def _register_uploaded(self, document: dict[str, Any], source: str, here: Path, there: Brought) -> DataView:
+        """What is wrong with it is wrong with the person's own files, wherever they went."""
+        try:
+            return self._register({**document, "path": there.uri}, source, is_uploaded=there.is_new)
+        except DrumbeatError as error:
+            # The server calls the default datastore by its name.
+            _, found, rest = error.where.partition(there.uri.partition("/paths/")[2])
+            if not found or error.fields:
+                raise
+            raise type(error)(error.what, where=f"{here}{rest}", fix=error.fix) from None
 
     def delete_data(self, name: str, version: str) -> None:
         """Forgets a version; its content stays. Raises NotFoundError."""
         self.connection.call("DELETE", f"/data/{part(name)}/versions/{part(version)}")
 
-    def _brought(self, place: Path, asked: DataAsset, heard: Heard) -> str:
+    def _brought(self, place: Path, asked: DataAsset, heard: Heard) -> Brought:
         is_file = asked.type == "uri_file"
         if place.is_dir() == is_file and place.exists():
             what = f"this is a {'folder' if place.is_dir() else 'file'}, and the type is {asked.type}"
             fix = f"Write `type: {'uri_folder' if is_file else 'uri_file'}`."
             raise SpecError(what, where=str(place), fix=fix)
-        return bring(self.connection, place, asked.datastore or DEFAULT, heard)
+        return brought(self.connection, place, asked.datastore or DEFAULT, heard)
 
     # --- files in stores --------------------------------------------------------------------------------------
     def entries(self, uri: str) -> list[EntryView]:
@@ -144,8 +158,21 @@ class DataCalls:
         return wire.from_wire(ListingView, found)
 
 
+@dataclass(frozen=True)
+class Brought:
+    """Where something lies in a datastore now. is_new: it wasn't there, as a whole, before it was uploaded."""
+
+    uri: str
+    is_new: bool = False
+
+
 def bring(connection: Connection, place: Path, datastore: str, heard: Heard, *, is_sending: bool = True) -> str:
-    """Uploads a file or folder into a folder of a datastore that is named by the content; gives where it is then.
+    """Uploads as `brought`; gives where it is then."""
+    return brought(connection, place, datastore, heard, is_sending=is_sending).uri
+
+
+def brought(connection: Connection, place: Path, datastore: str, heard: Heard, *, is_sending: bool = True) -> Brought:
+    """Uploads a file or folder into a folder of a datastore that is named by the content.
 
     is_sending: False = it is only told where it would be.
     """
@@ -156,9 +183,11 @@ def bring(connection: Connection, place: Path, datastore: str, heard: Heard, *, 
     uri = f"azureml://datastores/{datastore}/paths/{UPLOADS}/{content_key(sources)}"
     is_folder = place.is_dir()
     target = f"{uri}/{_plain(place)}" if is_folder else f"{uri}/{sources[0].path}"
-    if is_sending and (is_folder or not _is_there(connection, target, sources[0])):
-        Upload(connection, target if is_folder else uri, sources, _who(), heard.seen, is_folder=is_folder).run()
-    return target
+    if not is_sending or (not is_folder and _is_there(connection, target, sources[0])):
+        return Brought(target)
+    upload = Upload(connection, target if is_folder else uri, sources, _who(), heard.seen, is_folder=is_folder)
+    upload.run()
+    return Brought(target, is_new=not upload.was_whole)
 
 
 def _sources(place: Path, told: Told) -> list[Source]:

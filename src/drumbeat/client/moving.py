@@ -88,7 +88,10 @@ def content_key(sources: Sequence[Source]) -> str:
 
 @dataclass
 class Upload:
-    """Files on their way into a folder of a store. by: who sends them, for people."""
+    """Files on their way into a folder of a store. by: who sends them, for people.
+
+    was_whole: whether a manifest there said, before `run`, that they were all in place.
+    """
 
     connection: Connection
     uri: str
@@ -96,6 +99,7 @@ class Upload:
     by: str
     seen: Seen
     is_folder: bool = True
+    was_whole: bool = False
     _kept: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _told_at: float = 0.0
@@ -103,6 +107,7 @@ class Upload:
     def run(self) -> Moved:
         """Returns when all of them are there, and the manifest says so."""
         manifest = self._manifest() if self.is_folder else {}
+        self.was_whole = bool(manifest.get("complete"))
         before = self._still_there(manifest.get("files", {}))
         wanted = [one for one in self.sources if before.get(one.path) != _as_kept(one)]
         size = sum(one.size for one in self.sources)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -11,14 +13,20 @@ from typing import Any, cast
 
 from drumbeat.control import mltables
 from drumbeat.control.datastores import ALIAS, DEFAULT, Datastores
+from drumbeat.control.whole import remove_all
 from drumbeat.core.inputs import DataFacts, DataVersion, JobOutputs, UsedData, check_output, find_version, known_place
 from drumbeat.core.states import State
 from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
-from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError, SpecError, UnreachableError
+from drumbeat.protocol.layout import UPLOADS
 from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.views import DataUse, DataView
 from drumbeat.spec.assets import DataAsset, data_from
 from drumbeat.spec.data_paths import Address, InStore, Local, OfAsset, OfJob, reference_to
+
+log = logging.getLogger(__name__)
+
+_UPLOADED = re.compile(rf"azureml://datastores/[^/]+/paths/{UPLOADS}/[0-9a-f]{{64}}/[^/]+")
 
 
 class DataAssets:
@@ -34,15 +42,41 @@ class DataAssets:
         return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT}, folders, read_only)
 
     # --- people's -----------------------------------------------------------------------------------------------
-    def create(self, document: Mapping[str, object], source: str = "data") -> tuple[DataView, bool]:
+    def create(
+        self, document: Mapping[str, object], source: str = "data", *, is_uploaded: bool = False
+    ) -> tuple[DataView, bool]:
         """Registers a version, and whether it is new: the same content at the same place is the version that is there.
 
+        is_uploaded: what lies there was put there for this version alone; what is refused is taken away again.
         Raises SpecError, UnknownNameError; ConflictError for another content of a version; what the store raises.
         """
         asked = data_from(document, source)
         uri = self._address(asked, f"{source}.path")
-        kept, is_new = self.register(asked, uri)
+        try:
+            kept, is_new = self.register(asked, uri)
+        except UnreachableError:
+            raise  # The next try finds it there.
+        except DrumbeatError:
+            if is_uploaded:
+                self._take_away(uri)
+            raise
         return replace(self._view(kept), same_as=twin(kept, self._store)), is_new
+
+    def _take_away(self, uri: str) -> None:
+        """Removes an upload that no version and no job uses. What the store doesn't give up stays."""
+        if not _UPLOADED.fullmatch(uri) or self._is_used(uri):
+            return
+        try:
+            remove_all(self._data, uri)
+        except DrumbeatError as error:
+            log.warning("what was uploaded to %s stays there: %s", uri, error)
+
+    def _is_used(self, uri: str) -> bool:
+        unfinished = tuple(state for state in State if not state.is_terminal)
+        jobs = self._store.jobs(JobFilter(states=unfinished, is_archived=None, limit=1000))
+        named = [one.uri for record in jobs for one in record.job.plan.inputs]
+        named += [str(one.document.get("uri")) for one in self._store.assets("data")]
+        return any(one == uri or one.startswith(f"{uri}/") for one in named)
 
     def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Asset, bool]:
         """Keeps a version whose content lies at `uri` now."""

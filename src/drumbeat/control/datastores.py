@@ -6,7 +6,7 @@ Only here are credentials opened, and only for those who read and write data.
 from __future__ import annotations
 
 import logging
-import secrets
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -54,19 +54,20 @@ class Datastores:
 
     def __init__(self, catalog: Catalog, key: bytes, folder: str = "") -> None:
         self._catalog, self._seal, self._folder = catalog, Seal(key), folder
-        self._tried: dict[str, Datastore] = {}
+        self._trying = threading.local()
         self._known: dict[str, tuple[StoredDatastore, Datastore]] = {}
         """What was opened, and what from: it is asked for with every file."""
 
     def all(self) -> dict[str, Datastore]:
         """Every one that can be read, with its credentials: for those who reach data, and for nobody else."""
-        found = self._always_there()
+        found: dict[str, Datastore] = self._always_there()
         for name, stored in self._catalog.datastores().items():
             try:
                 found[name] = self._opened(stored)
             except DrumbeatError as error:  # It mustn't take the others along.
                 log.warning("datastore %s can't be used: %s", name, error)
-        return {**found, **({ALIAS: found[DEFAULT]} if DEFAULT in found else {}), **self._tried}
+        found |= getattr(self._trying, "there", {})
+        return {**found, **({ALIAS: found[DEFAULT]} if DEFAULT in found else {})}
 
     def names(self) -> list[str]:
         """Of all of them."""
@@ -146,20 +147,18 @@ class Datastores:
         return self.view(made.name), is_new
 
     def _try(self, made: Datastore, source: str, ask: Callable[[str], object]) -> None:
-        """Asks the store before it is anybody's: under a name of its own until then."""
-        name = f"{made.name}-tried-{secrets.token_hex(4)}"
-        self._tried[name] = made.model_copy(update={"name": name})
+        """Asks the store before it is anybody's: until then it is there for this thread alone."""
+        self._trying.there = {made.name: made}
         try:
-            ask(InStore(name).uri)
+            ask(InStore(made.name).uri)
         except DrumbeatError as error:
-            why = error.what.replace(name, made.name).removeprefix(WHOLE)
-            what = f"datastore {made.name} doesn't answer as it should: {why}"
-            fix = f"{error.fix.replace(name, made.name)} To keep it all the same: --no-check".strip()
+            what = f"datastore {made.name} doesn't answer as it should: {error.what.removeprefix(WHOLE)}"
+            fix = f"{error.fix} To keep it all the same: --no-check".strip()
             folder = _folder(made)
             where = f"{source}.path: {folder.path}" if folder else source
             raise type(error)(what, where=where, fix=fix) from error
         finally:
-            del self._tried[name]
+            del self._trying.there
 
     def delete(self, name: str) -> None:
         """Forgets a datastore; what lies in it stays. Raises NotFoundError, ConflictError."""

@@ -9,11 +9,13 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 
 from drumbeat.control import mltables
+from drumbeat.control.making import Making, Makings
 from drumbeat.ports import Artifacts, DataAccess
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, RefusedError, UnreachableError
@@ -50,11 +52,11 @@ class Inputs:
     def __init__(self, artifacts: Artifacts, data: DataAccess | None, plan_of: Callable[[str], Plan]) -> None:
         self._artifacts, self._data, self._plan_of = artifacts, data, plan_of
         self._frozen: OrderedDict[tuple[str, str], Frozen] = OrderedDict()
-        self._making: dict[tuple[str, str], threading.Lock] = {}
+        self._makings: Makings[tuple[str, str], Frozen] = Makings()
         self._lock = threading.Lock()
 
     def listing(self, job: str, name: str) -> Listing:
-        """All files of an input. The first call makes the list, while the others wait.
+        """All files of an input. The first call has the list made, and all who ask meanwhile wait for that one.
 
         Raises ForbiddenError for what is no input of the job's; what `DataAccess.listing` raises.
         """
@@ -98,31 +100,37 @@ class Inputs:
         """Lists what the job's nodes will ask for, while these are started; what goes wrong is said when they ask."""
         for one in plan.inputs:
             if one.is_remote:
-                threading.Thread(target=self._prepare, args=[job, one.name], name="listing", daemon=True).start()
+                self._makings.begin((job, one.name), partial(self._made, job, one.name))
 
-    def _prepare(self, job: str, name: str) -> None:
-        with suppress(DrumbeatError, OSError):
-            self._of(job, name)
+    def asked(self, job: str, name: str) -> AbstractContextManager[Making[Frozen]]:
+        """The making of an input's list, for those who mustn't wait for as long as a store may take."""
+        return self._makings.joined((job, name), partial(self._made, job, name))
 
     # --- one input ----------------------------------------------------------------------------------------------
     def _of(self, job: str, name: str) -> Frozen:
-        key = (job, name)
-        with self._lock:
-            if key in self._frozen:
-                self._frozen.move_to_end(key)
-                return self._frozen[key]
-            making = self._making.setdefault(key, threading.Lock())
-        with making:
-            known = self._frozen.get(key)
-            if known is None:
-                known = self._freeze(job, self._planned(job, name))
-                self._remember(key, known)
+        known = self._known(job, name)
+        if known is not None:
             return known
+        with self.asked(job, name) as making:
+            return making.result()
+
+    def _known(self, job: str, name: str) -> Frozen | None:
+        with self._lock:
+            if (job, name) in self._frozen:
+                self._frozen.move_to_end((job, name))
+            return self._frozen.get((job, name))
+
+    def _made(self, job: str, name: str) -> Frozen:
+        """It may have been made since it was asked for."""
+        known = self._known(job, name)
+        if known is None:
+            known = self._freeze(job, self._planned(job, name))
+            self._remember((job, name), known)
+        return known
 
     def _remember(self, key: tuple[str, str], made: Frozen) -> None:
         with self._lock:
             self._frozen[key] = made
-            self._making.pop(key, None)
             while len(self._frozen) > _REMEMBERED:
                 self._frozen.popitem(last=False)
 

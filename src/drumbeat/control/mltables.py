@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any, cast
 from urllib.parse import unquote, urlsplit
@@ -12,7 +12,7 @@ from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError
 from drumbeat.protocol.listing import ListedFile, Listing, Origin, listing
 from drumbeat.spec.data_paths import InStore, Local, OfJob, reference_to
-from drumbeat.spec.yaml_tree import parse, plain
+from drumbeat.spec.yaml_tree import Node, parse, plain
 
 FILE = "MLTable"
 KINDS = ("file", "folder", "pattern")
@@ -21,10 +21,38 @@ CHOOSING = ("take", "skip", "take_random_sample", "filter", "random_split", "sam
 """Transformations that, before anything has read the files, leave some of them out."""
 
 
+@dataclass(frozen=True)
+class Table:
+    """What stands in the file. where: the file, for messages."""
+
+    where: str
+    tree: Node
+    told: dict[str, Any]
+
+    def at(self, *keys: str | int) -> str:
+        """The file with the line and column of what is at these keys."""
+        node = self.tree
+        for key in keys:
+            found = node.child(key)
+            if found is None:
+                break
+            node = found[1]
+        return f"{self.where}:{node.line + 1}:{node.column + 1}"
+
+
+@dataclass(frozen=True)
+class Named:
+    """One of `paths`. where: its line."""
+
+    kind: str
+    path: str
+    where: str
+
+
 def check(data: DataAccess, uri: str, listed: Listing) -> None:
     """Raises SpecError that names the path which isn't there."""
-    for kind, path in _paths(_table(data, uri, listed), uri):
-        _require(data, uri, listed, (kind, path))
+    for named in _paths(_table(data, uri, listed)):
+        _require(data, listed, named)
 
 
 def evaluate(data: DataAccess, uri: str, listed: Listing) -> Listing:
@@ -32,32 +60,34 @@ def evaluate(data: DataAccess, uri: str, listed: Listing) -> Listing:
     store. Raises SpecError; RefusedError for a table that leaves out some of them.
     """
     table = _table(data, uri, listed)
-    _require_all(table, uri)
+    _require_all(table)
     files: dict[str, ListedFile] = {}
     origins: dict[str, Origin] = {}
-    for kind, path in _paths(table, uri):
-        _require(data, uri, listed, (kind, path))
+    for named in _paths(table):
+        kind, path = named.kind, named.path
+        _require(data, listed, named)
         if isinstance(reference_to(path), Local):
             files |= {one.path: one for one in listed.files if _is_named(one, kind, path)}
             continue
         for shown, file, origin in _elsewhere(data, kind, path):
             if shown in files and files[shown].key != file.key:
                 what = f"two of its files would be shown as {shown}"
-                raise RefusedError(what, where=f"{uri}/{FILE}", fix="Put them into folders of different names.")
+                raise RefusedError(what, where=named.where, fix="Put them into folders of different names.")
             files[shown], origins[shown] = replace(file, path=shown, alone=False), origin
     return replace(listing(list(files.values())), origins=origins)
 
 
-def _require_all(table: dict[str, Any], uri: str) -> None:
+def _require_all(table: Table) -> None:
     """Nothing chooses among the files before they are read."""
-    steps: object = table.get("transformations") or []
-    for step in cast("list[Any]", steps) if isinstance(steps, list) else []:
+    steps: object = table.told.get("transformations") or []
+    for number, step in enumerate(cast("list[Any]", steps) if isinstance(steps, list) else []):
         name = str(next(iter(cast("dict[str, Any]", step)), "")) if isinstance(step, dict) else str(step)
         if name.startswith("read_"):
             return
         if name in CHOOSING:
             what = f"its transformation `{name}` chooses among files, which only Azure's own reader evaluates"
-            raise RefusedError(what, where=f"{uri}/{FILE}", fix="Use mode download, and read it with `mltable.load`.")
+            fix = "Use mode download, and read it with `mltable.load`."
+            raise RefusedError(what, where=table.at("transformations", number), fix=fix)
 
 
 def _elsewhere(data: DataAccess, kind: str, path: str) -> Iterator[tuple[str, ListedFile, Origin]]:
@@ -88,35 +118,36 @@ def _shown(uri: str, path: str) -> str:
     return "/".join(part.strip("/") for part in (*parts, path) if part.strip("/"))
 
 
-def _table(data: DataAccess, uri: str, listed: Listing) -> dict[str, Any]:
+def _table(data: DataAccess, uri: str, listed: Listing) -> Table:
     where = f"{uri}/{FILE}"
     file = next((one for one in listed.files if one.path == FILE), None)
     if file is None or file.size > MOST_BYTES:
         what = f"there is no file {FILE} in it" if file is None else f"its file {FILE} is larger than 1 MiB"
         raise SpecError(f"this is no MLTable: {what}", where=uri, fix="Use type uri_folder for a plain folder.")
     try:
-        table: Any = plain(parse(b"".join(data.read(uri, file)).decode(), where), where)
+        tree = parse(b"".join(data.read(uri, file)).decode(), where)
     except UnicodeDecodeError:
         raise SpecError("the file isn't UTF-8 text", where=where) from None
-    return cast("dict[str, Any]", table) if isinstance(table, dict) else {}
+    told: Any = plain(tree, where)
+    return Table(where, tree, cast("dict[str, Any]", told) if isinstance(told, dict) else {})
 
 
-def _paths(table: dict[str, Any], uri: str) -> Iterator[tuple[str, str]]:
-    where = f"{uri}/{FILE}"
-    paths: object = table.get("paths")
+def _paths(table: Table) -> Iterator[Named]:
+    paths: object = table.told.get("paths")
     if not isinstance(paths, list) or not paths:
-        raise SpecError("it has no list `paths`", where=where, fix="Write `paths: [{file: ./data.csv}]`.")
-    for one in cast("list[Any]", paths):
+        raise SpecError("it has no list `paths`", where=table.where, fix="Write `paths: [{file: ./data.csv}]`.")
+    for number, one in enumerate(cast("list[Any]", paths)):
         entry = cast("dict[str, Any]", one) if isinstance(one, dict) else {}
         found = [(kind, entry[kind]) for kind in KINDS if isinstance(entry.get(kind), str)]
         if len(found) != 1:
-            raise SpecError("each of `paths` has one of `file`, `folder` and `pattern`", where=where)
-        yield found[0]
+            fix = "Write `paths: [{file: ./data.csv}]`."
+            where = table.at("paths", number)
+            raise SpecError("each of `paths` has one of `file`, `folder` and `pattern`", where=where, fix=fix)
+        yield Named(*found[0], table.at("paths", number))
 
 
-def _require(data: DataAccess, uri: str, listed: Listing, wanted: tuple[str, str]) -> None:
-    kind, path = wanted
-    where = f"{uri}/{FILE}"
+def _require(data: DataAccess, listed: Listing, named: Named) -> None:
+    kind, path, where = named.kind, named.path, named.where
     try:
         place = reference_to(path, where)
         is_there = _is_inside(listed, kind, path) if isinstance(place, Local) else _is_at(data, kind, path)

@@ -61,6 +61,18 @@ def find(data: DataAccess, uri: str) -> Manifest | None:
         return None
 
 
+def remove_all(data: DataAccess, uri: str) -> None:
+    """Takes away a folder that drumbeat wrote, or the one file: first the files, last the manifest that lists them."""
+    manifest = find(data, uri)
+    folder, _, name = uri.rpartition("/")
+    if manifest is None:
+        data.remove(folder, name)
+        return
+    for path in manifest.files:
+        data.remove(uri, path)
+    data.remove(uri, MANIFEST)
+
+
 class Whole:
     """The `DataAccess` port over another one: manifests are heeded, and aren't among the files."""
 

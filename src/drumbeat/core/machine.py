@@ -134,7 +134,8 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
     told = job.with_node(event.node, event.status)
     if event.status.error:
         sentence = f"node {event.node} could not be prepared: {event.status.error}"
-        return _stop(told, _verdict(Reason.STAGING_FAILED, sentence, node=event.node), now)
+        reason = Reason.OUT_OF_REACH if event.status.is_passing else Reason.STAGING_FAILED
+        return _stop(told, _verdict(reason, sentence, node=event.node), now)
     if told.are_all(Phase.READY):
         if differs := alike.difference([status.member for status in told.nodes if status]):
             return _stop(told, _verdict(Reason.ENVIRONMENTS_DIFFER, differs), now)

@@ -44,6 +44,8 @@ def after(failures: Sequence[Failure], max_retries: int) -> Recovery:
     retry = REASONS[last.reason].retry
     if retry is Retry.NEVER:
         return Recovery(Next.GIVE_UP, "trying again can't help")
+    if retry is Retry.LATER:
+        return Recovery(Next.GIVE_UP, "it may pass: run the job again then")
     if retry is Retry.OWN:
         refusal = _own_refusal(failures, max_retries)
         if refusal:

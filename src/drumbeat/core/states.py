@@ -53,6 +53,8 @@ class Retry(StrEnum):
     """The job's own doing: counts against `max_retries`."""
     FREE = "free"
     """The machines' doing: doesn't count."""
+    LATER = "later"
+    """A trouble that passes, and was waited for in vain: a person runs the job again when it has passed."""
     NEVER = "never"
     """Trying again can't help, or mustn't happen."""
 
@@ -80,6 +82,7 @@ class Reason(StrEnum):
     RANK_COULD_NOT_START = "rank_could_not_start"
     BAD_COMMAND = "bad_command"
     STAGING_FAILED = "staging_failed"
+    OUT_OF_REACH = "out_of_reach"
     ENVIRONMENTS_DIFFER = "environments_differ"
     RESULTS_LOST = "results_lost"
     NODE_LOST = "node_lost"
@@ -148,6 +151,12 @@ REASONS: dict[Reason, ReasonRow] = {
     ),
     Reason.STAGING_FAILED: ReasonRow(
         "a node could not be made ready: code, an input, its environment or the job's preparation", State.FAILED
+    ),
+    Reason.OUT_OF_REACH: ReasonRow(
+        "what a node needs to be made ready could not be reached: a store, or an index of packages",
+        State.FAILED,
+        Retry.LATER,
+        "See that it is up and that the nodes and the server reach it, then run the job again.",
     ),
     Reason.ENVIRONMENTS_DIFFER: ReasonRow(
         "the nodes don't have the same Python and packages",

@@ -69,7 +69,8 @@ class AgentStatus:
     round: that the phase belongs to. port: held on this node for the round's rendezvous; more_ports: beside it, as
     many as its launcher needs. exits: of that round. serial: grows with each status of a node, also from one agent to
     the next; one that comes after a higher one is old news. detail: progress in words. error: why staging, starting
-    or uploading can't succeed; "" = well. lost: the keeper vanished, and with it the ranks whose exits are missing.
+    or uploading can't succeed; "" = well. is_passing: it is that something can't be reached. lost: the keeper vanished,
+    and with it the ranks whose exits are missing.
     is_taken: its machine told the agent to go. remarks: on how the node has what the ranks need.
     """
 
@@ -85,6 +86,7 @@ class AgentStatus:
     is_taken: bool = False
     more_ports: tuple[int, ...] = ()
     remarks: tuple[Remark, ...] = ()
+    is_passing: bool = False
 
 
 class Order(StrEnum):

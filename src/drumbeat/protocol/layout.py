@@ -13,6 +13,9 @@ CODE = "code"
 DEFAULT_OUTPUT = "default"
 """The output that every job has: what a script writes to `./outputs`."""
 
+UPLOADS = "LocalUpload"
+"""The folder of a datastore with what was uploaded for a name or a job; each content has its own below."""
+
 
 def code_folder(root: str) -> str:
     """Where the job's code lies and its ranks start."""

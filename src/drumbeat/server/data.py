@@ -47,18 +47,22 @@ class DataInfo(View):
 
 
 class NewData(BaseModel):
-    """document: the data, as a mapping in the form of its file. source: that file, for messages."""
+    """document: the data, as a mapping in the form of its file. source: that file, for messages.
+
+    is_uploaded: its path was uploaded just now for this alone, and goes again when it is refused.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     document: dict[str, Any]
     source: str = Field(default="data", min_length=1, max_length=4096)
+    is_uploaded: bool = False
 
 
 @router.post("", status_code=201, responses={200: {"description": "This content was there already, as this version."}})
 def create_data(body: NewData, control: ControlOf, response: Response) -> DataInfo:
     """Registers a version of data that a store holds. Its content is listed, not copied."""
-    made, is_new = control.assets.create(body.document, body.source)
+    made, is_new = control.assets.create(body.document, body.source, is_uploaded=body.is_uploaded)
     response.status_code = 201 if is_new else 200
     return DataInfo.model_validate(made)
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import suppress
 from typing import Annotated, Any, TypeVar, cast
 
-from anyio import fail_after, to_thread
+from anyio import fail_after, move_on_after, to_thread
 from fastapi import APIRouter, Header, Request
 from starlette.responses import Response, StreamingResponse
 
+from drumbeat.control.inputs import Frozen
+from drumbeat.control.making import Making
 from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.wire import to_wire
 from drumbeat.server.agents import JSON_BODY, PREFIX, Admitted, Caller, json_object
@@ -30,6 +34,8 @@ async def get_listing(name: str, caller: Admitted) -> Response:
     machine that it is, "" = it is none.
     """
     inputs = caller.room.control.inputs
+    with inputs.asked(caller.job, name) as making:
+        await _made(name, making, caller.room)
 
     def told() -> dict[str, Any]:
         return {"listing": to_wire(inputs.listing(caller.job, name)), "folder": inputs.folder(caller.job, name)}
@@ -42,14 +48,14 @@ async def make_links(name: str, caller: Admitted, request: Request) -> Response:
     """Hears `{paths}`, answers `{links}`: an address for each file, null for one that is to be fetched from here."""
     inputs, paths = caller.room.control.inputs, _paths(json_object(await request.body()))
     told = lambda: _json({"links": to_wire(inputs.links(caller.job, name, paths))})  # noqa: E731 - it runs in a thread
-    return await away(told, caller.room.stores)
+    return await _in_time(f"input {name}", told, caller.room)
 
 
 @router.get("/outputs/{name}/link")
 async def make_output_link(name: str, caller: Admitted) -> dict[str, Any]:
     """`{links}`: the one at which the ranks write an output themselves."""
     direct = caller.room.control.direct
-    return {"links": [to_wire(await away(lambda: direct.link(caller.job, name), caller.room.stores))]}
+    return {"links": [to_wire(await _in_time(f"output {name}", lambda: direct.link(caller.job, name), caller.room))]}
 
 
 @router.get("/inputs/{name}/files/" + rest("path"), response_class=StreamingResponse)
@@ -58,7 +64,7 @@ async def get_input_file(
 ) -> StreamingResponse:
     """The bytes of one file of an input, or a range of them."""
     offset, length = _span(range)
-    size, pieces = await _in_time(name, lambda: _read(caller, name, path, (offset, length)), caller.room)
+    size, pieces = await _in_time(f"input {name}", lambda: _read(caller, name, path, (offset, length)), caller.room)
     headers = {"Content-Length": str(size), "Content-Range": f"bytes {offset}-{max(0, offset + size - 1)}/*"}
     return StreamingResponse(_streamed(name, pieces, caller.room), 206, headers, "application/octet-stream")
 
@@ -80,18 +86,38 @@ def _read(caller: Caller, name: str, path: str, span: tuple[int, int | None]) ->
 
 
 async def _streamed(name: str, pieces: Iterator[bytes], room: Room) -> AsyncGenerator[bytes]:
-    while (piece := await _in_time(name, lambda: next(pieces, None), room)) is not None:
+    while (piece := await _in_time(f"input {name}", lambda: next(pieces, None), room)) is not None:
         yield piece
 
 
-async def _in_time(name: str, call: Callable[[], T], room: Room) -> T:
+async def _made(name: str, making: Making[Frozen], room: Room) -> None:
+    """Waits for the list of an input; a store that isn't done yet is said so, before the node takes the server for
+    silent. No thread waits meanwhile: the nodes of a job may be many.
+    """
+    is_done, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def ring() -> None:
+        with suppress(RuntimeError):  # The server has stopped meanwhile.
+            loop.call_soon_threadsafe(is_done.set)
+
+    making.on_done(ring)
+    with move_on_after(room.silent_s):
+        await is_done.wait()
+    if not making.is_done:
+        raise UnreachableError(
+            f"input {name}: its store is still asked for the list of its files ({making.lasts_s:.0f} s)"
+        )
+    making.result()
+
+
+async def _in_time(what: str, call: Callable[[], T], room: Room) -> T:
     """A store that is silent is told of, before the node takes the server for silent. The call goes on to its end."""
     try:
         with fail_after(room.silent_s):
             return await to_thread.run_sync(call, limiter=room.stores, abandon_on_cancel=True)
     except TimeoutError:
-        what = f"input {name}: its store has sent nothing for {room.silent_s:.0f} s"
-        raise UnreachableError(what, where=f"inputs.{name}") from None
+        where = what.replace(" ", "s.", 1)
+        raise UnreachableError(f"{what}: its store has sent nothing for {room.silent_s:.0f} s", where=where) from None
 
 
 def _span(said: str) -> tuple[int, int | None]:

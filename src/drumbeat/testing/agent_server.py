@@ -10,6 +10,7 @@ import json
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
@@ -30,6 +31,8 @@ class AgentServer:
     def __init__(self, attempt: int = 1, secret: str = "fake-secret") -> None:  # noqa: S107 (a secret of tests)
         self.attempt, self.secret = attempt, secret
         self.said: dict[int, list[AgentStatus]] = {}
+        self.calls: Counter[int] = Counter()
+        """How often each node has been heard, with something new to say or not."""
         self.logs: dict[str, bytearray] = {}
         self.outputs: dict[tuple[int, str], bytearray] = {}
         self.shown: dict[int, dict[str, Any]] = {}
@@ -123,6 +126,7 @@ class AgentServer:
         """Notes the status; answers as soon as it wants something other than what the agent holds."""
         deadline = time.monotonic() + body["wait_s"]
         with self._news:
+            self.calls[node] += 1
             self._hear(node, wire.from_wire(AgentStatus, body["status"]))
             while self._key(node) in ("", body["holds"]) and not self.is_over:
                 if not self._news.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:

@@ -11,6 +11,7 @@ from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.link import Link
 from drumbeat.agent.logs import last_lines, pause_s, tail
 from drumbeat.agent.mpi import found
+from drumbeat.agent.reporting import poll_s
 from drumbeat.protocol.agent import LEFT_OUT, Enrolment, RankExit
 from drumbeat.protocol.errors import (
     DrumbeatError,
@@ -34,6 +35,11 @@ def test_waits_double_up_to_the_most_and_start_small_again():
     assert max(backoff.next_s() for _ in range(9)) <= 5.0
     backoff.reset()
     assert backoff.next_s() <= 0.1
+
+
+@pytest.mark.parametrize(("lost_after_s", "poll"), [(600, 20), (60, 20), (9, 3), (0.2, 0.5), (0, 0.5)])
+def test_an_agent_is_heard_three_times_before_its_node_would_be_lost(lost_after_s: float, poll: float):
+    assert poll_s(lost_after_s) == poll
 
 
 def test_a_tail_is_the_last_sixty_lines_whatever_they_hold():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.agent.environments.troubles import explain
+from drumbeat.agent.environments.troubles import explain, is_passing
 from drumbeat.protocol.plan import PythonEnvironment
 
 pytestmark = pytest.mark.feature("E4")
@@ -155,6 +155,81 @@ def test_the_tools_own_error_and_the_line_that_asked_for_it(
     tool: str, wanted: tuple[str, ...], said: str, sentence: str
 ):
     assert explain(mine(*wanted), tool, said, 1) == f"environment mine: {sentence}"
+
+
+BROKEN = "WARNING: Retrying (Retry(total=4, connect=None)) after connection broken by '{}': /simple/tiny/\n"
+REFUSED = BROKEN.format(
+    "NewConnectionError('<pip._vendor.urllib3.connection.HTTPConnection object at 0x7f>: Failed to establish a new "
+    "connection: [Errno 111] Connection refused')"
+)
+UNKNOWN = BROKEN.format(
+    """NameResolutionError("HTTPSConnection(host='packages.acme.com', port=443): Failed to resolve """
+    """'packages.acme.com' ([Errno -3] Temporary failure in name resolution)")"""
+)
+LATE = BROKEN.format(
+    """ReadTimeoutError("HTTPSConnectionPool(host='pypi.org', port=443): Read timed out. (read timeout=15)")"""
+)
+PROXY = BROKEN.format("""ProxyError('Cannot connect to proxy.', OSError('Tunnel connection failed: 403 Forbidden'))""")
+UNTRUSTED = (
+    "Could not fetch URL https://pypi.org/simple/tiny/: There was a problem confirming the ssl certificate: "
+    "HTTPSConnectionPool(host='pypi.org', port=443): Max retries exceeded with url: /simple/tiny/ (Caused by SSLError("
+    "SSLCertVerificationError(1, '[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed'))) - skipping\n"
+)
+FILE = (
+    "ERROR: Could not install packages due to an OSError: HTTPSConnectionPool(host='files.pythonhosted.org', port=443):"
+    " Max retries exceeded with url: /tiny.whl (Caused by NewConnectionError('[Errno 101] Network is unreachable'))\n"
+)
+INDEXES = "Looking in indexes: https://me:****@packages.acme.com:8443/simple, https://pypi.org/simple\n"
+NOTHING = NONE.replace("nosuchpkg==9", "tiny").replace("Looking in links: /wheels\n", "")
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize(
+    ("said", "told", "may_pass"),
+    [
+        (REFUSED + NOTHING, "pypi.org (Connection refused), and so found no version of tiny", True),
+        (
+            INDEXES + REFUSED + NOTHING,
+            "packages.acme.com:8443 or pypi.org (Connection refused), and so found no version of tiny",
+            True,
+        ),
+        (
+            UNKNOWN + NOTHING,
+            "packages.acme.com (Temporary failure in name resolution), and so found no version of tiny",
+            True,
+        ),
+        (LATE + NOTHING, "pypi.org (Read timed out), and so found no version of tiny", True),
+        (PROXY + NOTHING, "pypi.org (Cannot connect to proxy), and so found no version of tiny", True),
+        (UNTRUSTED + NOTHING, "pypi.org (its certificate isn't trusted here), and so found no version of tiny", False),
+        (FILE, "files.pythonhosted.org (Network is unreachable)", True),
+    ],
+)
+def test_an_index_that_cant_be_reached_is_the_cause_and_not_what_it_lacks(said: str, told: str, may_pass: bool):
+    asked = "" if said == FILE else " (env.yml, line 7)"
+    assert (
+        explain(mine("a", "tiny"), "pip", said, 1) == f"environment mine: pip could not reach the index {told}{asked}"
+    )
+    assert is_passing("pip", said) is may_pass
+
+
+def test_what_isnt_the_networks_fault_doesnt_pass():
+    for said in (MISSING, NONE, CONFLICT, BUILD, "", REFUSED + BUILD):
+        assert not is_passing("pip", said)
+        assert "could not reach" not in explain(mine("a"), "pip", said, 1)
+    for said in (UV, NEW_UV, MAMBA):
+        assert not is_passing("uv", said)
+
+
+@pytest.mark.parametrize(
+    ("tool", "said"),
+    [
+        ("uv", "error: Failed to fetch: `https://pypi.org/simple/tiny/`\n  Caused by: error sending request for url\n"),
+        ("conda", "CondaHTTPError: HTTP 000 CONNECTION FAILED for url <https://conda.anaconda.org/x>\n"),
+        ("micromamba", "error    libmamba Could not resolve host: conda.anaconda.org\n"),
+    ],
+)
+def test_the_other_tools_say_themselves_what_they_could_not_reach(tool: str, said: str):
+    assert is_passing(tool, said)
 
 
 def test_a_requirement_without_a_place_is_told_itself():

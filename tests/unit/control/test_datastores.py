@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -94,6 +95,22 @@ def test_a_store_that_doesnt_answer_isnt_kept(datastores: Datastores):
     )
     assert len(asked) == 1
     assert set(datastores.all()) == {"default", "workspaceblobstore", "workspaceartifactstore"}
+
+
+def test_a_store_that_is_being_tried_is_there_for_nobody_else(datastores: Datastores):
+    """A trial may last half a minute, and others' errors list the datastores that there are."""
+    datastores.create({**BLOBS, "account_name": "before"}, "blobs.yml")
+    seen: list[Any] = []
+
+    def ask(uri: str) -> None:
+        with ThreadPoolExecutor(1) as others:
+            seen.extend([uri, datastores.all(), others.submit(datastores.all).result()])
+
+    datastores.create(BLOBS, "blobs.yml", ask)
+    uri, here, elsewhere = seen
+    assert uri == "azureml://datastores/blobs/paths/"
+    assert set(here) == set(elsewhere) == {"blobs", "default", "workspaceblobstore", "workspaceartifactstore"}
+    assert (here["blobs"].account_name, elsewhere["blobs"].account_name) == ("acme", "before")
 
 
 def test_one_of_the_same_name_takes_the_place_and_new_credentials_are_used(datastores: Datastores):

@@ -82,3 +82,19 @@ def test_what_chooses_among_files_is_refused_and_what_chooses_among_rows_is_the_
 def test_what_is_wrong_is_said(found: Evaluate, table: str, said: str):
     with pytest.raises((SpecError, DrumbeatError), match=said):
         found(table)
+
+
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        ("type: mltable\npaths:\n- file: ./a.csv\n- file: ./nope\n", "4:3"),
+        ("paths:\n- folder: azureml://datastores/nope/paths/x", "2:3"),
+        ("paths: [{file: ./a.csv}]\ntransformations:\n- take: 5\n", "3:3"),
+        ("paths:\n- file: a\n  folder: b\n", "2:3"),
+        ("paths: [\n", "2:1"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(found: Evaluate, table: str, place: str):
+    with pytest.raises(DrumbeatError) as raised:
+        found(table)
+    assert raised.value.where == f"{TABLE}/MLTable:{place}"

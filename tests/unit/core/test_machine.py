@@ -92,6 +92,14 @@ def test_an_error_that_ends_with_a_full_stop_is_gone_on_with_as_one_sentence():
     assert job.sentence.endswith("no such folder. Name another one; trying again can't help")
 
 
+@pytest.mark.feature("F10")
+def test_what_could_not_be_reached_may_be_reached_later():
+    word = "input train: no answer from the store; no byte came for 600 s"
+    job = after(a_job(1), Granted(slots(1)), said(0, Phase.STAGING, error=word, is_passing=True))
+    assert (job.state, job.reason) == (State.FAILED, Reason.OUT_OF_REACH)
+    assert job.sentence == f"node 0 could not be prepared: {word}; it may pass: run the job again then"
+
+
 # --- ranks that serve -------------------------------------------------------------------------------------------
 def served() -> Job:
     """Two nodes with a worker each; the second one has a parameter server too. All are running."""

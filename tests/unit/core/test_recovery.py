@@ -47,7 +47,9 @@ def test_nodes_that_are_lost_one_set_after_the_other_at_once_end_it():
     assert after(failures(*[Reason.PREEMPTED] * 9, every=at_once), 0).next is Next.ATTEMPT
 
 
-@pytest.mark.parametrize("reason", [Reason.BAD_COMMAND, Reason.STAGING_FAILED, Reason.NODES_REFUSED])
+@pytest.mark.parametrize(
+    "reason", [Reason.BAD_COMMAND, Reason.STAGING_FAILED, Reason.OUT_OF_REACH, Reason.NODES_REFUSED]
+)
 def test_some_failures_are_never_tried_again(reason: Reason):
     assert after(failures(reason), 3).next is Next.GIVE_UP
 

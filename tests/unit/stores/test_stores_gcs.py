@@ -14,7 +14,7 @@ from google.auth.exceptions import RefreshError
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError, StorageError, UnreachableError
 from drumbeat.spec.datastores import GcsDatastore
 from drumbeat.stores.data.gcs import GcsShelf, _Stream
-from drumbeat.stores.data.shelf import Counted, Wanted
+from drumbeat.stores.data.shelf import Counted, Patience, Wanted
 
 pytestmark = pytest.mark.feature("D1")
 
@@ -32,7 +32,9 @@ def shelf() -> GcsShelf:
         "token_uri": "https://oauth2.googleapis.com/token",
     }
     return GcsShelf(
-        GcsDatastore.made({"name": "g", "bucket": "train", "credentials": {"service_account": account}}), "g"
+        GcsDatastore.made({"name": "g", "bucket": "train", "credentials": {"service_account": account}}),
+        "g",
+        Patience(),
     )
 
 
@@ -47,7 +49,7 @@ def test_a_link_is_signed_for_one_generation_of_one_file_and_expires(shelf: GcsS
 
 
 def test_a_public_file_has_its_own_address() -> None:
-    open_shelf = GcsShelf(GcsDatastore(name="g", bucket="train"), "g")
+    open_shelf = GcsShelf(GcsDatastore(name="g", bucket="train"), "g", Patience())
     link = open_shelf.link(Wanted("a b", 5, "17"), 600)
     assert link
     assert link.url == "https://storage.googleapis.com/train/a%20b?generation=17"

@@ -16,7 +16,7 @@ from drumbeat.agent.environments.distributions import fingerprint, installed, no
 from drumbeat.agent.environments.places import Place
 from drumbeat.agent.errands import Command, Errands
 from drumbeat.agent.nodelog import NodeLog
-from drumbeat.protocol.errors import RefusedError, StorageError
+from drumbeat.protocol.errors import RefusedError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.fingerprint import Fingerprint
 from drumbeat.protocol.plan import CONSTRAINT, PythonEnvironment
@@ -48,7 +48,9 @@ class Making:
         self._began_at = time.time()
 
     def provide(self) -> Environment:
-        """The environment, pinned for this attempt. Raises RefusedError with a sentence when it can't be made."""
+        """The environment, pinned for this attempt. Raises RefusedError with a sentence when it can't be made,
+        UnreachableError when that is because an index can't be reached.
+        """
         python = None if self._wanted.conda else interpreters.find(self._wanted.python, self._name)
         builder = builders.choose(self._wanted, python)
         place = Place(os.path.join(os.path.abspath(cache_root.folder("environments")), builder.key(self._wanted)))
@@ -91,6 +93,9 @@ class Making:
         faultpoint("environment.begun")
         try:
             self._run_all(place, builder, lock)
+        except UnreachableError:  # Those who waited may have more luck.
+            place.unmake()
+            raise
         except RefusedError as error:
             place.unmake()
             place.mark_failed(error.what, self._log.tail(_TAIL_LINES))
@@ -156,7 +161,8 @@ class Making:
         if code:
             said = self._log.read(at, _READ)
             fix = f"All that it said: {self._log.told_by}"
-            raise RefusedError(troubles.explain(self._wanted, step.tool, said, code), fix=fix)
+            what = troubles.explain(self._wanted, step.tool, said, code)
+            raise (UnreachableError if troubles.is_passing(step.tool, said) else RefusedError)(what, fix=fix)
 
     def _told(self, place: Place, builder: Builder) -> dict[str, object]:
         """What is written down of it. Raises RefusedError when no interpreter came out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlsplit
 
 from drumbeat.protocol.plan import PythonEnvironment
 
@@ -30,6 +31,25 @@ _UV_CAUSE = re.compile(r"^  cause: (.+(?:\n {9}.+)*)", re.MULTILINE)
 _CONDA = re.compile(
     r"^(?:error\s+libmamba|critical libmamba|\w+Error:|\S+NotFoundError:)\s*(.+(?:\n\s+.+)*)", re.MULTILINE
 )
+_NO_LINE = re.compile(
+    r"after connection broken by|Could not fetch URL|Max retries exceeded with url|Read timed out|ReadTimeoutError"
+    r"|NewConnectionError|NameResolutionError|ConnectTimeoutError|ProxyError|SSLError"
+)
+"""pip's and urllib3's words for an index that it couldn't reach; pip goes on as if there were nothing in it."""
+_WHY_NO_LINE = re.compile(
+    r"CERTIFICATE_VERIFY_FAILED|\[Errno -?\d+\] (?P<errno>[^'\"()\[\]]+)|(?P<proxy>Cannot connect to proxy)"
+    r"|(?P<said>Read timed out|[Cc]onnect timeout|timed out|Connection reset by peer|Remote end closed connection"
+    r"|Tunnel connection failed: [^'\"()]+)"
+)
+_INDEXES = re.compile(r"^Looking in indexes: (.+)$", re.MULTILINE)
+_NAMED_HOST = re.compile(r"\bhost='([^'@]+)'")
+_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_OTHERS_NO_LINE = re.compile(
+    r"error sending request for url|tcp connect error|dns error|CondaHTTPError|HTTP 000 CONNECTION FAILED"
+    r"|Could not resolve host(?:name)?|Couldn't resolve host|Timeout was reached|Failed to connect to"
+    r"|Temporary failure in name resolution"
+)
+"""Those of uv, conda and micromamba, whose errors say it themselves."""
 _DISK = re.compile(r"No space left on device|Disk quota exceeded")
 _NAME = re.compile(r"[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
 
@@ -45,6 +65,49 @@ def explain(wanted: PythonEnvironment, tool: str, said: str, code: int) -> str:
     sentence = f"environment {wanted.name}: {tool} {_short(what)}"
     asked = blamed(wanted, what) or blamed(wanted, _begun(said))
     return f"{sentence} ({asked})" if asked else sentence
+
+
+def is_passing(tool: str, said: str) -> bool:
+    """Whether the cause is a place on the network that can't be reached now."""
+    if tool in ("pip", "venv"):
+        return bool(why := _unreached(said)) and _UNTRUSTED not in why
+    return bool(_OTHERS_NO_LINE.search(said)) and _UNTRUSTED not in said
+
+
+def _unreached(said: str) -> str:
+    """The line that tells why pip had no index, before its error; "" = it had one, or failed by something else."""
+    lines = [line for line in said.splitlines() if _NO_LINE.search(line)]
+    errors = _PIP.findall(said)
+    is_cause = any(_NO_VERSION.search(one) or _NO_LINE.search(one) for one in errors)
+    if not lines or not is_cause:
+        return ""
+    return next((line for line in lines if _WHY_NO_LINE.search(line)), lines[0])
+
+
+def _of_no_index(said: str) -> str:
+    """`could not reach the index pypi.org (Connection refused), so it found no version of tiny`; "" = it could."""
+    line = _unreached(said)
+    if not line:
+        return ""
+    match = _WHY_NO_LINE.search(line)
+    why = next((one for one in match.groups() if one), "its certificate isn't trusted here") if match else ""
+    asked = next((found[1] for one in _PIP.findall(said) if (found := _NO_VERSION.search(one))), "")
+    named = f"could not reach the index {_host(line) or _hosts(said)}" + (f" ({' '.join(why.split())})" if why else "")
+    return f"{named}, and so found no version of {asked.partition(' (from ')[0]}" if asked else named
+
+
+def _host(line: str) -> str:
+    """The one that a warning names; older pips tell only the path there."""
+    found = _NAMED_HOST.search(line)
+    return found[1] if found else ""
+
+
+def _hosts(said: str) -> str:
+    """Where pip looks, without users and passwords."""
+    found = _INDEXES.search(said)
+    urls = found[1].split(", ") if found else ["https://pypi.org/simple"]
+    hosts = [urlsplit(url).netloc.rpartition("@")[2] for url in urls]
+    return " or ".join(dict.fromkeys(one for one in hosts if one)) or "pypi.org"
 
 
 def blamed(wanted: PythonEnvironment, what: str) -> str:
@@ -97,6 +160,8 @@ def _words(tool: str, said: str) -> str:
 
 
 def _of_pip(said: str) -> str:
+    if unreached := _of_no_index(said):
+        return unreached
     errors = _PIP.findall(said)
     for line in errors:
         if match := _NO_VERSION.search(line):

@@ -19,7 +19,7 @@ from drumbeat.spec import datastores as spec_of
 from drumbeat.spec.datastores import Datastore
 from drumbeat.stores.data.addresses import Target, target_of
 from drumbeat.stores.data.places import below, listed, listing_of
-from drumbeat.stores.data.shelf import MOST_FILES, Counted, Found, Shelf, SignsWrites, Wanted, changed, shown
+from drumbeat.stores.data.shelf import MOST_FILES, Counted, Found, Patience, Shelf, SignsWrites, Wanted, changed, shown
 
 MOST_SHELVES = 64
 
@@ -27,8 +27,8 @@ MOST_SHELVES = 64
 class StoreAccess:
     """Data in the datastores that a function gives, and at addresses. Close it at the end."""
 
-    def __init__(self, datastores: Callable[[], Mapping[str, Datastore]]) -> None:
-        self._datastores = datastores
+    def __init__(self, datastores: Callable[[], Mapping[str, Datastore]], patience: Patience | None = None) -> None:
+        self._datastores, self._patience = datastores, patience or Patience()
         self._shelves: OrderedDict[str, Shelf] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -111,12 +111,18 @@ class StoreAccess:
         key = _fingerprint(target)
         with self._lock:
             shelf = self._shelves.get(key)
-            if shelf is None:
-                shelf = self._shelves[key] = make_shelf(target)
-            self._shelves.move_to_end(key)
-            old = self._shelves.popitem(last=False)[1] if len(self._shelves) > MOST_SHELVES else None
-        if old is not None:
-            old.close()
+            if shelf is not None:
+                self._shelves.move_to_end(key)
+                return target, shelf
+        made = make_shelf(
+            target, self._patience
+        )  # Who looks for credentials in its environment may take long: nobody waits with it.
+        with self._lock:
+            shelf = self._shelves.setdefault(key, made)
+            over = self._shelves.popitem(last=False)[1] if len(self._shelves) > MOST_SHELVES else None
+        for one in (made if made is not shelf else None, over):
+            if one is not None:
+                one.close()
         return target, shelf
 
     def _file(self, target: Target, shelf: Shelf) -> Found:
@@ -127,11 +133,12 @@ class StoreAccess:
         except (NotFoundError, ConflictError):
             if not _has_something(target, shelf):
                 raise
-        what = f"`{shown(target.place)}` is a folder, not a file"
+        named = f"`{shown(target.place)}`" if target.place else "it"
+        what = f"{named} is a folder, not a file"
         raise RefusedError(what, where=target.title, fix="Write `type: uri_folder`, or name a file in it.")
 
 
-def make_shelf(target: Target) -> Shelf:
+def make_shelf(target: Target, patience: Patience) -> Shelf:
     """The adapter for a store. Raises RefusedError where its library is missing."""
     spec, title = target.spec, target.title
     match spec:
@@ -142,23 +149,23 @@ def make_shelf(target: Target) -> Shelf:
         case spec_of.HttpDatastore():
             from drumbeat.stores.data.http import HttpShelf
 
-            return HttpShelf(spec, title, target.query)
+            return HttpShelf(spec, title, patience, target.query)
         case spec_of.AzureBlobDatastore() | spec_of.DataLakeDatastore():
             from drumbeat.stores.data.azure import AzureShelf
 
-            return AzureShelf(spec, title)
+            return AzureShelf(spec, title, patience)
         case spec_of.S3Datastore():
             from drumbeat.stores.data.s3 import S3Shelf
 
-            return S3Shelf(spec, title)
+            return S3Shelf(spec, title, patience)
         case spec_of.SftpDatastore():
             from drumbeat.stores.data.sftp import SftpShelf
 
-            return SftpShelf(spec, title)
+            return SftpShelf(spec, title, patience)
         case spec_of.GcsDatastore():
             from drumbeat.stores.data.gcs import GcsShelf
 
-            return GcsShelf(spec, title)
+            return GcsShelf(spec, title, patience)
         case spec_of.AzureFileDatastore():
             fix = "Mount the share where the server runs, and make a datastore of type `folder` of it."
             raise RefusedError("datastores of type `azure_file` aren't supported", where=title, fix=fix)

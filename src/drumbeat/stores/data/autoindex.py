@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from html.parser import HTMLParser
 from urllib.parse import SplitResult, unquote, urljoin, urlsplit
+
+_TITLE = re.compile(r"<title>\s*(Index of|Directory listing for)\b", re.IGNORECASE)
 
 
 class _Links(HTMLParser):
@@ -25,6 +28,14 @@ def names_in(page: str, url: str) -> list[str]:
     links.feed(page)
     found = (_name(link, urlsplit(url)) for link in links.found)
     return sorted({name for name in found if name})
+
+
+def is_index(page: str, url: str) -> bool:
+    """Whether a page lists the folder at `url`, be it empty."""
+    try:
+        return bool(_TITLE.search(page) or names_in(page, url))
+    except ValueError:
+        return True
 
 
 def _name(link: str, base: SplitResult) -> str:

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Any, cast
 
 from drumbeat.ports import Written
@@ -23,7 +24,7 @@ from drumbeat.spec.datastores import AzureBlobDatastore, DataLakeDatastore, acco
 from drumbeat.stores.data.azure_blocks import put_blocks
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.sas import is_skewed, why_refused
-from drumbeat.stores.data.shelf import Counted, Found, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed
 
 DIGEST = "drumbeat_sha256"
 """Metadata of blobs that drumbeat wrote: their content's SHA-256, in hex."""
@@ -82,32 +83,46 @@ class AzureShelf:
     knows_folders = False
 
     def __init__(
-        self, spec: AzureBlobDatastore | DataLakeDatastore, title: str, now: Callable[[], datetime] | None = None
+        self,
+        spec: AzureBlobDatastore | DataLakeDatastore,
+        title: str,
+        patience: Patience,
+        now: Callable[[], datetime] | None = None,
     ) -> None:
-        self._spec, self._title = spec, title
+        self._spec, self._title, self._patience = spec, title, patience
         self._now = now or (lambda: datetime.now(UTC))
         self._core = library("azure.core.exceptions", "azure")
         self._sdk = library("azure.storage.blob", "azure")
         self._container = spec.container_name if isinstance(spec, AzureBlobDatastore) else spec.filesystem
-        self._credential = _credential(spec)
-        self._service = self._sdk.BlobServiceClient(
-            account_url(spec),
-            credential=self._credential,
-            retry_policy=self._sdk.ExponentialRetry(
-                initial_backoff=0.2, increment_base=1.5, retry_total=2, random_jitter_range=0.2
-            ),
-            connection_timeout=10,
-            read_timeout=60,
-            max_single_get_size=_READ,
-            max_chunk_get_size=_READ,
-        )
+        self._credential = _credential(spec, patience)
+        self._service = self._service_of(patience.answer_s, retries=1)
         self._client = self._service.get_container_client(self._container)
         self._lock = threading.Lock()
         self._delegation: tuple[datetime, Any] | None = None
         self.address = f"{account_url(spec)}/{self._container}"
 
+    def _service_of(self, silent_s: float, *, retries: int) -> Any:
+        return self._sdk.BlobServiceClient(
+            account_url(self._spec),
+            credential=self._credential,
+            retry_policy=self._sdk.ExponentialRetry(
+                initial_backoff=0.2, increment_base=1.5, retry_total=retries, random_jitter_range=0.2
+            ),
+            connection_timeout=self._patience.connect_s,
+            read_timeout=silent_s,
+            max_single_get_size=_READ,
+            max_chunk_get_size=_READ,
+        )
+
+    @cached_property
+    def _writing(self) -> Any:
+        """For what a store may take its time with."""
+        return self._service_of(self._patience.take_s, retries=2)
+
     def close(self) -> None:
         self._service.close()
+        if "_writing" in self.__dict__:
+            self._writing.close()
 
     # --- reading --------------------------------------------------------------------------------------------------
     def files(self, place: str) -> Iterator[Found]:
@@ -199,7 +214,7 @@ class AzureShelf:
     # --- writing --------------------------------------------------------------------------------------------------
     def write(self, place: str, pieces: Counted) -> Written:
         with self._asked("write", place):
-            client = self._client.get_blob_client(place)
+            client = self._writing.get_container_client(self._container).get_blob_client(place)
             named = [self._sdk.BlobBlock(name) for name in put_blocks(client, pieces)]
             done = client.commit_block_list(named, metadata={DIGEST: pieces.sha256})
         return Written(place, pieces.seen, pieces.sha256, str(done["etag"]).strip('"'))
@@ -251,15 +266,16 @@ class AzureShelf:
         return Trouble(StorageError, f"the store refuses ({code or f'status {status}'})")
 
 
-def _credential(spec: AzureBlobDatastore | DataLakeDatastore) -> Any:
+def _credential(spec: AzureBlobDatastore | DataLakeDatastore, patience: Patience) -> Any:
     """What Azure's library wants to be given."""
     held = spec.credentials
     if held == "none":
         return None
     if account_url(spec).startswith("http:") and (held == "environment" or held.client_secret is not None):
         raise RefusedError("an identity of Azure is shown over `https` only", fix="Give an account key or a SAS token.")
+    waits = {"connection_timeout": patience.connect_s, "read_timeout": patience.answer_s, "retry_total": 1}
     if not isinstance(held, AzureCredentials):
-        return library("azure.identity", "azure").DefaultAzureCredential()
+        return library("azure.identity", "azure").DefaultAzureCredential(**waits)
     if held.account_key is not None:
         return {"account_name": spec.account_name, "account_key": held.account_key.get_secret_value()}
     if held.sas_token is not None:
@@ -268,7 +284,9 @@ def _credential(spec: AzureBlobDatastore | DataLakeDatastore) -> Any:
     secret = held.client_secret.get_secret_value() if held.client_secret else ""
     # One that a person named is asked itself, and Azure isn't asked whether there is such a one.
     where = {"authority": held.authority_url, "disable_instance_discovery": True} if held.authority_url else {}
-    return library("azure.identity", "azure").ClientSecretCredential(held.tenant_id, held.client_id, secret, **where)
+    return library("azure.identity", "azure").ClientSecretCredential(
+        held.tenant_id, held.client_id, secret, **where, **waits
+    )
 
 
 def _prefix(place: str) -> str | None:

@@ -16,7 +16,7 @@ from drumbeat.protocol.listing import Link
 from drumbeat.spec.credentials import GcsCredentials
 from drumbeat.spec.datastores import GcsDatastore
 from drumbeat.stores.data.libraries import library
-from drumbeat.stores.data.shelf import Counted, Found, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed
 
 PIECE = 8 << 20
 LONGEST_LINK_S = 7 * 24 * 3600
@@ -37,7 +37,7 @@ class GcsShelf:
 
     knows_folders = False
 
-    def __init__(self, spec: GcsDatastore, title: str) -> None:
+    def __init__(self, spec: GcsDatastore, title: str, patience: Patience) -> None:
         self._spec, self._title = spec, title
         self._errors = library("google.api_core.exceptions", "gcs")
         self._auth = library("google.auth.exceptions", "gcs")
@@ -45,6 +45,10 @@ class GcsShelf:
         with self._asked("read", ""):
             self._client = _client(spec)
         self._bucket = self._client.bucket(spec.bucket)
+        # Without these Google's library tries for two minutes.
+        retry = library("google.cloud.storage.retry", "gcs").DEFAULT_RETRY.with_timeout(patience.answer_s)
+        self._asking: dict[str, Any] = {"timeout": (patience.connect_s, patience.answer_s), "retry": retry}
+        self._writing = {"timeout": (patience.connect_s, patience.take_s)}
         self.address = f"{spec.endpoint}/{spec.bucket}" if spec.endpoint else f"gs://{spec.bucket}"
 
     def close(self) -> None:
@@ -52,19 +56,19 @@ class GcsShelf:
 
     def files(self, place: str) -> Iterator[Found]:
         with self._asked("list", place):
-            for blob in self._client.list_blobs(self._spec.bucket, prefix=_prefix(place)):
+            for blob in self._client.list_blobs(self._spec.bucket, prefix=_prefix(place), **self._asking):
                 if not blob.name.endswith("/"):
                     yield _found(blob)
 
     def entries(self, place: str) -> Iterator[Found]:
         with self._asked("list", place):
-            pages = self._client.list_blobs(self._spec.bucket, prefix=_prefix(place), delimiter="/")
+            pages = self._client.list_blobs(self._spec.bucket, prefix=_prefix(place), delimiter="/", **self._asking)
             yield from [_found(blob) for blob in pages if not blob.name.endswith("/")]
             yield from (Found(name.rstrip("/"), is_folder=True) for name in sorted(pages.prefixes))
 
     def file(self, place: str) -> Found:
         with self._asked("read", place):
-            blob = self._bucket.get_blob(place)
+            blob = self._bucket.get_blob(place, **self._asking)
             if blob is None:
                 raise self._errors.NotFound("")
             return _found(blob)
@@ -76,9 +80,11 @@ class GcsShelf:
             try:
                 for start in range(offset, end, PIECE):
                     last = min(end, start + PIECE) - 1
-                    yield blob.download_as_bytes(start=start, end=last, raw_download=True, checksum=None)
+                    yield blob.download_as_bytes(
+                        start=start, end=last, raw_download=True, checksum=None, **self._asking
+                    )
             except self._errors.NotFound:
-                self._bucket.reload()
+                self._bucket.reload(**self._asking)
                 raise changed(self._title, wanted.place) from None
 
     def link(self, wanted: Wanted, lifetime_s: float) -> Link | None:
@@ -100,7 +106,7 @@ class GcsShelf:
         blob = self._bucket.blob(place)
         with self._asked("write", place):
             try:
-                blob.upload_from_file(_Stream(pieces), size=pieces.size, checksum="crc32c")
+                blob.upload_from_file(_Stream(pieces), size=pieces.size, checksum="crc32c", **self._writing)
             except _BrokenSourceError as broken:
                 raise broken.source from None
             if not pieces.seen == pieces.size == int(blob.size or 0):
@@ -110,9 +116,9 @@ class GcsShelf:
     def remove(self, place: str) -> None:
         with self._asked("remove", place):
             try:
-                self._bucket.blob(place).delete()
+                self._bucket.blob(place).delete(**self._asking)
             except self._errors.NotFound:
-                self._bucket.reload()  # The bucket is there: then it was the file that isn't.
+                self._bucket.reload(**self._asking)  # The bucket is there: then it was the file that isn't.
 
     def _asked(self, verb: str, place: str) -> AbstractContextManager[None]:
         foreign = (
@@ -137,7 +143,8 @@ class GcsShelf:
             return Trouble(
                 ForbiddenError, "the service account's key can't be read", "Give Google's JSON file as it is."
             )
-        return Trouble(UnreachableError, "no answer from the store", "See that the network is up.")
+        what = f"no answer from {self._spec.endpoint or 'Google Cloud Storage'}"
+        return Trouble(UnreachableError, what, "See that the endpoint is right and the network is up.")
 
 
 class _BrokenSourceError(Exception):

@@ -11,7 +11,6 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from itertools import islice
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
@@ -23,13 +22,13 @@ from drumbeat.stores.data.shelf import Found
 AT_ONCE = 16
 """Connections."""
 _BATCH = 32
-_TIMEOUT_S = 20.0
 
 
 class Heads:
-    """Asks the server of `url`. sent: headers of every request."""
+    """Asks the server of `url`. sent: headers of every request. answer_s: for how long one is waited for."""
 
-    def __init__(self, url: str, sent: Mapping[str, str]) -> None:
+    def __init__(self, url: str, sent: Mapping[str, str], answer_s: float) -> None:
+        self._answer_s = answer_s
         parts = urlsplit(url)
         self._scheme, self._netloc, self._sent = parts.scheme, parts.netloc, dict(sent)
         self._is_direct = not getproxies().get(parts.scheme) or bool(proxy_bypass(parts.hostname or ""))
@@ -58,9 +57,13 @@ class Heads:
         if not self._is_direct or (parts.scheme, parts.netloc) != (self._scheme, self._netloc):
             return None
         for _ in range(2):  # A connection that had idled too long is made anew.
-            with suppress(OSError, http.client.HTTPException):
+            try:
                 return self._asked(f"{parts.path or '/'}{f'?{parts.query}' if parts.query else ''}")
-            self._drop()
+            except TimeoutError:
+                self._drop()
+                return None
+            except (OSError, http.client.HTTPException):
+                self._drop()
         return None
 
     def _asked(self, target: str) -> dict[str, str] | None:
@@ -73,7 +76,7 @@ class Heads:
     def _line(self) -> http.client.HTTPConnection:
         line: http.client.HTTPConnection | None = getattr(self._own, "line", None)
         if line is None:
-            line = self._own.line = _line_to(self._netloc, self._tls)
+            line = self._own.line = _line_to(self._netloc, self._tls, self._answer_s)
             self._open.append(line)
         return line
 
@@ -83,10 +86,10 @@ class Heads:
             line.close()  # It opens itself again when it is used.
 
 
-def _line_to(netloc: str, tls: ssl.SSLContext | None) -> http.client.HTTPConnection:
+def _line_to(netloc: str, tls: ssl.SSLContext | None, answer_s: float) -> http.client.HTTPConnection:
     if tls is not None:
-        return http.client.HTTPSConnection(netloc, timeout=_TIMEOUT_S, context=tls)
-    return http.client.HTTPConnection(netloc, timeout=_TIMEOUT_S)
+        return http.client.HTTPSConnection(netloc, timeout=answer_s, context=tls)
+    return http.client.HTTPConnection(netloc, timeout=answer_s)
 
 
 def _batches(places: Iterable[str]) -> Iterator[list[str]]:

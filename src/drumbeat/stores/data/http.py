@@ -13,6 +13,7 @@ import httpx
 
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (
+    ConflictError,
     ForbiddenError,
     NotFoundError,
     RefusedError,
@@ -23,9 +24,20 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.listing import Link
 from drumbeat.spec.credentials import HttpCredentials
 from drumbeat.spec.datastores import HttpDatastore
-from drumbeat.stores.data.autoindex import names_in
+from drumbeat.stores.data.autoindex import is_index, names_in
 from drumbeat.stores.data.heads import Heads
-from drumbeat.stores.data.shelf import MOST_FILES, PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.shelf import (
+    MOST_FILES,
+    PIECE,
+    Counted,
+    Found,
+    Patience,
+    Trouble,
+    Wanted,
+    asked,
+    changed,
+    refused,
+)
 
 LARGEST_PAGE = 64 << 20
 DEEPEST = 64
@@ -45,6 +57,7 @@ _TROUBLES: dict[int, Trouble] = {
     425: _BUSY,
     429: _BUSY,
 }
+_FOLDER = Trouble(ConflictError, "it is a folder", "Write `type: uri_folder`, or name a file in it.")
 _READ_ONLY = Trouble(RefusedError, "web servers can only be read here", "Use a datastore of another type.")
 
 
@@ -53,13 +66,14 @@ class HttpShelf:
 
     knows_folders = True
 
-    def __init__(self, spec: HttpDatastore, title: str, query: str = "") -> None:
+    def __init__(self, spec: HttpDatastore, title: str, patience: Patience, query: str = "") -> None:
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
         self._spec, self._title, self._query = spec, title, query or _query(held)
+        self._patience = patience
         self._sent = {**_authorization(held), "Accept-Encoding": "identity"}
         self._client = httpx.Client(
             headers=self._sent,
-            timeout=httpx.Timeout(60, connect=10),
+            timeout=httpx.Timeout(2 * patience.answer_s, connect=patience.connect_s),
             follow_redirects=True,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=AT_ONCE),
         )
@@ -70,7 +84,7 @@ class HttpShelf:
 
     # --- reading --------------------------------------------------------------------------------------------------
     def files(self, place: str) -> Iterator[Found]:
-        with self._asked("list", place), closing(Heads(self._spec.url, self._sent)) as heads:
+        with self._asked("list", place), closing(Heads(self._spec.url, self._sent, self._patience.answer_s)) as heads:
             yield from heads.each(self._walk(place), lambda one: self._file(one, heads))
 
     def _file(self, place: str, heads: Heads) -> Found:
@@ -109,11 +123,7 @@ class HttpShelf:
             if "html" not in answer.headers.get("content-type", ""):
                 fix = "Give `type: uri_file`, if it is a file; else let the web server list its folders."
                 raise refused(self._title, "list", place, Trouble(RefusedError, "this isn't a page with a list", fix))
-            page = bytearray()
-            for piece in answer.iter_bytes():
-                page += piece
-                if len(page) > LARGEST_PAGE:
-                    raise TooBigError("the page that lists the folder is larger than 64 MiB", where=self._title)
+            page = self._text(answer)
             try:
                 return names_in(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url))
             except (ValueError, LookupError):
@@ -124,7 +134,7 @@ class HttpShelf:
         with self._asked("read", place):
             try:
                 with self._got("HEAD", self._url(place), {}) as answer:
-                    found = _found(place, answer.headers)
+                    found = None if _may_be_folder(answer) else _found(place, answer.headers)
             except httpx.HTTPStatusError as error:
                 if error.response.status_code not in (400, 403, 405, 501):  # Not all answer a HEAD, or sign it.
                     raise
@@ -132,7 +142,25 @@ class HttpShelf:
             if found is not None:
                 return found
             with self._got("GET", self._url(place), {}) as answer:
+                if _may_be_folder(answer):
+                    return self._page(place, answer)
                 return _found(place, answer.headers) or _read_through(place, answer)
+
+    def _page(self, place: str, answer: httpx.Response) -> Found:
+        """A page at an address that is a folder's: the file that is meant, unless it lists the folder."""
+        page = self._text(answer)
+        if is_index(page.decode(answer.charset_encoding or "utf-8", "replace"), str(answer.url)):
+            raise refused(self._title, "read", place, _FOLDER)
+        found = _found(place, answer.headers)
+        return found or Found(place, len(page), _tag(answer.headers), hashlib.sha256(page).hexdigest())
+
+    def _text(self, answer: httpx.Response) -> bytes:
+        page = bytearray()
+        for piece in answer.iter_bytes():
+            page += piece
+            if len(page) > LARGEST_PAGE:
+                raise TooBigError("the page that lists the folder is larger than 64 MiB", where=self._title)
+        return bytes(page)
 
     def read(self, wanted: Wanted, offset: int, length: int | None) -> Iterator[bytes]:
         end = "" if length is None else str(offset + length - 1)
@@ -191,7 +219,9 @@ def _judge(error: BaseException) -> Trouble:
     if isinstance(error, httpx.InvalidURL | httpx.UnsupportedProtocol | httpx.TooManyRedirects):
         return Trouble(RefusedError, "the address leads nowhere", "Check it.")
     if isinstance(error, httpx.TimeoutException):
-        return Trouble(UnreachableError, "the web server doesn't answer in time", "It is tried again.")
+        return Trouble(
+            UnreachableError, "no answer from the web server in time", "See that it runs. A job tries again."
+        )
     if "CERTIFICATE_VERIFY_FAILED" in str(error):
         what = "the web server's certificate isn't one that is trusted here"
         return Trouble(ForbiddenError, what, "Name its authority in SSL_CERT_FILE where the server starts.")
@@ -229,6 +259,11 @@ def _found(place: str, headers: Mapping[str, str]) -> Found | None:
     if not length.isdecimal() or not _tag(headers) or "content-encoding" in headers:
         return None
     return Found(place, int(length), _tag(headers))
+
+
+def _may_be_folder(answer: httpx.Response) -> bool:
+    """A page, at an address that ends as those of folders do, perhaps because the server has led there."""
+    return answer.url.path.endswith("/") and "html" in answer.headers.get("content-type", "")
 
 
 def _read_through(place: str, answer: httpx.Response) -> Found:

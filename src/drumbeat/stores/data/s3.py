@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing
+from functools import cached_property
 from typing import Any
 
 from drumbeat.ports import Written
@@ -20,7 +21,7 @@ from drumbeat.spec.credentials import S3Credentials
 from drumbeat.spec.datastores import S3Datastore
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.s3_parts import PART, put_parts
-from drumbeat.stores.data.shelf import PIECE, Counted, Found, Trouble, Wanted, asked, changed
+from drumbeat.stores.data.shelf import PIECE, Counted, Found, Patience, Trouble, Wanted, asked, changed
 
 LONGEST_LINK_S = 7 * 24 * 3600
 
@@ -69,15 +70,22 @@ class S3Shelf:
 
     knows_folders = False
 
-    def __init__(self, spec: S3Datastore, title: str) -> None:
-        self._spec, self._title = spec, title
+    def __init__(self, spec: S3Datastore, title: str, patience: Patience) -> None:
+        self._spec, self._title, self._patience = spec, title, patience
         self._errors = library("botocore.exceptions", "s3")
-        self._client = _client(spec)
+        self._client = _client(spec, patience.connect_s, patience.answer_s, attempts=2)
         self._prefix = spec.prefix.strip("/")
         self.address = "/".join(filter(None, (spec.endpoint or "s3:/", spec.bucket, self._prefix)))
 
     def close(self) -> None:
         self._client.close()
+        if "_writing" in self.__dict__:
+            self._writing.close()
+
+    @cached_property
+    def _writing(self) -> Any:
+        """For what a store may take its time with."""
+        return _client(self._spec, self._patience.connect_s, self._patience.take_s, attempts=5)
 
     # --- reading --------------------------------------------------------------------------------------------------
     def files(self, place: str) -> Iterator[Found]:
@@ -140,11 +148,11 @@ class S3Shelf:
     def write(self, place: str, pieces: Counted) -> Written:
         at = {"Bucket": self._spec.bucket, "Key": self._key(place)}
         with self._asked("write", place):
-            tag = self._put(at, pieces) if pieces.size <= PART else put_parts(self._client, at, pieces)
+            tag = self._put(at, pieces) if pieces.size <= PART else put_parts(self._writing, at, pieces)
         return Written(place, pieces.seen, pieces.sha256, tag)
 
     def _put(self, at: dict[str, str], pieces: Counted) -> str:
-        return str(self._client.put_object(**at, Body=b"".join(pieces))["ETag"]).strip('"')
+        return str(self._writing.put_object(**at, Body=b"".join(pieces))["ETag"]).strip('"')
 
     def remove(self, place: str) -> None:
         with self._asked("remove", place):
@@ -180,12 +188,12 @@ class S3Shelf:
         return Trouble(kind, f"the store refuses ({code or status})", "Check the credentials and the path.")
 
 
-def _client(spec: S3Datastore) -> Any:
+def _client(spec: S3Datastore, connect_s: float, silent_s: float, *, attempts: int) -> Any:
     config = library("botocore.config", "s3").Config(
         signature_version=library("botocore", "s3").UNSIGNED if spec.credentials == "none" else "s3v4",
-        connect_timeout=10,
-        read_timeout=60,
-        retries={"mode": "standard", "max_attempts": 4},
+        connect_timeout=connect_s,
+        read_timeout=silent_s,
+        retries={"mode": "standard", "total_max_attempts": attempts},
         # Servers that aren't Amazon's are found by their path, and don't all know the newer checksums.
         s3={"addressing_style": "path" if spec.endpoint else "auto"},
         request_checksum_calculation="when_required",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import logging
 import posixpath
 import queue
 import secrets
@@ -25,7 +26,13 @@ from drumbeat.protocol.listing import Link
 from drumbeat.spec.credentials import SftpCredentials
 from drumbeat.spec.datastores import SftpDatastore
 from drumbeat.stores.data.libraries import library
-from drumbeat.stores.data.shelf import Counted, Found, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused
+
+log = logging.getLogger(__name__)
+
+QUIET = f"{__name__}.paramiko"
+"""Where paramiko writes, which puts a traceback for each connection that breaks; what it raises is told here."""
+logging.getLogger(QUIET).setLevel(logging.CRITICAL + 1)
 
 HALF = ".drumbeat-part"
 PIECE = 256 << 10
@@ -44,8 +51,8 @@ class SftpShelf:
 
     knows_folders = True
 
-    def __init__(self, spec: SftpDatastore, title: str) -> None:
-        self._spec, self._title = spec, title
+    def __init__(self, spec: SftpDatastore, title: str, patience: Patience) -> None:
+        self._spec, self._title, self._patience = spec, title, patience
         self._paramiko = library("paramiko", "sftp")
         self._idle: queue.LifoQueue[_Line] = queue.LifoQueue(MOST_IDLE)
         self.address = f"sftp://{spec.user}@{spec.host}:{spec.port}/{spec.path.lstrip('/')}"
@@ -153,6 +160,7 @@ class SftpShelf:
             except queue.Empty:
                 line = self._connected()
             whole = False
+            line.sftp.get_channel().settimeout(self._patience.take_s if verb == "write" else self._patience.answer_s)
             try:
                 yield line
                 whole = True
@@ -174,6 +182,7 @@ class SftpShelf:
     def _connected(self) -> _Line:
         spec, held = self._spec, self._spec.credentials
         client = self._paramiko.SSHClient()
+        client.set_log_channel(QUIET)
         try:
             self._know_hosts(client)
             client.set_missing_host_key_policy(self._paramiko.RejectPolicy())
@@ -186,16 +195,23 @@ class SftpShelf:
                 pkey=self._key(held) if own and held.private_key else None,
                 allow_agent=not own,
                 look_for_keys=not own,
-                timeout=10,
-                banner_timeout=15,
-                auth_timeout=15,
+                timeout=self._patience.connect_s,
+                banner_timeout=self._patience.answer_s,
+                auth_timeout=self._patience.answer_s,
+                channel_timeout=self._patience.answer_s,
             )
-            sftp = client.open_sftp()
-            sftp.get_channel().settimeout(60)
+            sftp = self._opened(client)
             return _Line(client, sftp, str(sftp.normalize(spec.path)), self._title)
         except BaseException:
             client.close()
             raise
+
+    def _opened(self, client: Any) -> Any:
+        """As `client.open_sftp`, which would wait for ever for the first word."""
+        channel = client.get_transport().open_session(timeout=self._patience.answer_s)
+        channel.settimeout(self._patience.answer_s)
+        channel.invoke_subsystem("sftp")
+        return self._paramiko.SFTPClient(channel)
 
     def _know_hosts(self, client: Any) -> None:
         if self._spec.known_hosts is None:
@@ -241,6 +257,7 @@ class SftpShelf:
         if isinstance(error, OSError) and error.errno in _TROUBLES:
             return _TROUBLES[error.errno]
         what = f"no answer from {self._spec.host}, port {self._spec.port}"
+        log.warning("%s: %s: %s", self._title, what, " ".join(str(error).split()) or type(error).__name__)
         return Trouble(UnreachableError, what, "See that host and port are right and that its ssh server runs.")
 
 

@@ -50,6 +50,18 @@ class Trouble:
     fix: str = ""
 
 
+@dataclass(frozen=True)
+class Patience:
+    """How long a store may take: to be reached, to answer a question, to take in bytes.
+
+    A question that wasn't answered is asked once more at most: whoever waits for the server waits for 60 s.
+    """
+
+    connect_s: float = 5.0
+    answer_s: float = 15.0
+    take_s: float = 60.0
+
+
 class Shelf(Protocol):
     """One store: a bucket, a container, a folder. Safe for several threads. Raises what `DataAccess` raises.
 
