@@ -11,6 +11,8 @@ from drumbeat.protocol.errors import UnreachableError
 
 T = TypeVar("T")
 
+_scatter = random.Random()  # noqa: S311 (no secret; of its own, so that nobody's seed is disturbed)
+
 
 class Backoff:
     """Half as long again each time, a little scattered so that many agents don't come back in step.
@@ -24,7 +26,7 @@ class Backoff:
 
     def next_s(self) -> float:
         """Seconds to wait now."""
-        wait_s = self._next_s * random.uniform(0.75, 1.0)  # noqa: S311 (scatter, not a secret)
+        wait_s = self._next_s * _scatter.uniform(0.75, 1.0)
         self._next_s = min(self._next_s * 1.5, self._most_s)
         return wait_s
 
