@@ -22,6 +22,7 @@ from drumbeat.spec.computes import SlurmCompute
 from drumbeat.testing.engine_contract import EngineContract, a_gang
 from tools.slurmlab import SlurmLab, missing, slurm_lab, until
 
+from .guard import guarded
 from .house import House, a_house
 
 pytestmark = [pytest.mark.feature("C4"), pytest.mark.xdist_group("labs")]
@@ -33,7 +34,8 @@ PROGRAMS = str(Path(os.sys.executable).parent)
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SlurmLab]:
     if why := missing():
         pytest.skip(why)
-    with slurm_lab(tmp_path_factory.mktemp("slurm"), "slm", 3) as lab, pytest.MonkeyPatch.context() as patch:
+    folder = tmp_path_factory.mktemp("slurm")
+    with guarded(folder), slurm_lab(folder, "slm", 3) as lab, pytest.MonkeyPatch.context() as patch:
         patch.setenv("SLURM_CONF", str(lab.conf))
         yield lab
 
