@@ -11,6 +11,7 @@ from typing import Any
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.link import Link
+from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
@@ -126,7 +127,7 @@ class Outputs:
                 raise
             except DrumbeatError as error:
                 self._journal.note(f"outputs wait: {error}")
-                self._progress(f"sending outputs waits: {error.what}")
+                self._progress(f"sending outputs{WAITS}{error.what}")
                 backoff.wait()
 
     def _files(self, folder: str, below: str, inside: tuple[tuple[int, int], ...] = ()) -> Iterator[str]:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from drumbeat.agent.archive import unpack
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.link import Link
+from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.errors import StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
@@ -32,7 +33,7 @@ def bring(link: Link, digest: str, place: str, say: Callable[[str], None]) -> No
             wrong += isinstance(error, StorageError)
             if wrong == _TRIES:
                 raise
-            say(f"staging waits: {error.what}")
+            say(f"staging{WAITS}{error.what}")
             backoff.wait()
         else:
             faultpoint("agent.unpacked")

@@ -11,7 +11,8 @@ from drumbeat.cli.logview import LogView
 from drumbeat.cli.safe import make_safe
 from drumbeat.cli.saying import say_countdown, say_duration
 from drumbeat.cli.statusline import StatusLine, spin
-from drumbeat.client.views import PREPARING_OR_KEEPING, TERMINAL, WAITS, End, Event, JobView, LogPiece, StoryLine
+from drumbeat.client.views import PREPARING_OR_KEEPING, TERMINAL, End, Event, JobView, LogPiece, StoryLine
+from drumbeat.protocol.agent import WAITS
 
 COUNTDOWN_EVERY_S = 10
 """How often the grace time that is left is printed where there is no live line."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
 
@@ -27,8 +28,6 @@ class StoryLine:
 
 PREPARING_OR_KEEPING = frozenset({"staging", "finalizing"})
 """States in which nodes bring something here or there, and tell how far they are."""
-WAITS = " waits: "
-"""In what a node tells: what comes after it is why nothing goes on."""
 
 
 @dataclass(frozen=True)

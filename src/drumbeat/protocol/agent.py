@@ -120,6 +120,10 @@ class Directive:
         return f"{self.order}:{self.attempt}:{self.round}"
 
 
+WAITS = " waits: "
+"""In a status' `detail`: what stands behind it is why nothing goes on."""
+
+
 @dataclass(frozen=True)
 class Enrolment:
     """The file that an engine gives to an agent: where its server is, and who it is. Mode 0600, for `secret` is in it.

@@ -75,7 +75,7 @@ def install(app: FastAPI) -> None:
 async def _drumbeat(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, DrumbeatError)  # noqa: S101 - what it was registered for
     if status_of(error) >= 500:
-        log.error("%s", error)
+        log.log(logging.WARNING if isinstance(error, UnreachableError) else logging.ERROR, "%s", error)
     return response(error)
 
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 
 from drumbeat.agent.cache.room import in_words
+from drumbeat.protocol.agent import WAITS
 
 _WINDOW_S = 5.0
 _SAY_EVERY_S = 0.2
@@ -73,7 +74,7 @@ class Meter:
             text += f", {in_words(round(rate))}/s, {_duration((self._total - self._came) / rate)} left"
         still_s = self._now() - self.moved_at
         if self._trouble:
-            return f"{text}; waits: {self._trouble}"
+            return f"{text};{WAITS}{self._trouble}"
         return f"{text}; no byte for {_duration(still_s)}" if still_s >= _STILL_S else text
 
     def _rate(self) -> float:

@@ -23,7 +23,7 @@ from drumbeat.agent.fetching.web import Patience
 from drumbeat.agent.fetching.work import Want
 from drumbeat.agent.link import Link
 from drumbeat.protocol import layout, wire
-from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.agent import WAITS, Enrolment
 from drumbeat.protocol.errors import StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import Listing
@@ -115,7 +115,7 @@ class Inputs:
                 if is_store and time.monotonic() - since > self._patience.give_up_s:
                     raise
                 named = f"input {planned.name}"
-                self._progress(f"{named} waits: {error.what.removeprefix(f'{named}: ')}")
+                self._progress(f"{named}{WAITS}{error.what.removeprefix(f'{named}: ')}")
                 backoff.wait()
 
     def _take_room(self, listings: Iterable[Listing]) -> None:
@@ -126,7 +126,7 @@ class Inputs:
                 raise StorageError(
                     why, where=self._files.folder, fix="Wait for those jobs, or let the cache have more."
                 )
-            self._progress(f"staging waits: {why}")
+            self._progress(f"staging{WAITS}{why}")
             backoff.wait()
 
     def _fetch(self, listings: dict[str, Listing]) -> list[str]:
