@@ -155,9 +155,8 @@ def test_outputs_of_a_job_that_failed_are_kept_and_not_registered(house: House):
     assert "outputs/model/a.bin" in [one.path for one in house.client.files("fails")]
 
 
-@pytest.mark.feature("D3", "D1")
-def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back(own_house: House, tmp_path: Path):
-    house = own_house
+def put_away(house: House) -> None:
+    """Runs the job `waits`, whose output goes to the datastore `away`, where nobody is."""
     down = {
         "name": "away", "type": "s3", "bucket": "away", "endpoint": f"http://127.0.0.1:{free_port()}",
         "credentials": {"access_key_id": "a", "secret_access_key": "b"},
@@ -165,7 +164,13 @@ def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back
     house.client.create_datastore(down, check=False)
     house.script(WRITES)
     output = "{model: {path: 'azureml://datastores/away/paths/m'}}"
-    job = house.client.submit(house.job_file(code=".", command="python t.py 0", outputs=output), name="waits")
+    house.client.submit(house.job_file(code=".", command="python t.py 0", outputs=output), name="waits")
+
+
+@pytest.mark.feature("D3", "D1")
+def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back(own_house: House, tmp_path: Path):
+    house = own_house
+    put_away(house)
     until(lambda: "output model isn't in its place yet" in house.client.get("waits").doing, what="a try")
     assert house.client.get("waits").state == "completed"
     stopped = house.run("server", "stop")
@@ -176,7 +181,7 @@ def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back
     assert "isn't in its place yet" in house.run("show", "waits").stdout
     (tmp_path / "away").mkdir()
     house.client.create_datastore({"name": "away", "type": "folder", "path": str(tmp_path / "away")})
-    until(lambda: house.client.get(job.name).outputs[0].place == "in_place", what="the output's publishing")
+    until(lambda: house.client.get("waits").outputs[0].place == "in_place", what="the output's publishing")
     assert "output model: 2 files in" in house.client.story("waits")[-1].sentence
     assert (tmp_path / "away" / "m" / "sub" / "b.bin").read_bytes() == b"b"
 
@@ -205,14 +210,7 @@ def test_run_ends_with_1_where_an_output_is_nowhere_and_what_is_known_is_refused
 @pytest.mark.feature("D3")
 def test_an_output_that_is_held_up_can_be_given_up(own_house: House):
     house = own_house
-    down = {
-        "name": "away", "type": "s3", "bucket": "away", "endpoint": f"http://127.0.0.1:{free_port()}",
-        "credentials": {"access_key_id": "a", "secret_access_key": "b"},
-    }  # fmt: skip
-    house.client.create_datastore(down, check=False)
-    house.script(WRITES)
-    output = "{model: {path: 'azureml://datastores/away/paths/m'}}"
-    house.client.submit(house.job_file(code=".", command="python t.py 0", outputs=output), name="waits")
+    put_away(house)
     until(lambda: "isn't in its place yet" in house.client.get("waits").doing, what="a try")
     assert "To give them up: drumbeat cancel waits --discard" in house.run("cancel", "waits").stderr
     house.run("cancel", "waits", "--discard")
