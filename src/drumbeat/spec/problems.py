@@ -158,9 +158,10 @@ def _owner(loc: Sequence[str | int], model: type[Model] | None) -> str:
 
 def _sentence(kind: str, context: Mapping[str, Any], message: str, given: object) -> tuple[str, str]:
     if kind in EXPECTED:
-        fix = f"Put it in quotes: '{given}'." if kind == "string_type" and isinstance(given, bool | float) else ""
-        if kind == "string_type" and isinstance(given, int) and not isinstance(given, bool):
-            fix = f"Put it in quotes: '{short(_digits(given))}'."
+        fix = ""
+        if kind == "string_type" and isinstance(given, bool | int | float):
+            text = shown(given) if isinstance(given, bool) else short(_digits(given))
+            fix = f"Put it in quotes: '{text}'."
         return f"expected {EXPECTED[kind]}, got {shown(given)}", fix
     bounds = {"greater_than": ("gt", "more than"), "greater_than_equal": ("ge", "at least")}
     bounds |= {"less_than": ("lt", "less than"), "less_than_equal": ("le", "at most")}

@@ -274,6 +274,8 @@ def test_the_models_are_frozen() -> None:
         ({"distribution": Input(path="x")}, "expected a mapping that describes a distribution, got a Python Input"),
         ({"command": "  "}, "`command`: this text is empty"),
         ({"command": 3}, "`command`: expected a text, got the number 3. Put it in quotes: '3'."),
+        ({"command": True}, "`command`: expected a text, got true. Put it in quotes: 'true'."),
+        ({"command": 1.5}, "`command`: expected a text, got the number 1.5. Put it in quotes: '1.5'."),
         ({"queue_settings": {"priority": "urgent"}}, "expected `low`, `medium` or `high`, got `urgent`"),
         ({"type": "comand"}, "a job is `command`, `sweep` or `pipeline`, not `comand`. Did you mean `command`?"),
         ({"distribution": {"type": "ray", "include_dashboard": False, "dashboard_port": 1}}, "switches off"),
