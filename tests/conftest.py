@@ -18,7 +18,8 @@ LANE_BY_FILE = frozenset({"faces", "real", "chaos"})
 
 def pytest_configure() -> None:
     # On a loaded machine an example may take any time; the timeout of the whole test is the net.
-    hypothesis.settings.register_profile("house", deadline=None, print_blob=True)
+    examples = int(os.environ.get("TESTS_EXAMPLES", "100"))
+    hypothesis.settings.register_profile("house", deadline=None, print_blob=True, max_examples=examples)
     hypothesis.settings.load_profile("house")
 
 

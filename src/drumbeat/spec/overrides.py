@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from drumbeat.protocol.errors import Problem
-from drumbeat.spec.problems import either, shown
+from drumbeat.spec.problems import either, short, shown
 from drumbeat.spec.yaml_tree import scalar, stays_text
 
 DECLARED = ("inputs", "outputs", "search_space", "jobs")
@@ -23,7 +23,7 @@ def apply(document: Table, overrides: Sequence[str]) -> tuple[dict[Path, str], l
     for override in overrides:
         key, equals, written = override.partition("=")
         words = key.strip().split(".")
-        where = f"--set {key.strip()[:80]}"
+        where = f"--set {short(key.strip(), 80)}"
         if not equals or not all(words):
             problems.append(Problem(f"{shown(override)} isn't `key=value`", "--set", "Write `--set inputs.epochs=3`."))
             continue

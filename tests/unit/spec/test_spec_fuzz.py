@@ -44,6 +44,7 @@ def test_any_document_is_a_job_or_a_sentence(document: dict[str, Any]) -> None:
 
 @pytest.mark.feature("J1")
 @given(override=st.text(max_size=20) | YAML_BITS)
+@example(override="\x00=")
 def test_any_override_is_taken_or_refused_with_a_sentence(override: str) -> None:
     with only_sentences():
         loads("command: a\nenvironment: b\ninputs: {x: 1, y: {path: z}}\nresources: {locations: [a]}", "j", [override])
