@@ -102,11 +102,16 @@ class SlurmLab:
         """Once it has saved what it knows, which it does every few seconds: what it hasn't saved it would forget.
 
         A job whose end it has forgotten would have its nodes for another minute. It saves only what is new, so there is
-        something new: a job that never starts.
+        something new again and again: a job that never starts. One alone may have been saved too soon to be sure of.
         """
         began, saved = time.time(), self.folder / "state" / "job_state"
-        self.slurm("sbatch", "--hold", f"--job-name={_NEWS}", "--wrap", "true", "--output", "/dev/null")
-        until(lambda: saved.exists() and saved.stat().st_mtime > began + 1, "its state is saved")
+
+        def has_saved() -> bool:
+            self.slurm("sbatch", "--hold", f"--job-name={_NEWS}", "--wrap", "true", "--output", "/dev/null")
+            time.sleep(0.5)
+            return saved.exists() and saved.stat().st_mtime > began + 1
+
+        until(has_saved, "its state is saved")
         self.on(self.head, "kill", "-9", (self.folder / "slurmctld.pid").read_text().strip())
         until(lambda: "UP" not in self.slurm("scontrol", "ping", ok=False), "slurmctld is gone")
 

@@ -138,6 +138,16 @@ def test_an_output_goes_to_its_datastore_whole_and_becomes_data_that_the_next_jo
 
 
 @pytest.mark.feature("D3")
+def test_an_output_of_one_file_may_lie_at_the_top_of_its_datastore(house: House):
+    output = "{one: {type: uri_file, path: 'azureml://datastores/default/paths/top.txt', name: at-top}}"
+    job = house.client.submit(house.job_file(code=".", command="echo top > ${{outputs.one}}", outputs=output))
+    ended = house.client.wait(job.name, 120)
+    assert ended is not None
+    assert [(one.place, one.asset) for one in ended.outputs] == [("in_place", "at-top:1")]
+    assert house.client.list_files("azureml://datastores/default/paths/top.txt").size == 4
+
+
+@pytest.mark.feature("D3")
 def test_outputs_of_a_job_that_failed_are_kept_and_not_registered(house: House):
     house.script(WRITES)
     output = (
@@ -179,6 +189,9 @@ def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back
     assert "outputs are still being put in their places: those of waits" in refused
     assert "drumbeat cancel JOB --discard" in refused
     assert "isn't in its place yet" in house.run("show", "waits").stdout
+    kept = house.run("datastore", "delete", "away")
+    assert kept.returncode == 1
+    assert "output model of job waits is still to be put into datastore away" in kept.stderr
     (tmp_path / "away").mkdir()
     house.client.create_datastore({"name": "away", "type": "folder", "path": str(tmp_path / "away")})
     until(lambda: house.client.get("waits").outputs[0].place == "in_place", what="the output's publishing")
@@ -214,7 +227,7 @@ def test_an_output_that_is_held_up_can_be_given_up(own_house: House):
     until(lambda: "isn't in its place yet" in house.client.get("waits").doing, what="a try")
     assert "To give them up: drumbeat cancel waits --discard" in house.run("cancel", "waits").stderr
     house.run("cancel", "waits", "--discard")
-    assert house.client.wait("waits", 60).outputs[0].problem == "not put in its place: given up by a person"  # type: ignore[union-attr]
+    assert house.client.wait("waits", 60).outputs[0].problem == "given up by a person"  # type: ignore[union-attr]
     until(lambda: not house.client.status().publishing, what="the end of trying")
     assert house.run("server", "stop").returncode == 0
 

@@ -143,7 +143,7 @@ def run_a_job(told: Told) -> None:
     told.keep_files("while it ran")
     go.touch()
     until(lambda: told.house.client.get("reads").has_ended, 120, "the end of the job")
-    until(lambda: not told.house.client.get("reads").notice, 120, "the end of publishing")
+    until(lambda: {one.place for one in told.house.client.get("reads").outputs} == {"in_place"}, 120, "publishing")
     assert told.house.client.get("reads").state == "completed", told.house.client.get("reads").sentence
     said = told.house.logs("reads")[0]
     assert [line for line in said.splitlines() if line in KINDS] == list(KINDS)

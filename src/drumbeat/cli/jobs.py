@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from drumbeat.cli.connect import connect
 from drumbeat.cli.failures import Exit
+from drumbeat.cli.safe import make_safe
 from drumbeat.core.states import State
+
+if TYPE_CHECKING:
+    from drumbeat.client.views import JobView
 
 STATES = f"Only jobs in this state: {', '.join(State)}."
 
@@ -73,7 +77,7 @@ def cancel(
     print(f"{name}: {canceled.state}; {canceled.doing}")
     if wait_:
         ended = server.wait(name)
-        print(f"{name}: {ended.state if ended else 'not ended'}")
+        print(_say_end(ended) if ended else f"{name}: not ended")
 
 
 def wait(
@@ -83,16 +87,19 @@ def wait(
     """Wait until a job has ended, and end with its exit code; with 3 if the time is up first."""
     from drumbeat.cli.closing import exit_code_of
     from drumbeat.cli.naming import find_job
-    from drumbeat.cli.safe import make_safe
 
     server = connect()
     found = find_job(server, job)
     ended = server.wait(found.name, timeout)
     if ended is None:
-        print(f"{found.name}: hasn't ended after {timeout:g} s")
+        print(f"{found.name}: isn't over after {timeout:g} s: {make_safe(server.get(found.name).doing)}")
         raise typer.Exit(Exit.TIMEOUT)
-    print("; ".join([f"{ended.name}: {ended.state}", *(make_safe(one.said) for one in ended.outputs if one.said)]))
+    print(_say_end(ended))
     raise typer.Exit(exit_code_of(ended))
+
+
+def _say_end(ended: JobView) -> str:
+    return make_safe("; ".join([f"{ended.name}: {ended.state}", *(one.said for one in ended.outputs if one.said)]))
 
 
 def archive(job: Job) -> None:

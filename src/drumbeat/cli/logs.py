@@ -114,19 +114,27 @@ def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: Passing | Whole) ->
 
 
 class Told:
-    """Tells on standard error, once, what keeps the logs from being stored, and when nothing does any more."""
+    """Tells on standard error, once, what keeps the logs from being stored, and when nothing does any more.
+
+    Of a job that has ended: what becomes of its outputs.
+    """
 
     def __init__(self) -> None:
-        self._notice = ""
+        self._notice = self._outputs = ""
 
     def see(self, job: JobView) -> None:
         """The job as it is now."""
         from drumbeat.cli.ink import ink_for
+        from drumbeat.cli.safe import make_safe
         from drumbeat.cli.watch import notice_lines
 
         for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr)):
             print(line, file=sys.stderr, flush=True)
         self._notice = job.notice
+        outputs = "; ".join(one.said for one in job.outputs if one.said)
+        if outputs not in ("", self._outputs):
+            self._outputs = outputs
+            print(ink_for(sys.stderr).paint(f"── {make_safe(outputs)} ──", "warn"), file=sys.stderr, flush=True)
 
 
 def _follow(batches: Batches[Event], chosen: Chosen, view: Passing | Whole) -> None:

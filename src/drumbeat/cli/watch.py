@@ -75,7 +75,7 @@ class Watch:
         self.job = job
         self.has_ended = self.is_canceling = False
         self._line, self._logs, self._ink, self._is_quiet = line, logs, ink, is_quiet
-        self._told, self._told_last = -1, ""
+        self._told, self._told_last, self._told_state = -1, "", ""
         self._held_up: set[tuple[int, str]] = set()
         self._progress_at = 0.0
         self._counted: tuple[datetime, int] | None = None
@@ -130,8 +130,9 @@ class Watch:
         self._told = entry.n
         since = say_duration(entry.at - self.job.submitted_at)
         # Why it has failed is for the closing block to say, which follows at once.
-        news = "" if entry.state == "failed" else what_is_new(self._told_last, entry.sentence)
-        self._told_last = entry.sentence
+        is_verdict = entry.state == "failed" and self._told_state != "failed"
+        news = "" if is_verdict else what_is_new(self._told_last, entry.sentence)
+        self._told_last, self._told_state = entry.sentence, entry.state
         stage = self._ink.paint(f"{since:>7}  {entry.state:<12} ", "dim") + make_safe(news)
         return [*(self._logs.end() if entry.state in RANKS_ENDED else []), stage.rstrip()]
 

@@ -18,6 +18,7 @@ from drumbeat.client.registries import RegistryCalls
 from drumbeat.client.views import (
     AliasView,
     ComputeView,
+    End,
     Event,
     FileView,
     JobView,
@@ -136,12 +137,16 @@ class Client(DataCalls, RegistryCalls):
         self.connection.call("POST", f"/jobs/{part(name)}/restore")
 
     def wait(self, name: str, timeout_s: float | None = None) -> JobView | None:
-        """The job once it has ended; None when the time is up first."""
+        """The job once it is over: it has ended, and its outputs are in their places, or held up for half a minute.
+
+        None when the time is up first.
+        """
         end = None if timeout_s is None else time.monotonic() + timeout_s
-        for _ in following.follow(self.connection.another(), name, following.Place(has_logs=False, until=end)):
-            pass
-        job = self.get(name)
-        return job if job.has_ended else None
+        place = following.Place(has_logs=False, until=end)
+        is_over = False
+        for event in following.follow(self.connection.another(), name, place):
+            is_over = isinstance(event, End)
+        return self.get(name) if is_over else None
 
     # --- following --------------------------------------------------------------------------------------------
     def stream(self, name: str, *, logs: bool = True) -> Iterator[Event]:

@@ -12,7 +12,7 @@ from drumbeat.client.ignore import ALWAYS, FILES, Rules
 from drumbeat.client.snapshot import holds, is_empty
 from drumbeat.spec.problems import short
 
-ASKS_FOR_A_PATH = ("./", "../")
+ASKS_FOR_A_PATH = ("./", "../", "azureml:", "file:///")
 
 
 def of_code(code: Path, written: str) -> Iterator[str]:

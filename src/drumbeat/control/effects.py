@@ -23,7 +23,7 @@ from drumbeat.core.events import (
     StartGang,
     StopGang,
 )
-from drumbeat.core.job import HeldUp, Job
+from drumbeat.core.job import Job
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Gang, PendingEffect, Record
 from drumbeat.protocol import wire
@@ -34,6 +34,9 @@ from drumbeat.protocol.plan import OutputPlan, Plan
 log = logging.getLogger(__name__)
 
 STORY = "story.jsonl"
+PUBLISHERS = 16
+"""Jobs whose outputs are put in their places at once, and of each so many outputs:"""
+AT_ONCE = 4
 AGAIN_S = 1.0
 """How long an effect that failed is left alone."""
 
@@ -44,6 +47,8 @@ class Effects:
     def __init__(self, loop: Loop, engines: Computes, artifacts: Artifacts, gang_of: Callable[[Job], Gang]) -> None:
         self.loop, self.engines, self.artifacts, self.gang_of = loop, engines, artifacts, gang_of
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="effect")
+        self._publishers = ThreadPoolExecutor(max_workers=PUBLISHERS, thread_name_prefix="publisher")
+        """Of their own: a store that doesn't answer holds up no job that is to start."""
         self.publishing: Publishing | None = None
         """Puts outputs in their places; set before `start`."""
         self.prepare: Callable[[str, Plan], None] = _nothing
@@ -65,6 +70,7 @@ class Effects:
         self.loop.has_effects.set()
         self._thread.join(timeout=2)
         self._pool.shutdown(wait=False, cancel_futures=True)
+        self._publishers.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -87,7 +93,8 @@ class Effects:
                     continue
                 self._busy.add(pending.job)
             seen.add(pending.job)
-            self._pool.submit(self._one, pending)
+            pool = self._publishers if isinstance(pending.effect, PublishOutputs) else self._pool
+            pool.submit(self._one, pending)
 
     def _one(self, pending: PendingEffect) -> None:
         try:
@@ -170,8 +177,10 @@ class Effects:
 
     def _publish(self, job: Job, pending: PendingEffect) -> None:
         """A store that is down is asked again later, and holds up nobody; what can't be is told in the story."""
-        if self.publishing:
-            words = [self._put(job, output, pending) for output in outputs_left(job)]
+        left = outputs_left(job)
+        if self.publishing and left:
+            with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="outputs") as pool:
+                words = [one.result() for one in [pool.submit(self._put, output, pending) for output in left]]
             if any(isinstance(word, OutputHeldUp) for word in words):
                 self._later[pending.job] = pending.id, self.loop.clock.monotonic() + wait_after(pending.tries)
                 self.loop.store.tried(pending.id)
@@ -180,14 +189,22 @@ class Effects:
         self.write_story(self.loop.store.load(pending.job).job)
         self.loop.store.done(pending.id)
 
-    def _put(self, job: Job, output: OutputPlan, pending: PendingEffect) -> OutputPublished | OutputHeldUp:
-        """Tries once; the job knows what came of it."""
+    def _put(self, output: OutputPlan, pending: PendingEffect) -> OutputPublished | OutputHeldUp | None:
+        """Tries once; the job knows what came of it. None: a person has given it up meanwhile."""
         assert self.publishing is not None  # noqa: S101 - whoever calls has looked
+
+        def is_wanted() -> bool:
+            return output in outputs_left(self._own(pending).job)
+
+        job = self._own(pending).job
         try:
-            word = OutputPublished(self.publishing.publish(job, output, is_last=pending.tries >= MOST_TRIES))
+            published = self.publishing.publish(job, output, is_wanted, is_last=pending.tries >= MOST_TRIES)
+            if published is None:
+                return None
+            word = OutputPublished(published)
         except PASSING as error:
             log.warning("job %s: output %s isn't in its place yet: %s", pending.job, output.name, error.what)
-            word = OutputHeldUp(HeldUp(output.name, error.what, pending.tries + 1))
+            word = OutputHeldUp(output.name, error.what)
         self.loop.call(lambda: self.loop.apply(pending.job, word))
         faultpoint("effect.published")
         return word

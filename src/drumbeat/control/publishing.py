@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -19,7 +19,14 @@ from drumbeat.core.job import Job, Published
 from drumbeat.core.outputs import MANIFEST, is_published, is_registered
 from drumbeat.core.states import State
 from drumbeat.ports import DataAccess
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError, StorageError, UnreachableError
+from drumbeat.protocol.errors import (
+    ConflictError,
+    DrumbeatError,
+    NotFoundError,
+    StaleError,
+    StorageError,
+    UnreachableError,
+)
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import ListedFile, Listing
 from drumbeat.protocol.plan import OutputPlan
@@ -38,6 +45,19 @@ PASSING = (UnreachableError, StorageError)
 """Troubles that may be over later."""
 
 
+class _NotWantedError(Exception):
+    """A person has given up what is being put in its place."""
+
+
+def _always() -> bool:
+    return True
+
+
+def _require(is_wanted: Callable[[], bool]) -> None:
+    if not is_wanted():
+        raise _NotWantedError
+
+
 def wait_after(tries: int) -> float:
     """How long a store that was down is left alone, in seconds."""
     return min(LONGEST_WAIT_S, 2.0 ** min(tries, 20))
@@ -51,10 +71,17 @@ class Publishing:
     stores: DataAccess | None
     assets: DataAssets
 
-    def publish(self, job: Job, output: OutputPlan, *, is_last: bool) -> Published:
-        """What has become of an output. A passing trouble is raised, unless it is the last try: then it is told."""
+    def publish(
+        self, job: Job, output: OutputPlan, is_wanted: Callable[[], bool] = _always, *, is_last: bool
+    ) -> Published | None:
+        """What has become of an output; None: it isn't wanted any more. is_wanted: asked now and then.
+
+        A passing trouble is raised, unless it is the last try: then it is told.
+        """
         try:
-            return self._publish(job, output)
+            return self._publish(job, output, is_wanted)
+        except _NotWantedError:
+            return None
         except StaleError:
             raise
         except DrumbeatError as error:
@@ -63,7 +90,7 @@ class Publishing:
             log.warning("output %s of job %s isn't published: %s", output.name, job.name, error)
             return Published(output.name, output.uri, problem=f"{error.what}. {error.fix}".removesuffix(". "))
 
-    def _publish(self, job: Job, output: OutputPlan) -> Published:
+    def _publish(self, job: Job, output: OutputPlan, is_wanted: Callable[[], bool]) -> Published:
         source = output.uri if output.mode == "direct" else OfJob(job.name, output.name).uri
         try:
             listed = self.data.listing(source, is_file=output.type == "uri_file")
@@ -73,17 +100,22 @@ class Publishing:
             raise NotFoundError(f"the job wrote nothing to output {output.name}") from error
         uri = output.uri if is_published(output, job.state) else ""
         if uri:
-            Copy(self, job, source, uri, listed).run()
-        asset = self._register(job, output, uri or source) if is_registered(output, job.state) else ""
+            Copy(self, job, source, uri, listed, is_wanted).run()
+        asset = self._register(job, output, uri or source, is_wanted) if is_registered(output, job.state) else ""
         return Published(output.name, uri, len(listed.files), listed.size, asset)
 
-    def _register(self, job: Job, output: OutputPlan, uri: str) -> str:
+    def _register(self, job: Job, output: OutputPlan, uri: str, is_wanted: Callable[[], bool]) -> str:
+        _require(is_wanted)
         known = self.assets.made_by(job.name, output.asset, uri)
         if known is None:
             # A model is a folder to those who read it as data.
             kind = output.type if output.type in ("uri_file", "mltable") else "uri_folder"
             asked = DataAsset(name=output.asset, version=output.version or None, type=kind, path=uri)
-            known = self.assets.register(asked, uri, job.name)[0].version
+            try:
+                known = self.assets.register(asked, uri, job.name)[0].version
+            except ConflictError as error:  # Another has taken the version since the job began.
+                fix = f"To name them: drumbeat data create {output.asset} --path {uri}"
+                raise ConflictError(f"its files are in {uri}, and {error.what}", fix=fix) from error
         faultpoint("publish.registered")
         return f"{output.asset}:{known}"
 
@@ -97,12 +129,14 @@ class Copy:
     source: str
     uri: str
     listed: Listing
+    is_wanted: Callable[[], bool]
     _kept: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def run(self) -> None:
         """Returns when all is in place."""
         if self.listed.is_file:
+            _require(self.is_wanted)
             folder, _, name = self.uri.rpartition("/")
             self._write(folder, self.listed.files[0], name)
             return
@@ -114,9 +148,11 @@ class Copy:
         missing = [one for one in self.listed.files if one.path not in self._kept]
         if not missing and told == Manifest(self._by, is_complete=True, files=self._kept):
             return  # An earlier try came so far, and readers have it as whole already.
+        _require(self.is_wanted)
         self._tell(is_complete=False)
         self._copy(missing)
         faultpoint("publish.copied")
+        _require(self.is_wanted)
         self._tell(is_complete=True)
 
     def _copy(self, files: Sequence[ListedFile]) -> None:
@@ -135,6 +171,7 @@ class Copy:
             self._kept[file.path] = (file.size, sha256)
             is_time = len(self._kept) % TELL_EVERY == 0
         if is_time:
+            _require(self.is_wanted)
             self._tell(is_complete=False)
 
     def _write(self, folder: str, file: ListedFile, path: str) -> str:

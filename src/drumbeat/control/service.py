@@ -59,6 +59,7 @@ from drumbeat.protocol.errors import (
 )  # fmt: skip
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.spec.computes import compute_from
+from drumbeat.spec.data_paths import InStore, reference_to
 from drumbeat.spec.environments.texts import Texts
 
 log = logging.getLogger(__name__)
@@ -198,7 +199,8 @@ class Control:
 
     def publishing(self) -> list[str]:
         """Jobs that have ended, and whose outputs this server still has to put in their places."""
-        return [one.job for one in self.store.outbox(self.loop.token) if isinstance(one.effect, PublishOutputs)]
+        pending = (one.job for one in self.store.outbox(self.loop.token) if isinstance(one.effect, PublishOutputs))
+        return [name for name in dict.fromkeys(pending) if outputs_left(self._known(name).job)]
 
     # --- jobs -------------------------------------------------------------------------------------------------
     def submit(self, request: Request) -> tuple[Record, bool]:
@@ -396,6 +398,18 @@ class Control:
     ) -> tuple[DatastoreView, bool]:
         """Keeps a datastore that answers, or, without `check`, any; and whether there was none of its name."""
         return self.datastores.create(document, source, self.data.entries if check else None)
+
+    def delete_datastore(self, name: str) -> None:
+        """Forgets one. Raises NotFoundError; ConflictError for one that is always there, and while outputs of jobs that
+        have ended are still to go there.
+        """
+        for job in self.publishing():
+            for output in outputs_left(self._known(job).job):
+                place = reference_to(output.uri) if output.uri else None
+                if isinstance(place, InStore) and place.datastore == name:
+                    what = f"output {output.name} of job {job} is still to be put into datastore {name}"
+                    raise ConflictError(what, fix=f"Wait for it; or give it up: drumbeat cancel {job} --discard")
+        self.datastores.delete(name)
 
     def _queued(self) -> list[str]:
         return [job.plan.compute for job in self.loop.jobs_queued(self.loop.everybody())]

@@ -6,7 +6,7 @@ The job has ended as it has; its story goes on by what becomes of them.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from drumbeat.core.events import Decision, PublishOutputs, StoryEntry
@@ -14,8 +14,8 @@ from drumbeat.core.job import HeldUp, Job, Published
 from drumbeat.core.outputs import is_published, is_registered
 from drumbeat.protocol.plan import OutputPlan
 
-PATIENT_TRIES = 5
-"""So often an output is tried while those who follow its job wait for it: half a minute, and what the store takes."""
+PATIENCE = timedelta(seconds=30)
+"""So long after its end those who follow a job wait for an output that is held up."""
 
 
 class Place(StrEnum):
@@ -68,27 +68,30 @@ def outputs_left(job: Job) -> list[OutputPlan]:
 
 def is_over(job: Job) -> bool:
     """Whether nothing more will come of the job soon: it has ended, and its outputs are in place, or held up."""
-    patient = {one.output for one in job.held_up if one.tries >= PATIENT_TRIES}
-    return job.state.is_terminal and all(one.name in patient for one in outputs_left(job))
+    held_up = {one.output for one in job.held_up if one.is_long}
+    return job.state.is_terminal and all(one.name in held_up for one in outputs_left(job))
 
 
 def published(job: Job, told: Published, now: datetime) -> Decision:
-    """An output is where it was to go, or never will be."""
-    if any(one.output == told.output for one in job.published):
+    """An output is where it was to go, or never will be. One that was given up, and came there after all, is there."""
+    known = next((one for one in job.published if one.output == told.output), None)
+    if known and (told.problem or not known.problem):
         return Decision(job)
+    others = tuple(one for one in job.published if one is not known)
     is_somewhere = f"{_files(told.files)} in {told.uri}" if told.uri else "kept in the job's folder"
-    known = f", known as azureml:{told.asset}" if told.asset else ""
-    kept = replace(job, published=(*job.published, told), held_up=_without(job.held_up, told.output))
-    return Decision(kept, (), (_line(job, f"output {told.output}: {told.problem or is_somewhere + known}", now),))
+    named = f", known as azureml:{told.asset}" if told.asset else ""
+    kept = replace(job, published=(*others, told), held_up=_without(job.held_up, told.output))
+    return Decision(kept, (), (_line(job, f"output {told.output}: {told.problem or is_somewhere + named}", now),))
 
 
-def held_up(job: Job, told: HeldUp, now: datetime) -> Decision:
+def held_up(job: Job, output: str, why: str, now: datetime) -> Decision:
     """An output is tried again later; the story has each reason once."""
-    if all(one.name != told.output for one in outputs_left(job)):
+    if all(one.name != output for one in outputs_left(job)):
         return Decision(job)
-    sentence = f"output {told.output} isn't in its place yet: {told.why}; it is tried again"
-    is_known = any((one.output, one.why) == (told.output, told.why) for one in job.held_up)
-    kept = replace(job, held_up=(*_without(job.held_up, told.output), told))
+    sentence = f"output {output} isn't in its place yet: {why}; it is tried again"
+    is_known = any((one.output, one.why) == (output, why) for one in job.held_up)
+    told = HeldUp(output, why, is_long=job.ended_at is not None and now - job.ended_at >= PATIENCE)
+    kept = replace(job, held_up=(*_without(job.held_up, output), told))
     return Decision(kept, (), () if is_known else (_line(job, sentence, now),))
 
 
@@ -99,7 +102,7 @@ def given_up(job: Job, by: str, now: datetime) -> Decision:
         return Decision(job)
     done = Decision(replace(job, effects=job.effects + 1), (PublishOutputs(job.attempt),))
     for output in left:
-        step = published(done.job, Published(output.name, "", problem=f"not put in its place: given up by {by}"), now)
+        step = published(done.job, Published(output.name, "", problem=f"given up by {by}"), now)
         done = Decision(step.job, done.effects, done.story + step.story)
     return done
 

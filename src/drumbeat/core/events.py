@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from drumbeat.core.job import HeldUp, Job, Published, Slot
+from drumbeat.core.job import Job, Published, Slot
 from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import AgentStatus
 
@@ -104,9 +104,10 @@ class OutputPublished:
 
 @dataclass(frozen=True)
 class OutputHeldUp:
-    """An output of a job that has ended can't be brought to its place now; it is tried again."""
+    """An output of a job that has ended can't be brought to its place now, and why; it is tried again."""
 
-    held_up: HeldUp
+    output: str
+    why: str
 
 
 Event = (

@@ -93,11 +93,11 @@ class Published:
 
 @dataclass(frozen=True)
 class HeldUp:
-    """Why an output of a job that has ended isn't in its place yet. tries: so often it has been tried."""
+    """Why an output of a job that has ended isn't in its place yet. is_long: who follows the job waits no longer."""
 
     output: str
     why: str
-    tries: int
+    is_long: bool = False
 
 
 @dataclass(frozen=True)

@@ -62,5 +62,5 @@ def get_datastore(name: Name, control: ControlOf) -> DatastoreInfo:
 @router.delete("/{name}", status_code=204)
 def delete_datastore(name: Name, control: ControlOf) -> Response:
     """Forgets a datastore. What lies in it stays."""
-    control.datastores.delete(name)
+    control.delete_datastore(name)
     return Response(status_code=204)

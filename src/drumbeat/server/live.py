@@ -105,7 +105,7 @@ class Follower:
         before = self.reader.position
         logs = self._logs()
         self.has_more = self.reader.position != before
-        if is_ended and self.has_more:
+        if record.job.state.is_terminal and self.has_more:
             return b"".join(logs)
         news = self._news(record)
         self.is_done = is_ended

@@ -28,7 +28,7 @@ _WORKSPACE = re.compile(
     r"subscriptions/[^/]+/resourcegroups/[^/]+/(providers/[^/]+/)?workspaces/[^/]+/|locations/[^/]+/workspaces/[^/]+/",
     re.IGNORECASE,
 )
-_STORE = re.compile(r"datastores/(?P<name>[^/]+)(?:/paths/(?P<path>.*))?", re.DOTALL)
+_STORE = re.compile(r"datastores/(?P<name>[^/]+)(?:/paths(?:/(?P<path>.*))?)?", re.DOTALL)
 _OUTPUT = re.compile(r"jobs/(?P<job>[^/]+)/outputs/(?P<output>[^/]+)(?:/paths/?(?P<path>.*)|/)?", re.DOTALL)
 _VERSION = re.compile(r"data/(?P<name>[^/]+)/(?:versions/(?P<version>[^/]+)|labels/(?P<label>[^/]+))/?")
 

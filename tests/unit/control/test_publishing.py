@@ -70,7 +70,9 @@ class Room:
         return replace(made, state=state, attempt=1, plan=replace(made.plan, outputs=outputs or (MODEL,)))
 
     def publish(self, *, is_last: bool = False, state: State = State.COMPLETED) -> Published:
-        return self.publishing.publish(self.job(state=state), MODEL, is_last=is_last)
+        told = self.publishing.publish(self.job(state=state), MODEL, is_last=is_last)
+        assert told is not None
+        return told
 
 
 @pytest.fixture
@@ -125,6 +127,23 @@ def test_the_last_try_tells_instead_of_trying_again(room: Room):
     with pytest.raises(UnreachableError):
         room.publish()
     assert room.publish(is_last=True).problem == "the store is down"
+
+
+def test_what_is_given_up_meanwhile_is_neither_shown_as_whole_nor_named(room: Room):
+    asked = iter([True, False, False, False])
+    assert room.publishing.publish(room.job(), MODEL, lambda: next(asked), is_last=False) is None
+    assert json.loads(room.data.files[f"out/{MANIFEST}"])["complete"] is False
+    assert room.store.assets("data") == []
+
+
+def test_a_version_that_another_has_taken_says_where_the_files_are(room: Room):
+    room.publish()
+    room.data.files["elsewhere/a"] = b"a"
+    taken = replace(MODEL, version="1", uri=f"{ROOT}/mine")
+    told = room.publishing.publish(room.job(taken), taken, is_last=False)
+    assert told is not None
+    assert told.problem.startswith(f"its files are in {ROOT}/mine, and data best:1 is there already")
+    assert told.problem.endswith(f"drumbeat data create best --path {ROOT}/mine")
 
 
 def test_outputs_of_a_failed_job_are_marked_and_have_no_name(room: Room):

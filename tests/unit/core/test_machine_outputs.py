@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.core.aftermath import PATIENT_TRIES, Place, Whereabouts, is_over, whereabouts
+from drumbeat.core.aftermath import PATIENCE, Place, Whereabouts, is_over, whereabouts
 from drumbeat.core.events import (
     CancelRequested,
     Granted,
@@ -27,6 +27,7 @@ from drumbeat.testing.sample_jobs import submission
 pytestmark = pytest.mark.feature("D3")
 
 NOW = datetime(2026, 11, 22, tzinfo=UTC)
+LATER = NOW + PATIENCE
 TOLD = Published("model", "azureml://datastores/blobs/paths/m", 2, 10, "best:1")
 
 
@@ -96,63 +97,70 @@ def test_nothing_else_moves_a_job_that_has_ended():
         assert decide(ended(), event, NOW).job == ended()
 
 
-def held_up(why: str, tries: int, output: str = "model") -> OutputHeldUp:
-    return OutputHeldUp(HeldUp(output, why, tries))
+def held_up(why: str, output: str = "model") -> OutputHeldUp:
+    return OutputHeldUp(output, why)
 
 
 def test_why_an_output_is_held_up_is_told_once_and_forgotten_when_it_is_in_its_place():
-    first = decide(ended(), held_up("no answer", 1), NOW)
+    first = decide(ended(), held_up("no answer"), NOW)
     assert [line.sentence for line in first.story] == [
         "output model isn't in its place yet: no answer; it is tried again"
     ]
-    second = decide(first.job, held_up("no answer", 2), NOW)
+    second = decide(first.job, held_up("no answer"), LATER)
     assert second.story == ()
-    assert second.job.held_up == (HeldUp("model", "no answer", 2),)
-    third = decide(second.job, held_up("it is full", 3), NOW)
+    assert second.job.held_up == (HeldUp("model", "no answer", is_long=True),)
+    third = decide(second.job, held_up("it is full"), LATER)
     assert "it is full" in third.story[0].sentence
-    done = decide(third.job, OutputPublished(TOLD), NOW).job
+    done = decide(third.job, OutputPublished(TOLD), LATER).job
     assert done.held_up == ()
-    assert decide(done, held_up("late news", 4), NOW).job == done
+    assert decide(done, held_up("late news"), LATER).job == done
 
 
 def test_a_job_that_goes_on_has_no_outputs_that_are_held_up():
     running = replace(ended(), state=State.RUNNING)
-    assert decide(running, held_up("no answer", 1), NOW).job == running
+    assert decide(running, held_up("no answer"), NOW).job == running
 
 
 def test_who_follows_a_job_waits_for_its_outputs_but_not_for_ever():
     running = replace(ended(), state=State.RUNNING)
     assert not is_over(running)
     assert not is_over(ended())
-    assert not is_over(decide(ended(), held_up("no answer", PATIENT_TRIES - 1), NOW).job)
-    assert is_over(decide(ended(), held_up("no answer", PATIENT_TRIES), NOW).job)
+    assert not is_over(decide(ended(), held_up("no answer"), LATER - timedelta(seconds=1)).job)
+    assert is_over(decide(ended(), held_up("no answer"), LATER).job)
     assert is_over(decide(ended(), OutputPublished(TOLD), NOW).job)
 
 
 def test_one_output_that_is_held_up_doesnt_hide_another_that_is_on_its_way():
     other = OutputPlan("log", "uri_folder", "rw_mount", "s3://b/log")
     both = replace(ended(), plan=replace(ended().plan, outputs=(*ended().plan.outputs, other)))
-    first = decide(both, held_up("no answer", PATIENT_TRIES), NOW).job
+    first = decide(both, held_up("no answer"), LATER).job
     assert not is_over(first)
-    assert is_over(decide(first, held_up("no answer", PATIENT_TRIES, "log"), NOW).job)
+    assert is_over(decide(first, held_up("no answer", "log"), LATER).job)
+
+
+def test_an_output_that_came_to_its_place_though_it_was_given_up_is_told_as_there():
+    given_up = decide(ended(), CancelRequested("ann", discard=True), NOW).job
+    after_all = decide(given_up, OutputPublished(TOLD), NOW)
+    assert after_all.job.published == (TOLD,)
+    assert "2 files in" in after_all.story[0].sentence
+    refused = Published("model", "", problem="no permission")
+    assert decide(given_up, OutputPublished(refused), NOW).job == given_up
 
 
 def test_outputs_that_are_held_up_can_be_given_up():
-    given_up = decide(decide(ended(), held_up("no answer", 1), NOW).job, CancelRequested("ann", discard=True), NOW)
-    assert [line.sentence for line in given_up.story] == ["output model: not put in its place: given up by ann"]
+    given_up = decide(decide(ended(), held_up("no answer"), NOW).job, CancelRequested("ann", discard=True), NOW)
+    assert [line.sentence for line in given_up.story] == ["output model: given up by ann"]
     assert given_up.effects == (PublishOutputs(1),)
     assert given_up.job.state is State.COMPLETED
     assert is_over(given_up.job)
-    assert [(one.place, one.problem) for one in whereabouts(given_up.job)] == [
-        (Place.FAILED, "not put in its place: given up by ann")
-    ]
+    assert [(one.place, one.problem) for one in whereabouts(given_up.job)] == [(Place.FAILED, "given up by ann")]
 
 
 def test_where_each_output_is():
     running = replace(ended(), state=State.RUNNING)
     assert whereabouts(running) == [Whereabouts(Place.TO_COME, Published("model", "s3://b/p"))]
     assert whereabouts(ended()) == [Whereabouts(Place.UNDER_WAY, Published("model", "s3://b/p"))]
-    waits = decide(ended(), held_up("no answer", 1), NOW).job
+    waits = decide(ended(), held_up("no answer"), NOW).job
     assert whereabouts(waits) == [Whereabouts(Place.UNDER_WAY, Published("model", "s3://b/p"), "no answer")]
     assert whereabouts(decide(waits, OutputPublished(TOLD), NOW).job) == [Whereabouts(Place.IN_PLACE, TOLD)]
     failed = replace(job(uri="s3://b/p", mode="upload"), state=State.FAILED, attempt=1)
@@ -161,7 +169,7 @@ def test_where_each_output_is():
 
 
 def test_a_job_and_its_effect_survive_being_written_down():
-    kept = replace(ended(), published=(TOLD,), held_up=(HeldUp("log", "no answer", 3),))
+    kept = replace(ended(), published=(TOLD,), held_up=(HeldUp("log", "no answer", is_long=True),))
     assert wire.loads(Job, wire.dumps(kept)) == kept
     from drumbeat.core.events import Effect
 

@@ -50,6 +50,7 @@ ARM = "/subscriptions/s-1/resourceGroups/g/providers/Microsoft.MachineLearningSe
         ("my_digits@latest", OfAsset("my_digits")),
         ("azureml://datastores/blobs/paths/a/b/", InStore("blobs", "a/b")),
         ("azureml://datastores/blobs/paths/", InStore("blobs")),
+        ("azureml://datastores/blobs/paths", InStore("blobs")),
         ("azureml://datastores/blobs", InStore("blobs")),
         (f"azureml://{WORKSPACE}/datastores/blobs/paths/a", InStore("blobs", "a")),
         (f"azureml:/{ARM}/datastores/blobs/paths/a", InStore("blobs", "a")),
