@@ -80,7 +80,9 @@ def render_command(command: Any, name: str) -> str:
 
 def usage_of(param: Any) -> str:
     """An argument as it stands in the usage."""
-    metavar = (param.metavar or param.name.upper()).strip("[]")
+    metavar = param.metavar or param.name.upper()
+    if metavar.startswith("[") and metavar.endswith("]"):
+        metavar = metavar[1:-1]
     return metavar if param.required else f"[{metavar}]"
 
 

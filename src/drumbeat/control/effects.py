@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
-from drumbeat.control.publishing import MOST_TRIES, PASSING, Publishing, wait_after
+from drumbeat.control.publishing import MOST_TRIES, PASSING, Publishing, said, wait_after
 from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.events import (
     GangRefused,
@@ -203,8 +203,8 @@ class Effects:
                 return None
             word = OutputPublished(published)
         except PASSING as error:
-            log.warning("job %s: output %s isn't in its place yet: %s", pending.job, output.name, error.what)
-            word = OutputHeldUp(output.name, error.what)
+            word = OutputHeldUp(output.name, said(error))
+            log.warning("job %s: output %s isn't in its place yet: %s", pending.job, output.name, word.why)
         self.loop.call(lambda: self.loop.apply(pending.job, word))
         faultpoint("effect.published")
         return word

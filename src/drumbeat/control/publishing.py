@@ -45,6 +45,14 @@ PASSING = (UnreachableError, StorageError)
 """Troubles that may be over later."""
 
 
+def said(error: DrumbeatError) -> str:
+    """A store's refusal for who never heard of a manifest: which datastore, and what is wrong with it."""
+    what = error.what
+    if MANIFEST in what:
+        what = what.partition("can't be ")[2].partition(": ")[2] or what
+    return f"{error.where}: {what}" if error.where.startswith("datastore ") else what
+
+
 class _NotWantedError(Exception):
     """A person has given up what is being put in its place."""
 
@@ -88,7 +96,7 @@ class Publishing:
             if isinstance(error, PASSING) and not is_last:
                 raise
             log.warning("output %s of job %s isn't published: %s", output.name, job.name, error)
-            return Published(output.name, output.uri, problem=f"{error.what}. {error.fix}".removesuffix(". "))
+            return Published(output.name, output.uri, problem=f"{said(error)}. {error.fix}".removesuffix(". "))
 
     def _publish(self, job: Job, output: OutputPlan, is_wanted: Callable[[], bool]) -> Published:
         source = output.uri if output.mode == "direct" else OfJob(job.name, output.name).uri

@@ -13,14 +13,14 @@ import pytest
 from drumbeat.control.assets import DataAssets
 from drumbeat.control.datastores import Datastores
 from drumbeat.control.joboutputs import JobOutputs
-from drumbeat.control.publishing import Publishing, wait_after
+from drumbeat.control.publishing import Publishing, said, wait_after
 from drumbeat.control.whole import Manifest, Whole, find, put
 from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.job import Job, Published
 from drumbeat.core.outputs import MANIFEST
 from drumbeat.core.states import State
 from drumbeat.ports import Written
-from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnreachableError
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, ForbiddenError, NotFoundError, UnreachableError
 from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.stores.folder import FolderArtifacts
@@ -144,6 +144,20 @@ def test_a_version_that_another_has_taken_says_where_the_files_are(room: Room):
     assert told is not None
     assert told.problem.startswith(f"its files are in {ROOT}/mine, and data best:1 is there already")
     assert told.problem.endswith(f"drumbeat data create best --path {ROOT}/mine")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            UnreachableError(f"`out/{MANIFEST}` can't be read: no answer from http://h", where="datastore `away`"),
+            "datastore `away`: no answer from http://h",
+        ),
+        (ConflictError("the version is taken"), "the version is taken"),
+    ],
+)
+def test_why_an_output_isnt_in_its_place_names_the_store_and_no_file_of_ours(error: DrumbeatError, told: str):
+    assert said(error) == told
 
 
 def test_outputs_of_a_failed_job_are_marked_and_have_no_name(room: Room):
