@@ -40,7 +40,7 @@ spelled out (`\\x1b`), except colours, so that a log can't drive your terminal; 
 CODES = {
     Exit.FAILED: "refused, not found or failed: standard error says why; `run`, `wait`: an output isn't in its place",
     Exit.BAD_JOB: "the job file or the call can't be meant as it is written; nothing was started",
-    Exit.TIMEOUT: "`wait --timeout`: the job hadn't ended",
+    Exit.TIMEOUT: "`wait --timeout`: the job hadn't ended, or its outputs weren't in their places yet",
     Exit.UNREACHABLE: "no server answers, or a store that it was to ask doesn't",
     130: "left with Ctrl-C; the job goes on",
     143: "left by SIGTERM; the job goes on",

@@ -12,6 +12,7 @@ from enum import StrEnum
 from drumbeat.core.events import Decision, PublishOutputs, StoryEntry
 from drumbeat.core.job import HeldUp, Job, Published
 from drumbeat.core.outputs import is_published, is_registered
+from drumbeat.core.words import counted
 from drumbeat.protocol.plan import OutputPlan
 
 PATIENCE = timedelta(seconds=30)
@@ -78,7 +79,7 @@ def published(job: Job, told: Published, now: datetime) -> Decision:
     if known and (told.problem or not known.problem):
         return Decision(job)
     others = tuple(one for one in job.published if one is not known)
-    is_somewhere = f"{_files(told.files)} in {told.uri}" if told.uri else "kept in the job's folder"
+    is_somewhere = f"{counted(told.files, 'file')} in {told.uri}" if told.uri else "kept in the job's folder"
     named = f", known as azureml:{told.asset}" if told.asset else ""
     kept = replace(job, published=(*others, told), held_up=_without(job.held_up, told.output))
     return Decision(kept, (), (_line(job, f"output {told.output}: {told.problem or is_somewhere + named}", now),))
@@ -113,7 +114,3 @@ def _without(known: tuple[HeldUp, ...], output: str) -> tuple[HeldUp, ...]:
 
 def _line(job: Job, sentence: str, now: datetime) -> StoryEntry:
     return StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round)
-
-
-def _files(n: int) -> str:
-    return "1 file" if n == 1 else f"{n} files"

@@ -35,6 +35,7 @@ from drumbeat.core.events import (
 from drumbeat.core.job import Failure, Job, Observed, Verdict
 from drumbeat.core.recovery import Next
 from drumbeat.core.states import MOVES, REASONS, Reason, State
+from drumbeat.core.words import counted
 from drumbeat.launch import worlds
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.roster import Roster
@@ -111,7 +112,7 @@ def _granted(job: Job, event: Granted, now: datetime) -> Decision:
         verdict=None,
         remarks=(),
     )
-    sentence = f"{_count(job.plan.nodes, 'node')} granted on {job.plan.compute}"
+    sentence = f"{counted(job.plan.nodes, 'node')} granted on {job.plan.compute}"
     effect = StartGang(attempt, event.slots)
     return _move(placed, now, State.PROVISIONING, Reason.STARTING_NODES, sentence, effect)
 
@@ -141,7 +142,7 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
             return _stop(told, _verdict(Reason.ENVIRONMENTS_DIFFER, differs), now)
         return _run(told, now)
     if told.state is State.PROVISIONING and all(told.nodes):
-        return _move(told, now, State.STAGING, Reason.PREPARING_NODES, f"{_count(len(told.nodes), 'agent')} enrolled")
+        return _move(told, now, State.STAGING, Reason.PREPARING_NODES, f"{counted(len(told.nodes), 'agent')} enrolled")
     return Decision(told)
 
 
@@ -154,7 +155,7 @@ def _run(job: Job, now: datetime) -> Decision:
     through = started
     if job.state is State.PROVISIONING:  # A single agent can be enrolled and ready in the same breath.
         through = replace(started, state=State.STAGING)
-    sentence = f"{_count(job.plan.world_size, 'rank')} started on {_count(job.plan.nodes, 'node')}"
+    sentence = f"{counted(job.plan.world_size, 'rank')} started on {counted(job.plan.nodes, 'node')}"
     if job.plan.container and (image := alike.say_image(members)):
         sentence += f", in containers of {job.plan.container.image} ({image})"
     return _move(through, now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
@@ -179,7 +180,7 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
 
 def _finished(job: Job) -> Verdict:
     """All that don't serve have ended well."""
-    ended = f"{_count(len(job.plan.workers), 'rank')} ended with exit code 0"
+    ended = f"{counted(len(job.plan.workers), 'rank')} ended with exit code 0"
     return _verdict(Reason.FINISHED, ended + _apart(job, "but"))
 
 
@@ -415,7 +416,3 @@ def _canceled(event: CancelRequested) -> Verdict:
 
 def _and(sentence: str, more: str) -> str:
     return f"{sentence.removesuffix('.')}; {more}"
-
-
-def _count(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"

@@ -101,15 +101,14 @@ class Follower:
     def pull(self) -> bytes:
         """The events since the last pull; b"" = none. What a job wrote comes before the word that it has ended."""
         record = current(self.control, self.job)
-        is_ended = is_over(record.job)
         before = self.reader.position
         logs = self._logs()
         self.has_more = self.reader.position != before
         if record.job.state.is_terminal and self.has_more:
             return b"".join(logs)
         news = self._news(record)
-        self.is_done = is_ended
-        return b"".join([*logs, *news, *(self._end(record) if is_ended else [])])
+        self.is_done = is_over(record.job)
+        return b"".join([*logs, *news, *(self._end(record) if self.is_done else [])])
 
     def _logs(self) -> list[bytes]:
         if not self.has_logs:

@@ -6,6 +6,7 @@ import json
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, cast, get_args
+from urllib.parse import parse_qs
 
 from pydantic import BeforeValidator, Discriminator, Field, GetCoreSchemaHandler, SecretStr, Tag
 from pydantic_core import CoreSchema
@@ -46,6 +47,11 @@ def _plain_name(value: object) -> object:
 
 Secret = Annotated[SecretStr, BeforeValidator(_secret)]
 Called = Annotated[str, BeforeValidator(_plain_name)]
+
+
+def read_sas(token: str) -> dict[str, str]:
+    """What a shared access signature of Azure says of itself, by key: `sp` what it allows, `se` until when."""
+    return {key: values[0] for key, values in parse_qs(token.lstrip("?")).items()}
 
 
 class OrWord:

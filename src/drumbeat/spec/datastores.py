@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, cast
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
 
@@ -22,6 +22,7 @@ from drumbeat.spec.credentials import (
     HttpAccess,
     S3Access,
     SftpAccess,
+    read_sas,
 )
 from drumbeat.spec.problems import fold, nearest, shown, words
 from drumbeat.spec.shape import AnyCase, Model
@@ -299,7 +300,7 @@ def why_read_only(datastore: Datastore) -> str:
     token = getattr(held, "sas_token", None)
     if not isinstance(token, SecretStr):
         return ""
-    allowed = parse_qs(token.get_secret_value().lstrip("?")).get("sp", [""])[0]
+    allowed = read_sas(token.get_secret_value()).get("sp", "")
     return "its SAS token doesn't allow to write" if allowed and "w" not in allowed else ""
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from urllib.parse import parse_qs
 
 from drumbeat.protocol.errors import ForbiddenError
+from drumbeat.spec.credentials import read_sas
 from drumbeat.stores.data.shelf import Trouble
 
 NEEDS = {"list": "l", "read": "r", "write": "w", "remove": "d"}
@@ -15,7 +15,7 @@ RENEW = "Make a new token, and store it with `drumbeat datastore create`; or giv
 
 def why_refused(token: str, verb: str, now: datetime) -> Trouble:
     """Why a store refused a token for what was asked."""
-    said = {key: values[0] for key, values in parse_qs(token.lstrip("?")).items()}
+    said = read_sas(token)
     expiry, start = _time(said.get("se")), _time(said.get("st"))
     if expiry is not None and expiry <= now:
         return Trouble(ForbiddenError, f"the SAS token expired at {expiry:%Y-%m-%d %H:%M:%S} UTC", RENEW)
