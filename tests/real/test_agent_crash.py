@@ -7,11 +7,12 @@ import json
 import os
 import subprocess
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 
-from drumbeat.host.gangs import GANG
+from drumbeat.host.gangs import GANG, Gangs, living_agent
 
 from .house import House, until
 
@@ -58,3 +59,16 @@ def test_nodes_that_no_job_owns_are_ended_and_removed_when_the_server_starts(own
     assert [process.wait(10) for process in left] == [-9, -9]
     assert not node.parent.exists()
     assert time.monotonic() - began < 15
+
+
+@pytest.mark.feature("F6")
+def test_an_agent_that_ended_unseen_and_is_replaced_leaves_no_zombie(tmp_path: Path):
+    gangs = Gangs(tmp_path / "nodes")
+    gangs.start("job.1", {0: "no enrolment: it ends at once"})
+    node = gangs.folder / "job.1" / "0"
+    first = json.loads((node / "agent.json").read_text())["pid"]
+    until(lambda: living_agent(node) is None, what="its end")
+    assert psutil.Process(first).status() == psutil.STATUS_ZOMBIE
+    gangs.start("job.1", {0: "again"})
+    assert not psutil.pid_exists(first)
+    gangs.stop("job.1")

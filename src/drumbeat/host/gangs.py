@@ -72,6 +72,8 @@ class Gangs:
             self._start_agent(folder, starts=1)
 
     def _start_agent(self, folder: Path, starts: int) -> None:
+        if before := self._agents.pop(folder, None):
+            before.wait(timeout=5)  # It has ended: this takes its exit code.
         with (folder / "agent.out").open("ab") as out:
             agent = subprocess.Popen(
                 [*program(AGENT), str(folder / _ENROLMENT)],
