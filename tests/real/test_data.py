@@ -279,7 +279,7 @@ def test_a_datastore_that_doesnt_let_us_in_is_said_so_and_not_kept(house: House,
 def test_names_that_arent_there_are_refused_with_the_nearest(house: House, tmp_path: Path):
     house.client.create_data({"name": "letters", "path": str(digits(tmp_path))})
     file = house.job_file("typo", command=READS, inputs="{data: {path: 'azureml:leters:1'}}")
-    with pytest.raises(UnknownNameError, match="there is no data 'leters'"):
+    with pytest.raises(UnknownNameError, match="there is no data leters"):
         house.client.submit(file)
     assert "Did you mean `letters`?" in house.run("run", file).stderr
 

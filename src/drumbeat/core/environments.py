@@ -14,7 +14,7 @@ from drumbeat.spec.environments.curated import CURATED, Curated, curated
 from drumbeat.spec.environments.definition import Build, Definition, define, of_curated
 from drumbeat.spec.environments.references import Reference, parse_reference
 from drumbeat.spec.environments.texts import Texts
-from drumbeat.spec.problems import nearest
+from drumbeat.spec.problems import nearest, no_version
 
 CURRENT = "current"
 """The environment that is there: the interpreter that the server runs on."""
@@ -144,9 +144,9 @@ def _of_version(asked: Reference, there: Sequence[Registered], shelf: Shelf, *, 
     notes: tuple[str, ...] = ()
     chosen = next((one for one in there if one.version == asked.version), None)
     if chosen is None and asked.version and not is_curated:
-        versions = ", ".join(one.version for one in there[:5])
-        what = f"environment {asked.name} has no version {asked.version}; there is {versions}"
-        raise UnknownNameError(what, where="environment", fix=f"See them: drumbeat environment show {asked.name}")
+        what, fix = no_version("environment", asked.name, asked.version, [one.version for one in there])
+        see = f"See them: drumbeat environment list --name {asked.name}"
+        raise UnknownNameError(what, where="environment", fix=fix or see)
     if chosen is None:
         chosen = there[0]
         is_silent = asked.label == "latest"

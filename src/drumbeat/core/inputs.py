@@ -13,7 +13,7 @@ from drumbeat.protocol.errors import RefusedError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan
 from drumbeat.spec.data import Input
 from drumbeat.spec.data_paths import Address, InStore, Local, OfAsset, OfJob, file_name, reference_to
-from drumbeat.spec.problems import nearest
+from drumbeat.spec.problems import nearest, no_version
 
 HERE = ("file:", "snapshot:")
 """What a client has brought, or what lies where a node sees it."""
@@ -166,12 +166,11 @@ def find_version(asset: OfAsset, facts: DataFacts, where: str = "") -> DataVersi
     there = facts.versions.get(asset.name, ())
     if not there:
         fix = nearest(asset.name, facts.versions) or "See those that there are: drumbeat data list"
-        raise UnknownNameError(f"there is no data {asset.name!r}", where=where, fix=fix)
+        raise UnknownNameError(f"there is no data {asset.name}", where=where, fix=fix)
     found = next((one for one in there if asset.version in ("", one.version)), None)
     if found is None:
-        said = ", ".join(one.version for one in there[:5]) + (", …" if len(there) > 5 else "")
-        what = f"there is no version {asset.version} of data {asset.name}; there is {said}"
-        raise UnknownNameError(what, where=where, fix=nearest(asset.version, [one.version for one in there]))
+        what, fix = no_version("data", asset.name, asset.version, [one.version for one in there])
+        raise UnknownNameError(what, where=where, fix=fix or f"See them: drumbeat data list {asset.name}")
     return found
 
 

@@ -33,6 +33,7 @@ TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[list]")
 MOST_PROBLEMS = 50
 LONGEST_LIST = 12
 MOST_LISTED = 30
+MOST_VERSIONS = 5
 MOST_COMPARED = 1000
 
 EXPECTED = {
@@ -115,6 +116,13 @@ def either(name: object, valid: Iterable[str], what: str = "Valid") -> str:
         return close
     more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
     return f"{close} {what}: {', '.join(map(short, names[:MOST_LISTED]))}{more}.".strip()
+
+
+def no_version(what: str, name: str, version: str, there: Sequence[str]) -> tuple[str, str]:
+    """That it has no such version, with the newest that it has; and what to write instead. there: the newest first."""
+    said = ", ".join(there[:MOST_VERSIONS]) + (", …" if len(there) > MOST_VERSIONS else "")
+    fix = f"Write {name}@latest for the newest." if version == "latest" else nearest(version, there)
+    return f"{what} {name} has no version {short(version)}; there is {said}", fix
 
 
 def problems_of(error: ValidationError, document: object, seen: Seen, place: Place) -> list[Problem]:

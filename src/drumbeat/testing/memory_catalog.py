@@ -8,7 +8,7 @@ from threading import RLock
 
 from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.spec.problems import nearest
+from drumbeat.spec.problems import nearest, no_version
 
 
 @dataclass
@@ -47,9 +47,10 @@ class MemoryCatalog:
         there = self.assets(kind, name)
         found = next((one for one in there if version in ("", one.version)), None)
         if found is None:
-            said = ", ".join(one.version for one in there)
-            close = nearest(version, [one.version for one in there]) if there else self._nearest(kind, name)
-            raise NotFoundError(f"there is no {kind} {name}:{version}; there is {said}", fix=close)
+            if not there:
+                raise NotFoundError(f"there is no {kind} {name}", fix=self._nearest(kind, name))
+            what, fix = no_version(kind, name, version, [one.version for one in there])
+            raise NotFoundError(what, fix=fix)
         return found
 
     def _nearest(self, kind: AssetKind, name: str) -> str:

@@ -235,7 +235,7 @@ def test_a_silent_node_is_given_up_after_lost_after(house: House):
         ({"drumbeat": {"warm_start": True}}, NotYetError, "warm start"),
         ({"outputs": {"m": {"path": "azureml://datastores/x/paths/y"}}}, UnknownNameError, "datastore 'x' isn't known"),
         ({"environment_variables": {"RANK": "0"}}, SpecError, "RANK is set by drumbeat"),
-        ({"inputs": {"d": {"path": "azureml:digits:1"}}}, UnknownNameError, "there is no data 'digits'"),
+        ({"inputs": {"d": {"path": "azureml:digits:1"}}}, UnknownNameError, "there is no data digits"),
         ({"inputs": {"d": {"path": "here"}}}, RefusedError, "hasn't brought along"),
         ({"type": "sweep"}, SpecError, "the job needs the key `trial`"),
     ],

@@ -94,8 +94,9 @@ def test_literals_and_absent_ones_are_no_files():
 @pytest.mark.parametrize(
     ("keys", "error", "says"),
     [
-        ({"path": "azureml:digit:3"}, UnknownNameError, "there is no data 'digit'. Did you mean `digits`?"),
-        ({"path": "azureml:digits:2"}, UnknownNameError, "there is no version 2 of data digits; there is 3, 1"),
+        ({"path": "azureml:digit:3"}, UnknownNameError, "there is no data digit. Did you mean `digits`?"),
+        ({"path": "azureml:digits:latest"}, UnknownNameError, "there is 3, 1. Write digits@latest for the newest."),
+        ({"path": "azureml:digits:2"}, UnknownNameError, "data digits has no version 2; there is 3, 1"),
         ({"path": "azureml://datastores/blob/paths/a"}, UnknownNameError, "Did you mean `blobs`?"),
         ({"path": "azureml://jobs/none/outputs/model"}, UnknownNameError, "there is no job 'none'"),
         ({"path": "azureml://jobs/train-1/outputs/modl"}, UnknownNameError, "Did you mean `model`?"),

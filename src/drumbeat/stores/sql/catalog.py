@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
 from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.spec.problems import nearest
+from drumbeat.spec.problems import nearest, no_version
 from drumbeat.stores.sql.schema import asset_uses, assets, datastores, registries
 
 _ALL_OF: dict[AssetKind, str] = {"data": "", "environment": "--name "}
@@ -69,9 +69,8 @@ def _missing(connection: Connection, kind: AssetKind, name: str, version: str) -
         return NotFoundError(
             f"there is no {kind} {name}", fix=close or f"See those that there are: drumbeat {kind} list"
         )
-    said = ", ".join(there[:5]) + (" …" if len(there) > 5 else "")
-    what = f"there is no version {version} of {kind} {name}; there is {said}"
-    return NotFoundError(what, fix=nearest(version, there) or f"See them: drumbeat {kind} list {_ALL_OF[kind]}{name}")
+    what, fix = no_version(kind, name, version, there)
+    return NotFoundError(what, fix=fix or f"See them: drumbeat {kind} list {_ALL_OF[kind]}{name}")
 
 
 def versions(connection: Connection, kind: AssetKind, name: str | None) -> list[Asset]:
