@@ -51,7 +51,10 @@ def looked_up(file: Path, sets: Sequence[str]) -> list[str]:
     from drumbeat.spec.overrides import apply
     from drumbeat.spec.yaml_tree import parse, plain
 
-    root = parse(read_text(file).removeprefix("\ufeff"), str(file))
+    try:
+        root = parse(read_text(file).removeprefix("\ufeff"), str(file))
+    except SpecError:
+        return []
     if not isinstance(root.value, dict):
         return []
     document: dict[str, Any] = plain(root, str(file))

@@ -125,7 +125,7 @@ def _table(data: DataAccess, uri: str, listed: Listing) -> Table:
         what = f"there is no file {FILE} in it" if file is None else f"its file {FILE} is larger than 1 MiB"
         raise SpecError(f"this is no MLTable: {what}", where=uri, fix="Use type uri_folder for a plain folder.")
     try:
-        tree = parse(b"".join(data.read(uri, file)).decode(), where)
+        tree = parse(b"".join(data.read(uri, file)).decode(), where, "`paths: [{file: ./data.csv}]`")
     except UnicodeDecodeError:
         raise SpecError("the file isn't UTF-8 text", where=where) from None
     told: Any = plain(tree, where)

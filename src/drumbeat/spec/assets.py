@@ -59,4 +59,4 @@ def data_from(document: Mapping[str, Any], name: str = "data") -> DataAsset:
 def _sort() -> Sort:
     from drumbeat.spec.loader import Sort
 
-    return Sort("data", lambda _document, _places: DataAsset)
+    return Sort("data", lambda _document, _places: DataAsset, "`name:` and `path:`")

@@ -258,7 +258,7 @@ def load_compute(path: str | Path, overrides: Sequence[str] = ()) -> Compute:
     """The compute in a file; raises `SpecError` with every problem at its line."""
     from drumbeat.spec.loader import Sort, load_chosen
 
-    compute = cast("Compute", load_chosen(path, Sort("a compute", _class_for), overrides))
+    compute = cast("Compute", load_chosen(path, Sort("a compute", _class_for, "`name:` and `type:`"), overrides))
     return _anchored(compute, Path(path).absolute().parent)
 
 

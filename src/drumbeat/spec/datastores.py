@@ -224,7 +224,7 @@ def load_datastore(path: str | Path, overrides: Sequence[str] = ()) -> Datastore
     """The datastore in a file; raises `SpecError` with every problem at its line."""
     from drumbeat.spec.loader import Sort, load_chosen
 
-    found = cast("Datastore", load_chosen(path, Sort("a datastore", _class_for), overrides))
+    found = cast("Datastore", load_chosen(path, Sort("a datastore", _class_for, "`name:` and `type:`"), overrides))
     return anchored(found, Path(path).absolute().parent)
 
 

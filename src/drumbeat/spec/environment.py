@@ -122,7 +122,8 @@ def load_environment(path: str | Path, overrides: Sequence[str] = ()) -> Environ
     """The environment in a file; raises `SpecError` with every problem at its line."""
     from drumbeat.spec.loader import Sort, load_chosen
 
-    return cast("Environment", load_chosen(path, Sort("an environment", _class_for), overrides))
+    sort = Sort("an environment", _class_for, "`name:`, and `conda_file:` or `image:`")
+    return cast("Environment", load_chosen(path, sort, overrides))
 
 
 def environment_from(document: Mapping[str, Any], name: str = "environment") -> Environment:

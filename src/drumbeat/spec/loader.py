@@ -77,7 +77,7 @@ def load_chosen(path: str | Path, sort: Sort, overrides: Sequence[str] = ()) -> 
 
 def _read(text: str, name: str, overrides: Sequence[str], sort: Sort) -> Model:
     text = text.removeprefix("\ufeff")
-    root = parse(text, name)
+    root = parse(text, name, sort.least)
     if not isinstance(root.value, dict):
         what = shown(plain(root, name)) if isinstance(root.value, str) else "a list"
         where = f"{name}:{root.line + 1}:{root.column + 1}"
@@ -120,7 +120,7 @@ def read_text(path: Path) -> str:
 
 def _decoded(content: bytes, name: str) -> str:
     if len(content) > MOST_BYTES:
-        raise SpecError("the file is larger than 1 MiB", where=name, fix="A job file is text of a few pages.")
+        raise SpecError("the file is larger than 1 MiB", where=name, fix="Such a file is text of a few pages.")
     try:
         return content.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -182,10 +182,14 @@ class Places:
 
 @dataclass(frozen=True)
 class Sort:
-    """What a file describes. noun: for messages. choose: the model for a document; may raise SpecError."""
+    """What a file describes.
+
+    noun: for messages. choose: the model for a document; may raise SpecError. least: what an empty file lacks.
+    """
 
     noun: str
     choose: Callable[[Mapping[str, Any], Places], type[Model]]
+    least: str = ""
 
 
 def _checked(document: Mapping[str, Any], places: Places, problems: list[Problem], sort: Sort) -> Model:
@@ -243,4 +247,4 @@ def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
             raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, KINDS))])
 
 
-JOB = Sort("a job", _class_for)
+JOB = Sort("a job", _class_for, "`command:`")

@@ -64,7 +64,8 @@ def load_registry(path: str | Path, overrides: Sequence[str] = ()) -> Registry:
     """The registry in a file; raises `SpecError` with every problem at its line."""
     from drumbeat.spec.loader import Sort, load_chosen
 
-    return cast("Registry", load_chosen(path, Sort("a registry", lambda _document, _places: Registry), overrides))
+    sort = Sort("a registry", lambda _document, _places: Registry, "`name:` and `target:`")
+    return cast("Registry", load_chosen(path, sort, overrides))
 
 
 def registry_from(document: Mapping[str, Any], name: str = "registry") -> Registry:

@@ -56,18 +56,21 @@ class Node:
         return None
 
 
-def parse(text: str, name: str) -> Node:
-    """The tree of the one document in `text`; raises `SpecError` with a line for everything else."""
+def parse(text: str, name: str, least: str = "") -> Node:
+    """The tree of the one document in `text`; raises `SpecError` with a line for everything else.
+
+    least: what an empty file lacks, for that message.
+    """
     refusal = _outsize(text)
     if refusal:
-        raise SpecError(refusal, where=name, fix="A job file is text of a few pages.")
+        raise SpecError(refusal, where=name, fix="Such a file is text of a few pages.")
     # Slow to load, and not needed to build a job in Python.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     try:
         yaml: Any = YAML(typ="safe", pure=True)
-        return _Reader(yaml.parse(text), name).document()
+        return _Reader(yaml.parse(text), name, least).document()
     except YAMLError as error:
         raise _syntax(error, name) from None
     except SpecError:
@@ -102,8 +105,8 @@ def _syntax(error: Any, name: str) -> SpecError:
 class _Reader:
     """Reads the parser's events into nodes."""
 
-    def __init__(self, events: Iterator[Any], name: str) -> None:
-        self.events, self.name = events, name
+    def __init__(self, events: Iterator[Any], name: str, least: str) -> None:
+        self.events, self.name, self.least = events, name, least
         self.anchors: dict[str, Node | None] = {}
         self.count = 0
 
@@ -120,12 +123,13 @@ class _Reader:
         while kind == "StreamStart":
             kind, event = self.next()
         if kind == "StreamEnd":
-            raise SpecError("the file is empty", where=self.name, fix="A job needs at least `command:`.")
+            fix = f"Write at least {self.least}." if self.least else ""
+            raise SpecError("the file is empty", where=self.name, fix=fix)
         root = self.node(*self.next(), 1)
         self.next()
         kind, event = self.next()
         if kind != "StreamEnd":
-            raise self.refuse(event, "a second document starts here", "One file holds one job; take the `---` out.")
+            raise self.refuse(event, "a second document starts here", "One file holds one; take the `---` out.")
         return root
 
     def node(self, kind: str, event: Any, depth: int) -> Node:

@@ -14,7 +14,7 @@ MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
 )
 CHAIN = "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 80))
 HOSTILE = {
-    "huge": ("x" * (MOST_BYTES + 1), "j: the file is larger than 1 MiB. A job file is text of a few pages."),
+    "huge": ("x" * (MOST_BYTES + 1), "j: the file is larger than 1 MiB. Such a file is text of a few pages."),
     "huge in bytes": ("é" * (MOST_BYTES // 2 + 1), "j: the file is larger than 1 MiB"),
     "lines": ("\n" * (MOST_LINES + 1), "j: the file has more than 50,000 lines"),
     "alias bomb": (BOMB, "written out, the aliases make more than 20,000 values"),

@@ -1,6 +1,7 @@
 """Reading a job file: what comes out, and where each message points."""
 
 import sys
+from collections.abc import Callable
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import pytest
 
 from drumbeat.protocol.errors import SpecError
 from drumbeat.spec import CommandJob, dumps, load, load_file, loads
+from drumbeat.spec.computes import load_compute
+from drumbeat.spec.datastores import load_datastore
+from drumbeat.spec.environment import load_environment
+from drumbeat.spec.registries import load_registry
 
 GOOD = """\
 $schema: https://azuremlschemas.azureedge.net/latest/commandJob.schema.json
@@ -138,11 +143,11 @@ MESSAGES = [
         ],
     ),
     ("a: 1\nb: 2\na: 3\n", ["job.yml:3:1: the key `a` is here twice; first on line 1"]),
-    ("a: 1\n---\nb: 1\n", ["job.yml:2:1: a second document starts here. One file holds one job; take the `---` out."]),
+    ("a: 1\n---\nb: 1\n", ["job.yml:2:1: a second document starts here. One file holds one; take the `---` out."]),
     ("- a\n", ["job.yml:1:1: a job is a mapping of keys, not a list"]),
     ("just text\n", ["job.yml:1:1: a job is a mapping of keys, not `just text`"]),
-    ("", ["job.yml: the file is empty. A job needs at least `command:`."]),
-    ("# only a comment\n", ["job.yml: the file is empty. A job needs at least `command:`."]),
+    ("", ["job.yml: the file is empty. Write at least `command:`."]),
+    ("# only a comment\n", ["job.yml: the file is empty. Write at least `command:`."]),
     (
         "command: [a\n",
         [
@@ -251,3 +256,21 @@ def test_a_path_with_nul_or_too_long_is_refused() -> None:
     for path in ("a\0b", "x" * 5000, "/dev/null"):
         with pytest.raises(SpecError):
             load(path)
+
+
+@pytest.mark.parametrize(
+    ("reader", "least"),
+    [
+        (load_compute, "`name:` and `type:`"),
+        (load_datastore, "`name:` and `type:`"),
+        (load_environment, "`name:`, and `conda_file:` or `image:`"),
+        (load_registry, "`name:` and `target:`"),
+    ],
+)
+def test_an_empty_file_of_another_sort_is_told_what_that_needs(
+    tmp_path: Path, reader: Callable[[Path], object], least: str
+) -> None:
+    file = tmp_path / "e.yml"
+    file.touch()
+    with pytest.raises(SpecError, match=f"the file is empty. Write at least {least}."):
+        reader(file)
