@@ -12,8 +12,8 @@ from drumbeat.client.snapshot import LEAVE_OUT, pack
 from drumbeat.protocol.errors import RefusedError, SpecError
 
 
-def members_of(folder: Path) -> list[tarfile.TarInfo]:
-    packed = pack(folder, "code")
+def members_of(folder: Path, *, is_data: bool = False) -> list[tarfile.TarInfo]:
+    packed = pack(folder, "code", is_data=is_data)
     with closing(packed.file):
         packed.file.seek(0)
         with tarfile.open(fileobj=packed.file) as tar:
@@ -156,3 +156,20 @@ def test_names_of_any_bytes_are_packed(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"odd\xff")).write_text("x")
     (tmp_path / "new\nline").write_text("x")
     assert len(names_of(tmp_path)) == 2
+
+
+@pytest.mark.feature("D2")
+def test_data_travels_whole_whatever_its_ignore_files_say(tmp_path: Path) -> None:
+    fill(tmp_path, "a.csv", "deep/b.csv", "__pycache__/c")
+    (tmp_path / ".gitignore").write_text("*\n")
+    there = {member.name for member in members_of(tmp_path, is_data=True) if member.isfile()}
+    assert there == {".gitignore", "a.csv", "deep/b.csv", "__pycache__/c"}
+
+
+def test_data_that_is_too_big_or_has_links_elsewhere_is_told_of_datastores(tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(b"x" * (2 << 20))
+    with pytest.raises(RefusedError, match="With `datastore: NAME` beside its path it is uploaded there"):
+        pack(tmp_path, "inputs.a.path", most=1 << 20, is_data=True)
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    with pytest.raises(RefusedError, match=r"leaves the folder, to /etc/passwd.* and links are followed"):
+        pack(tmp_path, "inputs.a.path", is_data=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pathspec import GitIgnoreSpec
@@ -35,10 +35,11 @@ class Spec:
 
 @dataclass(frozen=True)
 class Rules:
-    """The rules that hold in one folder: its own, then those of the folders above it."""
+    """The rules that hold in one folder: its own, then those of the folders above it. always: names that stay out."""
 
     file: str
     specs: tuple[Spec, ...] = ()
+    always: frozenset[str] = ALWAYS
 
     @classmethod
     def of(cls, root: Path) -> Rules:
@@ -51,7 +52,7 @@ class Rules:
         Raises SpecError, StorageError where they can't be read: what they keep out may be secret.
         """
         place = folder / self.file
-        if not place.is_file():
+        if not self.file or not place.is_file():
             return self
         try:
             lines = place.read_text("utf-8-sig").splitlines()
@@ -60,11 +61,11 @@ class Rules:
         except UnicodeDecodeError as error:
             what = "the file isn't UTF-8 text, so what it keeps out can't be told"
             raise SpecError(what, where=str(place), fix="Save it as UTF-8.") from error
-        return Rules(self.file, (Spec.of(path, lines), *self.specs))
+        return replace(self, specs=(Spec.of(path, lines), *self.specs))
 
     def skips(self, path: str) -> bool:
         """Whether that path, ending in `/` for a folder, stays out. The nearest folder with an opinion has it."""
-        if path.rstrip("/").rsplit("/", 1)[-1] in ALWAYS:
+        if path.rstrip("/").rsplit("/", 1)[-1] in self.always:
             return True
         return bool(self.line(path))
 
@@ -75,6 +76,10 @@ class Rules:
             if found.include is not None and found.index is not None:
                 return spec.lines[found.index] if found.include else 0
         return 0
+
+
+WHOLE = Rules(file="", always=frozenset())
+"""Nothing stays out."""
 
 
 def _is_readable(line: str) -> bool:

@@ -189,7 +189,7 @@ class Parcel:
             heard = Heard(told=lambda sentence: self.followed.append(f"{key}: {sentence}"))
             return bring(self.connection, place, datastore, heard, is_sending=self.is_sending)
         is_seen = self.connection.is_here and self._compute_sees(place)
-        return place.as_uri() if is_seen else f"snapshot:{self._kept(place, f'{key}.path')}"
+        return place.as_uri() if is_seen else f"snapshot:{self._kept(place, f'{key}.path', is_data=True)}"
 
     def _compute_sees(self, place: Path) -> bool:
         """Whether the nodes of the job's compute find it where it is."""
@@ -220,18 +220,18 @@ class Parcel:
             raise SpecError(f"there is nothing at {path}", where=where, fix=fix)
         return place
 
-    def _kept(self, place: Path, key: str) -> str:
-        return kept(self.connection, place, key, is_sending=self.is_sending)
+    def _kept(self, place: Path, key: str, *, is_data: bool = False) -> str:
+        return kept(self.connection, place, key, is_sending=self.is_sending, is_data=is_data)
 
 
-def kept(connection: Connection, place: Path, key: str, *, is_sending: bool = True) -> str:
+def kept(connection: Connection, place: Path, key: str, *, is_sending: bool = True, is_data: bool = False) -> str:
     """The digest of a folder's or file's snapshot, which the server has then if it is sent.
 
-    key: names it in messages. Raises RefusedError.
+    key: names it in messages. is_data: it is data, and travels whole. Raises RefusedError.
     """
     from drumbeat.client.snapshot import pack
 
-    snapshot = pack(place, key)
+    snapshot = pack(place, key, is_data=is_data)
     with closing(snapshot.file):
         if is_sending:
             _send(connection, snapshot)

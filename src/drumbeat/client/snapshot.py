@@ -12,12 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from drumbeat.client.ignore import FILES, Rules
+from drumbeat.client.ignore import FILES, WHOLE, Rules
 from drumbeat.protocol.errors import RefusedError
 
 MOST_BYTES = 1 << 30
 IN_MEMORY = 32 << 20
 PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is packed. key: of the job that names it, for messages."""
+
+    key: str
+    is_data: bool = False
+
+    def rules(self, folder: Path) -> Rules:
+        """What stays out."""
+        return WHOLE if self.is_data else Rules.of(folder)
 
 
 @dataclass(frozen=True)
@@ -47,18 +59,20 @@ class Snapshot:
             yield piece
 
 
-def pack(source: Path, key: str, most: int = MOST_BYTES) -> Snapshot:
-    """The folder or file. key: of the job that names it, for messages. The caller closes `file`.
+def pack(source: Path, key: str, most: int = MOST_BYTES, *, is_data: bool = False) -> Snapshot:
+    """The folder or file. The caller closes `file`.
 
+    key: of the job that names it, for messages. is_data: nothing is left out; of code, what its ignore files say.
     Raises RefusedError: nothing there, too big, a link that leaves the folder, something that isn't a file.
     """
-    entries = entries_of(source, key)
-    _check_size(entries, key, most)
+    subject = Subject(key, is_data=is_data)
+    entries = entries_of(source, subject)
+    _check_size(entries, subject, most)
     file = cast("IO[bytes]", tempfile.SpooledTemporaryFile(IN_MEMORY))  # noqa: SIM115 - it goes to the caller
     try:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as tar:
             for entry in entries:
-                _add(tar, entry, key)
+                _add(tar, entry, subject)
         size = file.tell()
         return Snapshot(_digest(file), size, file)
     except BaseException:
@@ -66,20 +80,20 @@ def pack(source: Path, key: str, most: int = MOST_BYTES) -> Snapshot:
         raise
 
 
-def entries_of(source: Path, key: str) -> list[Entry]:
+def entries_of(source: Path, subject: Subject) -> list[Entry]:
     """What goes into the snapshot, in order of path."""
     if not source.exists():
-        raise RefusedError("there is no such folder", where=f"{key}: {source}", fix="Paths count from the job file.")
+        where = f"{subject.key}: {source}"
+        raise RefusedError("there is no such folder", where=where, fix="Paths count from the job file.")
     if not source.is_dir():
-        return [_entry(source, source.parent, source.name, key)]
-    return sorted(
-        _walk(source, source, "", Rules.of(source), key), key=lambda entry: entry.path.encode("utf-8", "replace")
-    )
+        return [_entry(source, source.parent, source.name, subject)]
+    found = _walk(source, source, "", subject.rules(source), subject)
+    return sorted(found, key=lambda entry: entry.path.encode("utf-8", "replace"))
 
 
 def is_empty(folder: Path, key: str) -> bool:
     """Whether a snapshot of the folder has no file but those that say what stays out."""
-    entries = _walk(folder, folder, "", Rules.of(folder), key)
+    entries = _walk(folder, folder, "", Rules.of(folder), Subject(key))
     return not any(one.kind != "folder" and one.path not in FILES for one in entries)
 
 
@@ -99,56 +113,59 @@ def holds(folder: Path, path: str) -> bool:
     return True
 
 
-def _walk(root: Path, folder: Path, path: str, rules: Rules, key: str) -> Iterator[Entry]:
-    for found in _listed(folder, key):
+def _walk(root: Path, folder: Path, path: str, rules: Rules, subject: Subject) -> Iterator[Entry]:
+    for found in _listed(folder, subject):
         is_folder = found.is_dir(follow_symlinks=False)
         inner = f"{path}{found.name}" + ("/" if is_folder else "")
         if rules.skips(inner):
             continue
         place = Path(found.path)
-        yield _entry(place, root, inner.rstrip("/"), key)
+        yield _entry(place, root, inner.rstrip("/"), subject)
         if is_folder:
-            yield from _walk(root, place, inner, rules.within(place, inner), key)
+            yield from _walk(root, place, inner, rules.within(place, inner), subject)
 
 
-def _listed(folder: Path, key: str) -> list[os.DirEntry[str]]:
+def _listed(folder: Path, subject: Subject) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as found:
             return list(found)
     except OSError as error:
-        raise _unreadable(folder, key, error) from None
+        raise _unreadable(folder, subject, error) from None
 
 
-def _entry(place: Path, root: Path, path: str, key: str) -> Entry:
+def _entry(place: Path, root: Path, path: str, subject: Subject) -> Entry:
     status = place.lstat()
     if stat.S_ISLNK(status.st_mode):
-        return Entry(path, place, "link", target=_target(place, root, key))
+        return Entry(path, place, "link", target=_target(place, root, subject))
     if stat.S_ISDIR(status.st_mode):
         return Entry(path, place, "folder")
     if stat.S_ISREG(status.st_mode):
         return Entry(path, place, "file", status.st_size, bool(status.st_mode & 0o100))
-    raise RefusedError("only files, folders and links can be sent", where=f"{key}: {place}", fix=LEAVE_OUT)
+    fix = "" if subject.is_data else LEAVE_OUT
+    raise RefusedError("only files, folders and links can be sent", where=f"{subject.key}: {place}", fix=fix)
 
 
-def _target(link: Path, root: Path, key: str) -> str:
+def _target(link: Path, root: Path, subject: Subject) -> str:
     """Where a link points to, relative to it. Links out of the folder would point at nothing, or at others' files."""
     target = link.readlink()
     aim = os.path.normpath(link.parent.resolve() / target)
     top = root.resolve()
     if not Path(aim).is_relative_to(top) or not Path(os.path.realpath(aim)).is_relative_to(top):
-        fix = f"Copy what it points to, make it an input, or leave the link out. {LEAVE_OUT}"
-        raise RefusedError(f"this link leaves the folder, to {target}", where=f"{key}: {link}", fix=fix)
+        others = f"Copy what it points to, make it an input, or leave the link out. {LEAVE_OUT}"
+        what, fix = f"this link leaves the folder, to {target}", UPLOAD if subject.is_data else others
+        raise RefusedError(what, where=f"{subject.key}: {link}", fix=fix)
     return os.path.relpath(aim, link.parent.resolve()) if target.is_absolute() else str(target)
 
 
-def _check_size(entries: list[Entry], key: str, most: int) -> None:
+def _check_size(entries: list[Entry], subject: Subject, most: int) -> None:
     total = sum(entry.size for entry in entries)
     if total <= most:
         return
     biggest = sorted(entries, key=lambda entry: entry.size, reverse=True)[:3]
     named = ", ".join(f"{entry.path} ({mib(entry.size)})" for entry in biggest if entry.size)
     what = f"it holds {mib(total)} in {len(entries):,} entries; at most {mib(most)} are sent. The biggest: {named}"
-    raise RefusedError(what, where=key, fix=f"Make data an input of the job. {LEAVE_OUT}")
+    fix = UPLOAD if subject.is_data else f"Make data an input of the job. {LEAVE_OUT}"
+    raise RefusedError(what, where=subject.key, fix=fix)
 
 
 def mib(size: int) -> str:
@@ -156,7 +173,7 @@ def mib(size: int) -> str:
     return f"{size / (1 << 20):,.1f} MiB"
 
 
-def _add(tar: tarfile.TarFile, entry: Entry, key: str) -> None:
+def _add(tar: tarfile.TarFile, entry: Entry, subject: Subject) -> None:
     info = tarfile.TarInfo(entry.path)
     match entry.kind:
         case "folder":
@@ -167,10 +184,10 @@ def _add(tar: tarfile.TarFile, entry: Entry, key: str) -> None:
             tar.addfile(info)
         case _:
             info.size, info.mode = entry.size, 0o755 if entry.is_executable else 0o644
-            _add_file(tar, info, entry, key)
+            _add_file(tar, info, entry, subject)
 
 
-def _add_file(tar: tarfile.TarFile, info: tarfile.TarInfo, entry: Entry, key: str) -> None:
+def _add_file(tar: tarfile.TarFile, info: tarfile.TarInfo, entry: Entry, subject: Subject) -> None:
     try:
         with entry.place.open("rb") as content:
             tar.addfile(info, content)
@@ -178,12 +195,13 @@ def _add_file(tar: tarfile.TarFile, info: tarfile.TarInfo, entry: Entry, key: st
         # tarfile itself raises a bare OSError when the file has become shorter.
         if error.errno is None:
             what = "this file changed while it was packed"
-            raise RefusedError(what, where=f"{key}: {entry.place}", fix="Submit again.") from None
-        raise _unreadable(entry.place, key, error) from None
+            raise RefusedError(what, where=f"{subject.key}: {entry.place}", fix="Submit again.") from None
+        raise _unreadable(entry.place, subject, error) from None
 
 
-def _unreadable(place: Path, key: str, error: OSError) -> RefusedError:
-    return RefusedError(f"can't be read: {error.strerror}", where=f"{key}: {place}", fix=LEAVE_OUT)
+def _unreadable(place: Path, subject: Subject, error: OSError) -> RefusedError:
+    fix = "It has to be readable for you." if subject.is_data else LEAVE_OUT
+    return RefusedError(f"can't be read: {error.strerror}", where=f"{subject.key}: {place}", fix=fix)
 
 
 def _digest(file: IO[bytes]) -> str:
@@ -195,3 +213,4 @@ def _digest(file: IO[bytes]) -> str:
 
 
 LEAVE_OUT = "What isn't needed is left out by a line in .amlignore (or .gitignore)."
+UPLOAD = "With `datastore: NAME` beside its path it is uploaded there, whatever its size, and links are followed."
