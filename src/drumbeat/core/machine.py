@@ -108,6 +108,7 @@ def _granted(job: Job, event: Granted, now: datetime) -> Decision:
         slots=event.slots,
         nodes=(None,) * job.plan.nodes,
         lost=(),
+        observed=None,
         roster=None,
         verdict=None,
         remarks=(),
@@ -296,7 +297,8 @@ def _judged_again(job: Job) -> Job:
     """Now that every rank has ended, the cause may be another one than the first that was heard of."""
     if job.verdict and job.verdict.reason in _BY_RANK:
         if job.is_served:  # One that served missed them, and was heard of first.
-            return replace(job, verdict=_finished(job))
+            well = replace(job, verdict=_finished(job))
+            return _without_results(well, job.lost[0], "the node is gone") if job.lost else well
         return replace(job, verdict=_failed(job))
     return job
 

@@ -149,6 +149,27 @@ def test_a_node_that_is_lost_while_servers_are_stopped_takes_the_results_along(l
     assert ends.sentence == "the ranks ended well, but the outputs of node 0 could not be kept: no power"
 
 
+@pytest.mark.parametrize("is_last", [False, True])
+def test_the_results_of_a_node_that_is_lost_before_all_is_known_to_have_ended_well_are_missed(is_last: bool):
+    """Found by the simulator with seeds 5055082 and 5156741."""
+    job = after(served(), said(1, Phase.ENDED, exits=(ended(1), ended(2, 1))))
+    assert (job.state, job.reason) == (State.STOPPING, Reason.RANK_FAILED)
+    gone = NodeLost(1, 1, "no power")
+    if is_last:
+        job = after(job, said(0, Phase.RUNNING, exits=(ended(0),)), NodeLost(1, 0, "no power"), gone)
+    else:
+        job = after(job, gone, done(0, 0), said(0, Phase.UPLOADED, exits=(ended(0),)))
+    assert (job.state, job.reason, job.failures) == (State.FAILED, Reason.RESULTS_LOST, ())
+    lost = 0 if is_last else 1
+    assert job.sentence == f"the ranks ended well, but the outputs of node {lost} could not be kept: the node is gone"
+
+
+def test_a_new_attempt_was_not_seen_by_anybody():
+    job = after(a_job(), Granted(slots()), NodeLost(1, 0, "no power"), GangSeen(1, "running"))
+    assert (job.state, job.observed is not None) == (State.QUEUED, True)
+    assert after(job, Granted(slots())).observed is None
+
+
 def test_cancel_while_servers_are_stopped_doesnt_undo_what_has_ended_well():
     job = after(served(), done(0, 0), said(1, Phase.RUNNING, exits=(ended(1),)), CancelRequested("ada"))
     assert job.verdict is not None
