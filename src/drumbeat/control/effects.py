@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import threading
@@ -27,7 +28,7 @@ from drumbeat.core.job import Job
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Gang, PendingEffect, Record
 from drumbeat.protocol import wire
-from drumbeat.protocol.errors import EngineError, StaleError, UnreachableError
+from drumbeat.protocol.errors import EngineError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import OutputPlan, Plan
 
@@ -103,8 +104,9 @@ class Effects:
             log.info("effect %s of job %s is another server's: %s", pending.effect.kind, pending.job, error)
         except Exception:
             log.exception("effect %s of job %s failed; it is tried again", pending.effect.kind, pending.job)
-            self.loop.store.tried(pending.id)
             self._stopping.wait(AGAIN_S)
+            with contextlib.suppress(StorageError):  # Only a count; the same disk may be why it failed.
+                self.loop.store.tried(pending.id)
         finally:
             with self._lock:
                 self._busy.discard(pending.job)

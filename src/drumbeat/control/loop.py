@@ -225,12 +225,16 @@ class Loop:
 
     # --- placement --------------------------------------------------------------------------------------------
     def place(self) -> None:
-        """Grants slots to whoever is next, and tells the others why they wait."""
+        """Grants slots to whoever is next, and tells the others why they wait. What fails is done again at a tick."""
         self.must_place = False
-        everybody = self.everybody()
-        for compute in sorted({job.plan.compute for job in self.jobs_queued(self.jobs)}):
-            queue = [waiting(job) for job in self.jobs_queued(everybody) if job.plan.compute == compute]
-            self._place(compute, queue, everybody)
+        try:
+            everybody = self.everybody()
+            for compute in sorted({job.plan.compute for job in self.jobs_queued(self.jobs)}):
+                queue = [waiting(job) for job in self.jobs_queued(everybody) if job.plan.compute == compute]
+                self._place(compute, queue, everybody)
+        except Exception:
+            self.must_place = True
+            raise
 
     def everybody(self) -> dict[str, Record]:
         """Every unfinished job, whoever holds it: all servers see one queue, and each grants to its own jobs."""

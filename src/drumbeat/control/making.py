@@ -102,5 +102,5 @@ class Makings(Generic[K, T]):
     def _run(self, key: K, making: Making[T], make: Callable[[], T]) -> None:
         making.run(make)
         with self._lock:
-            if making.waiting or not making.is_worth_telling:
-                self._open.pop(key, None)
+            if self._open.get(key) is making and (making.waiting or not making.is_worth_telling):
+                del self._open[key]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
@@ -22,6 +22,8 @@ log = logging.getLogger(__name__)
 
 OBSERVE_S = 1.0
 """How often engines are asked about the gangs that should be there."""
+ASLEEP_S = 3 * OBSERVE_S
+"""A server that hasn't looked for longer than this stood still."""
 
 Node = tuple[str, int, int]
 """Job, attempt, node."""
@@ -35,6 +37,9 @@ class Watch:
     def __init__(self, loop: Loop, engines: Computes, gang_of: Callable[[Job], Gang]) -> None:
         self.loop, self.engines, self.gang_of = loop, engines, gang_of
         self._heard: dict[Node, float] = {}
+        self._awake_at: float | None = None
+        """When it last looked around; None before it has begun."""
+        self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
         self._pool = ThreadPoolExecutor(max_workers=4, thread_name_prefix="observe")
@@ -51,18 +56,35 @@ class Watch:
 
     def heard(self, job: str, attempt: int, node: int) -> None:
         """An agent has called."""
-        self._heard[job, attempt, node] = self.loop.clock.monotonic()
+        with self._lock:
+            self._heard[job, attempt, node] = self.loop.clock.monotonic()
 
     def _run(self) -> None:
+        self._awake_at = self.loop.clock.monotonic()
         while not self._stopping.wait(OBSERVE_S):
+            self._excuse()
             jobs = [r.job for r in list(self.loop.jobs.values()) if r.job.state in _WITH_GANG]
             self._forget(jobs)
-            list(self._pool.map(self._guarded, jobs))
+            asked = [self._pool.submit(self._guarded, job) for job in jobs]
+            while wait(asked, OBSERVE_S).not_done and not self._stopping.is_set():
+                self._excuse()
+
+    def _excuse(self) -> None:
+        """Time in which this server itself stood still, stopped or starved, is nobody's silence."""
+        with self._lock:
+            if self._awake_at is None:
+                return  # It doesn't look by itself yet.
+            now = self.loop.clock.monotonic()
+            gap, self._awake_at = now - self._awake_at, now
+            if gap > ASLEEP_S:
+                log.warning("this server stood still for %.0f s, which isn't taken for its agents' silence", gap)
+                self._heard = {node: min(now, at + gap) for node, at in self._heard.items()}
 
     def _forget(self, jobs: list[Job]) -> None:
         there = {(job.name, job.attempt) for job in jobs}
         for key in [k for k in list(self._heard) if k[:2] not in there]:
-            self._heard.pop(key, None)
+            with self._lock:
+                self._heard.pop(key, None)
 
     def look_after(self, job: Job) -> None:
         """Asks the engine about one gang, and tells the job what it said."""
@@ -100,8 +122,10 @@ class Watch:
             self.heard(job.name, job.attempt, node)
 
     def _silent_s(self, job: Job, node: int) -> float:
-        now = self.loop.clock.monotonic()
-        return now - self._heard.setdefault((job.name, job.attempt, node), now)
+        self._excuse()
+        with self._lock:
+            now = self.loop.clock.monotonic()
+            return now - self._heard.setdefault((job.name, job.attempt, node), now)
 
 
 def _cause(sighting: Sighting, node: int) -> Loss:

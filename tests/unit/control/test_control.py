@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from drumbeat.control.effects import AGAIN_S
 from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.states import Reason, State
+from drumbeat.ports import Change
 from drumbeat.protocol.agent import AgentStatus, Order, Phase, RankExit
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -21,6 +24,7 @@ from drumbeat.protocol.errors import (
     RefusedError,
     SpecError,
     StaleError,
+    StorageError,
     UnauthorizedError,
     UnknownNameError,
 )  # fmt: skip
@@ -329,6 +333,72 @@ def test_a_clock_that_jumps_ends_no_job_and_holds_up_no_limit(house: House, hour
     until(lambda: house.state(name) is State.STOPPING)
     assert time.monotonic() - started > 1
     assert house.store.load(name).job.reason is Reason.TIMED_OUT
+
+
+class StoppedClock(SystemClock):
+    """For a server that stood still for `s` seconds, as SIGSTOP or its virtual machine had it."""
+
+    s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.s
+
+
+@pytest.mark.feature("F5")
+def test_time_in_which_the_server_stood_still_is_no_silence_of_its_agents(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    name = house.submit("j", drumbeat={"lost_after_s": 100})
+    house.say(name, 0, Phase.READY)
+    looks, observe = list[str](), house.engine.observe
+    monkeypatch.setattr(house.engine, "observe", lambda gang: looks.append(gang.name) or observe(gang))
+    clock = StoppedClock()
+    house.control.loop.clock = clock
+    for _ in range(2):
+        clock.s += 1000
+        seen = len(looks)
+        until(lambda seen=seen: len(looks) > seen + 1)
+    job = house.store.load(name).job
+    assert (job.attempt, job.failures) == (1, ())
+
+
+@pytest.mark.feature("F5", "F10")
+def test_a_grant_that_the_store_refused_is_asked_for_again_without_anything_else_happening(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    commit, refused = house.store.commit, list[str]()
+
+    def refuse(token: int, changes: Sequence[Change]) -> None:
+        if not refused and any(change.job.state is State.PROVISIONING for change in changes):
+            refused.append("once")
+            raise StorageError("the disk is full")
+        commit(token, changes)
+
+    monkeypatch.setattr(house.store, "commit", refuse)
+    house.gang(house.submit("j"))
+    assert refused
+
+
+@pytest.mark.feature("F10")
+def test_an_effect_that_fails_waits_although_its_failure_cant_be_written_down(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    tries, stop = list[float](), house.engine.stop
+
+    def fail(name: str) -> None:
+        tries.append(time.monotonic())
+        if len(tries) < 3:
+            raise StorageError("the disk is full")
+        stop(name)
+
+    def refuse(_effect: int) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(house.engine, "stop", fail)
+    monkeypatch.setattr(house.store, "tried", refuse)
+    house.run_to_end(house.submit("j"))
+    until(lambda: not house.control.has_unfinished_work())
+    assert min(later - before for before, later in pairwise(tries)) >= AGAIN_S
 
 
 def test_everybody_who_listens_hears_of_changes(house: House):
