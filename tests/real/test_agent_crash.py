@@ -14,7 +14,7 @@ import pytest
 
 from drumbeat.host.gangs import GANG, Gangs, living_agent
 
-from .house import House, until
+from .house import House, line_of, until
 
 WAITS = '"echo up; (setsid env -i sleep 7019 &); while [ ! -e $DRUMBEAT_CHECKPOINT_DIR/go ]; do sleep 0.02; done"'
 
@@ -42,6 +42,24 @@ def test_server_agents_and_keepers_killed_at_once_leave_nothing_and_the_job_goes
     assert (ended.state, ended.attempt, ended.round) == ("completed", 1, 2), ended.sentence
     until(lambda: not list((house.home / "nodes").glob("*")))
     assert sleepers() <= before
+
+
+@pytest.mark.feature("F5", "L12")
+def test_a_keeper_that_is_killed_while_a_node_gets_ready_takes_nothing_of_that_along(own_house: House):
+    house = own_house
+    prepare = '{prepare: "touch $DRUMBEAT_CHECKPOINT_DIR/begun; sleep 7.019; echo prepared"}'
+    job = house.client.submit(house.job_file(command="echo trained", drumbeat=prepare)).name
+    begun = house.home / "jobs" / job / "checkpoints" / "begun"
+    until(begun.exists, what="the preparation")
+    (keeper,) = [process for process in house.processes() if "drumbeat.agent.keeper" in line_of(process)]
+    keeper.kill()
+    until(lambda: any("drumbeat.agent.keeper" in line_of(process) for process in house.processes()), what="another one")
+    ended = house.client.wait(job, 120)
+    assert ended is not None
+    assert (ended.state, ended.attempt, ended.round) == ("completed", 1, 1), ended.sentence
+    logs = house.logs(job)
+    assert "trained" in logs[0]
+    assert "prepared" in logs[-1]
 
 
 @pytest.mark.feature("F6")

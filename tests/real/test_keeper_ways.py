@@ -201,7 +201,8 @@ def test_a_keeper_that_stays_silent_is_ended(tmp_path: Path, silent_s: float, si
         keeper.send_signal(signal.SIGSTOP)
         until(lambda: processes.is_stopped(keeper.pid))
         keeping._pid = keeper.pid
-        keeping._ask_whether_it_lives(silent_s)
+        keeping._silent_s = silent_s - 1.0
+        keeping._ask_whether_it_lives()
         if signal_of_its_end is None:
             until(lambda: not processes.is_stopped(keeper.pid))
             keeper.kill()

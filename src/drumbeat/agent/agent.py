@@ -6,8 +6,10 @@ whatever `course.next_step` says. So nothing here needs a lock, and a message th
 
 from __future__ import annotations
 
+import contextlib
 import os
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -29,7 +31,7 @@ from drumbeat.agent.reporting import Reporting
 from drumbeat.launch import more_ports
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit
-from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
+from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
 if TYPE_CHECKING:
@@ -120,6 +122,9 @@ class Agent:
                 self._inbox.put(self._on_stale)
             except DrumbeatError as error:
                 self._inbox.put(partial(done, error))
+            except OSError as error:  # A full disk, most often; where it was is told.
+                told = StorageError(error.strerror or str(error), where=str(error.filename or ""))
+                self._inbox.put(partial(done, told))
             else:
                 self._inbox.put(partial(done, None))
 
@@ -192,7 +197,7 @@ class Agent:
         roster = self._wanted.roster if self._wanted else None
         try:
             todo, starter = self._preparing.processes(roster) if roster else ([], None)
-        except (KeyError, IndexError, ValueError, DrumbeatError) as error:
+        except (KeyError, IndexError, ValueError, OSError, DrumbeatError) as error:
             self._refuse_round(error)
             return
         self._facts.round.asked = True
@@ -363,4 +368,6 @@ class Agent:
 
         lines = traceback.format_exception(crash.exc_type, crash.exc_value, crash.exc_traceback)
         self._journal.note("".join(lines))
+        with contextlib.suppress(OSError):  # Its last words, should its own log not take them.
+            print("".join(lines), file=sys.stderr, flush=True)  # noqa: T201 (nothing else is left)
         self._inbox.put(partial(setattr, self, "_exit", EXIT_CRASHED))

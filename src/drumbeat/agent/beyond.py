@@ -84,15 +84,19 @@ class Beyond:
             return ()
 
     def remember(self, remark: Remark) -> None:
-        """Has it told to the server, by whichever agent. For any thread."""
+        """Has it told to the server, by whichever agent; one that can't be written down isn't. For any thread."""
         part = f"{self._root}/remarks.json.part"
         with self._remembering:
             if remark in (before := self.remarks()):
                 return
             known = [one for one in before if one.about != remark.about]
-            with open(part, "w", encoding="utf-8") as file:
-                json.dump(wire.to_wire([*known, remark]), file)
-            os.rename(part, f"{self._root}/remarks.json")
+            try:
+                with open(part, "w", encoding="utf-8") as file:
+                    json.dump(wire.to_wire([*known, remark]), file)
+                os.rename(part, f"{self._root}/remarks.json")
+            except OSError as error:
+                self._note(f"{remark.sentence}: not remembered: {error}")
+                return
         self._has_news()
 
     def _mounts(self) -> Mounts:

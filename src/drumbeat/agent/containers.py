@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from drumbeat.agent import children
 from drumbeat.launch.containers import CONTAINER_ENGINES, LABEL, MOST_PROCESSES, Engine, run_once
 from drumbeat.protocol.errors import RefusedError
 
@@ -61,7 +62,7 @@ def fetch(engine: Engine, image: str, access: Access, say: Callable[[str], None]
     say(f"pulling image {image}")
     last = "it said nothing"
     unchecked = ["--tls-verify=false"] if engine.kind == "podman" and access.is_insecure(image) else []
-    with subprocess.Popen(
+    with children.started(
         [engine.program, "pull", *unchecked, image], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", env={**os.environ, **access.variables()},
     ) as pull:  # fmt: skip
@@ -124,10 +125,8 @@ def _engine(program: str, kind: str) -> Engine:
 def _trouble(program: str) -> str:
     """Why the engine doesn't work here, "" = it does."""
     try:
-        done = subprocess.run(
-            [program, "info", "--format", "{{.Host}}"] if program.endswith("podman") else [program, "info"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_ASK_S, check=False,
-        )  # fmt: skip
+        words = [program, "info", "--format", "{{.Host}}"] if program.endswith("podman") else [program, "info"]
+        done = children.run(words, _ASK_S, is_merged=True)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     said = done.stdout.decode(errors="replace").strip()
@@ -137,9 +136,7 @@ def _trouble(program: str) -> str:
 def ask(engine: Engine, *words: str) -> subprocess.CompletedProcess[str]:
     """What the engine answers; exit code 1 when it takes too long."""
     try:
-        return subprocess.run(
-            [engine.program, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-            timeout=_ASK_S, check=False, encoding="utf-8", errors="replace",
-        )  # fmt: skip
+        done = children.run([engine.program, *words], _ASK_S)
     except subprocess.SubprocessError:
         return subprocess.CompletedProcess(words, 1, "", "")
+    return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(errors="replace"), "")

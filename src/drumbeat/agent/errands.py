@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO
 
+from drumbeat.agent import children
 from drumbeat.agent.holding.confinement import VARIABLE as CONFINEMENT
 from drumbeat.agent.holding.confinement import end_rest
 from drumbeat.host.program import program
@@ -99,7 +100,7 @@ class Errands:
         with self._lock:
             if self._is_ending:
                 raise EngineError(f"{name} isn't begun: the agent goes")
-            errand = subprocess.Popen(
+            errand = children.start(
                 [*program("drumbeat.agent.errand"), folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -143,7 +144,7 @@ def _let_go(errand: subprocess.Popen[bytes]) -> None:
 
 
 def _close(errand: subprocess.Popen[bytes]) -> None:
-    errand.wait()
+    children.wait(errand)
     for file in (errand.stdin, errand.stdout):
         if file is not None:
             with contextlib.suppress(OSError):

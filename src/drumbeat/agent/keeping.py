@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from drumbeat.agent import children
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.holding import door
 from drumbeat.agent.holding.confinement import VARIABLE, end_rest
@@ -71,6 +72,8 @@ class Keeping:
         self._wants: dict[str, Message] = {}
         self._line: socket.socket | None = None
         self._lock = threading.Lock()
+        self._silent_s = 0.0
+        """How long the keeper was asked in vain. By no clock: when this agent stood still, nobody was asked."""
         self._child = 0
         self._pid = 0
         self._closing = False
@@ -109,9 +112,20 @@ class Keeping:
     def _tell(self, message: Message) -> None:
         with self._lock:
             self._wants[message["do"]] = message
-            if self._line is not None:
-                with contextlib.suppress(OSError):  # The next connection is told everything.
-                    self._line.sendall(door.encode(message))
+            self._send(message)
+
+    def _send(self, message: Message) -> bool:
+        """To the keeper, should there be a line. One that takes no more is given up: the next is told everything."""
+        if self._line is None:
+            return False
+        try:
+            self._line.sendall(door.encode(message))
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._line.shutdown(socket.SHUT_RDWR)
+            self._line = None
+            return False
+        return True
 
     def _lives(self) -> bool:
         self._reap()
@@ -136,46 +150,50 @@ class Keeping:
             self._journal.note("the keeper's line is down")
 
     def _listen(self, line: socket.socket) -> None:
-        with self._lock, contextlib.suppress(OSError):
-            self._line = line
-            for message in self._wants.values():
-                line.sendall(door.encode(message))
         line.settimeout(_PING_S)
-        with line, contextlib.suppress(OSError):
-            self._hear_all(line)
-        with self._lock:
-            self._line = None
+        with line:
+            self._pid = door.peer(line)
+            with self._lock:
+                self._line = line
+                is_told = all(self._send(message) for message in self._wants.values())
+            with contextlib.suppress(OSError):
+                self._hear_all(line)
+            with self._lock:
+                self._line = None
+        if not is_told:
+            self._ask_whether_it_lives()
 
     def _hear_all(self, line: socket.socket) -> None:
         """Until the line is down, or nothing has been heard for too long in spite of pings."""
-        read, heard_at = b"", time.monotonic()
+        read = b""
         while True:
             try:
                 piece = line.recv(_READ)
             except TimeoutError:
-                self._ask_whether_it_lives(time.monotonic() - heard_at)
+                self._ask_whether_it_lives()
                 continue
             if not piece:
                 return
-            heard_at = time.monotonic()
+            self._silent_s = 0.0
             *texts, read = (read + piece).split(b"\n")
             for text in texts:
                 state = json.loads(text)
                 self._pid = state["pid"]
                 self._hear(state)
 
-    def _ask_whether_it_lives(self, silent_s: float) -> None:
+    def _ask_whether_it_lives(self) -> None:
         """A keeper that was stopped is woken; one that stays silent is ended, and the round is lost."""
+        self._silent_s += _PING_S
         is_stopped = processes.is_stopped(self._pid)
-        if silent_s > (_STOPPED_S if is_stopped else _SILENT_S):
-            self._journal.note(f"the keeper (pid {self._pid}) has said nothing for {silent_s:.0f} s: it is killed")
+        if self._silent_s > (_STOPPED_S if is_stopped else _SILENT_S):
+            silent = f"has said nothing for {self._silent_s:.0f} s"
+            self._journal.note(f"the keeper (pid {self._pid}) {silent}: it is killed")
             self._end_keeper()
         elif is_stopped:
             self._journal.note(f"the keeper (pid {self._pid}) was stopped: it is woken")
             processes.signal_all([self._pid], signal.SIGCONT)
-        with self._lock, contextlib.suppress(OSError):
-            if self._line is not None:
-                self._line.sendall(door.encode({"do": "ping"}))
+        with self._lock:
+            self._send({"do": "ping"})
 
     def _end_keeper(self) -> None:
         processes.signal_all([self._pid], signal.SIGKILL)
@@ -202,9 +220,11 @@ class Keeping:
 
     def _start_keeper(self) -> None:
         # What a keeper that died had started has fallen to this process: it must be gone before the next one counts.
-        spared = self.spared()
-        left = [pid for pid in processes.descendants(os.getpid()) if pid not in spared]
-        processes.signal_all(left, signal.SIGKILL)
+        with children.unchanged() as own:
+            spared = {*own, *self.spared()}
+            spared |= {below for pid in spared for below in processes.descendants(pid)}
+            left = [pid for pid in processes.descendants(os.getpid()) if pid not in spared]
+            processes.signal_all(left, signal.SIGKILL)
         end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"
         command = [*program("drumbeat.agent.keeper"), self._folder]
@@ -219,17 +239,23 @@ class Keeping:
             ],
             setsid=True,
         )
+        self._silent_s = 0.0
         self._journal.note(f"keeper started, pid {self._child}")
 
     def _reap(self) -> None:
-        """Takes ended children: the keeper, and what fell to this process when a keeper died."""
-        while True:
-            try:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                self._child = 0
-                return
-            if pid == 0:
-                return
-            if pid == self._child:
-                self._child = 0
+        """Takes ended children: the keeper, and what fell to this process when a keeper died.
+
+        Who started another one waits for it, and would take its exit code for 0 if it were gone.
+        """
+        with children.unchanged() as own:
+            while True:
+                try:
+                    ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                    if ended is None or ended.si_pid in own:
+                        return  # What comes behind it is seen at the next look.
+                    os.waitpid(ended.si_pid, 0)
+                except ChildProcessError:
+                    self._child = 0
+                    return
+                if ended.si_pid == self._child:
+                    self._child = 0

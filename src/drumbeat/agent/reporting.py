@@ -10,6 +10,7 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.journal import Journal
@@ -42,8 +43,9 @@ class Reporting:
     def begin(self, first: AgentStatus) -> None:
         """Enrols with the first status, and goes on until the process ends."""
         self.tell(first)
-        for work in (self._poll, self._report):
-            threading.Thread(target=work, name=work.__name__.strip("_"), daemon=True).start()
+        # The first status goes with the first poll.
+        for name, work in (("poll", self._poll), ("report", partial(self._report, self._serial))):
+            threading.Thread(target=work, name=name, daemon=True).start()
 
     def tell(self, status: AgentStatus) -> None:
         """Sends it if it says something new."""
@@ -80,11 +82,9 @@ class Reporting:
                 continue
             backoff.reset()
 
-    def _report(self) -> None:
+    def _report(self, sent: int) -> None:
         link = Link(self._enrolment, _MARGIN_S)
         backoff = Backoff()
-        # The first status goes with the first poll.
-        sent = self._serial
         while True:
             with self._news:
                 while self._serial == sent:

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from drumbeat.agent import children
 from drumbeat.protocol.errors import RefusedError
 
 _ASK_S = 20.0
@@ -40,10 +41,7 @@ def version(program: str, path: str) -> str:
     if found is None:
         return ""
     try:
-        done = subprocess.run(
-            [found, "--version"], env={**os.environ, "PATH": path}, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=_ASK_S, check=False, cwd="/",
-        )  # fmt: skip
+        done = children.run([found, "--version"], _ASK_S, env={**os.environ, "PATH": path})
     except (OSError, subprocess.SubprocessError):
         return ""
     return next(iter(done.stdout.decode(errors="replace").strip().splitlines()), "")

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 
+from drumbeat.agent import children
 from drumbeat.agent.environments.distributions import fingerprint, installed
 from drumbeat.protocol.fingerprint import Fingerprint
 from drumbeat.protocol.plan import Plan
@@ -31,9 +32,8 @@ def _told(python: str) -> tuple[str, list[str]] | None:
     if sys.prefix != sys.base_prefix and os.path.dirname(python) == os.path.dirname(sys.executable):
         return platform.python_version(), sys.path
     try:
-        done = subprocess.run(
-            [python, "-c", _ASKS], stdin=subprocess.DEVNULL, capture_output=True, timeout=_ASK_S, check=True, cwd="/"
-        )
+        done = children.run([python, "-c", _ASKS], _ASK_S)
+        done.check_returncode()
         version, folders = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None

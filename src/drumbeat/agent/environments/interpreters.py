@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from drumbeat.agent import children
 from drumbeat.protocol.errors import RefusedError
 
 _ASK_S = 20.0
@@ -70,14 +71,8 @@ def find(wanted: str, name: str) -> Interpreter:
 def ask(path: str) -> Interpreter | None:
     """What an interpreter says of itself; None = it doesn't run (a version manager's shim, say)."""
     try:
-        done = subprocess.run(
-            [path, "-I", "-c", _ASKS],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_S,
-            check=True,
-            cwd="/",
-        )
+        done = children.run([path, "-I", "-c", _ASKS], _ASK_S)
+        done.check_returncode()
         version, base, has_pip, *folders = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None

@@ -12,6 +12,7 @@ import json
 import os
 import selectors
 import socket
+import struct
 import time
 from collections.abc import Callable
 from typing import Any
@@ -66,6 +67,12 @@ def connect(folder: str) -> socket.socket:
     finally:
         os.close(here)
     return line
+
+
+def peer(line: socket.socket) -> int:
+    """The process id of the keeper at the other end (SO_PEERCRED in unix(7))."""
+    credentials = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    return int(struct.unpack("3i", credentials)[0])
 
 
 def encode(message: Message) -> bytes:

@@ -21,17 +21,17 @@ def start(rank: dict[str, Any], confinement: Subreaper, rope: int = -1) -> int:
     rope: a file that it has open under the number in DRUMBEAT_ROPE. Raises OSError, as a sentence, when it couldn't be
     started.
     """
-    log = _open_log(rank["log"])
-    hear, tell = os.pipe2(os.O_CLOEXEC)
-    try:
-        pid = os.fork()
-        if pid == 0:
-            _become(rank, confinement, log, tell, rope)
-        os.close(tell)
+    with contextlib.ExitStack() as files:
+        log = _open_log(rank["log"])
+        files.callback(os.close, log)
+        hear, tell = os.pipe2(os.O_CLOEXEC)
+        files.callback(os.close, hear)
+        with contextlib.ExitStack() as telling:
+            telling.callback(os.close, tell)
+            pid = os.fork()
+            if pid == 0:
+                _become(rank, confinement, log, tell, rope)
         trouble = os.read(hear, 4096).decode()
-    finally:
-        os.close(hear)
-        os.close(log)
     if trouble:
         os.waitpid(pid, 0)
         number, _, sentence = trouble.partition(" ")

@@ -11,6 +11,7 @@ import subprocess
 import time
 from typing import Any
 
+from drumbeat.agent import children
 from drumbeat.host import processes
 from drumbeat.host.kernel import call
 
@@ -79,10 +80,7 @@ def unmount(point: str) -> None:
     program = shutil.which("fusermount3") or shutil.which("fusermount")
     if program:
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                [program, "-uz", point], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_ASK_S,
-                check=False,
-            )  # fmt: skip
+            children.run([program, "-uz", point], _ASK_S)
 
 
 def _unescaped(text: str) -> str:

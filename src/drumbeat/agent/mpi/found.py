@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 
-from drumbeat.agent import containers
+from drumbeat.agent import children, containers
 from drumbeat.launch.containers import Engine
 from drumbeat.launch.environment import scrubbed
 from drumbeat.launch.mpi import INTEL_MPI, MPICH, OPEN_MPI
@@ -81,10 +81,7 @@ def aborted(ended: RankExit) -> RankExit:
 
 def _ask(program: str, environment: dict[str, str]) -> str:
     try:
-        done = subprocess.run(
-            [program, "--version"], env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, timeout=ASK_S, check=False, cwd="/",
-        )  # fmt: skip
+        done = children.run([program, "--version"], ASK_S, env=environment, is_merged=True)
     except (OSError, subprocess.SubprocessError) as error:
         return str(error)
     return done.stdout.decode(errors="replace")

@@ -1,0 +1,76 @@
+"""What the agent itself has started and waits for.
+
+All other children of its process fell to it when a keeper died, and are ended and reaped by `keeping`. For any thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import subprocess
+
+_own: set[int] = set()
+_lock = threading.Lock()
+
+
+def start(words: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
+    """As `Popen`; whoever calls it calls `wait` later. Raises OSError."""
+    import subprocess
+
+    with _lock:
+        child: subprocess.Popen[Any] = subprocess.Popen(words, **options)
+        _own.add(child.pid)
+    return child
+
+
+def wait(child: subprocess.Popen[Any]) -> int:
+    """Its exit code, when it has ended."""
+    try:
+        return child.wait()
+    finally:
+        with _lock:
+            _own.discard(child.pid)
+
+
+@contextmanager
+def started(words: Sequence[str], **options: Any) -> Generator[subprocess.Popen[Any]]:
+    """One that has ended when the block is left. Raises OSError."""
+    child = start(words, **options)
+    try:
+        yield child
+    finally:
+        wait(child)
+        if child.stdout:
+            child.stdout.close()
+
+
+def run(
+    words: Sequence[str], within_s: float, *, env: Mapping[str, str] | None = None, is_merged: bool = False
+) -> subprocess.CompletedProcess[bytes]:
+    """Its exit code and what it printed. is_merged: with its stderr.
+
+    Raises OSError; TimeoutExpired when it takes longer: it is killed then.
+    """
+    import subprocess
+
+    stderr = subprocess.STDOUT if is_merged else subprocess.DEVNULL
+    with started(
+        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd="/"
+    ) as child:  # fmt: skip
+        try:
+            said, _ = child.communicate(timeout=within_s)
+        except BaseException:
+            child.kill()
+            raise
+    return subprocess.CompletedProcess(words, child.returncode, said)
+
+
+@contextmanager
+def unchanged() -> Generator[frozenset[int]]:
+    """Their process ids. None is started meanwhile, and none forgotten."""
+    with _lock:
+        yield frozenset(_own)
