@@ -162,6 +162,34 @@ def test_a_second_engine_finds_the_lab_as_it_is(engine: NetlabEngine, lab: Lab, 
     super(NetlabEngine, again).close()
 
 
+def test_a_lab_whose_server_was_killed_while_it_made_it_is_made_whole(engine: NetlabEngine, lab: Lab):
+    """The last thing that is done is the address at which the nodes call."""
+    interface, before = lab.blueprint()["interface"], engine.server_addresses()
+    subprocess.run(["ip", "address", "flush", "dev", interface], check=True)
+    subprocess.run(["ip", "link", "set", interface, "down"], check=True)
+    again = Lab(lab.folder, "net", 3)
+    again.up()
+    asks = ["ip", "-4", "-br", "address", "show", interface]
+    shown = subprocess.run(asks, capture_output=True, text=True, check=True)
+    assert [f"{address}/{lab.blueprint()['prefix']}" for address in before] == shown.stdout.split()[2:]
+    assert " UP " in shown.stdout
+
+
+def test_what_an_earlier_server_left_on_a_node_that_is_off_is_ended_before_anything_else_starts(
+    engine: NetlabEngine, lab: Lab, tmp_path: Path
+):
+    gang = spread(a_gang(nodes=2))
+    engine.start(gang)
+    lab.switch_off("net-2")
+    again = NetlabEngine(Lab(lab.folder, "net", 3), 4, tmp_path / "kept")
+    again.sweep(set())
+    assert again.machines()[1].unusable
+    lab.switch_on("net-2")
+    wait_until(lambda: not again.machines()[1].unusable)
+    assert not (lab.folder / "nodes" / "net-2" / "gangs" / gang.name).exists()
+    super(NetlabEngine, again).close()
+
+
 def test_a_lab_whose_holder_is_killed_is_gone_whole(tmp_path: Path):
     lab = Lab(tmp_path / "lab", "kill", 2)
     engine = NetlabEngine(lab, 1, tmp_path / "kept")

@@ -16,7 +16,7 @@ from pathlib import Path
 from drumbeat.client.discovery import Address, find
 from drumbeat.protocol.errors import StorageError, UnreachableError
 
-DEADLINE_S = 30.0
+DEADLINE_S = 120.0
 LOOK_S = 0.01
 EXIT_TAKEN = 3
 """How a server ends that found another one in its home: that one is starting, or about to be gone."""

@@ -57,7 +57,10 @@ class LocalEngine:
     def observe(self, gang: Gang) -> Sighting:
         """Starts agents again that are gone; a node whose agent won't stay is gone."""
         nodes = [slot.node for slot in gang.slots]
-        gone = self._gangs.look(gang.name, nodes, lambda node: self._enrolment(gang, node))
+        try:
+            gone = self._gangs.look(gang.name, nodes, lambda node: self._enrolment(gang, node))
+        except OSError as error:  # A full disk: agents that are silent for too long are given up all the same.
+            return Sighting(f"its agents can't be looked after: {error}")
         if gang.name in self._ended:
             return Sighting("stopped")
         word = "running" if not gone else f"{len(gone)} of {len(gang.slots)} nodes gone"

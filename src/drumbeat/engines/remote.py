@@ -56,7 +56,8 @@ class Host:
 class _Known:
     """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
 
-    to_end: gangs that were stopped while it didn't answer. has_swept: what an earlier server left has been ended.
+    to_end: gangs that were stopped while it didn't answer. to_keep: the only ones that may be left there of an earlier
+    server's, None = the others have been ended.
     """
 
     host: Host
@@ -65,6 +66,7 @@ class _Known:
     seen_at: float = 0.0
     trouble: str = "it has not answered yet"
     to_end: set[str] = field(default_factory=set[str])
+    to_keep: frozenset[str] | None = None
     must_look: threading.Event = field(default_factory=threading.Event)
     has_looked: threading.Event = field(default_factory=threading.Event)
 
@@ -179,15 +181,21 @@ class RemoteEngine:
         known.host.reach.ask("stop", {"folder": known.host.folder, "gang": name, "leave_s": self.leave_s})
 
     def sweep(self, wanted: set[str]) -> list[str]:
-        """Ends the others where machines answer. Agents on one that doesn't hear from the server that they are over."""
-
-        def ask(known: _Known) -> list[str]:
-            request = {"folder": known.host.folder, "wanted": sorted(wanted)}
-            return known.host.reach.ask("sweep", request)["ended"]
-
-        ended: list[set[str]] = []
-        self._everywhere(list(self._known), lambda known: ended.append(set(ask(known))))
+        """Ends the others where machines answer, and where one doesn't as soon as it does."""
+        for known in self._known.values():
+            known.to_keep = frozenset(wanted)
+        ended: list[list[str]] = []
+        self._everywhere(list(self._known), lambda known: ended.append(self._sweep_on(known)))
         return sorted(set[str]().union(*ended))
+
+    def _sweep_on(self, known: _Known) -> list[str]:
+        """Nothing is placed there before: what is started meanwhile was granted by an earlier server."""
+        if known.to_keep is None:
+            return []
+        request = {"folder": known.host.folder, "wanted": sorted({*known.to_keep, *self._started})}
+        ended: list[str] = known.host.reach.ask("sweep", request)["ended"]
+        known.to_keep = None
+        return ended
 
     def close(self) -> None:
         """Asks no more."""
@@ -234,6 +242,7 @@ class RemoteEngine:
         began, ended = time.monotonic(), set(known.to_end)
         request = {"folder": known.host.folder, "ended": sorted(ended)}
         try:
+            self._sweep_on(known)
             told = known.host.reach.ask("look", request)
         except DrumbeatError as error:
             known.trouble = error.what
@@ -261,7 +270,7 @@ def _machine(known: _Known) -> Machine:
         tuple(told.get("gpus", ())) if host.gpus is None else host.gpus,
         told.get("memory_mib", 0),
         word="answers" if not known.trouble else "silent",
-        unusable=known.trouble or ("it still ends what ran there" if known.to_end else ""),
+        unusable=known.trouble or ("it still ends what ran there" if known.to_end or known.to_keep is not None else ""),
     )
 
 

@@ -72,8 +72,7 @@ class Gangs:
             self._start_agent(folder, starts=1)
 
     def _start_agent(self, folder: Path, starts: int) -> None:
-        if before := self._agents.pop(folder, None):
-            before.wait(timeout=5)  # It has ended: this takes its exit code.
+        self._reap(folder)
         with (folder / "agent.out").open("ab") as out:
             agent = subprocess.Popen(
                 [*program(AGENT), str(folder / _ENROLMENT)],
@@ -147,14 +146,20 @@ class Gangs:
             (folder / _ENDED).touch()  # A look at it must not start its agents again.
         _wait_for(agents, leave_s)
         end_all(folder)
-        for node in [node for node in self._agents if node.parent == folder]:
-            self._agents.pop(node).wait(timeout=5)
+        for node in [node for node in list(self._agents) if node.parent == folder]:
+            self._reap(node)
         for node in _nodes(folder):
             _end_held(node / "root" / "keeper")
         faultpoint("engine.agents_gone")
         with self._alone():
             _make_writable(folder)
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _reap(self, folder: Path) -> None:
+        """Takes the exit code of an agent that has ended."""
+        if agent := self._agents.get(folder):
+            agent.wait(timeout=5)
+            self._agents.pop(folder, None)
 
     def _node_folder(self, name: str, node: int) -> Path:
         return self.folder / name / str(node)

@@ -74,6 +74,7 @@ class Lab:
     def up(self) -> None:
         """Makes it, unless it is there. Raises EngineError."""
         if self._said() and self.blueprint().get("wish") == self._wish:
+            self._finish()
             return
         self.down()
         blueprint = self._draw()
@@ -87,6 +88,16 @@ class Lab:
         except (OSError, DrumbeatError) as error:
             self.down()
             raise EngineError(f"the lab could not be made: {error}", where=str(self.folder)) from error
+
+    def _finish(self) -> None:
+        """What another one, that was killed while it made the lab, may not have come to."""
+        made = self.blueprint()
+        is_off = [*self.folder.glob("nodes/*/off")]
+        deadline = time.monotonic() + UP_S
+        while len(self._said().get("nodes", ())) + len(is_off) < self.nodes and time.monotonic() < deadline:
+            time.sleep(0.01)
+        ip("address", "replace", f"{made['gateway']}/{made['prefix']}", "dev", made["interface"])
+        ip("link", "set", made["interface"], "up")
 
     def _start_holder(self) -> None:
         log = self.folder / "holder.log"
