@@ -126,10 +126,10 @@ def nothing_is_left(mortal: Mortal, name: str) -> None:
     house = mortal.house
     nodes = house.home / "nodes"
     # Asked for, so that a server that died is there again: nobody else would start it.
-    until(lambda: mortal.ask(house.client.status) and outbox(house) == 0, 20, "an empty outbox")
-    until(lambda: not list(nodes.glob("*")), 20, f"an empty folder of nodes: {list(nodes.glob('*'))}")
+    until(lambda: mortal.ask(house.client.status) and outbox(house) == 0, 60, "an empty outbox")
+    until(lambda: not list(nodes.glob("*")), 60, f"an empty folder of nodes: {list(nodes.glob('*'))}")
     server = house.server().pid
-    until(lambda: {p.pid for p in house.processes()} <= {server}, 5, "the end of every process")
+    until(lambda: {p.pid for p in house.processes()} <= {server}, 60, "the end of every process")
     (local,) = mortal.house.client.computes()
     assert not local.held, f"{name} holds slots"
 

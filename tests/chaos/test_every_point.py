@@ -14,11 +14,11 @@ from .mortal import COMMANDS, Mortal, check
 SOURCES = Path(__file__).parents[2] / "src" / "drumbeat"
 
 LATER = [
-    *(f"loop.before_commit:{n}" for n in range(2, 12)),
-    *(f"loop.after_commit:{n}" for n in range(2, 12)),
+    *(f"loop.before_commit:{n}" for n in range(2, 11)),
+    *(f"loop.after_commit:{n}" for n in range(2, 11)),
     "effect.before:2", "effect.before:3", "engine.folder_made:2", "engine.agent_started:2",
     "store.log_grown:2", "store.log_recorded:4", "store.outputs_shown:2", "store.outputs_moved:2",
-    "agent.log_sent:3", "agent.output_sent:2",
+    "agent.log_sent:2", "agent.output_sent:2",
     "keeper.rank_forked:2", "keeper.exit_written:2",
 ]  # fmt: skip
 """Points that are passed more than once: the later times."""

@@ -18,6 +18,7 @@ from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab
 from drumbeat.launch import ranks
 from drumbeat.ports import Engine, Submission
+from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.server.doors import Rules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
@@ -82,7 +83,11 @@ class Depot:
         return self.log(name)
 
     def log(self, name: str) -> str:
-        return self.control.artifacts.open_file(name, "logs/1.1/0/0.log").read_text()
+        """What rank 0 has printed, as far as it has come."""
+        try:
+            return self.control.artifacts.open_file(name, "logs/1.1/0/0.log").read_text()
+        except NotFoundError:
+            return ""
 
     def root(self, name: str, node: int = 0) -> Path:
         return self.folder / "nodes" / f"{name}.1" / str(node) / "root"

@@ -35,6 +35,15 @@ def line_of(process: psutil.Process) -> str:
         return ""
 
 
+def contents(folder: Path) -> Iterator[tuple[Path, bytes]]:
+    """Every file below it with its bytes; what goes meanwhile, and what can't be read, is left out."""
+    for place, _, names in os.walk(folder):
+        for path in (Path(place, name) for name in names):
+            if path.is_file():
+                with contextlib.suppress(OSError):
+                    yield path, path.read_bytes()
+
+
 class House:
     """A home folder, its client, and the command line that uses it."""
 

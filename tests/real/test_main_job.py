@@ -197,7 +197,7 @@ def test_cancel_sends_sigterm_waits_the_grace_time_and_leaves_nothing(own_house:
         "time.sleep(1000)\n"
     )
     path = house.job_file(
-        code=".", command="python t.py", distribution=distribution(2), drumbeat="{grace_s: 1.5}", resources=nodes(1)
+        code=".", command="python t.py", distribution=distribution(2), drumbeat="{grace_s: 8}", resources=nodes(1)
     )
     job = house.client.submit(path).name
     until(lambda: sum(text.count("up") for text in house.logs(job).values()) == 2)

@@ -16,7 +16,7 @@ import pytest
 
 from drumbeat.protocol.errors import DrumbeatError
 
-from .house import House, a_house, until
+from .house import House, a_house, contents, until
 from .ways_in import HERE, KINDS, Way, Ways, all_ways
 
 pytestmark = [
@@ -63,10 +63,8 @@ class Told:
 
     def keep_files(self, when: str) -> None:
         """Every file of the house: of the server, agents, keepers, of nodes and of jobs, of the cache."""
-        for file in self.house.folder.rglob("*"):
-            with contextlib.suppress(OSError):  # Gone meanwhile; a socket.
-                if file.is_file():
-                    self.say(f"{when}: {file.relative_to(self.house.folder)}", file.read_bytes())
+        for file, told in contents(self.house.folder):
+            self.say(f"{when}: {file.relative_to(self.house.folder)}", told)
 
     def keep_processes(self) -> list[str]:
         """Arguments of all processes of the house, and what all but the server have as environment."""

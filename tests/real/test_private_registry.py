@@ -11,7 +11,7 @@ import pytest
 from drumbeat.client.views import JobView
 
 from .boxes import IMAGE, a_podman, podman
-from .house import House, a_house
+from .house import House, a_house, contents
 from .registry_server import PASSWORD, USER, RegistryServer, a_registry
 
 pytestmark = [pytest.mark.feature("E5"), pytest.mark.xdist_group("labs")]
@@ -87,8 +87,7 @@ def secret_of() -> str:
 def containing(folder: Path, *texts: str) -> list[Path]:
     """Files of the house, its database too, in which one of the texts stands."""
     wanted = [text.encode() for text in texts]
-    files = [path for path in folder.rglob("*") if path.is_file()]
-    return [path for path in files if any(text in path.read_bytes() for text in wanted)]
+    return [path for path, told in contents(folder) if any(text in told for text in wanted)]
 
 
 @pytest.mark.parametrize(
