@@ -109,8 +109,8 @@ def test_the_story_says_how_fast_it_is_beside_the_disk_and_what_to_do(depot: Dep
         said,
     )
     assert found, said
-    assert found[2] == "MB"
-    assert 0.3 < float(found[1]) < 4, "64 KiB in 20 ms are 3.3 MB/s"
+    rate = float(found[1]) * {"MB": 1.0, "kB": 1e-3}[found[2]]
+    assert rate < 4, "64 KiB in 20 ms are 3.3 MB/s, and a busy machine has less"
 
 
 def test_a_node_without_rclone_fetches_it_and_says_so(depot: Depot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -140,8 +141,14 @@ def at_work(house: House, job: str, times: int) -> None:
 
 
 def parts(house: House, name: str) -> list[psutil.Process]:
-    """Processes of that name that belong to this home."""
-    return [process for process in house.processes() if process.name() == name]
+    """Processes of that name that belong to this home, without what one has just forked."""
+    found: list[psutil.Process] = []
+    for process in house.processes():
+        with contextlib.suppress(psutil.Error):
+            parent = process.parent()
+            if process.name() == name and (parent is None or parent.name() != name):
+                found.append(process)
+    return found
 
 
 def left() -> set[str]:

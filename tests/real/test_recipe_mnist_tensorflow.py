@@ -15,7 +15,7 @@ from tools import curated
 
 from .house import House, a_house
 
-pytestmark = [pytest.mark.feature("L5", "T6"), pytest.mark.xdist_group("tensorflow")]
+pytestmark = [pytest.mark.feature("L5", "T6"), pytest.mark.xdist_group("tensorflow"), pytest.mark.timeout(900)]
 
 RECIPES = Path(__file__).parents[2] / "recipes"
 RECIPE = RECIPES / "mnist_tensorflow"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
+from io import UnsupportedOperation
 from types import FrameType
 from typing import TextIO
 
@@ -43,14 +46,26 @@ def signals_to(take: Callable[[int], None]) -> Generator[None]:
 
 
 @contextmanager
-def _raising() -> Generator[None]:
-    """Lets a signal break off a question."""
+def _raising() -> Generator[int]:
+    """Lets a signal break off a question. Gives a descriptor that can be read once one has come."""
+    woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     before = {number: signal.signal(number, signal.default_int_handler) for number in WATCHED}
+    other = signal.set_wakeup_fd(waker)
     try:
-        yield
+        yield woken
     finally:
+        signal.set_wakeup_fd(other)
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(woken)
+        os.close(waker)
+
+
+def _line(answers: TextIO, woken: int) -> str:
+    """The next one. A signal that came too early to break off the reading is seen before it begins."""
+    with suppress(UnsupportedOperation):  # No file: nobody types there.
+        select.select([answers, woken], [], [])
+    return answers.readline()
 
 
 def choose(signalled: Signalled, *, is_stopping: bool, has_person: bool) -> Choice:
@@ -65,10 +80,10 @@ def choose(signalled: Signalled, *, is_stopping: bool, has_person: bool) -> Choi
 def ask(answers: TextIO, out: TextIO) -> Choice:
     """The person's choice. Another Ctrl-C, or no answer at all, detaches: that harms nothing."""
     try:
-        with _raising():
+        with _raising() as woken:
             while True:
                 print(QUESTION, end="", file=out, flush=True)
-                answer = answers.readline()
+                answer = _line(answers, woken)
                 if not answer:
                     return Choice.DETACH
                 if (first := answer.strip().lower()[:1]) in ANSWERS:

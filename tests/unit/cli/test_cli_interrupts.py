@@ -1,5 +1,7 @@
 """What Ctrl-C and SIGTERM mean."""
 
+import os
+import select
 import signal
 from io import StringIO
 
@@ -49,3 +51,20 @@ def test_a_second_ctrl_c_detaches():
 )
 def test_without_a_person_ctrl_c_cancels_and_sigterm_detaches(signalled: Signalled, is_stopping: bool, choice: Choice):
     assert choose(signalled, is_stopping=is_stopping, has_person=False) is choice
+
+
+def test_a_ctrl_c_that_comes_before_the_answer_is_read_isnt_lost(monkeypatch: pytest.MonkeyPatch):
+    """The interpreter notes a signal, and is about to read: nothing would break that off any more."""
+    ours, theirs = os.pipe()
+    select_, noted = select.select, list[int]()
+
+    def first_noted(*files: object) -> object:
+        os.write(signal.set_wakeup_fd(-1), bytes([signal.SIGINT]))
+        noted.append(1)
+        select_(*files)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(select, "select", first_noted)
+    with os.fdopen(ours) as answers, os.fdopen(theirs, "w"):
+        assert ask(answers, StringIO()) is Choice.DETACH
+    assert noted
