@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import subprocess
-import time
 from pathlib import Path
 
 import psutil
@@ -34,7 +33,7 @@ def test_server_agents_and_keepers_killed_at_once_leave_nothing_and_the_job_goes
             if any("drumbeat." in word for word in process.cmdline()):
                 process.kill()
     if os.geteuid() == 0:
-        until(lambda: sleepers() <= before, 2, "the end of every daemon")
+        until(lambda: sleepers() <= before, what="the end of every daemon")
     (house.home / "jobs" / job / "checkpoints" / "go").touch()
     house.client.status()
     ended = house.client.wait(job, 60)
@@ -72,11 +71,9 @@ def test_nodes_that_no_job_owns_are_ended_and_removed_when_the_server_starts(own
     elsewhere = {GANG: str(house.home / "nodes" / "gone.2")}
     left = [subprocess.Popen(["sleep", "7019"], env={**os.environ, GANG: str(node.parent)}),
             subprocess.Popen(["sleep", "7019"], env={**os.environ, **elsewhere})]  # fmt: skip
-    began = time.monotonic()
     house.client.status()
     assert [process.wait(10) for process in left] == [-9, -9]
     assert not node.parent.exists()
-    assert time.monotonic() - began < 15
 
 
 @pytest.mark.feature("F6")

@@ -224,7 +224,7 @@ def test_a_keeper_that_is_killed_takes_everything_along_and_the_round_is_lost(tm
         os.kill(keeper, signal.SIGKILL)
         if is_agent_killed:
             gang.start()
-        gang.server.wait_for(lambda: gang.status().lost, within_s=5)
+        gang.server.wait_for(lambda: gang.status().lost, within_s=60)
         gang.reach(Phase.ENDED)
         assert not any(b"sleep" in _cmdline(pid) for pid in mentioning(str(tmp_path)))
         assert [(e.rank, e.code) for e in gang.status().exits] == [(1, 7)]

@@ -16,6 +16,8 @@ from drumbeat.agent.holding import door
 from drumbeat.agent.holding.records import Records
 from drumbeat.testing.agent_gang import end_all, mentioning
 
+from .house import until
+
 
 class Kept:
     """A keeper and a line to it."""
@@ -102,9 +104,16 @@ def alive(folder: Path) -> list[int]:
     return mentioning(f"DRUMBEAT_KEEPER={folder}")
 
 
+AT_A_WORD = {"a": "kill -SEGV $$", "b": "exit 0"}
+"""How ranks end as soon as there is a file."""
+
+
 def test_exits_are_told_in_order_with_code_signal_and_time(kept):
     before = time.time()
-    kept.start("exit 3", "sleep 0.1; kill -SEGV $$", "sleep 0.2")
+    kept.start("exit 3", *(f"until [ -e {go} ]; do sleep 0.01; done; {end}" for go, end in AT_A_WORD.items()))
+    for number, go in enumerate(AT_A_WORD, start=1):
+        kept.until(lambda state, number=number: len(state["exits"]) == number)
+        (kept.folder / go).touch()
     exits = kept.over()
     assert [(e["rank"], e["code"], e["signal"], e["order"]) for e in exits] == [
         (0, 3, None, 1),
@@ -147,11 +156,10 @@ def test_a_rank_inherits_nothing_of_ours(kept):
 )
 def test_nothing_survives_a_round(kept, leftover):
     kept.start(f"{leftover}\necho up", "sleep 0.1")
-    began = time.monotonic()
     assert [e["code"] for e in kept.over()] == [0, 0]
-    assert time.monotonic() - began < 5
+    assert kept.state["trouble"] == ""
     assert alive(kept.folder) == []
-    assert children(kept.process.pid) == []
+    until(lambda: children(kept.process.pid) == [])
 
 
 def children(pid: int) -> list[str]:
@@ -168,9 +176,9 @@ def test_sigterm_reaches_every_process_and_sigkill_comes_after_the_grace_time(ke
     kept.wait_for_log("up", 0)
     kept.wait_for_log("up", 1)
     began = time.monotonic()
-    kept.stop(0.5)
+    kept.stop(5)
     exits = {e["rank"]: e for e in kept.over()}
-    assert 0.4 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 4.9
     assert all(e["told"] for e in exits.values())
     assert [(exits[r]["code"], exits[r]["signal"]) for r in range(3)] == [(None, 9), (9, None), (None, 15)]
     assert "asked" in kept.log(1)
@@ -271,11 +279,11 @@ def test_a_rank_that_can_not_start_does_not_keep_the_others_from_it(kept):
 
 @pytest.mark.feature("F6")
 def test_a_keeper_whose_agent_does_not_come_back_ends_its_ranks_and_goes(kept):
-    kept.tell(do="patience", lost_after_s=0.3, grace_s=0.2)
+    kept.tell(do="patience", lost_after_s=0.3, grace_s=5)
     kept.start("trap 'echo asked' TERM; echo up; while true; do sleep 0.05; done")
     kept.wait_for_log("up")
     kept.close()
-    assert kept.process.wait(20) == 0
+    assert kept.process.wait(60) == 0
     assert alive(kept.folder) == []
     assert "asked" in kept.log()
     (ended,) = Records(str(kept.folder)).read_exits(1)

@@ -20,11 +20,13 @@ pytestmark = pytest.mark.feature("F6")
 
 SHARES = """
 import mmap, os, sys, time
-file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT, 0o600)
+name, go = sys.argv[1:]
+file = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
 os.ftruncate(file, 4096)
 shared = mmap.mmap(file, 4096)
 print("up", flush=True)
-time.sleep(float(sys.argv[2]))
+while not os.path.exists(go):
+    time.sleep(0.02)
 """
 
 
@@ -43,8 +45,9 @@ def segment(tmp_path: Path) -> Iterator[Path]:
     path.unlink(missing_ok=True)
 
 
-def shares(kept: Kept, segment: Path, seconds: float = 600) -> str:
-    return f"exec {sys.executable} -S {kept.folder.parent}/shares.py {segment} {seconds}"
+def shares(kept: Kept, segment: Path) -> str:
+    """Until there is a file `go`."""
+    return f"exec {sys.executable} -S {kept.folder.parent}/shares.py {segment} {kept.folder}/go"
 
 
 def up(kept: Kept, segment: Path, ranks: int = 1) -> None:
@@ -87,8 +90,9 @@ def test_a_segment_of_a_rank_whose_keeper_was_killed_goes_with_what_else_it_left
 
 
 def test_what_a_rank_that_ended_well_has_left_stays(kept: Kept, segment: Path):
-    kept.start(shares(kept, segment, 1))
+    kept.start(shares(kept, segment))
     until(lambda: is_noted(kept, segment))
+    (kept.folder / "go").touch()
     assert kept.over()[0]["code"] == 0
     assert segment.exists()
 
