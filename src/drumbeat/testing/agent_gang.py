@@ -38,11 +38,11 @@ class AgentGang:
         self.agents: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
-        self.server.come_up()
+        self.server.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.server.go_down()
+        self.server.__exit__()
         end_all(str(self.folder))
         for agent in self.agents.values():
             agent.wait(10)
@@ -74,10 +74,10 @@ class AgentGang:
         self.reach(Phase.READY, round)
 
     def run(self, round: int = 1) -> None:
-        """Has the ranks of all nodes started."""
+        """Has the ranks of all nodes started; they may have ended already."""
         self.prepare(round)
         self.order(Order.RUN, round)
-        self.reach(Phase.RUNNING, round)
+        self.server.wait_for_phase(Phase.RUNNING, Phase.ENDED, round=round, nodes=self.nodes)
 
     def order(self, order: Order, round: int = 1, *, grace_s: float = 5.0) -> None:
         """Wants this of all nodes."""
@@ -85,7 +85,7 @@ class AgentGang:
 
     def reach(self, phase: Phase, round: int = 1) -> None:
         """Waits until all nodes say so."""
-        self.server.wait_for_phase(phase, round, nodes=self.nodes)
+        self.server.wait_for_phase(phase, round=round, nodes=self.nodes)
 
     def status(self, node: int = 0) -> AgentStatus:
         """What the node said last."""

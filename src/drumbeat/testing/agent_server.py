@@ -45,14 +45,24 @@ class AgentServer:
         self._wanted: dict[int, Directive] = {}
         self._news = threading.Condition()
         self._http: _Server | None = None
-        self.port = 0
+        self._held = socket.socket()
+        """Bound and not listening: while nothing listens at the port, nobody else is given it."""
 
     def __enter__(self) -> Self:
+        self._held.bind(("127.0.0.1", 0))
+        # Only now: two sockets that both had the option before could be given the same free port.
+        self._held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.come_up()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.go_down()
+        self._held.close()
+
+    @property
+    def port(self) -> int:
+        """The same, up or down."""
+        return int(self._held.getsockname()[1])
 
     @property
     def url(self) -> str:
@@ -60,9 +70,8 @@ class AgentServer:
         return f"http://127.0.0.1:{self.port}"
 
     def come_up(self) -> None:
-        """Listens; at the same port as before."""
+        """Listens."""
         self._http = _Server(self.port, self)
-        self.port = self._http.server_address[1]
         threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def go_down(self) -> None:
@@ -86,7 +95,7 @@ class AgentServer:
         with self._news:
             return self.said[node][-1] if self.said.get(node) else None
 
-    def wait_for(self, is_so: Callable[[], Any], within_s: float = 20.0) -> Any:
+    def wait_for(self, is_so: Callable[[], Any], within_s: float = 120.0) -> Any:
         """Returns what `is_so` gives once that is true. Raises TimeoutError with what the agents said last."""
         deadline = time.monotonic() + within_s
         while not (found := is_so()):
@@ -96,12 +105,12 @@ class AgentServer:
                 self._news.wait(0.01)
         return found
 
-    def wait_for_phase(self, phase: Phase, round: int = 1, *, nodes: int = 1, within_s: float = 20.0) -> None:
-        """Waits until nodes 0 … n-1 all say so."""
+    def wait_for_phase(self, *phases: Phase, round: int = 1, nodes: int = 1, within_s: float = 120.0) -> None:
+        """Waits until nodes 0 … n-1 all say one of these."""
 
         def is_so() -> bool:
             said = [self.status(node) for node in range(nodes)]
-            return all(s is not None and s.phase is phase and s.round == round for s in said)
+            return all(s is not None and s.phase in phases and s.round == round for s in said)
 
         self.wait_for(is_so, within_s)
 
