@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import socket
 import time
 from collections.abc import Iterator
 from functools import partial
@@ -20,7 +21,8 @@ from drumbeat.agent.images.places import ImagePlace
 from drumbeat.client.views import JobView
 
 from .boxes import IMAGE, a_podman, podman
-from .house import House, a_house, until
+from .house import House, a_house
+from .started import free_ports
 
 pytestmark = [pytest.mark.feature("E1", "E5"), pytest.mark.xdist_group("labs")]
 
@@ -144,15 +146,18 @@ def test_a_build_that_fails_is_told_with_its_line_and_its_own_words(house: House
 def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_by_the_next_job(
     house: House, storage: dict[str, str]
 ):
-    slow = f"FROM {IMAGE}\nRUN echo first; sleep 1\nRUN echo second; sleep 2; echo there > /made\n"
     for who in ("drumbeat.agent.errand", "drumbeat.agent"):
-        folder(house, f"{slow}RUN true {who}\n")
-        job = house.client.submit(job_file(house))
-        until(lambda of=job: "second" in house.logs(of.name).get(-1, ""), 90, "the second step")
-        for process in house.processes():
-            with contextlib.suppress(psutil.NoSuchProcess):
-                if who in process.cmdline():
-                    process.kill()
+        (port,) = free_ports(1)
+        waits = f"bash -c 'read < /dev/tcp/127.0.0.1/{port}'; echo there > /made"  # Builds have the node's network.
+        folder(house, f"FROM {IMAGE}\nRUN echo first\nRUN {waits}\n")
+        with socket.create_server(("127.0.0.1", port)) as door:
+            job = house.client.submit(job_file(house))
+            door.settimeout(120)
+            with door.accept()[0]:
+                for process in house.processes():
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        if who in process.cmdline():
+                            process.kill()
         if who == "drumbeat.agent.errand":
             assert "image build was ended from outside" in ended(house, job, "failed").sentence
             job = house.client.submit(job_file(house))
