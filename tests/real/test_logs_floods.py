@@ -138,17 +138,22 @@ def test_on_a_full_disk_the_rank_goes_on_and_its_log_waits_for_room(own_house: H
         job = submitted(house, "full", command)
         until(written.exists)
         until(lambda: house.client.get(job).notice)
-        following = Following(house, job, "--raw")
+        out, err = house.folder / "out", house.folder / "err"
+        with out.open("wb") as to_out, err.open("wb") as to_err:
+            following = subprocess.Popen(
+                [DRUMBEAT, "logs", "-f", job, "--raw"], env=house.environment, stdout=to_out, stderr=to_err
+            )
+        until(lambda: "its logs wait on their nodes" in err.read_text(), what="the follower's word of it")
         assert "its logs wait on their nodes" in house.run("logs", job, "--rank", "0").stderr
         assert "Make room on it" in " ".join(house.run("show", job).stdout.split())
         (house.folder / "end").touch()
         subprocess.run(["mount", "-o", "remount,size=200m", jobs], check=True)
-        shown = following.whole()
+        assert following.wait(120) == 0, err.read_text()
         completed(house, job)
+        shown = out.read_bytes()
         assert shown == "".join(f"{n:099}\n" for n in range(1, 400_001)).encode() + b"end\n"
         assert stored(house, job).read_bytes() == shown
-        assert "its logs wait on their nodes" in following.said
-        assert "its logs go on" in following.said
+        assert "its logs go on" in err.read_text()
         assert house.client.get(job).notice == ""
     finally:
         house.close()
