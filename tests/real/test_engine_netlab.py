@@ -49,6 +49,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 def engine(lab: Lab, tmp_path: Path) -> Iterator[NetlabEngine]:
     engine = NetlabEngine(lab, 4, tmp_path / "kept")
     engine.leave_s = 0.1
+    wait_until(lambda: not any(machine.unusable for machine in engine.machines()))
     yield engine
     for name in ("contract.1", "contract.2"):
         engine.stop(name)

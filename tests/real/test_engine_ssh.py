@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +15,7 @@ import pytest
 from drumbeat.core.job import Slot
 from drumbeat.engines.remote import Host
 from drumbeat.engines.ssh import Login, SshEngine, SshHost, route_to
+from drumbeat.host import processes
 from drumbeat.host.gangs import living_agent, members
 from drumbeat.ports import Gang
 from drumbeat.protocol.errors import EngineError, UnreachableError
@@ -55,6 +56,7 @@ def folder_of(hosts: SshLab, name: str, gang: str) -> Path:
 @pytest.fixture
 def engine(hosts: SshLab) -> Iterator[SshEngine]:
     engine = engine_over(hosts)
+    wait_until(lambda: not any(machine.unusable for machine in engine.machines()))
     yield engine
     for name in hosts.names:
         if not hosts.lab.pid_of(name):
@@ -93,7 +95,6 @@ class TestSsh(EngineContract):
     @pytest.fixture
     def engine(self, engine: SshEngine) -> SshEngine:
         engine.__class__ = Spread
-        wait_until(lambda: not any(machine.unusable for machine in engine.machines()))
         return engine
 
     @pytest.fixture
@@ -101,9 +102,9 @@ class TestSsh(EngineContract):
         def lose(gang: Gang, node: int) -> None:
             # A host that is down says nothing, so nothing is known; what is known is that a disk was emptied.
             folder = folder_of(hosts, f"far-{node + 1}", gang.name)
-            subprocess.run(["rm", "-rf", str(folder)], check=True)
-            for pid in members(folder):
-                os.kill(pid, signal.SIGKILL)
+            while folder.exists() or members(folder):  # Its agent makes files meanwhile.
+                shutil.rmtree(folder, ignore_errors=True)
+                processes.kill_all(members(folder))
 
         return lose
 
@@ -111,7 +112,6 @@ class TestSsh(EngineContract):
 def test_nothing_of_ours_is_installed_on_the_hosts(engine: SshEngine, hosts: SshLab):
     done = subprocess.run([PYTHON, "-I", "-c", "import drumbeat"], capture_output=True, check=False)
     assert done.returncode
-    wait_until(lambda: not any(machine.unusable for machine in engine.machines()))
     (parcel,) = (hosts.folder / "homes" / "far-1" / ".drumbeat" / "node" / "agents").iterdir()
     assert parcel.suffix == ".pyz"
     assert parcel.stat().st_mode & 0o077 == 0
@@ -135,7 +135,6 @@ def test_the_server_s_address_is_found_by_the_route(engine: SshEngine, hosts: Ss
 def test_a_host_that_is_down_is_unusable_and_no_reason_to_give_a_gang_up(engine: SshEngine, hosts: SshLab):
     gang = spread(a_gang(nodes=2))
     engine.start(gang)
-    wait_until(lambda: not any(machine.unusable for machine in engine.machines()))
     hosts.lab.set_link("far-2", is_up=False)
     wait_until(lambda: engine.machines()[1].unusable)
     sighting = engine.observe(gang)
