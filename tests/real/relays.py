@@ -43,8 +43,16 @@ class Relay:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listening.accept()
-                server = socket.create_connection(self._to)
+                try:
+                    server = socket.create_connection(self._to)
+                except OSError:
+                    client.close()
+                    continue
                 self._open += [client, server]
+                if self._over.is_set():  # `close` may not have seen these two.
+                    client.close()
+                    server.close()
+                    return
                 threading.Thread(target=self._pass, args=(client, server, True), daemon=True).start()
                 threading.Thread(target=self._pass, args=(server, client, False), daemon=True).start()
 
