@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import itertools
+import os
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +21,8 @@ from tools.kept import KEPT
 from .guard import guarded
 
 PATIENCE_S = 60
+FIRST_PORT = 20_000
+LOCKS = Path(tempfile.gettempdir(), f"drumbeat-tests-ports-{os.getuid()}")
 
 
 @contextlib.contextmanager
@@ -45,11 +50,24 @@ def until_there(condition: Callable[[], Any], what: str) -> Any:
 
 
 def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as held:
-        found = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in found:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in found]
+    """This process's own to its end: below those that the kernel gives away, and locked among those who ask here."""
+    LOCKS.mkdir(exist_ok=True)
+    first_of_the_kernel = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    found = list(itertools.islice(filter(_is_ours_now, range(FIRST_PORT, first_of_the_kernel)), count))
+    assert len(found) == count, f"no {count} ports are free from {FIRST_PORT} to {first_of_the_kernel}"
+    return found
+
+
+def _is_ours_now(port: int) -> bool:
+    lock = os.open(LOCKS / str(port), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # As long as this process has it open.
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+    except OSError:
+        os.close(lock)
+        return False
+    return True
 
 
 def installed(command: list[str], program: Path) -> None:
