@@ -52,7 +52,7 @@ def test_ten_jobs_at_once_have_a_new_environment_made_once_and_the_next_one_find
     def run_one(n: int) -> None:
         with Client(home=house.home) as client:
             name = client.submit({"command": PRINTS, "environment": "azureml:mine:1"}, name=f"job-{n}").name
-            ended[n] = client.wait(name, 120)
+            ended[n] = client.wait(name, 240)
 
     house.client.status()
     threads = [threading.Thread(target=run_one, args=(n,)) for n in range(10)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from tools.matrix.rows import ROWS
 from tools.matrix.rows import deepspeed as by_deepspeed
 from tools.matrix.runs import Material, run
 
-from .house import House, a_house, until
+from .house import DRUMBEAT, House, a_house, until
 from .places import Place, netlab
 
 pytestmark = [pytest.mark.feature("L2"), pytest.mark.timeout(1800)]
@@ -102,23 +103,33 @@ def test_deepspeeds_autotuner_runs_its_experiments_to_the_end(house: House, mate
 
 
 ALONE = """
-import time
-time.sleep(20)
+import os, time
+while not os.path.exists(os.environ["GO"]):
+    time.sleep(0.1)
 """
 
 
 def test_a_world_that_is_smaller_than_was_asked_for_is_told_while_it_runs_and_at_the_end(house: House, variables: Any):
     house.script(ALONE, "few")
+    go = house.folder / "few" / "go"
     path = house.job_file(
         "few",
         code=".",
         command=f"{launchers.shell()}; accelerate launch --cpu --num_processes 2 --mixed_precision no t.py",
-        environment_variables=json.dumps(variables),
+        environment_variables=json.dumps({**variables, "GO": str(go)}),
     )
-    done = house.run("run", path)
-    assert done.returncode == 0
     said = "accelerate was asked for 2 processes, and the world has 1"
-    assert f"node 0: {said}" in re.sub(r"\s+", " ", done.stdout + done.stderr)
+    printed = path.with_name("printed")
+    command = [DRUMBEAT, "run", str(path)]
+    with (
+        printed.open("wb") as out,
+        subprocess.Popen(command, env=house.environment, stdout=out, stderr=out) as follower,
+    ):
+        try:
+            until(lambda: f"node 0: {said}" in re.sub(r"\s+", " ", printed.read_text()), 200, "the word of it")
+        finally:
+            go.touch()
+    assert follower.returncode == 0, printed.read_text()
     job = house.client.list()[0]
     assert f"1 rank ended with exit code 0; but on node 0 {said}" in job.sentence
 
