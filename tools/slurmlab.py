@@ -170,7 +170,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 CredType=cred/munge
-AuthInfo=socket={here}/munge/socket,cred_expire=5
+AuthInfo=socket={here}/munge/socket,cred_expire=30
 StateSaveLocation={here}/state
 SlurmdSpoolDir={here}/spool/%n
 SlurmctldPidFile={here}/slurmctld.pid
@@ -195,13 +195,13 @@ JobRequeue=1
 SlurmdTimeout=10
 TCPTimeout=1
 MessageTimeout=5
-KillWait=3
+KillWait=30
 MpiDefault=none
 NodeName=DEFAULT CPUs=4 RealMemory=4000
 {nodes}PartitionName=DEFAULT Nodes=ALL MaxTime=INFINITE State=UP
 PartitionName=main Default=YES PriorityTier=10 PreemptMode=OFF
 PartitionName=low PriorityTier=1 PreemptMode=REQUEUE
-PartitionName=slow PriorityTier=1 PreemptMode=CANCEL GraceTime=5
+PartitionName=slow PriorityTier=1 PreemptMode=CANCEL GraceTime=30
 """
 
 
