@@ -68,12 +68,15 @@ def test_nodes_that_no_job_owns_are_ended_and_removed_when_the_server_starts(own
     node.mkdir(parents=True)
     # Of another boot: the number is this test's own process today.
     (node / "agent.json").write_text(json.dumps({"pid": os.getpid(), "born": "another-boot 1", "starts": 1}))
+    removed = house.home / "nodes" / ".old.1"
+    (removed / "0" / "root").mkdir(parents=True)
     elsewhere = {GANG: str(house.home / "nodes" / "gone.2")}
     left = [subprocess.Popen(["sleep", "7019"], env={**os.environ, GANG: str(node.parent)}),
             subprocess.Popen(["sleep", "7019"], env={**os.environ, **elsewhere})]  # fmt: skip
     house.client.status()
     assert [process.wait(10) for process in left] == [-9, -9]
     assert not node.parent.exists()
+    assert not removed.exists()
 
 
 @pytest.mark.feature("F6")

@@ -50,7 +50,7 @@ class Gangs:
 
     def names(self) -> list[str]:
         """Gangs that have a folder here."""
-        return sorted(path.name for path in self.folder.glob("*") if path.is_dir())
+        return sorted(path.name for path in self.folder.glob("[!.]*") if path.is_dir())
 
     # --- start ------------------------------------------------------------------------------------------------
     def start(self, name: str, enrolments: Mapping[int, str]) -> None:
@@ -137,6 +137,8 @@ class Gangs:
         found = {*self.names(), *_at_work(self.folder)}
         for name in found - wanted:
             self._end(name, 0.0)
+        for aside in self.folder.glob(".*"):
+            _remove(aside)
         return sorted(found - wanted)
 
     def _end(self, name: str, leave_s: float) -> None:
@@ -151,9 +153,11 @@ class Gangs:
         for node in _nodes(folder):
             _end_held(node / "root" / "keeper")
         faultpoint("engine.agents_gone")
-        with self._alone():
-            _make_writable(folder)
-            shutil.rmtree(folder, ignore_errors=True)
+        aside = self.folder / f".{name}"  # What takes long holds no other gang up.
+        _remove(aside)
+        with self._alone(), contextlib.suppress(FileNotFoundError):
+            folder.rename(aside)
+        _remove(aside)
 
     def _reap(self, folder: Path) -> None:
         """Takes the exit code of an agent that has ended."""
@@ -243,12 +247,13 @@ def _has_mounts(folder: Path) -> bool:
         return any(line.split(" ")[4].startswith(start) for line in file)
 
 
-def _make_writable(gang: Path) -> None:
+def _remove(gang: Path) -> None:
     """Inputs are read-only folders, which only root could remove as they are."""
     for inputs in gang.glob("*/root/inputs"):
         for folder, _, _ in os.walk(inputs):
             with contextlib.suppress(OSError):
                 Path(folder).chmod(0o700)
+    shutil.rmtree(gang, ignore_errors=True)
 
 
 # --- an agent's files -------------------------------------------------------------------------------------------
