@@ -11,8 +11,10 @@ from drumbeat.control.effects import Effects
 from drumbeat.control.loop import Loop
 from drumbeat.control.service import Control
 from drumbeat.core import machine, placement
+from drumbeat.core.events import Granted
 from drumbeat.core.job import Job
 from drumbeat.ports import Change, Record
+from drumbeat.protocol.errors import StorageError
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.testing.simulation.actions import schedule
 from drumbeat.testing.simulation.shrink import failure, shrink
@@ -80,16 +82,44 @@ def nobody_looks_at_the_queue_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Loop, "freed", lambda _self: None)
 
 
-PLANTED = [
-    slots_are_never_given_back, effects_are_done_before_they_are_carried_out, nothing_is_written_down,
-    old_attempts_are_believed, slots_are_booked_twice, nobody_looks_at_the_queue_again,
-]  # fmt: skip
+def a_refused_grant_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    place = Loop.place
+
+    def forgetful(self: Loop) -> None:
+        try:
+            place(self)
+        except StorageError:
+            self.must_place = False
+            raise
+
+    patch.setattr(Loop, "place", forgetful)
+
+
+def a_new_attempt_counts_as_seen(patch: pytest.MonkeyPatch) -> None:
+    decide = machine.decide
+
+    def remembering(job: Job, event: object, now: object) -> object:
+        decided = decide(job, event, now)
+        if isinstance(event, Granted):
+            decided = replace(decided, job=replace(decided.job, observed=job.observed))
+        return decided
+
+    patch.setattr("drumbeat.control.loop.decide", remembering)
+
+
+PLANTED = {
+    slots_are_never_given_back: 0, effects_are_done_before_they_are_carried_out: 3, nothing_is_written_down: 0,
+    old_attempts_are_believed: 2372, slots_are_booked_twice: 0, nobody_looks_at_the_queue_again: 0,
+    a_refused_grant_is_forgotten: 20, a_new_attempt_counts_as_seen: 521,
+}  # fmt: skip
+"""With the seed that found each when this was written: a good place to begin."""
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
 def test_a_planted_defect_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch):
     plant(monkeypatch)
-    assert any(failure(schedule(seed)) for seed in range(1000))
+    first = PLANTED[plant]
+    assert any(failure(schedule(seed)) for seed in (*range(first, first + 50), *range(4000)))
 
 
 def test_a_failing_schedule_is_shrunk_to_what_matters(monkeypatch: pytest.MonkeyPatch):

@@ -162,6 +162,18 @@ def watch(world: World, action: Action) -> None:
         world.ask("watch", name, at=action.b)
 
 
+def watch_late(world: World, action: Action) -> None:
+    """The engine answers only now what it was asked a while ago."""
+    job = pick(world.looked[-5:], action.a)
+    if job:
+        world.ask("look", job, at=action.b)
+
+
+def store_refuses(world: World, action: Action) -> None:
+    """The disk is full, for some commits."""
+    which(world, action).refusals = 1 + action.a % 3
+
+
 def engine_refuses(world: World, action: Action) -> None:
     """The next gang is refused, or the engine is away."""
     if action.a % 3 == 0:
@@ -222,6 +234,7 @@ ACTIONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
     "agent_dies": (agent_dies, 1),
     "staging_fails": (staging_fails, 1), "node_dies": (node_dies, 2), "link": (link, 2), "effect": (effect, 14),
     "place": (place, 8), "tick": (tick, 4), "watch": (watch, 4), "engine_refuses": (engine_refuses, 1),
+    "watch_late": (watch_late, 2), "store_refuses": (store_refuses, 1),
     "server_dies": (server_dies, 1), "server_will_die": (server_will_die, 2),
     "server_starts": (server_starts, 6),
 }  # fmt: skip

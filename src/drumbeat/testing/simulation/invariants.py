@@ -12,7 +12,7 @@ from drumbeat.core.outcome import exit_code
 from drumbeat.core.states import MOVES, State
 from drumbeat.testing.simulation.actions import Action, happen
 from drumbeat.testing.simulation.backing import Sight
-from drumbeat.testing.simulation.machine import CPUS
+from drumbeat.testing.simulation.machine import CPUS, UNKNOWN
 from drumbeat.testing.simulation.world import World
 
 _PAST_CANCEL = (State.STOPPING, State.FINALIZING, *(state for state in State if state.is_terminal))
@@ -76,6 +76,8 @@ class Checker:
             )
             strangers = [n.member.root for n in job.nodes if n and n.member.root != f"/{name}.{job.attempt}"]
             require(not strangers, f"attempt {job.attempt} of {name} believes nodes of {strangers}")
+            missed = [one.attempt for one in job.failures if UNKNOWN in one.verdict.sentence]
+            require(not missed, f"attempt {missed} of {name} was taken for lost before it was started")
             self.seen[name], self.told[name] = job, len(story)
 
     def _slots(self, sight: Sight) -> None:
@@ -141,7 +143,7 @@ def mend(world: World) -> None:
     """Everything that is away comes back."""
     world.engine.refusals, world.engine.failures = 0, 0
     for server in world.servers:
-        server.fuse, server.nap = None, None
+        server.fuse, server.nap, server.refusals = None, None, 0
         world.start_server(server)
     for node in world.nodes():
         node.is_cut_off = False

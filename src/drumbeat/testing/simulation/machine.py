@@ -11,6 +11,8 @@ from drumbeat.protocol.errors import EngineError
 from drumbeat.testing.simulation.nodes import Node
 
 CPUS = 6
+UNKNOWN = "nothing is known of it"
+"""What is said of the nodes of a gang that was never started."""
 
 
 @dataclass
@@ -27,6 +29,7 @@ class Engine:
     dead: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
     causes: dict[str, Loss] = field(default_factory=dict[str, Loss])
     starts: list[str] = field(default_factory=list[str])
+    stops: set[str] = field(default_factory=set[str])
     late: dict[str, int] = field(default_factory=dict[str, int])
     ghosts: list[Node] = field(default_factory=list[Node])
     """Nodes that were cut off when their gang was stopped: they go on until they hear of it."""
@@ -67,7 +70,10 @@ class Engine:
         return ""
 
     def observe(self, gang: Gang) -> Sighting:
-        """What died is known."""
+        """What died is known, and what isn't there."""
+        if gang.name not in self.nodes:
+            gone = {} if gang.name in self.stops else dict.fromkeys(range(gang.plan.nodes), UNKNOWN)
+            return Sighting("not there", gone)
         return Sighting("running", dict(self.dead.get(gang.name, {})), self.causes.get(gang.name, Loss.LOST))
 
     def sweep(self, wanted: set[str]) -> list[str]:
@@ -78,6 +84,7 @@ class Engine:
     def stop(self, name: str) -> None:
         """Everything of the gang ends that can be reached."""
         self.on_stop(name)
+        self.stops.add(name)
         self.late.pop(name, None)
         for node in self.nodes.pop(name, []):
             if node.is_cut_off:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from drumbeat.control.service import Control, Request, Setting
+from drumbeat.core.job import Job
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, PendingEffect, StoredFile
 from drumbeat.protocol import faults
 from drumbeat.protocol.agent import AgentStatus
-from drumbeat.protocol.errors import DrumbeatError, StaleError
+from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.simulation.backing import Backing, InMemory, Sight
 from drumbeat.testing.simulation.machine import Engine
@@ -56,15 +57,17 @@ class Nap:
 class Server:
     """A place where a server runs, or doesn't. fuse: it dies at this many fault points from now.
 
-    nap: where it will be stopped. has_napped: in the middle of what it is asked now. calls: what it is at: a thread may
-    still be stopped while others go on. is_held: that thread is its loop. handed: the effects that its threads may hold
-    in their hands, however old. busy: jobs that one of its threads is at.
+    refusals: how many of its next commits the store refuses. nap: where it will be stopped. has_napped: in the middle
+    of what it is asked now. calls: what it is at: a thread may still be stopped while others go on. is_held: that is
+    its loop's thread. handed: the effects that its threads may hold in their hands, however old. busy: jobs that one of
+    its threads is at.
     """
 
     number: int
     control: Control | None = None
     is_asleep: bool = False
     fuse: int | None = None
+    refusals: int = 0
     nap: Nap | None = None
     has_napped: bool = False
     calls: int = 0
@@ -87,6 +90,8 @@ class World:
         self.acknowledged: dict[str, str] = {}
         """Key of a submission to the job that was acknowledged for it."""
         self.cancels: set[str] = set()
+        self.looked: list[Job] = []
+        """Jobs as they were when somebody looked after them: an engine takes its time to answer."""
         self.wrongs: list[str] = []
         """What servers did that they mustn't, in words."""
         self.meanwhile: Callable[[int], None] = lambda _actions: None
@@ -120,7 +125,7 @@ class World:
     def kill_server(self, server: Server) -> None:
         """Whatever it had in memory is gone."""
         server.control, server.fuse, server.nap, server.is_asleep = None, None, None, False
-        server.is_held = False
+        server.is_held, server.refusals = False, 0
         server.handed, server.busy = [], set()
         self._forget_late(server)
 
@@ -182,6 +187,9 @@ class World:
                     self._stopped_here(server, nap.actions)
             if server.control is not control:
                 raise Killed  # While it was stopped.
+            if server.refusals and point == "loop.before_commit":
+                server.refusals -= 1
+                raise StorageError("the disk is full")
             if server.fuse is not None:
                 server.fuse -= 1
                 if server.fuse <= 0:
@@ -238,7 +246,11 @@ class World:
     def _watch(self, control: Control, name: str) -> None:
         record = control.loop.jobs.get(name)
         if record is not None and record.job.state is not State.QUEUED:
+            self.looked.append(record.job)
             control.watch.look_after(record.job)
+
+    def _look(self, control: Control, job: Job) -> None:
+        control.watch.look_after(job)
 
     # --- looking around ---------------------------------------------------------------------------------------
     def nodes(self) -> list[Node]:
