@@ -95,7 +95,7 @@ class _Breaking:
 def test_another_run_goes_on_too(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     streaming = Connection.streaming
     with monkeypatch.context() as patch:
-        patch.setattr("drumbeat.client.downloading.TRIES", 1)
+        patch.setattr("drumbeat.client.connection.TRIES", 1)
         patch.setattr(Connection, "streaming", lambda self, path, **o: _Breaking(streaming(self, path, **o)))
         with pytest.raises(UnreachableError):
             client.fetch("filed", LOG, tmp_path / "log")

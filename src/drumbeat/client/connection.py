@@ -17,6 +17,8 @@ from drumbeat.client.discovery import Machine, Where
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, UnreachableError, from_dict
 
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+TRIES = 5
+"""How often what may go on where it broke off is begun."""
 PATIENCE_S = 120.0
 """How long a follower looks for a server that went away."""
 LONGEST_PAUSE_S = 2.0
@@ -217,3 +219,19 @@ def unreachable(error: httpx.TransportError, url: str) -> UnreachableError:
         case _:
             what = f"the connection to the server broke: {error or type(error).__name__}"
     return UnreachableError(what, where=url, fix="`drumbeat server status` tells whether it runs.")
+
+
+def again(line: Connection, send: Callable[[], Any]) -> Any:
+    """What `send` gives, tried again after a break: it goes on from where it is, or begins anew."""
+    for attempt in range(TRIES):
+        try:
+            return send()
+        except httpx.TransportError as error:
+            if attempt == TRIES - 1:
+                raise unreachable(error, line.line.url) from error
+        except UnreachableError:
+            if attempt == TRIES - 1:
+                raise
+        with suppress(DrumbeatError):
+            line.reopen(pause_s=0.1 * 4**attempt)
+    raise AssertionError("unreachable")

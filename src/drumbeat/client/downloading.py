@@ -8,12 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-import httpx
-
-from drumbeat.client.connection import Connection, part, unreachable
+from drumbeat.client.connection import Connection, again, part
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, RefusedError, StorageError, UnreachableError
 
-TRIES = 5
 PIECE = 1 << 20
 
 Seen = Callable[[int], None]
@@ -71,15 +68,12 @@ def _complete(connection: Connection, source: Source, partial: Path, seen: Seen)
     descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     with os.fdopen(descriptor, "r+b") as file:
         seen(file.seek(0, os.SEEK_END))
-        for attempt in range(TRIES):
-            try:
-                if file.tell() < source.size:
-                    _append(connection, source, file.tell(), file.write, seen)
-                break
-            except httpx.TransportError as error:
-                if attempt == TRIES - 1:
-                    raise unreachable(error, connection.line.url) from error
-                connection.reopen(pause_s=0.1 * 4**attempt)
+
+        def rest() -> None:
+            if file.tell() < source.size:
+                _append(connection, source, file.tell(), file.write, seen)
+
+        again(connection, rest)
         if file.tell() != source.size:
             what = f"the file has {source.size:,} bytes, but {file.tell():,} came"
             raise UnreachableError(what, where=source.address, fix="Try again: it may be written right now.")

@@ -17,15 +17,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import httpx
-
-from drumbeat.client.connection import Connection, unreachable
+from drumbeat.client.connection import Connection, again
 from drumbeat.client.dataviews import ListedView, ListingView, Moved
 from drumbeat.client.downloading import check_folder, place_in
 from drumbeat.client.sources import Source
 from drumbeat.protocol.errors import (
     ConflictError,
-    DrumbeatError,
     NotFoundError,
     StorageError,
     UnreachableError,
@@ -33,7 +30,6 @@ from drumbeat.protocol.errors import (
 
 AT_ONCE = 4
 """Files that are on their way at a time."""
-TRIES = 5
 PIECE = 1 << 20
 TOLD_EVERY_S = 5.0
 """How often the manifest of a folder that is being written says what is there already."""
@@ -255,19 +251,3 @@ def each(items: Sequence[Any], do: Callable[[Any], None]) -> None:
             one.cancel()
         for one in done:
             one.result()
-
-
-def again(line: Connection, send: Callable[[], Any]) -> Any:
-    """What `send` gives, tried again after a break: it goes on from where it is, or begins anew."""
-    for attempt in range(TRIES):
-        try:
-            return send()
-        except httpx.TransportError as error:
-            if attempt == TRIES - 1:
-                raise unreachable(error, line.line.url) from error
-        except UnreachableError:
-            if attempt == TRIES - 1:
-                raise
-        with suppress(DrumbeatError):
-            line.reopen(pause_s=0.1 * 4**attempt)
-    raise AssertionError("unreachable")

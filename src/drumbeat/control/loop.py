@@ -28,6 +28,8 @@ from drumbeat.protocol.faults import faultpoint
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
+CALL_S = 60.0
+"""How long somebody waits for what is done on the loop's thread."""
 TICK_S = 0.5
 """How often deadlines are looked at."""
 
@@ -112,13 +114,21 @@ class Loop:
         done: Future[T] = Future()
 
         def run() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
             try:
                 done.set_result(work())
             except BaseException as error:  # noqa: BLE001 (handed to the caller, whatever it is)
                 done.set_exception(error)
 
         self._calls.put(run)
-        return done.result(timeout=60)
+        try:
+            return done.result(timeout=CALL_S)
+        except TimeoutError:
+            if done.cancel() or not done.done():  # What has begun may be done all the same.
+                fix = "See whether it was done after all, and try again."
+                raise UnreachableError("the server's store doesn't answer", fix=fix) from None
+            raise
 
     def _run(self) -> None:
         next_tick = self.clock.monotonic()

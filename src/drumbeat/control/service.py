@@ -50,6 +50,7 @@ from drumbeat.ports import (
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import (
     ConflictError,
+    DrumbeatError,
     EngineError,
     NotFoundError,
     SpecError,
@@ -177,7 +178,7 @@ class Control:
             wanted = {f"{held.job}.{held.attempt}" for held in self.store.reservations(name)}
             try:
                 engine.sweep(wanted)
-            except EngineError as error:
+            except (DrumbeatError, OSError) as error:
                 log.warning("what is left on compute %s can't be ended: %s", name, error)
 
     def stop(self) -> None:

@@ -7,6 +7,7 @@ is unusable and nothing more: what runs there is not given up for it.
 from __future__ import annotations
 
 import json
+import logging
 import math
 import threading
 import time
@@ -18,6 +19,8 @@ from typing import Any, Protocol
 from drumbeat.engines.enrolling import enrolment
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+
+log = logging.getLogger(__name__)
 
 POLL_S = 1.0
 """How often machines are asked while gangs are on them."""
@@ -190,9 +193,10 @@ class RemoteEngine:
 
     def _sweep_on(self, known: _Known) -> list[str]:
         """Nothing is placed there before: what is started meanwhile was granted by an earlier server."""
-        if known.to_keep is None:
+        kept = known.to_keep
+        if kept is None:
             return []
-        request = {"folder": known.host.folder, "wanted": sorted({*known.to_keep, *self._started})}
+        request = {"folder": known.host.folder, "wanted": sorted({*kept, *self._started})}
         ended: list[str] = known.host.reach.ask("sweep", request)["ended"]
         known.to_keep = None
         return ended
@@ -215,6 +219,8 @@ class RemoteEngine:
                 return EngineError(f"machine {name} is no part of compute {self.name} any more")
             except DrumbeatError as error:
                 return error
+            except OSError as error:  # Of this machine: no file, process or memory is left.
+                return UnreachableError(f"it can't be asked from here: {error}", where=name)
             return None
 
         return dict(zip(machines, self._pool.map(one, machines), strict=True))
@@ -246,6 +252,10 @@ class RemoteEngine:
             told = known.host.reach.ask("look", request)
         except DrumbeatError as error:
             known.trouble = error.what
+            return
+        except Exception as error:  # Nobody else would look at it again.
+            log.exception("machine %s can't be asked", known.host.name)
+            known.trouble = f"it can't be asked from here: {error}"
             return
         known.to_end -= ended
         known.told = told

@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -103,19 +104,22 @@ class SshHost:
     def _deliver(self) -> None:
         folder, name = _quoted(f"{self.folder}/agents"), parcel().name
         part = f"{folder}/{name}.$$"
-        command = f"umask 077; mkdir -p {folder} && cat > {part} && mv -f {part} {folder}/{name}"
+        # What breaks off is for `cat` an end like any other.
+        is_whole = f'[ "$(wc -c < {part})" -eq {len(parcel().content)} ]'
+        placed = f"cat > {part} && {is_whole} && mv -f {part} {folder}/{name}"
+        command = f"umask 077; mkdir -p {folder} && {{ {placed} || {{ rm -f {part}; exit 1; }}; }}"
         with self._lock:
             done = self._run(command, parcel().content, DELIVER_S)
         if done.returncode:
             raise EngineError(f"the agent can't be put into {self.folder}: {_last_line(done.stderr)}")
 
     def _run(self, command: str, text: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
-        line = [
-            *self.login.command("-o", f"ControlPath={_control_folder()}/%C"),
-            f"exec /bin/sh -c {shlex.quote(command)}",
-        ]
         environment = {**os.environ, "LC_ALL": "C"}
         try:
+            line = [
+                *self.login.command("-o", f"ControlPath={_control_folder()}/%C"),
+                f"exec /bin/sh -c {shlex.quote(command)}",
+            ]
             # A connection that is kept open may keep a pipe open, too: what is said goes to a file.
             with tempfile.TemporaryFile() as said:
                 done = subprocess.run(
@@ -130,6 +134,8 @@ class SshHost:
             ) from None
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"{self.login.address} doesn't answer within {timeout_s:g} s") from None
+        except OSError as error:
+            raise UnreachableError(f"ssh can't be run here: {error}", where=self.login.address) from error
         if done.returncode == _SSH_FAILED:
             raise self._trouble(done.stderr.decode(errors="replace"))
         return done
@@ -144,8 +150,9 @@ class SshHost:
 
     def hang_up(self) -> None:
         """Ends the connection that is kept open."""
-        line = self.login.command("-o", f"ControlPath={_control_folder()}/%C", "-O", "exit")
-        subprocess.run(line, capture_output=True, timeout=ASK_S, check=False)
+        with suppress(DrumbeatError, OSError, subprocess.SubprocessError):
+            line = self.login.command("-o", f"ControlPath={_control_folder()}/%C", "-O", "exit")
+            subprocess.run(line, capture_output=True, timeout=ASK_S, check=False)
 
 
 class SshEngine(RemoteEngine):
@@ -188,13 +195,19 @@ def route_to(host: str, port: int) -> str:
 
 
 def _control_folder() -> Path:
-    """Where ssh keeps the sockets of open connections: short, and nobody else's."""
-    folder = Path(os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir(), f"drumbeat-ssh-{os.getuid()}")
-    folder.mkdir(0o700, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise EngineError("the folder for ssh's connections is somebody else's", where=str(folder), fix="Remove it.")
-    return folder
+    """Where ssh keeps the sockets of open connections: short, and nobody else's.
+
+    The folder of a session goes with it, and a server may outlive the session that started it.
+    """
+    folder = Path()
+    for base in filter(None, (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir())):
+        folder = Path(base, f"drumbeat-ssh-{os.getuid()}")
+        with suppress(OSError):
+            folder.mkdir(0o700, exist_ok=True)
+            found = folder.lstat()
+            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+                return folder
+    raise EngineError("the folder for ssh's connections is somebody else's", where=str(folder), fix="Remove it.")
 
 
 def _quoted(place: str) -> str:

@@ -86,8 +86,9 @@ class Home:
         return 0
 
     def keep_port(self, port: int) -> None:
-        """Notes the port for the next start."""
-        write_whole(self.path / "port", f"{port}\n")
+        """Notes the port for the next start, which finds another one should there be no room for this."""
+        with suppress(OSError):
+            write_whole(self.path / "port", f"{port}\n")
 
     def announce(self, address: Mapping[str, object]) -> None:
         """Says where the server is, to those who can read this folder."""

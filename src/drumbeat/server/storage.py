@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
@@ -15,10 +15,13 @@ from drumbeat.core.outputs import MANIFEST
 from drumbeat.ports import DataAccess
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.listing import ListedFile, Listing
-from drumbeat.server.files import BINARY, UPLOADS, Arriving, cut_of
+from drumbeat.server.files import BINARY, Arriving, cut_of
 from drumbeat.server.room import ControlOf, away
 from drumbeat.server.views import View
 from drumbeat.spec.data_paths import Local, OfAsset, reference_to
+
+WRITES = CapacityLimiter(8)
+"""Stores may be slow, and nobody's snapshot waits for that."""
 
 router = APIRouter(prefix="/api/v1/storage", tags=["storage"])
 
@@ -132,7 +135,7 @@ async def write_file_at(
     exact = await away(lambda: _to_write(uri, control))
     pieces = Arriving(request)
     put_there = lambda: control.data.write(exact, path, pieces, content_length)  # noqa: E731 - it runs in a thread
-    return WrittenView.model_validate(await to_thread.run_sync(put_there, limiter=UPLOADS))
+    return WrittenView.model_validate(await to_thread.run_sync(put_there, limiter=WRITES))
 
 
 @router.get("/manifest")

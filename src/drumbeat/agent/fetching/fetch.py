@@ -63,6 +63,8 @@ class Fetch:
     def run(self) -> None:
         """Until all are whole. Raises DrumbeatError for what can't be had, or can't be written."""
         Crew(self._fetch, THREADS, is_wide=self._is_wide).wait(self._means.meter.look)
+        if isinstance(self._work.error, OSError):
+            self._make_room(self._work.error)
         self._work.close()
         if self._defect is not None:
             raise self._defect
@@ -142,11 +144,14 @@ class Fetch:
                 if sink.is_full or self._work.error is not None:
                     return
 
-    def _not_written(self, error: OSError) -> StorageError:
-        """What the disk said. A full one gets back what isn't whole."""
+    def _make_room(self, error: OSError) -> None:
+        """A full disk gets back what isn't whole, while nobody else can have begun with it."""
         if error.errno == errno.ENOSPC:
             for want in self._work.begun:
                 forget(self._means.files, want.name)
+
+    def _not_written(self, error: OSError) -> StorageError:
+        """What the disk said."""
         what = f"the cache can't be written: {error.strerror or error}"
         fix = "Make room or give the right to write there, then run the job again."
         return StorageError(what, where=self._means.files.folder, fix=fix)

@@ -24,6 +24,8 @@ _FLAGS = frozenset("SNbkqd")
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _OF_ONE_JOB = "deepspeed.launcher.launch"
 """What DeepSpeed starts on every host: where one has failed, the others can only wait for it until torch gives up."""
+_PIECE = 1 << 16
+"""Bytes of a longer line that are passed on at once."""
 _PATIENCE_S = 30.0
 """How long those others have to find out, and to say why, by themselves."""
 
@@ -156,8 +158,19 @@ def _pumps(shell: subprocess.Popen[bytes], line: Line, host: str) -> list[thread
 
 
 def _pump(file: IO[bytes] | None, number: int, front: bytes) -> None:
-    for text in file or ():
-        os.write(number, front + text.rstrip(b"\n") + b"\n")
+    """Passes lines on, each with its host. What can't be written is let go: a pipe that nobody reads stops its rank."""
+    is_new = True
+    while file is not None and (text := file.readline(_PIECE)):
+        _write(number, (front if is_new else b"") + text)
+        is_new = text.endswith(b"\n")
+    if not is_new:
+        _write(number, b"\n")
+
+
+def _write(number: int, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        while data:
+            data = data[os.write(number, data) :]
 
 
 if __name__ == "__main__":

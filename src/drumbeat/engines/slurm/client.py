@@ -150,6 +150,8 @@ class Slurm:
             )  # fmt: skip
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"{command[0]} doesn't answer within {ASK_S:g} s") from None
+        except OSError as error:
+            raise UnreachableError(f"{command[0]} can't be run here: {error}") from error
         if done.returncode == 0:
             return done.stdout
         last = _complaint(done.stderr or done.stdout)

@@ -7,6 +7,7 @@ isn't gone. The name of a gang's Slurm job says whose it is, so that nothing is 
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import re
 import shutil
@@ -29,6 +30,8 @@ from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.spec.computes import SlurmCompute
+
+log = logging.getLogger(__name__)
 
 POLL_S, IDLE_POLL_S, MOST_S = 1.5, 10.0, 60.0
 """How often Slurm is asked while gangs are there, while none is, and at the least while it doesn't answer."""
@@ -263,6 +266,9 @@ class SlurmEngine:
                 self._look()
             except DrumbeatError as error:
                 self._trouble, failures = error.what, failures + 1
+            except Exception as error:  # Nobody else would look again.
+                log.exception("Slurm can't be asked")
+                self._trouble, failures = f"Slurm can't be asked from here: {error}", failures + 1
             else:
                 self._trouble, failures = "", 0
             self._has_looked.set()

@@ -129,6 +129,8 @@ class FolderArtifacts:
         if first.startswith(".") or first in _OURS_TO_WRITE:
             raise ForbiddenError(f"{first} isn't written as text", where=path)
         folder = self._folder(job)
+        with refusals(self._root):
+            folder.mkdir(0o700, parents=True, exist_ok=True)  # It is what locks the job's files.
         with refusals(self._root), self._outputs_of(job):
             place = inside(folder, path)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)

@@ -19,6 +19,13 @@ from drumbeat.stores.sql.refusals import refusals
 
 BUSY_S = 10.0
 """How long a write waits for another process's."""
+LOCKS_S = {"idle_in_transaction_session_timeout": 8, "lock_timeout": 8, "statement_timeout": 30}
+"""PostgreSQL's settings: a server that stands still in a transaction holds others up for less than its lease lasts."""
+_LIMITS = {
+    "connect_timeout": 10, "tcp_user_timeout": 15_000, "keepalives_idle": 5, "keepalives_interval": 5,
+    "keepalives_count": 3,
+}  # fmt: skip
+"""Of libpq, in its units: when a machine counts as gone that ends no connection. The URL may say others."""
 
 
 class Database:
@@ -61,8 +68,12 @@ def parse_url(place: str | Path) -> URL:
 
 
 def _server(url: URL) -> Engine:
+    given = {name: value for name, value in _LIMITS.items() if name not in url.query}
+    options = given if url.get_backend_name() == "postgresql" else {}
     try:
-        return create_engine(url, pool_size=8, max_overflow=8, pool_pre_ping=True, isolation_level="READ COMMITTED")
+        engine = create_engine(
+            url, connect_args=options, pool_size=8, max_overflow=8, pool_pre_ping=True, isolation_level="READ COMMITTED"
+        )
     except NoSuchModuleError as error:
         raise RefusedError(
             f"no database is called {url.drivername}", fix="Use sqlite:/// or postgresql+psycopg://."
@@ -70,6 +81,16 @@ def _server(url: URL) -> Engine:
     except ModuleNotFoundError as error:
         fix = "Install it: pip install 'drumbeat[server,postgres]'."
         raise RefusedError(f"the Python package {error.name} for {url.drivername} isn't installed", fix=fix) from error
+    if options:
+        event.listen(engine, "connect", _set_limits)
+    return engine
+
+
+def _set_limits(connection: Any, _record: object) -> None:
+    """A server that stands still in the middle of a transaction lets go of its locks before others are silent of it."""
+    connection.autocommit = True
+    connection.execute("; ".join(f"SET {name} = '{seconds}s'" for name, seconds in LOCKS_S.items()))
+    connection.autocommit = False
 
 
 def _sqlite(url: URL) -> Engine:

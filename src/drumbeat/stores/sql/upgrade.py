@@ -22,6 +22,9 @@ def upgrade(database: Database) -> None:
             return
     with database.write() as connection:
         if not database.is_sqlite:
+            # Another server's upgrade, and ours, take as long as they take.
+            connection.execute(text("SET LOCAL lock_timeout = 0"))
+            connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _ONE_AT_A_TIME})
         if _revision(connection) != HEAD:
             _migrate(connection, database.where)

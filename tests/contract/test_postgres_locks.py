@@ -1,0 +1,49 @@
+"""A server that stands still in the middle of a transaction holds the others up only for a while."""
+
+import time
+
+import psycopg
+import pytest
+from sqlalchemy import text
+
+from drumbeat.protocol.errors import StorageError
+from drumbeat.stores.sql import database as sql_database
+from drumbeat.stores.sql import make_store
+from drumbeat.stores.sql.database import Database, parse_url
+
+pytestmark = [pytest.mark.contract, pytest.mark.feature("F5", "F10"), pytest.mark.xdist_group("postgres")]
+
+
+@pytest.fixture
+def url(postgres, monkeypatch):
+    monkeypatch.setitem(sql_database.LOCKS_S, "lock_timeout", 1)
+    monkeypatch.setitem(sql_database.LOCKS_S, "idle_in_transaction_session_timeout", 2)
+    with postgres.database() as name:
+        yield postgres.url(name)
+
+
+def test_a_lock_that_a_standing_server_holds_is_waited_for_and_then_told(url):
+    store = make_store(url, monotonic=time.monotonic)
+    token = store.lease(is_alone=False)
+    with psycopg.connect(url.replace("+psycopg", "")) as standing:
+        standing.execute("SELECT * FROM servers FOR UPDATE")
+        with pytest.raises(StorageError, match="another process keeps a lock"):
+            store.beat(token)
+    store.beat(token)
+    store.close()
+
+
+def _stand_still(database, seconds):
+    with database.write() as connection:
+        connection.execute(text("SELECT 1"))
+        time.sleep(seconds)
+        connection.execute(text("SELECT 1"))
+
+
+def test_a_transaction_that_stands_still_is_undone(url):
+    database = Database(parse_url(url))
+    with pytest.raises(StorageError):
+        _stand_still(database, 4)
+    with database.read() as connection:
+        assert connection.scalar(text("SELECT 1")) == 1
+    database.close()
