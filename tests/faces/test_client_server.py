@@ -16,7 +16,7 @@ from drumbeat.client import Client, autostart, discovery, following
 from drumbeat.client.discovery import Where, find, here, where_of
 from drumbeat.client.views import End, Event, LogPiece, StoryLine
 from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.errors import UnauthorizedError, UnreachableError, VersionError
+from drumbeat.protocol.errors import StorageError, UnauthorizedError, UnreachableError, VersionError
 from drumbeat.server import room, serve
 from drumbeat.server.home import Home
 
@@ -185,6 +185,24 @@ def _restart(house: House, home: Path, job: str) -> None:
                     other.agent(job).log(b"3\n", 6)
                     other.finish(job)
                     eventually(lambda: not other.room.fanout._bells, within_s=20)
+
+
+def test_a_stream_goes_on_when_the_servers_database_is_there_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events, troubles = following._events, [StorageError("database: the connection broke")] * 2
+
+    def troubled(*given: Any) -> Iterator[Event]:
+        if troubles:
+            raise troubles.pop()
+        yield from events(*given)
+
+    monkeypatch.setattr(following, "_events", troubled)
+    with house_in(tmp_path) as house, Client(tmp_path, house.url, TOKEN) as client:
+        job = house.submit("patient")
+        house.finish(job)
+        assert isinstance([*client.stream(job)][-1], End)
+    assert troubles == []
 
 
 def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

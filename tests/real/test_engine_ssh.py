@@ -117,6 +117,22 @@ def test_nothing_of_ours_is_installed_on_the_hosts(engine: SshEngine, hosts: Ssh
     assert parcel.stat().st_mode & 0o077 == 0
 
 
+def test_an_agent_that_came_only_in_part_is_none(hosts: SshLab, monkeypatch: pytest.MonkeyPatch):
+    """What breaks off is an end like any other for who reads it there."""
+    run = SshHost._run
+
+    def broken(self: SshHost, command: str, text: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+        return run(self, command, text[: len(text) // 2] if len(text) > 10_000 else text, timeout_s)
+
+    reach = SshHost(hosts.login("far-1"), PYTHON, "~/.drumbeat/half")
+    monkeypatch.setattr(SshHost, "_run", broken)
+    with pytest.raises(EngineError, match="the agent can't be put into"):
+        reach.ask("look", {"folder": "~/.drumbeat/half/gangs", "ended": []})
+    assert [*(hosts.folder / "homes" / "far-1" / ".drumbeat" / "half" / "agents").iterdir()] == []
+    monkeypatch.setattr(SshHost, "_run", run)
+    assert reach.ask("look", {"folder": "~/.drumbeat/half/gangs", "ended": []})["cpus"]
+
+
 def test_what_a_host_has_is_found_out(hosts: SshLab):
     reach = SshHost(hosts.login("far-1"), PYTHON, "~/.drumbeat/node")
     engine = SshEngine([Host("far-1", reach, "~/.drumbeat/node/gangs", "~/.drumbeat/node/jobs")])

@@ -158,7 +158,7 @@ def open_mpi() -> Mpi:
 def shared_by(house: House) -> list[Path]:
     """What jobs of this home have in the machine's shared memory."""
     found: list[Path] = []
-    for path in Path("/dev/shm").glob("drumbeat-*/known.json"):
+    for path in Path("/dev/shm").glob("drumbeat-*/ranks.json"):
         with contextlib.suppress(FileNotFoundError):  # Another's, which has just gone.
             found += [path.parent] if str(house.home) in path.read_text() else []
     return found

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.faults import ELSEWHERE
 from drumbeat.protocol.listing import Link, ListedFile
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
@@ -95,6 +96,21 @@ def test_a_store_in_trouble_is_waited_for_and_said(depot: Depot, status: int):
     assert depot.job("busy").state == "staging"
     is_well.set()
     assert depot.completed("busy") == "first\n"
+
+
+@pytest.mark.feature("F5", "F10")
+def test_a_server_whose_own_store_cannot_answer_is_waited_for(depot: Depot, monkeypatch: pytest.MonkeyPatch):
+    keep, refused = depot.control.artifacts.keep_text, list[str]()
+
+    def refuse(job: str, path: str, text: str) -> str:
+        if len(refused) < 3:
+            refused.append(path)
+            raise StorageError("database: the connection broke")
+        return keep(job, path, text)
+
+    monkeypatch.setattr(depot.control.artifacts, "keep_text", refuse)
+    hash_of(depot, "patient")
+    assert len(refused) == 3
 
 
 def test_wrong_bytes_are_fetched_again(depot: Depot):
