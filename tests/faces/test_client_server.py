@@ -1,5 +1,6 @@
 """How a client comes to its server: found, started once, found again after it moved, refused when it doesn't fit."""
 
+import fcntl
 import json
 import os
 import subprocess
@@ -203,6 +204,19 @@ def test_a_stream_goes_on_when_the_servers_database_is_there_again(
         house.finish(job)
         assert isinstance([*client.stream(job)][-1], End)
     assert troubles == []
+
+
+def test_a_program_that_stands_still_while_it_starts_the_server_is_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(autostart, "DEADLINE_S", 0.3)
+    with (tmp_path / "start.lock").open("w") as lock, Client(tmp_path) as client:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(UnreachableError, match=r"another program has been starting .* \(Ctrl-Z\)"):
+            client.list()
+        with house_in(tmp_path) as house:  # It has started it after all.
+            announce(tmp_path, url=house.url)
+            assert client.list() == []
 
 
 def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

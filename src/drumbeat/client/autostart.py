@@ -46,8 +46,18 @@ class Starting:
 
 def start(starting: Starting) -> Address:
     """The server's address, once it says that it is ready. Raises UnreachableError, StorageError."""
-    with _alone(starting.home):
-        return starting.found() or _started(starting)
+    deadline = time.monotonic() + DEADLINE_S
+    while True:
+        with _alone(starting.home) as is_alone:
+            if is_alone:
+                return starting.found() or _started(starting)
+        if found := starting.found():
+            return found
+        if time.monotonic() > deadline:
+            what = f"another program has been starting the server for {DEADLINE_S:.0f} s, and doesn't go on"
+            fix = "Was a drumbeat command stopped (Ctrl-Z)? Let it go on (`fg`), or end it."
+            raise UnreachableError(what, where=str(starting.home), fix=fix)
+        time.sleep(LOOK_S)
 
 
 def _started(starting: Starting) -> Address:
@@ -90,8 +100,8 @@ def _last_words(starting: Starting) -> str:
 
 
 @contextmanager
-def _alone(home: Path) -> Generator[None]:
-    """One program at a time starts a server in this home."""
+def _alone(home: Path) -> Generator[bool]:
+    """One program at a time starts a server in this home: whether this is it."""
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(home / "start.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -99,7 +109,12 @@ def _alone(home: Path) -> Generator[None]:
         fix = "Name another folder in DRUMBEAT_HOME."
         raise StorageError(f"the home folder can't be used: {error.strerror}", where=str(home), fix=fix) from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_alone = False
+        else:
+            is_alone = True
+        yield is_alone
     finally:
         os.close(descriptor)
