@@ -153,6 +153,9 @@ class Link:
 
     def _error(self, status: int, text: bytes, *, is_sync: bool = False, is_asking: bool = False) -> DrumbeatError:
         """is_asking: nothing was brought along; a server whose store can't answer is waited for like one that can't."""
+        if status >= 500 and len(self._servers) > 1:  # Another one may be better off.
+            self._drop()
+            self._servers.append(self._servers.pop(0))
         try:
             told = json.loads(text)
             error = from_dict(told)

@@ -14,6 +14,7 @@ from drumbeat.control.loop import Loop
 from drumbeat.control.publishing import MOST_TRIES, PASSING, Publishing, said, wait_after
 from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.events import (
+    Effect,
     GangRefused,
     GangSeen,
     KeepStory,
@@ -50,6 +51,8 @@ class Effects:
         self._pool = ThreadPoolExecutor(max_workers=8, thread_name_prefix="effect")
         self._publishers = ThreadPoolExecutor(max_workers=PUBLISHERS, thread_name_prefix="publisher")
         """Of their own: a store that doesn't answer holds up no job that is to start."""
+        self._stoppers = ThreadPoolExecutor(max_workers=8, thread_name_prefix="stopper")
+        """As well: a cluster takes its time to end what runs there."""
         self.publishing: Publishing | None = None
         """Puts outputs in their places; set before `start`."""
         self.prepare: Callable[[str, Plan], None] = _nothing
@@ -72,6 +75,7 @@ class Effects:
         self._thread.join(timeout=2)
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._publishers.shutdown(wait=False, cancel_futures=True)
+        self._stoppers.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -94,8 +98,16 @@ class Effects:
                     continue
                 self._busy.add(pending.job)
             seen.add(pending.job)
-            pool = self._publishers if isinstance(pending.effect, PublishOutputs) else self._pool
-            pool.submit(self._one, pending)
+            self._pool_for(pending.effect).submit(self._one, pending)
+
+    def _pool_for(self, effect: Effect) -> ThreadPoolExecutor:
+        match effect:
+            case PublishOutputs():
+                return self._publishers
+            case StopGang():
+                return self._stoppers
+            case _:
+                return self._pool
 
     def _one(self, pending: PendingEffect) -> None:
         try:
