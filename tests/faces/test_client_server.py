@@ -17,7 +17,7 @@ from drumbeat.client import Client, autostart, discovery, following
 from drumbeat.client.discovery import Where, find, here, where_of
 from drumbeat.client.views import End, Event, LogPiece, StoryLine
 from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.errors import StorageError, UnauthorizedError, UnreachableError, VersionError
+from drumbeat.protocol.errors import AwayError, UnauthorizedError, UnreachableError, VersionError
 from drumbeat.server import room, serve
 from drumbeat.server.home import Home
 
@@ -191,7 +191,7 @@ def _restart(house: House, home: Path, job: str) -> None:
 def test_a_stream_goes_on_when_the_servers_database_is_there_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    events, troubles = following._events, [StorageError("database: the connection broke")] * 2
+    events, troubles = following._events, [AwayError("database: the connection broke")] * 2
 
     def troubled(*given: Any) -> Iterator[Event]:
         if troubles:

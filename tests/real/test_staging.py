@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import StorageError
+from drumbeat.protocol.errors import AwayError
 from drumbeat.protocol.faults import ELSEWHERE
 from drumbeat.protocol.listing import Link, ListedFile
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
@@ -105,7 +105,7 @@ def test_a_server_whose_own_store_cannot_answer_is_waited_for(depot: Depot, monk
     def refuse(job: str, path: str, text: str) -> str:
         if len(refused) < 3:
             refused.append(path)
-            raise StorageError("database: the connection broke")
+            raise AwayError("database: the connection broke")
         return keep(job, path, text)
 
     monkeypatch.setattr(depot.control.artifacts, "keep_text", refuse)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError, from_dict
+from drumbeat.protocol.errors import AwayError, DrumbeatError, StaleError, UnreachableError, from_dict
 
 if TYPE_CHECKING:
     import ssl
@@ -88,7 +88,7 @@ class Link:
         response = self._request("GET", f"/inputs/{quote(name, safe='')}/files/{quote(path)}", b"", wanted)
         try:
             if response.status != 206:
-                raise self._error(response.status, response.read(), is_asking=True)
+                raise self._error(response.status, response.read())
             yield response
         finally:
             if not response.isclosed():
@@ -100,7 +100,7 @@ class Link:
         response = self._request("GET", f"/snapshots/{quote(digest)}", b"")
         try:
             if response.status != 200:
-                raise self._error(response.status, response.read(), is_asking=True)
+                raise self._error(response.status, response.read())
             yield response
         finally:
             self._drop()
@@ -113,7 +113,7 @@ class Link:
             self._drop()
             raise UnreachableError(f"the server broke off: {error}") from error
         if response.status != 200:
-            raise self._error(response.status, text, is_sync=is_sync, is_asking=method != "PUT")
+            raise self._error(response.status, text, is_sync=is_sync)
         return _answer(text)
 
     def _request(
@@ -151,8 +151,7 @@ class Link:
             self._line.connection.close()
             self._line = None
 
-    def _error(self, status: int, text: bytes, *, is_sync: bool = False, is_asking: bool = False) -> DrumbeatError:
-        """is_asking: nothing was brought along; a server whose store can't answer is waited for like one that can't."""
+    def _error(self, status: int, text: bytes, *, is_sync: bool = False) -> DrumbeatError:
         if status >= 500 and len(self._servers) > 1:  # Another one may be better off.
             self._drop()
             self._servers.append(self._servers.pop(0))
@@ -164,7 +163,7 @@ class Link:
         is_over = isinstance(error, StaleError) or (is_sync and _OVER.get(status) == error.code)
         if is_over:
             return StaleError(error.what, where=error.where, fix=error.fix)
-        if is_asking and isinstance(error, StorageError):
+        if isinstance(error, AwayError):  # A server whose database can't answer is waited for like one that can't.
             return UnreachableError(error.what, where=error.where, fix=error.fix)
         return error
 

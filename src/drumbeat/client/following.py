@@ -13,7 +13,7 @@ from httpx_sse import EventSource, ServerSentEvent, SSEError
 from drumbeat.client.connection import LONGEST_PAUSE_S, PATIENCE_S, TIMEOUT, Connection, part, unreachable
 from drumbeat.client.views import End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol import wire
-from drumbeat.protocol.errors import StorageError, UnreachableError
+from drumbeat.protocol.errors import AwayError, UnreachableError
 
 KINDS: dict[str, type[Event]] = {"story": StoryLine, "state": JobView, "log": LogPiece, "end": End}
 
@@ -65,7 +65,7 @@ def _follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
             if place.until is not None and isinstance(error, httpx.ReadTimeout):
                 continue
             _come_back(connection, wait, unreachable(error, connection.line.url))
-        except (UnreachableError, StorageError) as error:  # It is there again, and its database isn't yet.
+        except (UnreachableError, AwayError) as error:  # It is there again, and its database isn't yet.
             _come_back(connection, wait, UnreachableError(error.what, where=error.where, fix=error.fix))
         else:
             _come_back(connection, wait, UnreachableError("the server ended the stream", where=connection.line.url))

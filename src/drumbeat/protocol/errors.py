@@ -15,6 +15,7 @@
     ├── VersionError         version_mismatch   client and server don't fit
     ├── EngineError          engine             the machine or the scheduler under us refused
     └── StorageError         storage            a disk or a database refused
+        └── AwayError        storage_away       the server's database, which may answer soon
 
 Each has four parts that a person reads: what, where, the values, what to do. The same four travel as JSON
 (`as_dict`, `from_dict`), so an error raised in the server is the same error in the terminal. Never raise a bare
@@ -156,6 +157,12 @@ class StorageError(DrumbeatError):
     """A disk or a database refused: full, read-only, no permission, unreachable."""
 
     code = "storage"
+
+
+class AwayError(StorageError):
+    """The server's database can't answer now: it starts, its disk is full, somebody is at it. Nothing was done."""
+
+    code = "storage_away"
 
 
 def every_error() -> dict[str, type[DrumbeatError]]:

@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
 from drumbeat.protocol.errors import (
+    AwayError,
     ConflictError,
     DrumbeatError,
     EngineError,
@@ -42,6 +43,7 @@ STATUSES: dict[type[DrumbeatError], int] = {
     UnreachableError: 503,
     VersionError: 426,
     EngineError: 502,
+    AwayError: 503,
     StorageError: 507,
     DrumbeatError: 500,
 }

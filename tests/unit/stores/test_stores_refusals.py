@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 import sqlalchemy.exc
 
-from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, RefusedError, StorageError
+from drumbeat.protocol.errors import (
+    AwayError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    StorageError,
+)
 from drumbeat.stores.folder.disk import as_our_error
 from drumbeat.stores.sql import refusals as sql
 from drumbeat.stores.sql.database import Database, parse_url
@@ -62,6 +69,25 @@ def test_a_database_s_error_becomes_a_sentence(error, words):
     assert mapped.what.startswith(f"database: {words}")
     assert mapped.where == "sqlite:///x.db"
     assert "and more" not in str(mapped)
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (sqlite_error("SQLITE_FULL"), True),
+        (sqlite_error("SQLITE_BUSY"), True),
+        (sqlite_error("SQLITE_CORRUPT"), False),
+        (sqlite_error("SQLITE_NEVERHEARD"), False),
+        (OperationalError("57P01"), True),
+        (OperationalError("55P03"), True),
+        (OperationalError(), True),
+        (OperationalError("28P01"), False),
+        (OperationalError("25006"), False),
+        (None, False),
+    ],
+)
+def test_what_may_pass_by_itself_is_told_apart(error, passes):
+    assert isinstance(sql.as_storage_error(error, "x"), AwayError) is passes
 
 
 def each_error(cls=sqlalchemy.exc.SQLAlchemyError):

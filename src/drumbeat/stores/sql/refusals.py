@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, StorageError
+from drumbeat.protocol.errors import AwayError, ConflictError, DrumbeatError, StorageError
 
 _SQLITE: dict[str, tuple[str, str]] = {
     "SQLITE_FULL": ("the disk is full", "Make room on it; nothing that was acknowledged is lost."),
@@ -50,6 +50,11 @@ _UNREACHABLE = (
     "See that the database server runs, and that host, port, user and name in the URL are right.",
 )
 _UNKNOWN = ("it refused", "")
+_LASTING = (
+    "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH", "SQLITE_CANTOPEN", "SQLITE_CORRUPT", "SQLITE_NOTADB",
+    "SQLITE_TOOBIG", "28", "3D", "42501", "25006", "XX001",
+)  # fmt: skip
+"""Those of the codes above that no waiting mends."""
 
 
 @contextmanager
@@ -62,7 +67,7 @@ def refusals(where: str) -> Generator[None]:
     except IntegrityError as error:
         raise ConflictError(f"the database has such a row already: {_one_line(error.orig)}", where=where) from error
     except PoolTimeoutError as error:
-        raise StorageError("every connection to the database is in use", where=where, fix="Try again.") from error
+        raise AwayError("every connection to the database is in use", where=where, fix="Try again.") from error
     except DBAPIError as error:
         raise as_storage_error(error.orig, where) from error
     except SQLAlchemyError as error:
@@ -71,19 +76,22 @@ def refusals(where: str) -> Generator[None]:
 
 def as_storage_error(error: BaseException | None, where: str) -> StorageError:
     """The error of sqlite3 or psycopg in our words, its own behind them."""
-    what, fix = _words(error)
-    return StorageError(f"database: {what} ({_one_line(error)})", where=where, fix=fix)
+    what, fix, passes = _words(error)
+    kind = AwayError if passes else StorageError
+    return kind(f"database: {what} ({_one_line(error)})", where=where, fix=fix)
 
 
-def _words(error: BaseException | None) -> tuple[str, str]:
-    name = getattr(error, "sqlite_errorname", None)
+def _words(error: BaseException | None) -> tuple[str, str, bool]:
+    """What is wrong, what to do, and whether it may pass by itself."""
+    name, state = getattr(error, "sqlite_errorname", None), getattr(error, "sqlstate", None)
+    code = ""
     if isinstance(name, str):
-        return next((row for code, row in _SQLITE.items() if name.startswith(code)), _UNKNOWN)
-    state = getattr(error, "sqlstate", None)
-    if isinstance(state, str):
-        return next((_POSTGRESQL[state[:n]] for n in (5, 2) if state[:n] in _POSTGRESQL), _UNKNOWN)
-    is_from_psycopg = type(error).__module__.startswith("psycopg")
-    return _UNREACHABLE if is_from_psycopg and type(error).__name__ == "OperationalError" else _UNKNOWN
+        code = next((code for code in _SQLITE if name.startswith(code)), "")
+    elif isinstance(state, str):
+        code = next((state[:n] for n in (5, 2) if state[:n] in _POSTGRESQL), "")
+    elif type(error).__module__.startswith("psycopg") and type(error).__name__ == "OperationalError":
+        return *_UNREACHABLE, True
+    return *(_SQLITE | _POSTGRESQL).get(code, _UNKNOWN), code != "" and code not in _LASTING
 
 
 def _one_line(error: BaseException | None) -> str:
