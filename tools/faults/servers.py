@@ -140,9 +140,9 @@ def while_stopping(scene: Scene) -> Seen:
             house.client.cancel(job)
             seconds = kill_server(house, down_s)
             ended = play.end(job)
-            left = [p.pid for p in house.processes() if p.pid != house.server().pid and "drumbeat" not in p.name()]
+            left = play.processes()
             wrong = judge(ended, house.logs(job), "canceled", "saved\n")
-            return wrong or (f"{len(left)} processes are left" if play.processes() else ""), seconds
+            return wrong or (f"{len(left)} processes are left" if left else ""), seconds
 
     return all_of([once(down_s) for down_s in DOWN_S], "the cancel went on: both ranks saved, nothing is left")
 
