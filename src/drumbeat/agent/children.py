@@ -58,9 +58,7 @@ def run(
     import subprocess
 
     stderr = subprocess.STDOUT if is_merged else subprocess.DEVNULL
-    with started(
-        words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd="/"
-    ) as child:  # fmt: skip
+    with started(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd="/") as child:
         try:
             said, _ = child.communicate(timeout=within_s)
         except BaseException:

@@ -82,9 +82,8 @@ class Watch:
 
     def _forget(self, jobs: list[Job]) -> None:
         there = {(job.name, job.attempt) for job in jobs}
-        for key in [k for k in list(self._heard) if k[:2] not in there]:
-            with self._lock:
-                self._heard.pop(key, None)
+        with self._lock:
+            self._heard = {node: at for node, at in self._heard.items() if node[:2] in there}
 
     def look_after(self, job: Job) -> None:
         """Asks the engine about one gang, and tells the job what it said."""

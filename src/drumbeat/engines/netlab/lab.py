@@ -83,19 +83,22 @@ class Lab:
         (self.folder / "lab.json").write_text(json.dumps({**asdict(blueprint), "wish": self._wish}))
         try:
             self._start_holder()
-            ip("address", "add", f"{blueprint.gateway}/{blueprint.prefix}", "dev", blueprint.interface)
-            ip("link", "set", blueprint.interface, "up")
+            self._open_gateway()
         except (OSError, DrumbeatError) as error:
             self.down()
             raise EngineError(f"the lab could not be made: {error}", where=str(self.folder)) from error
 
     def _finish(self) -> None:
         """What another one, that was killed while it made the lab, may not have come to."""
-        made = self.blueprint()
         is_off = [*self.folder.glob("nodes/*/off")]
         deadline = time.monotonic() + UP_S
         while len(self._said().get("nodes", ())) + len(is_off) < self.nodes and time.monotonic() < deadline:
             time.sleep(0.01)
+        self._open_gateway()
+
+    def _open_gateway(self) -> None:
+        """Gives this machine its address in the lab, if it hasn't it yet."""
+        made = self.blueprint()
         ip("address", "replace", f"{made['gateway']}/{made['prefix']}", "dev", made["interface"])
         ip("link", "set", made["interface"], "up")
 
