@@ -1,20 +1,19 @@
 """`python -m tools.stability [--runs 30] [--part real|whole] [--until 05:10]`: the suite again and again.
 
 A line for every run goes to the end of `docs/stability.md`, green or not, with the commit and the machine's load: what
-isn't green every time is a defect. One after the other, in a clone of the last commit: the work here goes on.
+isn't green every time is a defect. One after the other, each in a clone of what is then the last commit: the work here
+goes on.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -49,11 +48,13 @@ def main() -> int:
     """Exit code 1 when a run wasn't green."""
     given = _options()
     bad = 0
-    with _clone() as clone:
-        commit = _git("rev-parse", "--short", "HEAD")
+    with tempfile.TemporaryDirectory(prefix="drumbeat-again-") as folder:
+        clone = Path(folder) / "drumbeat"
+        _git("clone", "-q", str(REPOSITORY), str(clone), cwd=REPOSITORY)
         for number in range(1, given.runs + 1):
             if given.until and datetime.now(UTC).strftime("%H:%M") >= given.until:
                 break
+            commit = _newest(clone)
             run = once(clone, [*PARTS[given.part], "-n", str(given.jobs)])
             row = f"| {datetime.now(UTC):%Y-%m-%d %H:%M} | {commit} | {given.part} | {run.row}"
             print(f"run {number}: {row}", flush=True)
@@ -77,18 +78,15 @@ def once(clone: Path, options: list[str]) -> Run:
     return Run(closing[1], time.monotonic() - began, tuple(_BAD.findall(done.stdout)), os.getloadavg()[2])
 
 
-@contextlib.contextmanager
-def _clone() -> Iterator[Path]:
-    """The last commit in a folder of its own, with an environment of its own."""
-    with tempfile.TemporaryDirectory(prefix="drumbeat-again-") as folder:
-        clone = Path(folder) / "drumbeat"
-        subprocess.run(["git", "clone", "-q", str(REPOSITORY), str(clone)], check=True)
-        subprocess.run(["make", "setup"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
-        yield clone
+def _newest(clone: Path) -> str:
+    """Brings the clone, which has an environment of its own, to the last commit; gives its short name."""
+    _git("pull", "-q", "--ff-only", cwd=clone)
+    subprocess.run(["make", "setup"], cwd=clone, check=True, stdout=subprocess.DEVNULL)
+    return _git("rev-parse", "--short", "HEAD", cwd=clone)
 
 
-def _git(*words: str) -> str:
-    return subprocess.run(["git", *words], cwd=REPOSITORY, check=True, capture_output=True, text=True).stdout.strip()
+def _git(*words: str, cwd: Path) -> str:
+    return subprocess.run(["git", *words], cwd=cwd, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def _options() -> argparse.Namespace:

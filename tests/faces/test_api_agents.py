@@ -181,7 +181,7 @@ def test_an_output_may_have_any_name(house: House, tmp_path: Path, name: str) ->
     files = {path: {"size": 1, "sha256": hashlib.sha256(b"x").hexdigest()}}
     shown = house.http.post(f"{agent.path}/outputs/commit", json={"files": files}, headers=agent.headers)
     assert shown.json() == {"missing": []}
-    with Client(url=house.room.control.servers[0], token=TOKEN) as client:
+    with Client(url=house.room.control.calling.here[0], token=TOKEN) as client:
         assert f"outputs/{path}" in [one.path for one in client.files(job)]
         client.fetch(job, f"outputs/{path}", tmp_path / "got")
     assert (tmp_path / "got").read_bytes() == b"x"

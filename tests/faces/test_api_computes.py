@@ -46,7 +46,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     try:
         with (
             served(control, home) as room,
-            House(home, engine, control, room, control.servers[0]).connected() as there,
+            House(home, engine, control, room, control.calling.here[0]).connected() as there,
         ):
             yield there
     finally:

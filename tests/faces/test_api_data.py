@@ -45,7 +45,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     try:
         with (
             served(control, tmp_path) as room,
-            House(tmp_path, engine, control, room, control.servers[0]).connected() as there,
+            House(tmp_path, engine, control, room, control.calling.here[0]).connected() as there,
         ):
             yield there
     finally:

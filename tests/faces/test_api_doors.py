@@ -112,13 +112,13 @@ def doors_in(home: Path, patience: Patience | None = None, clock: MovableClock |
     engine, clock = FarEngine(cpus=1000), clock or MovableClock()
     control = Control(Setting(MemoryStore(), FolderArtifacts(home), {"local": engine}, clock, b"k" * 32))
     given = Rules(home / "ca.pem", home / "doors.json", patience=patience or Patience())
-    control.doors = doors = TlsDoors(given, clock)
+    control.calling.doors = doors = TlsDoors(given, clock)
     doors.open_again()
     control.start()
     try:
         with (
             served(control, home, doors=doors) as room,
-            House(home, engine, control, room, control.servers[0]).connected() as house,
+            House(home, engine, control, room, control.calling.here[0]).connected() as house,
         ):
             yield Doors(house, engine, doors, clock)
     finally:

@@ -179,8 +179,8 @@ def _restart(house: House, home: Path, job: str) -> None:
     """Another server on another port takes over, twice; the job goes on and ends."""
     for n in (1, 2):
         with served(house.control, home) as moved:
-            announce(home, url=moved.control.servers[0])
-            with House(home, house.engine, house.control, moved, moved.control.servers[0]).connected() as other:
+            announce(home, url=moved.control.calling.here[0])
+            with House(home, house.engine, house.control, moved, moved.control.calling.here[0]).connected() as other:
                 other.agent(job).log(f"{n}\n".encode(), 2 * n)
                 if n == 2:
                     other.agent(job).log(b"3\n", 6)

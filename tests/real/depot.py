@@ -124,7 +124,7 @@ def a_lab_depot(folder: Path, data: MemoryData, lab: Lab) -> Iterator[Depot]:
         try:
             with _control(folder, data, {"lab": engine}) as control:
                 rules = Rules(folder / "ca.pem", folder / "doors.json")
-                control.doors = doors = TlsDoors(rules, control.setting.clock)
+                control.calling.doors = doors = TlsDoors(rules, control.setting.clock)
                 try:
                     with _running(control, folder, doors):
                         yield Depot(folder, control, data, Path(), compute="lab")

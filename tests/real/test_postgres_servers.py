@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from drumbeat.engines.netlab.lab import Lab, require_tools
+from drumbeat.protocol.errors import EngineError
 from tests.contract.postgres import a_cluster
 
+from .guard import guarded
 from .house import House, until
 
+pytestmark = pytest.mark.feature("F5", "F10")
+
 WAITS = "import pathlib, sys, time\nwhile not pathlib.Path(sys.argv[1]).exists(): time.sleep(0.05)\nprint('went on')\n"
+POLLS = "{lost_after_s: 30}"
+"""Agents hear every ten seconds what is new."""
 
 
 @pytest.fixture
 def houses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[House]]:
-    with a_cluster() as cluster, cluster.database() as name:
+    with guarded(tmp_path), a_cluster() as cluster, cluster.database() as name:
         monkeypatch.setenv("DRUMBEAT_DATABASE", cluster.url(name))
         monkeypatch.setenv("DRUMBEAT_SHARED", str(tmp_path / "shared"))
         there = [House(tmp_path / "one"), House(tmp_path / "two")]
@@ -28,19 +37,79 @@ def houses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Hou
                 house.close()
 
 
-@pytest.mark.feature("F5", "F10")
+@pytest.fixture
+def lab(houses: list[House], tmp_path: Path) -> Iterator[str]:
+    """The name of a compute whose nodes call by doors."""
+    try:
+        require_tools()
+    except EngineError as error:
+        pytest.skip(str(error))
+    begin(houses[0])
+    houses[0].client.create_compute({"name": "lab", "type": "netlab", "nodes": 2, "cpus": 2})
+    try:
+        yield "lab"
+    finally:
+        for house in houses:
+            house.close()
+        with contextlib.suppress(FileNotFoundError):
+            Lab(tmp_path / "shared" / "labs" / "lab", "lab", 2).close()
+
+
+def begin(house: House) -> None:
+    until(lambda: house.run("list").returncode == 0, what="the start of a server")
+
+
+def submitted(house: House, go: Path, **keys: str) -> str:
+    """A job whose ranks wait for that file."""
+    house.script(WAITS)
+    ran = house.run("run", house.job_file(command=f"{sys.executable} t.py {go}", code=".", **keys), "--detach")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout.split()[0]
+
+
+def running(house: House, job: str) -> None:
+    until(lambda: house.client.get(job).state == "running", what=f"the start of the ranks, as {house.home} sees it")
+
+
+def servers_known(folder: Path) -> list[int]:
+    """To how many servers each node's agent was sent."""
+    return [len(json.loads(file.read_text())) for file in folder.rglob("servers.json")]
+
+
 def test_a_job_of_a_server_that_was_killed_ends_at_the_other(houses: list[House], tmp_path: Path):
     one, two = houses
     for house in houses:
-        until(lambda house=house: house.run("list").returncode == 0, what="the start of a server")
-    go = tmp_path / "go"
-    one.script(WAITS)
-    file = one.job_file(command=f"{sys.executable} t.py {go}", code=".")
-    ran = one.run("run", file, "--detach")
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    name = ran.stdout.split()[0]
-    until(lambda: two.client.get(name).state == "running", what="the start of the ranks, as the other sees it")
+        begin(house)
+    job = submitted(one, tmp_path / "go")
+    running(two, job)
     one.server().kill()
-    go.touch()
-    until(lambda: two.client.get(name).state == "completed", what="the end of the job at the other server")
-    assert two.logs(name) == {0: "went on\n"}
+    (tmp_path / "go").touch()
+    until(lambda: two.client.get(job).state == "completed", what="the end of the job at the other server")
+    assert two.logs(job) == {0: "went on\n"}
+
+
+def test_agents_go_to_a_server_that_came_after_them(houses: list[House], tmp_path: Path):
+    one, two = houses
+    job = submitted(one, tmp_path / "go", drumbeat=POLLS)
+    running(one, job)
+    begin(two)
+    until(lambda: servers_known(tmp_path / "shared") == [2], what="the agent's hearing of the other server")
+    one.server().kill()
+    (tmp_path / "go").touch()
+    until(lambda: two.client.get(job).state == "completed", what="the end of the job at the other server")
+    assert two.logs(job) == {0: "went on\n"}
+    assert two.client.get(job).attempt == 1
+
+
+@pytest.mark.xdist_group("labs")
+def test_agents_on_other_machines_find_the_other_servers_door(houses: list[House], lab: str, tmp_path: Path):
+    one, two = houses
+    job = submitted(one, tmp_path / "go", compute=lab, resources="{instance_count: 2}", drumbeat=POLLS)
+    running(one, job)
+    begin(two)
+    until(lambda: servers_known(tmp_path / "shared") == [2, 2], what="the agents' hearing of the other server")
+    one.server().kill()
+    (tmp_path / "go").touch()
+    until(lambda: two.client.get(job).state == "completed", what="the end of the job at the other server")
+    assert two.logs(job) == dict.fromkeys(range(2), "went on\n")
+    assert two.client.get(job).attempt == 1

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import http.client
-import ipaddress
 import json
-import socket
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
+from drumbeat.agent.servers import known
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import AwayError, DrumbeatError, StaleError, UnreachableError, from_dict
 
@@ -21,13 +19,9 @@ if TYPE_CHECKING:
 _OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
 """Answers to a sync after which this attempt has no server: only in our own words, for a stranger may use the port."""
 TLS = "The server must be called by https, or at a loopback address."
+CONNECT_S = 10.0
+"""How long a server's machine may take to answer at all; the next server is tried then."""
 _ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths"}
-
-
-@dataclass
-class _Line:
-    connection: http.client.HTTPConnection
-    is_used: bool = False
 
 
 class Link:
@@ -38,13 +32,13 @@ class Link:
     """
 
     def __init__(self, enrolment: Enrolment, timeout_s: float = 30.0) -> None:
-        self._servers = [server for server in enrolment.servers if _is_safe(server)]
+        self._enrolment, self._servers = enrolment, known(enrolment)
         self._ca = enrolment.ca
         self._tls: ssl.SSLContext | None = None
         self._base = f"/agent/v1/{quote(enrolment.job, safe='')}/{enrolment.attempt}/{enrolment.node}"
         self._headers = {"Authorization": f"Bearer {enrolment.secret}"}
         self._timeout_s = timeout_s
-        self._line: _Line | None = None
+        self._line: http.client.HTTPConnection | None = None
 
     def sync(self, status: Any, holds: str, wait_s: float) -> Any:
         """Tells the status and gives the directive; the server takes up to `wait_s`, if nothing is new."""
@@ -120,35 +114,41 @@ class Link:
         self, method: str, path: str, body: bytes, more: dict[str, str] | None = None
     ) -> http.client.HTTPResponse:
         """The answer of the first server that gives one. A connection that had idled too long is made anew at once."""
+        if self._line is None:
+            self._servers = known(self._enrolment, self._servers)
         if not self._servers:
             raise UnreachableError("plain http would show this job's secret to the network", fix=TLS)
         trouble: Exception | None = None
         for _ in range(len(self._servers) + 1):
-            line = self._line or self._open()
-            was_used, line.is_used = line.is_used, True
+            was_open = self._line is not None
             try:
-                line.connection.request(method, self._base + path, body or None, {**self._headers, **(more or {})})
-                return line.connection.getresponse()
+                line = self._line or self._open()
+                line.request(method, self._base + path, body or None, {**self._headers, **(more or {})})
+                return line.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 trouble = error
                 self._drop()
-                if not was_used:
+                if not was_open:
                     self._servers.append(self._servers.pop(0))
         raise UnreachableError(_said(trouble), where=", ".join(self._servers)) from trouble
 
-    def _open(self) -> _Line:
+    def _open(self) -> http.client.HTTPConnection:
         address = urlsplit(self._servers[0])
-        host, port, timeout_s = address.hostname or "", address.port, self._timeout_s
+        host, port, timeout_s = address.hostname or "", address.port, min(CONNECT_S, self._timeout_s)
         if address.scheme == "https":
             self._tls = self._tls or _tls(self._ca)
-            self._line = _Line(http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._tls))
+            line = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._tls)
         else:
-            self._line = _Line(http.client.HTTPConnection(host, port, timeout=timeout_s))
-        return self._line
+            line = http.client.HTTPConnection(host, port, timeout=timeout_s)
+        line.connect()
+        line.timeout = self._timeout_s
+        line.sock.settimeout(self._timeout_s)
+        self._line = line
+        return line
 
     def _drop(self) -> None:
         if self._line is not None:
-            self._line.connection.close()
+            self._line.close()
             self._line = None
 
     def _error(self, status: int, text: bytes, *, is_sync: bool = False) -> DrumbeatError:
@@ -166,17 +166,6 @@ class Link:
         if isinstance(error, AwayError):  # A server whose database can't answer is waited for like one that can't.
             return UnreachableError(error.what, where=error.where, fix=error.fix)
         return error
-
-
-def _is_safe(server: str) -> bool:
-    """Whether the secret may be said there: over TLS, or without leaving this machine."""
-    parts = urlsplit(server)
-    if parts.scheme == "https" or (parts.scheme, parts.hostname) == ("http", "localhost"):
-        return True
-    try:
-        return parts.scheme == "http" and ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        return False
 
 
 def _tls(ca: str) -> ssl.SSLContext:
@@ -210,19 +199,3 @@ def _answer(text: bytes) -> dict[str, Any]:
     if not isinstance(answer, dict) or not _ANSWERS & cast("dict[str, Any]", answer).keys():
         raise UnreachableError("what answers isn't a drumbeat server")
     return cast("dict[str, Any]", answer)
-
-
-def address_towards(servers: tuple[str, ...]) -> str:
-    """The address of this node that the kernel would reach the first known server from (nothing is sent)."""
-    for server in servers:
-        parts = urlsplit(server)
-        with contextlib.suppress(OSError):
-            return _route(parts.hostname or "", parts.port or 80)
-    return "127.0.0.1"
-
-
-def _route(host: str, port: int) -> str:
-    family, kind, _, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind) as probe:
-        probe.connect(place)
-        return probe.getsockname()[0]

@@ -15,6 +15,7 @@ from functools import partial
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.link import Link
+from drumbeat.agent.servers import remember
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment
 from drumbeat.protocol.errors import DrumbeatError, StaleError
@@ -73,6 +74,8 @@ class Reporting:
                 backoff.wait()
                 continue
             faultpoint("agent.enrolled")
+            if directive.servers:
+                remember(self._enrolment, directive.servers)
             if directive.key != holds:
                 holds = directive.key
                 self._hear(directive)

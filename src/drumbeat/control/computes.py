@@ -37,6 +37,10 @@ EngineMaker = Callable[[Spec], Engine]
 """Makes the engine of a compute that a person described. Raises EngineError, RefusedError."""
 
 
+def _nothing() -> None:
+    """The server is alone."""
+
+
 def no_engines(spec: Spec) -> Engine:
     """The maker where there is none."""
     raise RefusedError(f"computes of type {spec.type} aren't supported here", where="type")
@@ -85,6 +89,8 @@ class Computes(Mapping[str, Engine]):
     loop: Loop
     given: Mapping[str, Engine]
     make: EngineMaker
+    look_around: Callable[[], None] = _nothing
+    """What servers that share a store do after each look: see `calling`."""
     _known: dict[str, Known] = field(default_factory=dict[str, Known])
     _changing: threading.Lock = field(default_factory=threading.Lock)
     """Held by whoever changes what is known; readers take what is there."""
@@ -144,6 +150,7 @@ class Computes(Mapping[str, Engine]):
         while not self._stopping.wait(LOOK_S):
             try:
                 self.look()
+                self.look_around()
             except Exception:
                 if not self._stopping.is_set():
                     log.exception("the computes could not be looked at; trying again")

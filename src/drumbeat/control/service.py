@@ -9,10 +9,11 @@ import logging
 import secrets
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drumbeat.control import submitting
 from drumbeat.control.assets import DataAssets, data_uses
+from drumbeat.control.calling import Calling
 from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, no_engines
 from drumbeat.control.datastores import Datastores, DatastoreView
 from drumbeat.control.direct import DirectOutputs
@@ -37,7 +38,6 @@ from drumbeat.ports import (
     Artifacts,
     Clock,
     DataAccess,
-    Doors,
     Engine,
     Gang,
     Machine,
@@ -51,7 +51,6 @@ from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
-    EngineError,
     NotFoundError,
     SpecError,
     StaleError,
@@ -127,10 +126,6 @@ class Control:
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
         self.store, self.artifacts = setting.store, setting.artifacts
-        self.servers: tuple[str, ...] = ()
-        """Where agents on this machine find this server; set before `start`."""
-        self.doors: Doors | None = None
-        """Where agents on other machines do."""
         self.datastores = setting.datastores or Datastores(setting.store, setting.key)
         self.data: DataAccess = JobOutputs(setting.artifacts, Whole(setting.data) if setting.data else None)
         self.assets = DataAssets(setting.store, setting.clock, self.datastores, self.data)
@@ -139,6 +134,8 @@ class Control:
         self._hearers_lock = threading.Lock()
         self.loop = Loop(setting.store, setting.clock, self._announce, is_alone=setting.is_alone)
         self.engines = Computes(self.loop, setting.engines, setting.make_engine)
+        self.calling = Calling(self.loop, self.engines)
+        """Its addresses are set before `start`."""
         self.effects = Effects(self.loop, self.engines, setting.artifacts, self._gang)
         self.effects.publishing = publishing
         self.environments = Environments(setting.store, setting.clock, setting.artifacts.has_snapshot)
@@ -149,12 +146,12 @@ class Control:
         self.registries = Registries(setting.store, setting.key)
         self.sharing = Sharing(self.loop, self.watch.heard)
         if not setting.is_alone:
-            self.loop.look_around = self.sharing.look
+            self.loop.look_around, self.engines.look_around = self.sharing.look, self.calling.look
 
     # --- the life of the server -------------------------------------------------------------------------------
     def open(self) -> None:
         """Takes the lease and reads what is unfinished."""
-        self.loop.address = self.servers[0] if self.servers else ""
+        self.loop.address = self.calling.here[0] if self.calling.here else ""
         self.engines.open()
         self.loop.open()
 
@@ -188,7 +185,7 @@ class Control:
         self.effects.stop()
         self.loop.stop()
         with contextlib.suppress(StorageError):
-            if not self.store.addresses():  # Nobody else is over it.
+            if not self.store.live_servers():  # Nobody else is over it.
                 self.engines.close_idle()
         self.store.close()
 
@@ -310,12 +307,14 @@ class Control:
         if known.nodes and (known.nodes[node] != status or not self.loop.holds(job)):
             event = AgentSaid(attempt, node, status)
             known = _of_attempt(attempt, self.loop.call(lambda: self.sharing.deliver(job, event)))
-        return directive(known)
+        return self._directive(known)
 
-    def directive(self, job: str, attempt: int, node: int) -> Directive:
-        """What the agent of a node should be doing now. Raises StaleError, NotFoundError."""
-        self.watch.heard(job, attempt, node)
-        return directive(self._current(job, attempt))
+    def directive(self, job: str, attempt: int) -> Directive:
+        """What the agents should be doing now: one that waits for it isn't heard by that. StaleError, NotFoundError."""
+        return self._directive(self._current(job, attempt))
+
+    def _directive(self, job: Job) -> Directive:
+        return replace(directive(job), servers=self.calling.known(job.plan.compute))
 
     def admit_agent(self, job: str, attempt: int, secret: str) -> None:
         """Checks an agent's secret for its other calls. Raises UnauthorizedError; StaleError when replaced."""
@@ -344,15 +343,9 @@ class Control:
         return hmac.new(self.setting.key, f"{job}\0{attempt}".encode(), hashlib.sha256).hexdigest()
 
     def _gang(self, job: Job) -> Gang:
-        secret = self._secret(job.name, job.attempt)
-        addresses = self.engines[job.plan.compute].server_addresses()
-        if not addresses:
-            servers = (*self.servers, *self.sharing.neighbours)
-            return Gang(job.name, job.attempt, job.plan, job.slots, secret, servers)
-        if self.doors is None:
-            raise EngineError("this server listens to agents on its own machine only")
-        servers = self.doors.urls(addresses)
-        return Gang(job.name, job.attempt, job.plan, job.slots, secret, servers, self.doors.ca)
+        secret, compute = self._secret(job.name, job.attempt), job.plan.compute
+        servers = self.calling.open_for(compute)
+        return Gang(job.name, job.attempt, job.plan, job.slots, secret, servers, self.calling.authority(compute))
 
     # --- hearing of changes -----------------------------------------------------------------------------------
     def subscribe(self, heard: Callable[[str], None]) -> Callable[[], None]:

@@ -22,8 +22,6 @@ class Sharing:
 
     def __init__(self, loop: Loop, heard: Callable[[str, int, int], None]) -> None:
         self.loop, self.heard = loop, heard
-        self.neighbours: tuple[str, ...] = ()
-        """Where the other servers are."""
         self._others: dict[str, State] = {}
         self._bookings: dict[str, int] = {}
 
@@ -48,7 +46,6 @@ class Sharing:
             self._notice(heads)
         except StaleError:
             return  # The next beat comes back as a new server.
-        self.neighbours = tuple(place for place in store.addresses() if place != self.loop.address)
 
     def _own(self, heads: Sequence[Head]) -> None:
         """What is ours by the store is ours here, and nothing else."""

@@ -21,8 +21,8 @@ class Unmade:
         return []
 
     def server_addresses(self) -> list[str]:
-        """Nobody calls."""
-        return []
+        """Fails: where agents would have to call can't be told."""
+        raise EngineError(self.why)
 
     def start(self, gang: Gang) -> str:
         """Fails."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -103,6 +103,17 @@ class Head:
 
 
 @dataclass(frozen=True)
+class LiveServer:
+    """A server that hasn't been replaced and hasn't left. address: on its machine. doors: where agents on other
+    machines call it, by compute.
+    """
+
+    token: int
+    address: str
+    doors: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+
+
+@dataclass(frozen=True)
 class JobFilter:
     """Which jobs to list, newest first. after: name of the last job of the page before."""
 
@@ -132,8 +143,12 @@ class Store(Catalog, Protocol):
         """The server ends in good order: whoever claims next needn't wait for its silence. Twice is as once."""
         ...
 
-    def addresses(self) -> list[str]:
-        """Where the servers are that haven't been replaced and haven't left; the newest first."""
+    def live_servers(self) -> list[LiveServer]:
+        """Those that have an address; the newest first."""
+        ...
+
+    def show_doors(self, token: int, doors: Mapping[str, tuple[str, ...]]) -> None:
+        """From now on these are the doors of this server; nothing, if it has been replaced."""
         ...
 
     def beat(self, token: int) -> None:

@@ -105,7 +105,8 @@ class Directive:
 
     PREPARE: stage what is missing, hold a port, say READY. RUN: start the ranks of `round` with `roster`. STOP: SIGTERM
     now, SIGKILL after `grace_s`; a round that was never started is ENDED at once. UPLOAD: send the outputs. LEAVE: end
-    what is left and go. `key` names the directive: an agent that holds it needn't be told again.
+    what is left and go. `key` names the directive: an agent that holds it needn't be told again. servers: where the
+    agent can call from now on, as in its enrolment; () = nothing new is known.
     """
 
     order: Order
@@ -113,6 +114,7 @@ class Directive:
     round: int
     roster: Roster | None = None
     grace_s: float = 30.0
+    servers: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:

@@ -112,14 +112,14 @@ class Wait:
 
 
 async def another(caller: Caller, held: Directive, wait: Wait, request: Request) -> Directive:
-    """The next directive, or the one that is held when the time is over."""
+    """The next directive; when the time is over the one that is held, with the servers that are known by then."""
     room = caller.room
     hanging_up = asyncio.create_task(wait.end_with(request))
     try:
-        while not room.fanout.is_closing and wait.left_s and await wait.bell.wait(wait.left_s):
-            directive = await away(lambda: room.control.directive(caller.job, caller.attempt, caller.node))
-            if directive.key != held.key:
-                return directive
+        key = held.key
+        while not room.fanout.is_closing and wait.left_s and held.key == key:
+            await wait.bell.wait(wait.left_s)
+            held = await away(lambda: room.control.directive(caller.job, caller.attempt))
     finally:
         hanging_up.cancel()
     return held

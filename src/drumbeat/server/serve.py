@@ -60,8 +60,8 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path], Control]
     port = listeners[0].getsockname()[1]
     home.keep_port(port)
     control = make_control(home.path)
-    control.servers = (options.own_url(port),)
-    control.doors = doors = _doors(home, options, control)
+    control.calling.here = (options.own_url(port),)
+    control.calling.doors = doors = _doors(home, options, control)
     doors.open_again()
     control.start()
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from threading import RLock
@@ -16,6 +16,7 @@ from drumbeat.ports import (
     Head,
     JobFilter,
     Letter,
+    LiveServer,
     Message,
     PendingEffect,
     Record,
@@ -37,7 +38,7 @@ Held = tuple[str, str, int, int]
 class Shelf:
     """What several stores see as one database. records: by name, oldest first. servers: token to beats, or LEFT.
 
-    specs: of computes. places: token to address. bookings: compute to how often its slots changed hands. last: see
+    specs: of computes. places: of each token. bookings: compute to how often its slots changed hands. last: see
     `next`.
     """
 
@@ -49,7 +50,7 @@ class Shelf:
     names: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     specs: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     servers: dict[int, int] = field(default_factory=dict[int, int])
-    places: dict[int, str] = field(default_factory=dict[int, str])
+    places: dict[int, LiveServer] = field(default_factory=dict[int, LiveServer])
     bookings: Counter[str] = field(default_factory=Counter[str])
     letters: dict[int, Letter] = field(default_factory=dict[int, Letter])
     catalog: CatalogShelf = field(default_factory=CatalogShelf)
@@ -87,7 +88,7 @@ class MemoryStore(MemoryCatalog):
         with shelf.lock:
             token = shelf.next("token")
             replaced = set(shelf.servers) if is_alone else set[int]()
-            shelf.servers[token], shelf.places[token] = 0, address
+            shelf.servers[token], shelf.places[token] = 0, LiveServer(token, address)
             self._replace(token, replaced)
             return token
 
@@ -96,10 +97,15 @@ class MemoryStore(MemoryCatalog):
             if token in self.shelf.servers:
                 self.shelf.servers[token] = LEFT
 
-    def addresses(self) -> list[str]:
+    def live_servers(self) -> list[LiveServer]:
         with self.shelf.lock:
             live = [token for token, beats in self.shelf.servers.items() if beats != LEFT]
-            return [self.shelf.places[token] for token in sorted(live, reverse=True) if self.shelf.places[token]]
+            there = [self.shelf.places[token] for token in sorted(live, reverse=True)]
+            return [one for one in there if one.address]
+
+    def show_doors(self, token: int, doors: Mapping[str, tuple[str, ...]]) -> None:
+        with self.shelf.lock:
+            self.shelf.places[token] = replace(self.shelf.places[token], doors=dict(doors))
 
     def beat(self, token: int) -> None:
         with self.shelf.lock:

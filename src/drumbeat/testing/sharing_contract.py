@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.core.events import AgentSaid, CancelRequested
 from drumbeat.core.states import State
-from drumbeat.ports import Head, Store
+from drumbeat.ports import Head, LiveServer, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.lease_contract import AN_HOUR_S, LeaseContract, Open
@@ -152,14 +152,25 @@ class SharingContract(LeaseContract):
         clock.advance(AN_HOUR_S)
         assert other.claim(heir) == []
         store.leave(token)
-        assert store.addresses() == []
+        assert store.live_servers() == []
 
     def test_servers_that_live_are_found_by_their_addresses(self, open_store: Open) -> None:
         stores = [open_store() for _ in range(3)]
         tokens = [one.lease(is_alone=False, address=f"http://h{n}:1") for n, one in enumerate(stores)]
         stores[0].lease(is_alone=False)
-        assert stores[0].addresses() == ["http://h2:1", "http://h1:1", "http://h0:1"]
+        assert [one.address for one in stores[0].live_servers()] == ["http://h2:1", "http://h1:1", "http://h0:1"]
         stores[1].leave(tokens[1])
-        assert stores[0].addresses() == ["http://h2:1", "http://h0:1"]
+        assert [one.token for one in stores[0].live_servers()] == [tokens[2], tokens[0]]
         stores[2].lease(is_alone=True, address="http://h3:1")
-        assert stores[0].addresses() == ["http://h3:1"]
+        assert [one.address for one in stores[0].live_servers()] == ["http://h3:1"]
+
+    def test_doors_are_shown_by_compute(self, open_store: Open) -> None:
+        one, other = open_store(), open_store()
+        token = one.lease(is_alone=False, address="http://h:1")
+        gone = other.lease(is_alone=True, address="http://h:2")
+        doors = {"lab": ("https://10.0.0.1:1", "https://[fd00::1]:1"), "far": ()}
+        for token_of in (token, gone):
+            other.show_doors(token_of, doors)
+        assert one.live_servers() == [LiveServer(gone, "http://h:2", doors)]
+        other.show_doors(gone, {})
+        assert one.live_servers() == [LiveServer(gone, "http://h:2", {})]

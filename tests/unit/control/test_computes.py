@@ -74,7 +74,7 @@ class Town:
             store, artifacts, given, SystemClock(), b"key", "/venv/bin", is_alone=is_alone, make_engine=self.make
         )
         control = Control(setting)
-        control.servers = (f"http://127.0.0.1:{len(self.open_ones) + 1}",)
+        control.calling.here = (f"http://127.0.0.1:{len(self.open_ones) + 1}",)
         control.start()
         self.open_ones.append(control)
         return control

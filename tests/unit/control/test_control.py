@@ -54,7 +54,7 @@ class House:
     def _open(self) -> Control:
         artifacts = FolderArtifacts(self.folder)
         control = Control(Setting(self.store, artifacts, {"local": self.engine}, SystemClock(), b"key"))
-        control.servers = ("http://127.0.0.1:1",)
+        control.calling.here = ("http://127.0.0.1:1",)
         control.start()
         return control
 
@@ -154,7 +154,7 @@ def test_cancel_reaches_the_agents_as_a_directive(house: House):
     house.say(name, 0, Phase.READY)
     house.say(name, 0, Phase.RUNNING)
     house.control.cancel(name, "ada")
-    assert house.control.directive(name, 1, 0).order is Order.STOP
+    assert house.control.directive(name, 1).order is Order.STOP
     house.control.cancel(name, "ada")
     house.run_to_end(name, code=143)
     assert house.state(name) is State.CANCELED

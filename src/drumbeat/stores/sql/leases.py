@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 
 from drumbeat.core.states import State
+from drumbeat.ports import LiveServer
 from drumbeat.protocol.errors import StaleError
 from drumbeat.stores.sql.schema import LEFT, jobs, outbox, reservations, servers
 
@@ -59,10 +61,19 @@ def leave(connection: Connection, token: int) -> None:
     connection.execute(update(servers).where(servers.c.token == token).values(beats=LEFT))
 
 
-def addresses(connection: Connection) -> list[str]:
-    """Where the servers are, the newest first."""
-    here = select(servers.c.address).where(servers.c.beats != LEFT, servers.c.address != "")
-    return list(connection.scalars(here.order_by(servers.c.token.desc())))
+def live(connection: Connection) -> list[LiveServer]:
+    """The servers that can be called, the newest first."""
+    there = select(servers.c.token, servers.c.address, servers.c.doors)
+    there = there.where(servers.c.beats != LEFT, servers.c.address != "").order_by(servers.c.token.desc())
+    return [
+        LiveServer(row.token, row.address, {name: tuple(urls) for name, urls in json.loads(row.doors).items()})
+        for row in connection.execute(there)
+    ]
+
+
+def show_doors(connection: Connection, token: int, doors: Mapping[str, tuple[str, ...]]) -> None:
+    """Writes where agents call a server."""
+    connection.execute(update(servers).where(servers.c.token == token).values(doors=json.dumps(doors)))
 
 
 def require_live(connection: Connection, token: int) -> None:

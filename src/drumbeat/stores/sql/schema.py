@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0005"
+HEAD = "0006"
 """The revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -81,10 +81,11 @@ servers = Table(
     Column("beats", BigInteger, nullable=False),
     Column("started_at", UtcTime, nullable=False),
     Column("address", Text, nullable=False, server_default=""),
+    Column("doors", Text, nullable=False, server_default="{}"),
     sqlite_autoincrement=True,
 )
 """Server processes that live, or that nobody has replaced yet. A token is never given twice. beats: `LEFT` of one that
-ended in good order."""
+ended in good order. doors: JSON, compute to addresses."""
 
 LEFT = -1
 

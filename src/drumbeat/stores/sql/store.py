@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +18,7 @@ from drumbeat.ports import (
     Head,
     JobFilter,
     Letter,
+    LiveServer,
     Message,
     PendingEffect,
     Record,
@@ -71,9 +72,13 @@ class SqlStore:
         with self._database.write() as connection:
             leases.leave(connection, token)
 
-    def addresses(self) -> list[str]:
+    def live_servers(self) -> list[LiveServer]:
         with self._database.read() as connection:
-            return leases.addresses(connection)
+            return leases.live(connection)
+
+    def show_doors(self, token: int, doors: Mapping[str, tuple[str, ...]]) -> None:
+        with self._database.write() as connection:
+            leases.show_doors(connection, token, doors)
 
     def beat(self, token: int) -> None:
         with self._database.write() as connection:

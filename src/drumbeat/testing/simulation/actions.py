@@ -70,7 +70,7 @@ def sync(world: World, action: Action) -> None:
     """An agent says how far it is, and hears what to do."""
     node = pick([n for n in world.nodes() if not n.is_cut_off], action.a)
     if node:
-        world.ask("sync", node, node.status(), at=node.server)
+        world.ask("sync", node, node.status(), at=node.server, known=node.servers)
 
 
 def repeat(world: World, action: Action) -> None:

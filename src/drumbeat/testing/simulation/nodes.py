@@ -28,6 +28,8 @@ class Node:
     """Which of the servers it tries first."""
     has_left: bool = False
     is_stopping: bool = False
+    told: tuple[str, ...] = ()
+    """The servers that one of them last told it of."""
     said: list[AgentStatus] = field(default_factory=list[AgentStatus])
     """Everything it ever said, for messages that come late or twice."""
 
@@ -35,6 +37,11 @@ class Node:
     def ranks(self) -> list[int]:
         """The ranks that belong here."""
         return [r.rank for r in self.gang.plan.ranks if r.node == self.number]
+
+    @property
+    def servers(self) -> set[str]:
+        """Those that it knows."""
+        return {*self.gang.servers, *self.told}
 
     def status(self) -> AgentStatus:
         """How far it is, as it would say it now: with a new serial only if there is anything new in it."""
@@ -51,6 +58,7 @@ class Node:
 
     def obey(self, told: Directive) -> None:
         """What an agent does about a directive; hearing it twice changes nothing."""
+        self.told = told.servers
         match told.order:
             case Order.PREPARE if told.round > self.round:
                 self.round, self.phase, self.exits, self.lost, self.is_stopping = (

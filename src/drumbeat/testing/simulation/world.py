@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from drumbeat.control.service import Control, Request, Setting
@@ -76,6 +76,11 @@ class Server:
     busy: set[str] = field(default_factory=set[str])
 
     @property
+    def url(self) -> str:
+        """What agents know it by."""
+        return f"http://s{self.number}"
+
+    @property
     def is_awake(self) -> bool:
         """Whether it answers."""
         return self.control is not None and not self.is_asleep
@@ -118,7 +123,7 @@ class World:
             store, is_alone = self.backing.open(self.clock.monotonic), len(self.servers) == 1
             artifacts: Artifacts = self.texts  # pyright: ignore[reportAssignmentType] (as much of it as is used)
             control = Control(Setting(store, artifacts, {"local": self.engine}, self.clock, b"key", is_alone=is_alone))
-            control.servers = (f"http://s{server.number}",)
+            control.calling.here = (server.url,)
             control.open()
             server.control = control
 
@@ -151,12 +156,13 @@ class World:
             for server in self.awake():
                 self.ask("tick", at=server.number)
 
-    def ask(self, what: str, *arguments: object, at: int = 0) -> None:
+    def ask(self, what: str, *arguments: object, at: int = 0, known: Collection[str] | None = None) -> None:
         """Calls a method of this world that talks to a server, which may be away, may refuse, or may die of it.
 
-        at: which server is tried first; one that doesn't answer is passed over.
+        at: which server is tried first; one that doesn't answer is passed over. known: the only ones that are tried.
         """
         tried = [self.servers[(at + n) % len(self.servers)] for n in range(len(self.servers))]
+        tried = [one for one in tried if known is None or one.url in known]
         server = next((one for one in tried if one.is_awake), None)
         if server is None or server.control is None:
             return
@@ -242,6 +248,8 @@ class World:
 
     def _tick(self, control: Control) -> None:
         control.loop.tick()
+        if not control.setting.is_alone:
+            control.calling.look()
 
     def _watch(self, control: Control, name: str) -> None:
         record = control.loop.jobs.get(name)

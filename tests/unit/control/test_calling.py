@@ -1,0 +1,147 @@
+"""Where agents are told to call: this server first, then the others over the same store that let them in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from drumbeat.control.service import Control, Request, Setting
+from drumbeat.protocol.agent import AgentStatus, Order, Phase
+from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.protocol.roster import Member
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.clock import FakeClock
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore, Shelf
+
+pytestmark = pytest.mark.feature("F5")
+
+
+@dataclass
+class Far(FakeEngine):
+    """Its agents call from elsewhere. trouble: why they can't."""
+
+    trouble: str = ""
+
+    def server_addresses(self) -> list[str]:
+        if self.trouble:
+            raise UnreachableError(self.trouble)
+        return ["10.0.0.1"]
+
+
+@dataclass
+class Doors:
+    """Passes as `ports.Doors`."""
+
+    port: int
+    ca: str = "the authority"
+
+    def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
+        return tuple(f"https://{address}:{self.port}" for address in addresses)
+
+
+@dataclass
+class Servers:
+    """Over one store, without threads."""
+
+    folder: Path
+    shelf: Shelf = field(default_factory=Shelf)
+    clock: FakeClock = field(default_factory=FakeClock)
+    far: Far = field(default_factory=Far)
+
+    def open(self, number: int, *, has_doors: bool = True) -> Control:
+        store = MemoryStore(self.shelf, monotonic=self.clock.monotonic)
+        engines = {"local": FakeEngine(), "far": self.far}
+        setting = Setting(store, FolderArtifacts(self.folder), engines, self.clock, b"key", is_alone=False)
+        control = Control(setting)
+        control.calling.here = (f"http://127.0.0.1:{number}",)
+        control.calling.doors = Doors(number) if has_doors else None
+        control.open()
+        return control
+
+
+@pytest.fixture
+def servers(tmp_path: Path) -> Servers:
+    return Servers(tmp_path)
+
+
+def run(control: Control, compute: str) -> str:
+    """A job whose gang is about to be started there."""
+    name = control.submit(Request({"command": "true", "compute": compute}))[0].job.name
+    control.loop.place()
+    for effect in control.store.outbox(control.loop.token):
+        control.effects.carry_out(effect)
+    return name
+
+
+def told(control: Control, job: str) -> tuple[str, ...]:
+    """What the job's agent hears from this server."""
+    status = AgentStatus(Phase.ENROLLED, 0, Member(0, "h", "10.0.0.2", "/r", "/c"), serial=1)
+    return control.agent_said(job, 1, 0, control._secret(job, 1), status).servers
+
+
+def test_an_agent_hears_of_a_server_that_came_after_its_gang(servers: Servers):
+    one = servers.open(1)
+    job = run(one, "local")
+    assert told(one, job) == ("http://127.0.0.1:1",)
+    two = servers.open(2)
+    for control in (one, two):
+        control.calling.look()
+    assert told(one, job) == ("http://127.0.0.1:1", "http://127.0.0.1:2")
+    assert told(two, job) == ("http://127.0.0.1:2", "http://127.0.0.1:1")
+    one.loop.stop()
+    two.calling.look()
+    assert told(two, job) == ("http://127.0.0.1:2",)
+
+
+def test_a_server_opens_doors_for_the_gangs_of_the_others(servers: Servers):
+    one, two = servers.open(1), servers.open(2)
+    two.calling.look()
+    assert [live.doors for live in two.store.live_servers()] == [{}, {}], "nobody calls yet"
+    job = run(one, "far")
+    for control in (one, two, one):
+        control.calling.look()
+    assert told(one, job) == ("https://10.0.0.1:1", "https://10.0.0.1:2")
+    assert told(two, job) == ("https://10.0.0.1:2", "https://10.0.0.1:1")
+    assert one.calling.known("local") == (), "nothing is told of a compute that nobody uses"
+
+
+def test_a_server_that_was_replaced_shows_its_doors_again(servers: Servers):
+    one, two = servers.open(1), servers.open(2)
+    run(one, "far")
+    one.calling.look()
+    servers.clock.advance(1)
+    two.loop.tick()
+    servers.clock.advance(60)
+    two.loop.tick()
+    two.calling.look()
+    assert [live.address for live in two.store.live_servers()] == ["http://127.0.0.1:2"]
+    one.loop.tick()
+    one.calling.look()
+    newest = two.store.live_servers()[0]
+    assert (newest.address, newest.doors) == ("http://127.0.0.1:1", {"far": ("https://10.0.0.1:1",)})
+
+
+def test_a_door_that_cant_be_opened_is_tried_again_and_told_once(servers: Servers, caplog: pytest.LogCaptureFixture):
+    one, two = servers.open(1), servers.open(2)
+    run(one, "far")
+    servers.far.trouble = "no route"
+    for _ in range(3):
+        two.calling.look()
+    assert [record.getMessage() for record in caplog.records] == ["agents of compute far can't call here: no route"]
+    assert two.calling.known("far") == ()
+    servers.far.trouble = ""
+    two.calling.look()
+    assert two.calling.known("far")[0] == "https://10.0.0.1:2"
+
+
+def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):
+    one = servers.open(1, has_doors=False)
+    with pytest.raises(EngineError, match="its own machine only"):
+        one.calling.open_for("far")
+    assert one.calling.open_for("local") == ("http://127.0.0.1:1",)
+    assert one.calling.authority("local") == ""
+    assert one.directive(run(one, "local"), 1).order is Order.PREPARE
