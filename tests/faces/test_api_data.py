@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import threading
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from drumbeat.client import Client
 from drumbeat.control.datastores import Datastores
 from drumbeat.control.service import Control, Setting
+from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, RefusedError, SpecError
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
-from tests.faces.api_house import TOKEN, House, raw, served
+from tests.faces.api_house import BEARER, TOKEN, House, raw, served
 
 pytestmark = pytest.mark.feature("D1", "D2", "D4", "D10")
 
@@ -328,3 +333,33 @@ def test_nothing_to_send_is_refused(client: Client, tmp_path: Path):
         client.upload_data(tmp_path / "empty", f"{HERE}/x")
     with pytest.raises(RefusedError, match="there is nothing there"):
         client.upload_data(tmp_path / "missing", f"{HERE}/x")
+
+
+@pytest.mark.feature("X5")
+def test_stores_that_are_slow_to_be_written_keep_nobodys_snapshot_waiting(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    begun, may_end = threading.Semaphore(0), threading.Event()
+
+    def write(uri: str, path: str, pieces: Iterable[bytes], _size: int) -> Written:
+        begun.release()
+        may_end.wait(60)
+        content = b"".join(pieces)
+        return Written(path, len(content), hashlib.sha256(content).hexdigest())
+
+    monkeypatch.setattr(house.control.data, "write", write)
+
+    def put(number: int) -> int:
+        with httpx.Client(base_url=house.url, headers=BEARER, timeout=90, trust_env=False) as http:
+            params = {"uri": HERE, "path": str(number)}
+            return http.put("/api/v1/storage/file", params=params, content=b"x").status_code
+
+    with ThreadPoolExecutor(8) as pool:
+        waiting = [pool.submit(put, number) for number in range(8)]
+        try:
+            assert all(begun.acquire(timeout=60) for _ in waiting), "as many as are let in"
+            digest = hashlib.sha256(b"tar").hexdigest()
+            assert house.http.put(f"/api/v1/snapshots/{digest}", content=b"tar").status_code == 201
+        finally:
+            may_end.set()
+        assert [one.result() for one in waiting] == [200] * 8

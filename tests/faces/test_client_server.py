@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 
 from drumbeat.client import Client, autostart, discovery, following
+from drumbeat.client.connection import Connection
 from drumbeat.client.discovery import Where, find, here, where_of
 from drumbeat.client.views import End, Event, LogPiece, StoryLine
 from drumbeat.protocol.agent import Phase
@@ -186,6 +188,28 @@ def _restart(house: House, home: Path, job: str) -> None:
                     other.agent(job).log(b"3\n", 6)
                     other.finish(job)
                     eventually(lambda: not other.room.fanout._bells, within_s=20)
+
+
+def test_a_download_waits_for_a_server_that_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    streaming, tries = Connection.streaming, list[str]()
+
+    def gone_at_first(self: Connection, path: str, **options: Any) -> Any:
+        tries.append(path)
+        if len(tries) == 1:
+            announce(tmp_path)  # Nobody is there.
+            threading.Timer(0.3, lambda: announce(tmp_path, url=house.url)).start()
+            raise httpx.ConnectError("refused")
+        return streaming(self, path, **options)
+
+    monkeypatch.setattr(Connection, "streaming", gone_at_first)
+    with house_in(tmp_path) as house:
+        job = house.submit("filed")
+        house.agent(job).log(b"kept\n", 0)
+        announce(tmp_path, url=house.url)
+        with Client(tmp_path, autostart=False) as client:
+            client.fetch(job, "logs/1.1/0/0.log", tmp_path / "log")
+    assert (tmp_path / "log").read_text() == "kept\n"
+    assert len(tries) > 1
 
 
 def test_a_stream_goes_on_when_the_servers_database_is_there_again(

@@ -15,7 +15,7 @@ import pytest
 from drumbeat.agent.link import Link
 from drumbeat.agent.servers import known, remember
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.errors import AwayError, DrumbeatError, UnreachableError
 from drumbeat.protocol.plan import Plan
 
 PLAN = Plan("j", "e", "pytorch", 1, 1, "true", ())
@@ -27,13 +27,13 @@ def enrolled(root: Path, *servers: str) -> Enrolment:
 
 
 @contextmanager
-def a_server(name: str) -> Iterator[str]:
-    """Answers everything with its name."""
+def a_server(name: str, error: DrumbeatError | None = None) -> Iterator[str]:
+    """Answers everything with its name, or with an error."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
-            body = json.dumps({"directive": name}).encode()
-            self.send_response(200)
+            body = json.dumps(error.as_dict() if error else {"directive": name}).encode()
+            self.send_response(503 if error else 200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -90,6 +90,16 @@ def test_an_open_link_goes_to_a_server_that_it_heard_of_meanwhile(tmp_path: Path
             link.sync({}, "", 0)
         assert link.sync({}, "", 0) == "two"
         assert Link(given, 5).sync({}, "", 0) == "two", "as does an agent that is started again"
+        link._drop()
+
+
+@pytest.mark.feature("F5")
+def test_a_server_without_its_database_is_left_for_another(tmp_path: Path):
+    with a_server("one", AwayError("database: it doesn't answer")) as one, a_server("two") as two:
+        link = Link(enrolled(tmp_path, one, two), 5)
+        with pytest.raises(UnreachableError, match="it doesn't answer"):
+            link.sync({}, "", 0)
+        assert link.sync({}, "", 0) == "two"
         link._drop()
 
 

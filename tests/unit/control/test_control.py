@@ -107,6 +107,21 @@ def test_a_job_goes_from_submit_to_its_end(house: House):
     assert [f.path for f in house.control.artifacts.files(name)] == ["plan.json", "story.jsonl"]
 
 
+@pytest.mark.feature("F10")
+def test_gangs_that_take_long_to_end_hold_up_no_start(house: House, monkeypatch: pytest.MonkeyPatch):
+    may_end, stop = threading.Event(), house.engine.stop
+    monkeypatch.setattr(house.engine, "stop", lambda name: may_end.wait(60) and stop(name))
+    house.engine.cpus = 100
+    house.control.engines.look()
+    names = [house.submit(f"j{n}") for n in range(20)]
+    for name in names:
+        house.run_to_end(name)
+    house.gang(house.submit("next"))
+    assert house.engine.stopped == []
+    may_end.set()
+    until(lambda: len(house.engine.stopped) == len(names), 60)
+
+
 @pytest.mark.feature("C3")
 def test_jobs_wait_in_line_and_say_what_for(house: House):
     names = [house.submit(f"j{n}", distribution={"type": "pytorch", "process_count_per_instance": 3}) for n in range(3)]

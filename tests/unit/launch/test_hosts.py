@@ -1,5 +1,10 @@
 """The host file, the doors between nodes, and the words of ssh and pdsh that what stands in for them understands."""
 
+import io
+import os
+import threading
+from pathlib import Path
+
 import pytest
 
 from drumbeat import launch
@@ -112,6 +117,25 @@ def test_pdsh_waits_for_all_unless_one_failing_ends_what_is_one_job():
         for words in (["make"], ["-k", "make"], ["python", "-m", "deepspeed.launcher.launch", "t.py"])
     ]
     assert patience == [None, 0.0, 30.0]
+
+
+def test_what_pdsh_passes_on_is_told_apart_by_host_also_of_a_line_without_an_end():
+    long, read = b"x" * (3 * pdsh._PIECE), list[bytes]()
+    out, into = os.pipe()
+    with os.fdopen(out, "rb") as file:
+        reading = threading.Thread(target=lambda: read.append(file.read()))
+        reading.start()
+        pdsh._pump(io.BytesIO(b"one\n" + long + b"\nlast"), into, b"h: ")
+        os.close(into)
+        reading.join(60)
+    assert read == [b"h: one\nh: " + long + b"\nh: last\n"]
+
+
+def test_a_rank_is_read_to_its_end_though_nobody_takes_what_it_says():
+    said = io.BytesIO(b"line\n" * 1000)
+    with Path("/dev/full").open("wb", buffering=0) as full:
+        pdsh._pump(said, full.fileno(), b"h: ")
+    assert said.read() == b""
 
 
 @pytest.mark.parametrize("words", [["-w", "a"], ["ls"], ["-g", "all", "ls"], []])

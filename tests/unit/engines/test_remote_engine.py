@@ -1,0 +1,125 @@
+"""What the engines over machines make of answers, silence and refusals: the way to a machine is the test's own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from drumbeat.engines import remote
+from drumbeat.engines.remote import Host, RemoteEngine
+from drumbeat.ports import Gang
+from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.testing.engine_contract import a_gang
+
+pytestmark = pytest.mark.feature("C4")
+TOLD: Mapping[str, object] = {"cpus": 4, "gpus": [], "memory_mib": 1000, "home": "/home/ada", "gone": {}}
+
+
+@dataclass
+class Played:
+    """The way to the machine. raises: instead of every answer. asked: verbs and requests, oldest first."""
+
+    raises: Exception | None = None
+    asked: list[tuple[str, Mapping[str, object]]] = field(default_factory=list[tuple[str, Mapping[str, object]]])
+    changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def ask(self, verb: str, request: Mapping[str, object]) -> dict[str, Any]:
+        with self.changed:
+            self.asked.append((verb, request))
+            self.changed.notify_all()
+        if self.raises is not None:
+            raise self.raises
+        return {"ended": []} if verb == "sweep" else dict(TOLD)
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Looked at after each question."""
+        with self.changed:
+            assert self.changed.wait_for(condition, 60), self.asked
+
+    def requests(self, verb: str) -> list[Mapping[str, object]]:
+        return [request for said, request in self.asked if said == verb]
+
+
+@pytest.fixture
+def played() -> Played:
+    return Played()
+
+
+@pytest.fixture
+def engine(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteEngine]:
+    monkeypatch.setattr(remote, "POLL_S", 0.02)
+    monkeypatch.setattr(remote, "IDLE_POLL_S", 0.02)
+    there = RemoteEngine("rack", [Host("m", played, "~/gangs", "~/jobs")], list)
+    yield there
+    there.close()
+
+
+def usable(engine: RemoteEngine) -> bool:
+    return not engine.machines()[0].unusable
+
+
+def test_a_machine_that_answers_is_as_it_says(engine: RemoteEngine, played: Played):
+    (machine,) = engine.machines()
+    assert (machine.name, machine.cpus, machine.word, machine.unusable) == ("m", 4, "answers", "")
+    assert engine.start(a_gang()) == "started"
+    (request,) = played.requests("start")
+    assert request["folder"] == "/home/ada/gangs"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        (UnreachableError("no route"), "no route"),
+        (OSError(24, "Too many open files"), "it can't be asked from here: [Errno 24] Too many open files"),
+        (ValueError("not what was meant"), "it can't be asked from here: not what was meant"),
+    ],
+)
+def test_whatever_breaks_a_look_the_machine_is_looked_at_again(
+    engine: RemoteEngine, played: Played, trouble: Exception, said: str
+):
+    assert usable(engine)
+    played.raises = trouble
+    played.until(lambda: not usable(engine))
+    assert engine.machines()[0].unusable == said
+    played.raises = None
+    played.until(lambda: usable(engine))
+
+
+def test_a_start_that_this_machine_has_no_file_left_for_is_the_machines_trouble(engine: RemoteEngine, played: Played):
+    assert usable(engine)
+    played.raises = OSError(24, "Too many open files")
+    with pytest.raises(UnreachableError, match="no agent could be started on m: it can't be asked from here"):
+        engine.start(a_gang())
+
+
+def test_a_start_that_is_refused_is_no_machines_trouble(engine: RemoteEngine, played: Played):
+    assert usable(engine)
+    played.raises = EngineError("no such folder")
+    with pytest.raises(EngineError, match="no agent could be started on m: no such folder"):
+        engine.start(a_gang())
+
+
+def test_what_could_not_be_stopped_is_ended_before_anything_starts_there(engine: RemoteEngine, played: Played):
+    gang: Gang = a_gang()
+    engine.machines()
+    played.raises = UnreachableError("no route")
+    played.until(lambda: not usable(engine))
+    engine.stop(gang.name)
+    played.raises = None
+    played.until(lambda: usable(engine))
+    assert [gang.name] in [request["ended"] for request in played.requests("look")]
+
+
+def test_a_machine_that_was_silent_at_the_sweep_is_swept_when_it_answers(engine: RemoteEngine, played: Played):
+    played.raises = UnreachableError("no route")
+    assert not usable(engine)
+    assert engine.sweep({"kept.1"}) == []
+    asked = len(played.requests("sweep"))
+    played.raises = None
+    played.until(lambda: usable(engine))
+    assert len(played.requests("sweep")) > asked
+    assert {tuple(request["wanted"]) for request in played.requests("sweep")} == {("kept.1",)}  # type: ignore[arg-type]
