@@ -1,4 +1,4 @@
-"""What is said of a rank that couldn't write down why it ended."""
+"""What is said on a full disk, of ranks that couldn't write down why they ended, and of the node."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from drumbeat.agent.beyond import Beyond
 from drumbeat.agent.logs import tail
 from drumbeat.core.blame import verdict
-from drumbeat.protocol.agent import RankExit
+from drumbeat.protocol.agent import Enrolment, RankExit, Remark
+from drumbeat.protocol.plan import Plan
 
 
 @pytest.mark.feature("F10")
@@ -22,3 +24,18 @@ def test_a_full_disk_is_named_though_the_rank_could_not_say_it(tmp_path: Path, m
     found = verdict([(0, RankExit(0, 1, None, 1.0, 0, tail=tail(str(log))))])
     assert "No space left on device" in found.sentence
     assert "Free space" in found.advice
+
+
+@pytest.mark.feature("F10")
+def test_a_remark_that_cant_be_written_down_is_told_again_when_there_is_room(tmp_path: Path):
+    root, notes, news = tmp_path / "root", list[str](), list[int]()
+    plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
+    beyond = Beyond(Enrolment("j", 1, 0, (), "s", str(root), "/c", plan), notes.append, lambda: news.append(1))
+    remark = Remark("data", "it is mounted")
+    beyond.remember(remark)
+    assert (len(notes), news, beyond.remarks()) == (1, [], ())
+    assert notes[0].startswith("it is mounted: not remembered: ")
+    root.mkdir()
+    for _ in range(2):
+        beyond.remember(remark)
+    assert (len(notes), news, beyond.remarks()) == (1, [1], (remark,))
