@@ -1,14 +1,16 @@
 """A server that stands still in the middle of a transaction holds the others up only for a while."""
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 from sqlalchemy import text
 
-from drumbeat.protocol.errors import StorageError
+from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.stores.sql import database as sql_database
 from drumbeat.stores.sql import make_store
+from drumbeat.stores.sql import upgrade as sql_upgrade
 from drumbeat.stores.sql.database import Database, parse_url
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("F5", "F10"), pytest.mark.xdist_group("postgres")]
@@ -47,3 +49,42 @@ def test_a_transaction_that_stands_still_is_undone(url):
     with database.read() as connection:
         assert connection.scalar(text("SELECT 1")) == 1
     database.close()
+
+
+def _with_table_of_before(url):
+    """A database as it was two versions ago."""
+    make_store(url).close()
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as there:
+        there.execute("ALTER TABLE servers DROP COLUMN doors")
+        there.execute("UPDATE alembic_version SET version_num = '0005'")
+
+
+def test_an_upgrade_waits_for_a_backup_and_keeps_nobody_else_waiting(url, monkeypatch):
+    monkeypatch.setattr(sql_upgrade, "PAUSE_S", 0.5)
+    _with_table_of_before(url)
+    with psycopg.connect(url.replace("+psycopg", "")) as backup:
+        backup.execute("LOCK TABLE servers IN ACCESS SHARE MODE")
+        with ThreadPoolExecutor() as pool:
+            opening = pool.submit(make_store, url)
+            for _ in range(4):
+                _beat(url)
+            assert not opening.done()
+            backup.rollback()
+            opening.result(60).close()
+
+
+def _beat(url):
+    """Of a server that is at work, which would give up after as long as real ones."""
+    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as server:
+        server.execute("SET lock_timeout = '8s'")
+        server.execute("UPDATE servers SET beats = beats + 1")
+
+
+def test_an_upgrade_that_is_kept_waiting_for_too_long_says_so(url, monkeypatch):
+    monkeypatch.setattr(sql_upgrade, "TRIES", 0)
+    _with_table_of_before(url)
+    with psycopg.connect(url.replace("+psycopg", "")) as backup:
+        backup.execute("LOCK TABLE servers IN ACCESS SHARE MODE")
+        with pytest.raises(AwayError, match="another process keeps a lock"):
+            make_store(url)
+    make_store(url).close()

@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlsplit
 
-from drumbeat.agent.servers import known
+from drumbeat.agent.servers import Servers
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import AwayError, DrumbeatError, StaleError, UnreachableError, from_dict
 
@@ -32,7 +32,7 @@ class Link:
     """
 
     def __init__(self, enrolment: Enrolment, timeout_s: float = 30.0) -> None:
-        self._enrolment, self._servers = enrolment, known(enrolment)
+        self._servers = Servers(enrolment)
         self._ca = enrolment.ca
         self._tls: ssl.SSLContext | None = None
         self._base = f"/agent/v1/{quote(enrolment.job, safe='')}/{enrolment.attempt}/{enrolment.node}"
@@ -114,8 +114,10 @@ class Link:
         self, method: str, path: str, body: bytes, more: dict[str, str] | None = None
     ) -> http.client.HTTPResponse:
         """The answer of the first server that gives one. A connection that had idled too long is made anew at once."""
+        if self._line is not None and self._line.sock is None:  # The server closed it in good order.
+            self._drop()
         if self._line is None:
-            self._servers = known(self._enrolment, self._servers)
+            self._servers.look()
         if not self._servers:
             raise UnreachableError("plain http would show this job's secret to the network", fix=TLS)
         trouble: Exception | None = None
@@ -128,12 +130,12 @@ class Link:
             except (OSError, http.client.HTTPException) as error:
                 trouble = error
                 self._drop()
-                if not was_open:
-                    self._servers.append(self._servers.pop(0))
-        raise UnreachableError(_said(trouble), where=", ".join(self._servers)) from trouble
+                if not was_open or isinstance(error, TimeoutError):  # Else it had only idled for too long.
+                    self._servers.next()
+        raise UnreachableError(_said(trouble), where=str(self._servers)) from trouble
 
     def _open(self) -> http.client.HTTPConnection:
-        address = urlsplit(self._servers[0])
+        address = urlsplit(self._servers.first)
         host, port, timeout_s = address.hostname or "", address.port, min(CONNECT_S, self._timeout_s)
         if address.scheme == "https":
             self._tls = self._tls or _tls(self._ca)
@@ -152,20 +154,24 @@ class Link:
             self._line = None
 
     def _error(self, status: int, text: bytes, *, is_sync: bool = False) -> DrumbeatError:
-        if status >= 500 and len(self._servers) > 1:  # Another one may be better off.
-            self._drop()
-            self._servers.append(self._servers.pop(0))
         try:
-            told = json.loads(text)
-            error = from_dict(told)
+            error = from_dict(json.loads(text))
         except (ValueError, AttributeError):
+            self._leave()
             return UnreachableError(f"what answers isn't a drumbeat server (HTTP {status})")
         is_over = isinstance(error, StaleError) or (is_sync and _OVER.get(status) == error.code)
-        if is_over:
+        if is_over and self._servers.is_first_living:
             return StaleError(error.what, where=error.where, fix=error.fix)
-        if isinstance(error, AwayError):  # A server whose database can't answer is waited for like one that can't.
+        if is_over or isinstance(error, AwayError):  # A server without its database is like one that can't answer.
+            self._leave()
             return UnreachableError(error.what, where=error.where, fix=error.fix)
         return error
+
+    def _leave(self) -> None:
+        """Another server may be better off."""
+        if len(self._servers) > 1:
+            self._drop()
+            self._servers.next()
 
 
 def _tls(ca: str) -> ssl.SSLContext:

@@ -15,31 +15,68 @@ from urllib.parse import urlsplit
 
 from drumbeat.protocol.agent import Enrolment
 
+_TOLD: dict[str, list[str]] = {}
+"""By folder: what this process was told itself, which it knows on a full disk, too."""
+
 
 def remember(enrolment: Enrolment, servers: Sequence[str]) -> None:
-    """Keeps what a server told, in place of what was told before. Where it can't be kept, nothing is lost by it."""
+    """Keeps what a server told, in place of what was told before. What can't be written only this process knows."""
     if list(servers) == _told(enrolment):
         return
-    place = _place(enrolment)
+    _TOLD[enrolment.root], place = list(servers), _place(enrolment)
     with contextlib.suppress(OSError):
         with open(f"{place}.new", "w", encoding="utf-8") as file:
             json.dump(list(servers), file)
         os.replace(f"{place}.new", place)
 
 
-def known(enrolment: Enrolment, before: Sequence[str] = ()) -> list[str]:
-    """All of them that the secret may be said to; those of `before` that are still known come first.
+class Servers:
+    """The servers that the agent's secret may be said to, the one to call first.
 
-    An agent whose servers are on another machine is never sent to its own by what one of them told.
+    Those that were told of last, and then those of the enrolment: one that isn't told of any more may have left its
+    address to a stranger. An agent whose servers are on another machine is never sent to its own by what one told.
     """
-    schemes = {urlsplit(each).scheme for each in enrolment.servers}
-    told = [each for each in _told(enrolment) if urlsplit(each).scheme in schemes]
-    safe = [each for each in dict.fromkeys([*enrolment.servers, *told]) if _is_safe(each)]
-    kept = [each for each in before if each in safe]
-    return [*kept, *(each for each in safe if each not in kept)]
+
+    def __init__(self, enrolment: Enrolment) -> None:
+        self._enrolment = enrolment
+        self._all: list[str] = []
+        self._living: set[str] = set()
+        self.look()
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __str__(self) -> str:
+        return ", ".join(self._all)
+
+    def look(self) -> None:
+        """Learns what was told meanwhile; the one to call stays the same, if it is still known."""
+        given = self._enrolment.servers
+        schemes = {urlsplit(each).scheme for each in given}
+        told = [each for each in _told(self._enrolment) if urlsplit(each).scheme in schemes]
+        safe = [each for each in dict.fromkeys([*told, *given]) if _is_safe(each)]
+        kept = [each for each in self._all if each in safe]
+        self._all = [*kept, *(each for each in safe if each not in kept)]
+        self._living = set(told or given)
+
+    @property
+    def first(self) -> str:
+        """The one to call."""
+        return self._all[0]
+
+    @property
+    def is_first_living(self) -> bool:
+        """Whether it is one of those that were told of last, or nothing has been told yet."""
+        return self.first in self._living
+
+    def next(self) -> None:
+        """The one that was called isn't any good now."""
+        self._all.append(self._all.pop(0))
 
 
 def _told(enrolment: Enrolment) -> list[str]:
+    if enrolment.root in _TOLD:
+        return _TOLD[enrolment.root]
     with contextlib.suppress(OSError, ValueError, TypeError), open(_place(enrolment), encoding="utf-8") as file:
         return [str(each) for each in json.load(file)]
     return []

@@ -35,14 +35,20 @@ class Calling:
 
         Raises EngineError, UnreachableError.
         """
+        try:
+            self._open[compute] = self._opened(compute)
+        except DrumbeatError:
+            self._open.pop(compute, None)
+            raise
+        return self.known(compute)
+
+    def _opened(self, compute: str) -> tuple[str, ...]:
         addresses = self._engines[compute].server_addresses()
         if not addresses:
-            self._open[compute] = self.here
-        elif self.doors is not None:
-            self._open[compute] = self.doors.urls(addresses)
-        else:
+            return self.here
+        if self.doors is None:
             raise EngineError("this server listens to agents on its own machine only")
-        return self.known(compute)
+        return self.doors.urls(addresses)
 
     def authority(self, compute: str) -> str:
         """The certificate (PEM) that agents of a compute check servers with; "" = they call on this machine."""
@@ -63,7 +69,7 @@ class Calling:
         shows them to the other servers, and looks at theirs.
         """
         store, token = self._loop.store, self._loop.token
-        for compute in [name for name in self._engines if name not in self._open and store.reservations(name)]:
+        for compute in [name for name in self._engines if store.reservations(name)]:
             self._try_to_open(compute)
         doors = {name: there for name, there in self._open.copy().items() if there != self.here}
         shown: tuple[int, Mapping[str, tuple[str, ...]]] = (token, doors) if doors else (0, {})
@@ -79,3 +85,5 @@ class Calling:
             if self._troubles.get(compute) != str(error):
                 log.warning("agents of compute %s can't call here: %s", compute, error)
             self._troubles[compute] = str(error)
+        else:
+            self._troubles.pop(compute, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -13,10 +13,18 @@ from pathlib import Path
 import pytest
 
 from drumbeat.agent.link import Link
-from drumbeat.agent.servers import known, remember
+from drumbeat.agent.servers import Servers, remember
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.errors import AwayError, DrumbeatError, UnreachableError
+from drumbeat.protocol.errors import (
+    AwayError,
+    DrumbeatError,
+    NotFoundError,
+    StaleError,
+    UnauthorizedError,
+    UnreachableError,
+)
 from drumbeat.protocol.plan import Plan
+from drumbeat.server.errors import status_of
 
 PLAN = Plan("j", "e", "pytorch", 1, 1, "true", ())
 ONE, TWO, FAR = "http://127.0.0.1:1", "http://127.0.0.1:2", "https://10.0.0.1:1"
@@ -27,13 +35,22 @@ def enrolled(root: Path, *servers: str) -> Enrolment:
 
 
 @contextmanager
-def a_server(name: str, error: DrumbeatError | None = None) -> Iterator[str]:
-    """Answers everything with its name, or with an error."""
+def a_server(
+    name: str, error: DrumbeatError | None = None, before: Callable[[], object] | None = None
+) -> Iterator[str]:
+    """Answers everything with its name, or with an error. before: is called before each answer; and then connections
+    are kept open.
+    """
 
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1" if before else "HTTP/1.0"
+
         def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            if before:
+                before()
             body = json.dumps(error.as_dict() if error else {"directive": name}).encode()
-            self.send_response(503 if error else 200)
+            self.send_response(status_of(error) if error else 200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -42,6 +59,7 @@ def a_server(name: str, error: DrumbeatError | None = None) -> Iterator[str]:
             pass
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         try:
@@ -51,56 +69,132 @@ def a_server(name: str, error: DrumbeatError | None = None) -> Iterator[str]:
             thread.join()
 
 
+@pytest.fixture(autouse=True)
+def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drumbeat.agent.servers._TOLD", {})
+
+
+def known(servers: Servers) -> list[str]:
+    return str(servers).split(", ") if len(servers) else []
+
+
 def test_what_was_told_last_counts_beside_the_enrolment(tmp_path: Path):
     given = enrolled(tmp_path, ONE)
-    assert known(given) == [ONE]
+    servers = Servers(given)
+    assert known(servers) == [ONE]
     remember(given, (TWO, ONE))
-    assert known(given) == [ONE, TWO]
-    assert known(given, [TWO, "http://127.0.0.1:3"]) == [TWO, ONE], "the one that answered stays first"
-    remember(given, ())
-    assert known(given) == [ONE]
+    servers.look()
+    assert known(servers) == [ONE, TWO], "the one that answers stays first"
+    servers.next()
+    assert (servers.first, servers.is_first_living) == (TWO, True)
+    remember(given, (ONE,))
+    servers.look()
+    assert known(servers) == [ONE], "nobody tells of it any more"
+
+
+def test_an_enrolments_server_that_isnt_told_of_any_more_is_the_last_to_be_asked(tmp_path: Path):
+    given = enrolled(tmp_path, ONE)
+    remember(given, (TWO,))
+    servers = Servers(given)
+    assert (known(servers), servers.is_first_living) == ([TWO, ONE], True)
+    servers.next()
+    assert (servers.first, servers.is_first_living) == (ONE, False)
+
+
+def test_an_agent_that_is_started_again_knows_what_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    given = enrolled(tmp_path, ONE)
+    remember(given, (TWO, ONE))
+    monkeypatch.setattr("drumbeat.agent.servers._TOLD", {})
+    assert known(Servers(given)) == [TWO, ONE]
 
 
 @pytest.mark.parametrize("text", ["", "{", "7", "null", '{"a": 1}', "\xff"])
 def test_a_file_that_is_damaged_says_nothing(tmp_path: Path, text: str):
     (tmp_path / "servers.json").write_text(text, encoding="latin-1")
-    assert known(enrolled(tmp_path, ONE))[0] == ONE
+    assert ONE in known(Servers(enrolled(tmp_path, ONE)))
 
 
-def test_what_cant_be_kept_does_no_harm(tmp_path: Path):
-    remember(enrolled(tmp_path / "none", ONE), (TWO,))
-    assert known(enrolled(tmp_path / "none", ONE)) == [ONE]
+@pytest.mark.feature("F10")
+def test_what_cant_be_written_is_known_as_long_as_the_agent_lives(tmp_path: Path):
+    given = enrolled(tmp_path / "none", ONE)
+    remember(given, (TWO,))
+    assert known(Servers(given)) == [TWO, ONE]
 
 
 def test_the_secret_is_told_only_where_it_is_safe(tmp_path: Path):
     remember(enrolled(tmp_path), (ONE, "http://10.0.0.9:1", FAR, "ftp://x"))
-    assert known(enrolled(tmp_path, ONE)) == [ONE]
-    assert known(enrolled(tmp_path, "https://10.0.0.2:2")) == ["https://10.0.0.2:2", FAR], "never its own machine"
+    assert known(Servers(enrolled(tmp_path, ONE))) == [ONE]
+    far = known(Servers(enrolled(tmp_path, "https://10.0.0.2:2")))
+    assert far == [FAR, "https://10.0.0.2:2"], "never its own machine"
+
+
+@contextmanager
+def linked(given: Enrolment, timeout_s: float = 30) -> Iterator[Link]:
+    link = Link(given, timeout_s)
+    try:
+        yield link
+    finally:
+        link._drop()
 
 
 @pytest.mark.feature("F5")
-def test_an_open_link_goes_to_a_server_that_it_heard_of_meanwhile(tmp_path: Path):
-    with a_server("one") as one:
-        given = enrolled(tmp_path, one)
-        link = Link(given, 5)
+@pytest.mark.parametrize("error", [UnauthorizedError("not the secret"), NotFoundError("no such job")])
+def test_a_stranger_at_the_address_of_a_server_that_is_gone_ends_no_attempt(tmp_path: Path, error: DrumbeatError):
+    with a_server("stranger", error) as stranger, a_server("two") as two:
+        given = enrolled(tmp_path, stranger)
+        remember(given, (two,))
+        with linked(given) as link:
+            link._servers.next()
+            assert link._servers.first == stranger
+            with pytest.raises(UnreachableError):
+                link.sync({}, "", 0)
+            assert link.sync({}, "", 0) == "two"
+        with linked(enrolled(tmp_path / "other", stranger)) as link, pytest.raises(StaleError):
+            link.sync({}, "", 0)
+
+
+@pytest.mark.feature("F5")
+def test_a_server_that_stands_still_is_left_after_one_timeout(tmp_path: Path):
+    goes_on = threading.Event()
+    with a_server("one", before=lambda: goes_on.wait(60)) as one, a_server("two") as two:
+        with linked(enrolled(tmp_path, one, two), 1) as link:
+            goes_on.set()
+            assert link.sync({}, "", 0) == "one"
+            goes_on.clear()
+            assert link.sync({}, "", 0) == "two"
+            assert str(link._servers) == f"{two}, {one}", "one was asked once"
+        goes_on.set()
+
+
+@pytest.mark.feature("F5")
+def test_a_link_goes_to_a_server_that_it_heard_of_meanwhile(tmp_path: Path):
+    with a_server("one") as one, linked(enrolled(tmp_path, one)) as link:
         assert link.sync({}, "", 0) == "one"
     with a_server("two") as two:
-        remember(given, (one, two))
-        with pytest.raises(UnreachableError):
-            link.sync({}, "", 0)
-        assert link.sync({}, "", 0) == "two"
-        assert Link(given, 5).sync({}, "", 0) == "two", "as does an agent that is started again"
-        link._drop()
+        with linked(enrolled(tmp_path, one)) as link:
+            with pytest.raises(UnreachableError, match="no server answers"):
+                link.sync({}, "", 0)
+            remember(enrolled(tmp_path, one), (one, two))
+            assert link.sync({}, "", 0) == "two"
+        with linked(enrolled(tmp_path, one)) as link:
+            assert link.sync({}, "", 0) == "two", "as does an agent that is started again"
 
 
 @pytest.mark.feature("F5")
 def test_a_server_without_its_database_is_left_for_another(tmp_path: Path):
-    with a_server("one", AwayError("database: it doesn't answer")) as one, a_server("two") as two:
-        link = Link(enrolled(tmp_path, one, two), 5)
+    away = AwayError("database: it doesn't answer")
+    with a_server("one", away) as one, a_server("two") as two, linked(enrolled(tmp_path, one, two)) as link:
         with pytest.raises(UnreachableError, match="it doesn't answer"):
             link.sync({}, "", 0)
         assert link.sync({}, "", 0) == "two"
-        link._drop()
+
+
+def test_a_store_that_isnt_done_is_no_reason_to_leave_a_server(tmp_path: Path):
+    busy = UnreachableError("its store is still asked")
+    with a_server("one", busy) as one, a_server("two") as two, linked(enrolled(tmp_path, one, two)) as link:
+        for _ in range(2):
+            with pytest.raises(UnreachableError, match="still asked"):
+                link.sync({}, "", 0)
 
 
 @pytest.mark.feature("F5")
@@ -108,14 +202,13 @@ def test_a_machine_that_is_silent_is_given_up_for_another(tmp_path: Path, monkey
     monkeypatch.setattr("drumbeat.agent.link.CONNECT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0), backlog=1) as deaf, a_server("two") as two:
         place = deaf.getsockname()
-        waiting = []
+        waiting: list[socket.socket] = []
         for _ in range(4):  # Until its queue is full, and it answers nobody any more.
             one = socket.socket()
             one.setblocking(False)
             one.connect_ex(place)
             waiting.append(one)
-        link = Link(enrolled(tmp_path, f"http://127.0.0.1:{place[1]}", two), 600)
-        assert link.sync({}, "", 0) == "two"
-        link._drop()
+        with linked(enrolled(tmp_path, f"http://127.0.0.1:{place[1]}", two)) as link:
+            assert link.sync({}, "", 0) == "two"
         for one in waiting:
             one.close()

@@ -25,11 +25,12 @@ class Far(FakeEngine):
     """Its agents call from elsewhere. trouble: why they can't."""
 
     trouble: str = ""
+    address: str = "10.0.0.1"
 
     def server_addresses(self) -> list[str]:
         if self.trouble:
             raise UnreachableError(self.trouble)
-        return ["10.0.0.1"]
+        return [self.address]
 
 
 @dataclass
@@ -133,9 +134,12 @@ def test_a_door_that_cant_be_opened_is_tried_again_and_told_once(servers: Server
         two.calling.look()
     assert [record.getMessage() for record in caplog.records] == ["agents of compute far can't call here: no route"]
     assert two.calling.known("far") == ()
-    servers.far.trouble = ""
+    servers.far.trouble, servers.far.address = "", "10.0.0.9"
     two.calling.look()
-    assert two.calling.known("far")[0] == "https://10.0.0.1:2"
+    assert two.calling.known("far")[0] == "https://10.0.0.9:2"
+    servers.far.trouble = "no route"
+    two.calling.look()
+    assert two.calling.known("far") == (), "nobody is sent where nothing is open"
 
 
 def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):

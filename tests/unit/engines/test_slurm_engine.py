@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -140,6 +141,25 @@ def test_a_gang_is_submitted_once_and_taken_away_whole(engine: SlurmEngine, play
     engine.stop(gang.name)
     assert played.there == []
     assert not (tmp_path / "gangs" / NAME).exists()
+
+
+def test_a_gang_that_waits_will_call_the_servers_that_there_are_when_it_starts(
+    engine: SlurmEngine, played: Played, tmp_path: Path
+):
+    gang = a_gang()
+    engine.start(gang)
+    engine._look()
+    known = replace(gang, servers=("https://10.0.0.1:1", "https://10.0.0.1:2"))
+    engine.observe(known)
+
+    def told() -> list[list[str]]:
+        return [json.loads(file.read_text())["servers"] for file in sorted(tmp_path.rglob("enrolment.json"))]
+
+    assert told() == [list(known.servers)] * 2
+    played.there = [SlurmJob("17", "RUNNING", NAME, nodes="n1")]
+    engine._look()
+    engine.observe(gang)
+    assert told() == [list(known.servers)] * 2, "its agents are told by the servers themselves"
 
 
 def test_of_two_living_jobs_of_a_name_the_older_stays(engine: SlurmEngine, played: Played):

@@ -72,6 +72,8 @@ class SlurmEngine:
         self._seen = _Seen()
         self._trouble = ""
         self._started: dict[str, tuple[float, str]] = {}
+        self._addressed: dict[str, tuple[str, ...]] = {}
+        """Which servers the nodes of a gang will call."""
         self._ended: dict[str, Ended | None] = {}
         self._lock, self._must_look, self._closing = threading.Lock(), threading.Event(), threading.Event()
         self._has_looked = threading.Event()
@@ -142,13 +144,11 @@ class SlurmEngine:
             part = agents / f"{parcel().name}.{threading.get_ident()}"
             part.write_bytes(parcel().content)
             part.replace(agents / parcel().name)
-        checkpoints = f"{self._spec.folder}/jobs/{gang.job}/checkpoints"
         folder.parent.mkdir(0o700, parents=True, exist_ok=True)
         folder.mkdir(0o700, exist_ok=True)
         for slot in gang.slots:
             (folder / str(slot.node)).mkdir(0o700, exist_ok=True)
-            text = enrolment(gang, slot.node, root="", checkpoints=checkpoints)
-            write_private(folder / str(slot.node) / "enrolment.json", text)
+        self._enrol(gang, folder)
 
     def rendered(self, gang: Gang) -> str:
         """The batch script."""
@@ -164,10 +164,26 @@ class SlurmEngine:
             return Sighting(f"{told}: {trouble}" if trouble else told, waits=True)
         job = _chosen(seen.jobs.get(self._job_name(gang.name), []), number)
         stage = job.stage if job else Stage.OVER
+        if stage is Stage.WAITS:
+            self._readdress(gang)
         if job and stage is not Stage.OVER:
             told = f"{job.told}, Slurm job {job.id}" + (f"; {trouble}" if trouble else "")
             return Sighting(told, waits=stage is Stage.WAITS)
         return self._gone(gang, job, number)
+
+    def _readdress(self, gang: Gang) -> None:
+        """Its nodes will call whichever servers there are when they start, which may be days from now."""
+        if self._addressed.get(gang.name) == gang.servers:
+            return
+        with contextlib.suppress(OSError):  # The servers of before may be there still.
+            self._enrol(gang, Path(gang_folder(self._spec, self._job_name(gang.name))))
+
+    def _enrol(self, gang: Gang, folder: Path) -> None:
+        checkpoints = f"{self._spec.folder}/jobs/{gang.job}/checkpoints"
+        for slot in gang.slots:
+            text = enrolment(gang, slot.node, root="", checkpoints=checkpoints)
+            write_private(folder / str(slot.node) / "enrolment.json", text)
+        self._addressed[gang.name] = gang.servers
 
     def _gone(self, gang: Gang, job: SlurmJob | None, number: str) -> Sighting:
         number = job.id if job else number or self._number(gang.name)
@@ -213,6 +229,7 @@ class SlurmEngine:
         shutil.rmtree(gang_folder(self._spec, job_name), ignore_errors=True)
         with self._lock:
             self._started.pop(name, None)
+            self._addressed.pop(name, None)
 
     def _await_end(self, job_name: str, within_s: float) -> bool:
         end, pause = time.monotonic() + within_s, 0.1

@@ -2,21 +2,38 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
 
-from drumbeat.protocol.errors import VersionError
+from drumbeat.protocol.errors import AwayError, VersionError
 from drumbeat.stores.sql.database import Database
 from drumbeat.stores.sql.schema import HEAD
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+TABLE_S, PAUSE_S, TRIES = 2, 3.0, 12
+"""How long a table is waited for at a time, how long after that it isn't, and how often that goes on."""
 _ONE_AT_A_TIME = 7_310_579_113
 """PostgreSQL's advisory lock under which servers that start together upgrade one after the other; any number."""
 
 
 def upgrade(database: Database) -> None:
-    """Creates or alters the tables. Raises VersionError when a newer drumbeat has written the database."""
+    """Creates or alters the tables. Raises VersionError when a newer drumbeat has written the database; AwayError when
+    somebody keeps at the tables for long (a backup does).
+    """
+    for is_last in (*[False] * TRIES, True):
+        try:
+            _upgrade(database)
+        except AwayError:
+            if database.is_sqlite or is_last:
+                raise
+            time.sleep(PAUSE_S)
+        else:
+            return
+
+
+def _upgrade(database: Database) -> None:
     with database.read() as connection:
         if _revision(connection) == HEAD:
             return
@@ -26,6 +43,8 @@ def upgrade(database: Database) -> None:
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SET LOCAL statement_timeout = 0"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _ONE_AT_A_TIME})
+            # But whoever waits for a table has everybody else wait behind: servers would miss their beats.
+            connection.execute(text(f"SET LOCAL lock_timeout = '{TABLE_S}s'"))
         if _revision(connection) != HEAD:
             _migrate(connection, database.where)
 
