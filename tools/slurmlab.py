@@ -20,6 +20,8 @@ from tools.apt import install
 
 PROGRAMS = ("slurmctld", "slurmd", "munged", "sbatch")
 _NEWS = "news"
+_QUESTIONS = ("squeue", "sinfo")
+"""Asked again when a busy machine was too slow to answer within Slurm's own timeouts."""
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "slurm-wlm-basic-plugins", "munge")
 
 
@@ -127,7 +129,11 @@ class SlurmLab:
     def slurm(self, *command: str, ok: bool = True) -> str:
         """One of Slurm's commands, called on this machine."""
         environment = {**os.environ, "SLURM_CONF": str(self.conf)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        for pause_s in (0.5, 1, 2, 4, 0) if ok and command[0] in _QUESTIONS else (0,):
+            done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                break
+            time.sleep(pause_s)
         assert not ok or done.returncode == 0, f"{command}: {done.stderr}"
         return done.stdout
 

@@ -49,9 +49,11 @@ class SshLab:
         return next(node["address"] for node in self.lab.blueprint()["nodes"] if node["name"] == name)
 
     def login(self, name: str, **changed: str) -> Login:
-        """The right way in, but for what is changed: `identity`, `known`."""
+        """The right way in, but for what is changed: `identity`, `known`; and then not through an open connection."""
         told = {"identity": str(self.folder / "key"), "known": str(self.folder / "known_hosts"), **changed}
         options = (f"UserKnownHostsFile={told['known']}", "GlobalKnownHostsFile=/dev/null")
+        if changed:
+            options = (*options, "ControlPath=none")
         return Login(self.address(name), 22, "root", told["identity"], options)
 
     def start(self, name: str) -> None:

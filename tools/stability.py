@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tools.kept import KEPT
@@ -47,12 +47,12 @@ class Run:
 def main() -> int:
     """Exit code 1 when a run wasn't green."""
     given = _options()
-    bad = 0
+    bad, end = 0, _next(given.until) if given.until else None
     with tempfile.TemporaryDirectory(prefix="drumbeat-again-") as folder:
         clone = Path(folder) / "drumbeat"
         _git("clone", "-q", str(REPOSITORY), str(clone), cwd=REPOSITORY)
         for number in range(1, given.runs + 1):
-            if given.until and datetime.now(UTC).strftime("%H:%M") >= given.until:
+            if end and datetime.now(UTC) >= end:
                 break
             commit = _newest(clone)
             run = once(clone, [*PARTS[given.part], "-n", str(given.jobs)])
@@ -76,6 +76,13 @@ def once(clone: Path, options: list[str]) -> Run:
     if done.returncode:
         print(done.stdout, flush=True)
     return Run(closing[1], time.monotonic() - began, tuple(_BAD.findall(done.stdout)), os.getloadavg()[2])
+
+
+def _next(hour: str) -> datetime:
+    """When it is that hour and minute (UTC) the next time."""
+    now = datetime.now(UTC)
+    then = datetime.combine(now, datetime.strptime(hour, "%H:%M").time(), UTC)  # noqa: DTZ007 - a time of day
+    return then if then > now else then + timedelta(days=1)
 
 
 def _newest(clone: Path) -> str:

@@ -35,7 +35,11 @@ class Gate:
                 if self.mode == "closed":
                     client.close()
                     continue
-                server = socket.create_connection(self._to)
+                try:
+                    server = socket.create_connection(self._to)
+                except OSError:
+                    client.close()
+                    continue
                 for pair in ((client, server), (server, client)):
                     threading.Thread(target=self._pass, args=pair, daemon=True).start()
 

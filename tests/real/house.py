@@ -80,6 +80,7 @@ class House:
 
     def processes(self) -> list[psutil.Process]:
         """Everything that belongs to this home: the server, agents, keepers, ranks and what they started."""
+        psutil.process_iter.cache_clear()  # type: ignore[attr-defined] # A pid may be another's by now.
         return [p for p in psutil.process_iter() if str(self.home) in _words(p)]
 
     def server(self) -> psutil.Process:

@@ -15,6 +15,7 @@ import pytest
 from tools import apt
 
 from .house import until
+from .started import free_ports
 
 USER, PASSWORD = "robot", "correct-horse-battery-staple"
 NEEDED = {"docker-registry": "docker-registry", "htpasswd": "apache2-utils"}
@@ -37,8 +38,7 @@ def a_registry(folder: Path) -> Iterator[RegistryServer]:
         apt.install(*NEEDED.values())
     if missing := [package for program, package in NEEDED.items() if shutil.which(program) is None]:
         pytest.skip(f"needs a registry: apt-get install {' '.join(missing)}")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     made = subprocess.run(["htpasswd", "-Bbn", USER, PASSWORD], capture_output=True, text=True, check=True)
     (folder / "htpasswd").write_text(made.stdout)
     (folder / "config.yml").write_text(f"""\

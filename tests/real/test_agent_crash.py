@@ -15,11 +15,12 @@ from drumbeat.host.gangs import GANG, Gangs, living_agent
 
 from .house import House, line_of, until
 
-WAITS = '"echo up; (setsid env -i sleep 7019 &); while [ ! -e $DRUMBEAT_CHECKPOINT_DIR/go ]; do sleep 0.02; done"'
+NAP = f"sleep {7_000_000 + os.getpid()}"
+WAITS = f'"echo up; (setsid env -i {NAP} &); while [ ! -e $DRUMBEAT_CHECKPOINT_DIR/go ]; do sleep 0.02; done"'
 
 
 def sleepers() -> set[str]:
-    listed = subprocess.run(["pgrep", "-f", "sleep 7019"], capture_output=True, text=True, check=False)
+    listed = subprocess.run(["pgrep", "-f", NAP], capture_output=True, text=True, check=False)
     return set(listed.stdout.split())
 
 
@@ -71,8 +72,8 @@ def test_nodes_that_no_job_owns_are_ended_and_removed_when_the_server_starts(own
     removed = house.home / "nodes" / ".old.1"
     (removed / "0" / "root").mkdir(parents=True)
     elsewhere = {GANG: str(house.home / "nodes" / "gone.2")}
-    left = [subprocess.Popen(["sleep", "7019"], env={**os.environ, GANG: str(node.parent)}),
-            subprocess.Popen(["sleep", "7019"], env={**os.environ, **elsewhere})]  # fmt: skip
+    left = [subprocess.Popen(NAP.split(), env={**os.environ, GANG: str(node.parent)}),
+            subprocess.Popen(NAP.split(), env={**os.environ, **elsewhere})]  # fmt: skip
     house.client.status()
     assert [process.wait(10) for process in left] == [-9, -9]
     assert not node.parent.exists()

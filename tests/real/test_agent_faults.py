@@ -20,7 +20,8 @@ def counted(rank: int) -> str:
 
 @pytest.mark.feature("F5", "M1")
 def test_an_agent_that_is_killed_is_replaced_and_no_line_is_lost_or_doubled(tmp_path):
-    with AgentGang(tmp_path, COUNTER, per_node=2) as gang:
+    go = tmp_path / "go"
+    with AgentGang(tmp_path, f"{COUNTER}; until [ -e {go} ]; do sleep 0.05; done", per_node=2) as gang:
         gang.run()
         gang.server.wait_for(lambda: gang.server.log(0))  # RUNNING is said when the keeper has been asked.
         keeper = gang.keeper()
@@ -32,6 +33,7 @@ def test_an_agent_that_is_killed_is_replaced_and_no_line_is_lost_or_doubled(tmp_
             gang.server.wait_for(lambda before=before: len(gang.server.said[0]) > before)
             assert gang.status().phase is Phase.RUNNING
             assert gang.keeper() == keeper
+        go.touch()
         gang.reach(Phase.ENDED)
         assert [gang.server.log(rank).decode() for rank in (0, 1)] == [counted(0), counted(1)]
         assert [(e.code, e.told) for e in gang.status().exits] == [(0, False)] * 2
@@ -217,7 +219,7 @@ def test_a_keeper_that_is_killed_takes_everything_along_and_the_round_is_lost(tm
     command = "echo up; [ $RANK = 1 ] && exit 7; (setsid sleep 601 &); (trap '' TERM; sleep 602) & wait"
     with AgentGang(tmp_path, command, per_node=2) as gang:
         gang.run()
-        gang.server.wait_for(lambda: gang.status().exits)
+        gang.server.wait_for(lambda: gang.status().exits and gang.server.log(0))
         keeper = gang.keeper()
         if is_agent_killed:
             gang.kill_agent()

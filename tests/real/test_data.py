@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from drumbeat.client import gitstate
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnknownNameError
 
-from .house import House, until
+from .house import House, contents, until
+from .started import free_ports
 from .store_servers import Azurite, S3Server, WebServer, azurite, s3_server, web_server  # noqa: F401
 
 READS = "cat ${{inputs.data}}/a.csv ${{inputs.data}}/sub/b.csv"
@@ -24,12 +25,6 @@ WRITES = (
     "(place / 'sub' / 'b.bin').write_bytes(b'b')\n"
     "sys.exit(int(sys.argv[1]))\n"
 )
-
-
-def free_port() -> int:
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
 
 
 def digits(folder: Path, first: str = "1") -> Path:
@@ -168,7 +163,7 @@ def test_outputs_of_a_job_that_failed_are_kept_and_not_registered(house: House):
 def put_away(house: House) -> None:
     """Runs the job `waits`, whose output goes to the datastore `away`, where nobody is."""
     down = {
-        "name": "away", "type": "s3", "bucket": "away", "endpoint": f"http://127.0.0.1:{free_port()}",
+        "name": "away", "type": "s3", "bucket": "away", "endpoint": f"http://127.0.0.1:{free_ports(1)[0]}",
         "credentials": {"access_key_id": "a", "secret_access_key": "b"},
     }  # fmt: skip
     house.client.create_datastore(down, check=False)
@@ -213,7 +208,7 @@ def test_run_ends_with_1_where_an_output_is_nowhere_and_what_is_known_is_refused
     assert said.returncode == 1
     assert "completed in" in said.stdout
     assert "  output model isn't in its place: " in said.stdout
-    down = {"name": "away", "type": "http", "url": f"http://127.0.0.1:{free_port()}"}
+    down = {"name": "away", "type": "http", "url": f"http://127.0.0.1:{free_ports(1)[0]}"}
     house.client.create_datastore(down, check=False)
     away = "{model: {path: 'azureml://datastores/away/paths/m'}}"
     refused = house.run("run", house.job_file("web", code=".", command="python t.py 0", outputs=away)).stderr
@@ -244,10 +239,10 @@ def test_no_secret_is_anywhere_in_what_the_server_and_a_job_wrote(own_house: Hou
     shown = house.run("show", "quiet").stdout + house.run("datastore", "show", "secret", "--json").stdout
     shown += json.dumps(house.client.connection.call("GET", "/datastores/secret"))
     # The database's journal as well: it is a file of the home.
-    kept = [file for file in house.home.rglob("*") if file.is_file()]
+    kept = dict(contents(house.home))
     assert any(file.name == "drumbeat.db" for file in kept)
     secret = azurite.key.encode()
-    for text in (said.encode(), shown.encode(), *(file.read_bytes() for file in kept)):
+    for text in (said.encode(), shown.encode(), *kept.values()):
         assert secret not in text
         assert secret[:20] not in text
 
@@ -316,7 +311,8 @@ def test_an_upload_that_broke_off_is_told_as_partial_and_gone_on_with(house: Hou
 
 
 @pytest.mark.feature("D8")
-def test_a_job_remembers_which_commit_its_code_was(house: House):
+def test_a_job_remembers_which_commit_its_code_was(house: House, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(gitstate, "PATIENCE_S", 60.0)
     folder = house.folder / "versioned"
     file = house.job_file("versioned", code=".", command="'true'")
     for words in (

@@ -299,8 +299,18 @@ def test_a_job_that_is_canceled_leaves_nothing(house: House, lab: SlurmLab, tmp_
     house.client.cancel(job)
     reach(house, job, "canceled")
     until(lambda: states(lab) == [], "Slurm has nothing left")
-    assert not [one for one in psutil.process_iter() if any(str(lab.shared) in words for words in words_of(one))]
-    assert not list((lab.folder / "scratch").glob(f"*/drumbeat-*/*{job}*"))
+
+    def left() -> list[object]:
+        places = (lab.folder / "scratch").glob(f"*/drumbeat-*/*{job}*")
+        processes = psutil.process_iter()
+        return [*places, *(one for one in processes if any(str(lab.shared) in words for words in words_of(one)))]
+
+    def nothing_is_left() -> bool:
+        with contextlib.suppress(OSError):  # It goes while it is looked at.
+            return not left()
+        return False
+
+    until(nothing_is_left, "nothing is left on the nodes")
 
 
 # --- what Slurm does --------------------------------------------------------------------------------------------

@@ -70,8 +70,9 @@ class Kept:
         return self.until(lambda state: state["over"])["exits"]
 
     def wait_for_log(self, text: str, rank: int = 0) -> None:
-        deadline = time.monotonic() + 20
-        while text not in self.log(rank):
+        """In a line that is whole: Python writes its end by itself, and may be stopped before."""
+        deadline = time.monotonic() + 60
+        while not any(text in line for line in self.log(rank).split("\n")[:-1]):
             assert time.monotonic() < deadline, self.log(rank)
             time.sleep(0.005)
 

@@ -186,8 +186,11 @@ def agent_of(depot: Depot, name: str) -> int:
 
 
 def keeper_of(depot: Depot, name: str) -> int:
+    """The first of its processes: a namespace's own is a fork of it, and pids begin anew now and then."""
     wanted = str(depot.root(name) / "keeper")
-    return next(one.pid for one in psutil.process_iter() if words(one)[-1:] == [wanted] and "keeper" in words(one)[-2])
+    found = [one for one in psutil.process_iter() if words(one)[-1:] == [wanted] and "keeper" in words(one)[-2]]
+    (keeper,) = [one for one in found if one.ppid() not in {other.pid for other in found}]
+    return keeper.pid
 
 
 def rank_of(depot: Depot, name: str) -> int:

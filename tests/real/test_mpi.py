@@ -405,7 +405,7 @@ def test_ranks_whose_mpirun_was_killed_are_ended_and_the_job_says_so(jobs: Jobs)
 
 @pytest.mark.feature("L3", "F6")
 def test_a_job_whose_agents_hang_leaves_nothing_in_the_memory_of_its_machine(few: Jobs):
-    job = few.begun(WAITS, drumbeat="{max_retries: 0, grace_s: 1, lost_after_s: 3}")
+    job = few.begun(WAITS, drumbeat="{max_retries: 0, grace_s: 1, lost_after_s: 20}")
     shared = shared_by(few.house)
     assert shared
     for process in processes_of(few.house, "enrolment.json"):

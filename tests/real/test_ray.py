@@ -107,7 +107,8 @@ def foreign(ray: Ray) -> Iterator[str]:
         finally:
             below = [psutil.Process(ours.pid), *psutil.Process(ours.pid).children(recursive=True)]
             for process in below:
-                process.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):  # It went with the one before.
+                    process.kill()
             ours.wait()
             psutil.wait_procs(below)
             shutil.rmtree(folder, ignore_errors=True)
@@ -170,10 +171,11 @@ def test_a_cluster_is_made_anew_for_each_round_and_no_other_ray_is_touched(own_h
     said = [one.verdict.sentence for one in found.failures]
     assert "rank 0 (driver) on node 0 stopped with exit code 1: ValueError: the first time never works" in said
     logs = own_house.logs(job)
-    assert logs[0].count("nodes ['node0', 'node1']") == 2
-    assert logs[0].count("parts [('found', '0', 'token', ''), ('found', '1', 'token', '')]") == 2
+    # A start may fail on a busy machine, and there are retries.
+    assert logs[0].count("nodes ['node0', 'node1']") >= 2
+    assert logs[0].count("parts [('found', '0', 'token', ''), ('found', '1', 'token', '')]") >= 2
     addresses = re.findall(r"Using address (127\.0\.0\.2:\d+)", logs[0])
-    assert len(set(addresses)) == 2
+    assert len(set(addresses)) == len(addresses) >= 2
     assert foreign not in addresses
     assert "ray start" in logs[1]
     shown = own_house.run("logs", job).stdout
@@ -195,7 +197,8 @@ def test_a_node_that_dies_is_named_and_whatever_is_killed_nothing_stays(own_hous
     said = [one.verdict.sentence for one in found.failures]
     assert "rank 2 (node) on node 1 stopped with exit code 1: Ray's raylet was ended by SIGKILL" in said
     for ours in [one for one in own_house.processes() if "drumbeat.agent" in line_of(one)]:
-        ours.send_signal(signal.SIGKILL)
+        with contextlib.suppress(psutil.NoSuchProcess):
+            ours.send_signal(signal.SIGKILL)
     until(lambda: own_house.client.get(job).round > found.round, PATIENCE_S, "the round after that of the dead keepers")
     own_house.client.cancel(job)
     assert ended(own_house, job).state == "canceled"
@@ -249,10 +252,10 @@ def test_a_command_begins_when_all_are_in(tmp_path: Path, head: str):
 
 
 def test_the_node_that_is_missing_is_named(tmp_path: Path, head: str):
-    done = join(tmp_path, head, "node0=node 0 (h, 10.0.0.1)", "node1=node 1 (i, 10.0.0.2)", within_s=0.5)
+    done = join(tmp_path, head, "node0=node 0 (h, 10.0.0.1)", "node1=node 1 (i, 10.0.0.2)", within_s=5)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "drumbeat: the Ray cluster isn't whole: node 1 (i, 10.0.0.2) hasn't joined, see its log (waited 0.5 s)\n"
+        "drumbeat: the Ray cluster isn't whole: node 1 (i, 10.0.0.2) hasn't joined, see its log (waited 5 s)\n"
     )
 
 
@@ -260,7 +263,7 @@ def test_a_head_that_nobody_reaches_is_named(tmp_path: Path):
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        done = join(tmp_path, address, within_s=0.5)
+        done = join(tmp_path, address, within_s=5)
     assert f"Ray's head can't be reached at {address}: Connection refused" in done.stderr
 
 

@@ -105,9 +105,10 @@ class AgentGang:
         self.agents[node].wait(10)
 
     def keeper(self, node: int = 0) -> int:
-        """The pid of the node's keeper, 0 = none."""
+        """The pid of the node's keeper, 0 = none. A namespace's first process is a fork of it, and looks the same."""
         wanted = b"drumbeat.agent.keeper\0" + os.fsencode(self.root(node) / "keeper") + b"\0"
-        return next((pid for pid in mentioning(str(self.root(node))) if wanted in _read(pid, "cmdline")), 0)
+        found = {pid for pid in mentioning(str(self.root(node))) if wanted in _read(pid, "cmdline")}
+        return next((pid for pid in found if _parent(pid) not in found), 0)
 
     def _enrolment(self, node: int) -> Enrolment:
         return Enrolment(
@@ -147,6 +148,12 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
+
+
+def _parent(pid: int) -> int:
+    """0 = it has ended."""
+    told = _read(pid, "stat").rpartition(b")")[2].split()
+    return int(told[1]) if told else 0
 
 
 def _read(pid: int, file: str) -> bytes:

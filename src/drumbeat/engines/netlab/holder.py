@@ -110,7 +110,10 @@ class Holder:
 
 def _is_wanted(folder: Path) -> bool:
     """Whether an engine is over it, or a gang on one of its nodes."""
-    if any(folder.glob("nodes/*/gangs/*/*/enrolment.json")):
+    try:
+        if any(folder.glob("nodes/*/gangs/*/*/enrolment.json")):
+            return True
+    except OSError:  # A gang goes while it is looked for: next time more is known.
         return True
     with (folder / "engine.lock").open("w") as lock:
         try:
