@@ -51,12 +51,12 @@ class Servers:
 
     def look(self) -> None:
         """Learns what was told meanwhile; the one to call stays the same, if it is still known."""
-        given = self._enrolment.servers
+        given = [each for each in self._enrolment.servers if _is_safe(each)]
         schemes = {urlsplit(each).scheme for each in given}
-        told = [each for each in _told(self._enrolment) if urlsplit(each).scheme in schemes]
-        safe = [each for each in dict.fromkeys([*told, *given]) if _is_safe(each)]
-        kept = [each for each in self._all if each in safe]
-        self._all = [*kept, *(each for each in safe if each not in kept)]
+        told = [each for each in _told(self._enrolment) if _is_safe(each) and urlsplit(each).scheme in schemes]
+        known = list(dict.fromkeys([*told, *given]))
+        kept = [each for each in self._all if each in known]
+        self._all = [*kept, *(each for each in known if each not in kept)]
         self._living = set(told or given)
 
     @property

@@ -7,7 +7,7 @@ server that it knows is gone for good.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from drumbeat.control.loop import Loop
 from drumbeat.ports import Doors, Engine, LiveServer
@@ -36,33 +36,37 @@ class Calling:
         Raises EngineError, UnreachableError.
         """
         try:
-            self._open[compute] = self._opened(compute)
+            self._open[compute] = own = self._opened(compute)
         except DrumbeatError:
             self._open.pop(compute, None)
             raise
-        return self.known(compute)
+        return (*own, *self._elsewhere(compute, own))
 
     def _opened(self, compute: str) -> tuple[str, ...]:
-        addresses = self._engines[compute].server_addresses()
+        engine = self._engines.get(compute)
+        if engine is None:
+            raise EngineError("it isn't there any more")
+        addresses = engine.server_addresses()
         if not addresses:
             return self.here
         if self.doors is None:
             raise EngineError("this server listens to agents on its own machine only")
         return self.doors.urls(addresses)
 
-    def authority(self, compute: str) -> str:
-        """The certificate (PEM) that agents of a compute check servers with; "" = they call on this machine."""
-        is_by_door = self.doors is not None and self._open[compute] != self.here
+    def authority(self, servers: Sequence[str]) -> str:
+        """The certificate (PEM) that agents check these addresses with; "" = they call on this machine."""
+        is_by_door = any(each.startswith("https:") for each in servers)
         return self.doors.ca if self.doors is not None and is_by_door else ""
 
     def known(self, compute: str) -> tuple[str, ...]:
         """Where the agents of a compute can call, as far as it's known now; it's quick."""
         own = self._open.get(compute, ())
-        if not own:
-            return ()
+        return (*own, *self._elsewhere(compute, own)) if own else ()
+
+    def _elsewhere(self, compute: str, own: tuple[str, ...]) -> list[str]:
         if own == self.here:
-            return (*own, *(one.address for one in self._others))
-        return (*own, *(place for one in self._others for place in one.doors.get(compute, ())))
+            return [one.address for one in self._others]
+        return [place for one in self._others for place in one.doors.get(compute, ())]
 
     def look(self) -> None:
         """Once in a while, on a server that isn't alone: opens doors for the gangs that there are, whosever they are,

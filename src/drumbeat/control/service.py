@@ -343,9 +343,8 @@ class Control:
         return hmac.new(self.setting.key, f"{job}\0{attempt}".encode(), hashlib.sha256).hexdigest()
 
     def _gang(self, job: Job) -> Gang:
-        secret, compute = self._secret(job.name, job.attempt), job.plan.compute
-        servers = self.calling.open_for(compute)
-        return Gang(job.name, job.attempt, job.plan, job.slots, secret, servers, self.calling.authority(compute))
+        secret, servers = self._secret(job.name, job.attempt), self.calling.open_for(job.plan.compute)
+        return Gang(job.name, job.attempt, job.plan, job.slots, secret, servers, self.calling.authority(servers))
 
     # --- hearing of changes -----------------------------------------------------------------------------------
     def subscribe(self, heard: Callable[[str], None]) -> Callable[[], None]:

@@ -64,6 +64,7 @@ MORE = "".join(f"op {n}\n" for n in range(200))
         (RAISED[:40] + "\n" + "\n".join(" " * 8 for _ in range(99)), ""),
         ("", ""),
     ],
+    ids=["raised", "of-a-rank", "logged", "of-a-thread", "far-up", "at-the-end", "cut-off", "nothing"],
 )
 def test_a_traceback_that_nobody_caught_stands_before_the_end(tmp_path: Path, text: str, far: str):
     log = tmp_path / "0.log"

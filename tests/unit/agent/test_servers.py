@@ -124,6 +124,9 @@ def test_what_cant_be_written_is_known_as_long_as_the_agent_lives(tmp_path: Path
 def test_the_secret_is_told_only_where_it_is_safe(tmp_path: Path):
     remember(enrolled(tmp_path), (ONE, "http://10.0.0.9:1", FAR, "ftp://x"))
     assert known(Servers(enrolled(tmp_path, ONE))) == [ONE]
+    assert Servers(enrolled(tmp_path, TWO)).is_first_living
+    remember(enrolled(tmp_path), (FAR,))
+    assert Servers(enrolled(tmp_path, TWO)).is_first_living, "what was told is of no use to it"
     far = known(Servers(enrolled(tmp_path, "https://10.0.0.2:2")))
     assert far == [FAR, "https://10.0.0.2:2"], "never its own machine"
 

@@ -147,5 +147,5 @@ def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):
     with pytest.raises(EngineError, match="its own machine only"):
         one.calling.open_for("far")
     assert one.calling.open_for("local") == ("http://127.0.0.1:1",)
-    assert one.calling.authority("local") == ""
+    assert one.calling.authority(("http://127.0.0.1:1",)) == ""
     assert one.directive(run(one, "local"), 1).order is Order.PREPARE
