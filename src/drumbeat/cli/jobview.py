@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.safe import safe_lines
-from drumbeat.cli.saying import say_ago, say_duration, say_moment, say_shape
+from drumbeat.cli.saying import say_ago, say_duration, say_moment, say_shape, say_short
 from drumbeat.cli.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.client.views import ExitView, JobView, NodeView
 from drumbeat.core.states import Reason, State
@@ -35,7 +35,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             _ranks(job),
             say_ago(job.submitted_at, now),
             say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
-            job.verdict.sentence if job.verdict and job.state == "failed" else job.doing,
+            say_short(job.verdict.sentence if job.verdict and job.state == "failed" else job.doing),
         )
         for job in jobs
     ]

@@ -55,3 +55,8 @@ def say_shape(nodes: int, per_node: int, ranks: int) -> str:
 def count(number: int, thing: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def say_short(sentence: str, most: int = 140) -> str:
+    """As much of it as a line of many jobs has room for; `show` has all."""
+    return sentence if len(sentence) <= most else f"{sentence[: most - 2].rstrip()} …"

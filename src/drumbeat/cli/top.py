@@ -99,7 +99,7 @@ DROPPED = (">log", ">ended", ">ranks", ">for", ">log/s", "why", "state")
 
 def render_top(sample: Sample, now: datetime, width: int) -> Table:
     """The table. width: of the terminal."""
-    from drumbeat.cli.saying import say_duration, say_size
+    from drumbeat.cli.saying import say_duration, say_short, say_size
     from drumbeat.cli.screen import cell, fitted, state_cell
 
     rows = [
@@ -111,7 +111,7 @@ def render_top(sample: Sample, now: datetime, width: int) -> Table:
             say_duration((row.job.ended_at or now) - row.job.submitted_at),
             say_size(row.log_bytes) if row.log_bytes else "",
             cell(f"{say_size(row.rate)}/s", "cyan") if row.rate else "",
-            row.job.doing,
+            say_short(row.job.doing),
         )
         for row in sample.rows
     ]

@@ -1,10 +1,10 @@
-"""Durations as people say them."""
+"""Durations, sizes and sentences as people say them."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.cli.saying import say_ago, say_countdown, say_duration, say_size
+from drumbeat.cli.saying import say_ago, say_countdown, say_duration, say_short, say_size
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -43,3 +43,9 @@ def test_the_grace_time_counts_down(left: float, said: str):
 )
 def test_sizes(size: int, said: str):
     assert say_size(size) == said
+
+
+def test_a_long_sentence_is_cut_where_many_jobs_are_listed():
+    assert say_short("x" * 140) == "x" * 140
+    assert say_short("word " * 40) == "word " * 27 + "wor …"
+    assert len(say_short("/a" * 500)) == 140
