@@ -100,11 +100,14 @@ def test_agents_go_to_a_server_that_came_after_them(houses: list[House], tmp_pat
     running(one, job)
     begin(two)
     until(lambda: servers_known(tmp_path / "shared") == [2], what="the agent's hearing of the other server")
-    one.server().kill()
+    assert one.client.status().others == (two.client.status().url,)
+    stopped = one.run("server", "stop")
+    assert stopped.returncode == 0, stopped.stderr
     (tmp_path / "go").touch()
     until(lambda: two.client.get(job).state == "completed", what="the end of the job at the other server")
     assert two.logs(job) == {0: "went on\n"}
     assert two.client.get(job).attempt == 1
+    until(lambda: two.client.status().others == (), what="that the other is known to be gone")
 
 
 @pytest.mark.xdist_group("labs")

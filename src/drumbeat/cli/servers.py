@@ -68,6 +68,7 @@ def _say_server(found: StatusView) -> str:
         f"  unfinished   {unfinished}",
         *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
         f"  stops        {idle}",
+        *(f"  beside       {one}, which goes on with all jobs" for one in found.others),
         *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in found.doors),
     ]
     return "\n".join(rows)

@@ -289,7 +289,9 @@ class DoorView:
 
 @dataclass(frozen=True)
 class StatusView:
-    """Who answers, and how it is. idle_stop_s: it stops after that long with nothing to do; 0 = never."""
+    """Who answers, and how it is. idle_stop_s: it stops after that long with nothing to do; 0 = never. others: servers
+    over the same store.
+    """
 
     version: str
     host: str
@@ -302,3 +304,4 @@ class StatusView:
     idle_s: float = 0.0
     idle_stop_s: float = 0.0
     doors: tuple[DoorView, ...] = ()
+    others: tuple[str, ...] = ()

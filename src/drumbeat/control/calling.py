@@ -65,8 +65,13 @@ class Calling:
 
     def _elsewhere(self, compute: str, own: tuple[str, ...]) -> list[str]:
         if own == self.here:
-            return [one.address for one in self._others]
+            return list(self.others)
         return [place for one in self._others for place in one.doors.get(compute, ())]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Where the other servers are, the newest first."""
+        return tuple(one.address for one in self._others)
 
     def look(self) -> None:
         """Once in a while, on a server that isn't alone: opens doors for the gangs that there are, whosever they are,

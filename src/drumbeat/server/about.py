@@ -75,14 +75,15 @@ def status(room: RoomOf) -> StatusView:
         idle_s=room.traffic.idle_s(own=1),
         idle_stop_s=room.idle_stop_s,
         doors=[DoorView.model_validate(one) for one in room.doors.shown()] if room.doors else [],
+        others=list(room.control.calling.others),
     )
 
 
 @router.post("/stop", status_code=202)
 def stop(room: RoomOf, body: StopRequest | None = None) -> dict[str, bool]:
-    """Ends the server; jobs that run go on without it."""
+    """Ends the server; jobs that run go on without it. One that isn't the only one is followed by another."""
     is_forced = body is not None and body.force
-    if not is_forced and not _is_done(room.control):
+    if not is_forced and not room.control.calling.others and not _is_done(room.control):
         raise _refusal(room.control)
     room.stop()
     return {"stopping": True}

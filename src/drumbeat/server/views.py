@@ -277,7 +277,9 @@ class DoorView(View):
 
 
 class StatusView(View):
-    """How the server is. idle_stop_s: it stops after that long with nothing to do; 0 = never."""
+    """How the server is. idle_stop_s: it stops after that long with nothing to do; 0 = never. others: servers over the
+    same store.
+    """
 
     uptime_s: float
     unfinished: list[str]
@@ -285,3 +287,4 @@ class StatusView(View):
     idle_s: float
     idle_stop_s: float
     doors: list[DoorView] = []
+    others: list[str] = []

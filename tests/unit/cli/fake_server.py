@@ -45,6 +45,7 @@ class FakeServer:
     known_computes: list[ComputeView] = field(default_factory=list)
     known_environments: list[EnvironmentView] = field(default_factory=list)
     doors: tuple[DoorView, ...] = ()
+    others: tuple[str, ...] = ()
     error: DrumbeatError | None = None
     is_endless: bool = False
     calls: list[tuple[object, ...]] = field(default_factory=list)
@@ -175,7 +176,7 @@ class FakeServer:
         self._called("status")
         unfinished = tuple(job.name for job in self.jobs.values() if not job.has_ended)
         url, home = "http://127.0.0.1:7171", "/home/ann/.drumbeat"
-        return StatusView("0.1.0", "laptop", 4711, home, url, 125.0, unfinished, doors=self.doors)
+        return StatusView("0.1.0", "laptop", 4711, home, url, 125.0, unfinished, doors=self.doors, others=self.others)
 
     def stop(self, *, force: bool = False) -> None:
         self._called("stop", force)
