@@ -1,20 +1,26 @@
-"""An environment with Ray in it, made once and kept; torch and all else come from the one that drumbeat is made in."""
+"""An environment with Ray in it, made once and kept; torch and all else come from the one that drumbeat is made in.
+
+Each checkout has one of its own, for its tests may run beside another's; those of checkouts that are gone are removed.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import os
 import shutil
 import site
 import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from tools.kept import KEPT
 
-RAY = KEPT / "ray"
 PACKAGES = ("ray==2.60.0",)
+_MARK = "\n".join((*PACKAGES, *site.getsitepackages()))
+RAY = KEPT / f"ray-{sha256(_MARK.encode()).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True)
@@ -28,10 +34,11 @@ class Ray:
 @cache
 def provide() -> Ray | str:
     """Ray, or why it can't be had."""
-    RAY.parent.mkdir(parents=True, exist_ok=True)
-    with RAY.with_suffix(".lock").open("w") as lock:
+    KEPT.mkdir(parents=True, exist_ok=True)
+    with (KEPT / "ray.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        trouble = "" if _is_made() else _make()
+        _clear()
+        trouble = "" if (RAY / "made").exists() else _make()
     return trouble or Ray(RAY / "bin" / "python", f"{RAY / 'bin'}:/usr/local/bin:/usr/bin:/bin")
 
 
@@ -41,13 +48,12 @@ def missing() -> str:
     return found if isinstance(found, str) else ""
 
 
-def _is_made() -> bool:
-    made = RAY / "made"
-    return made.exists() and made.read_text() == _wanted()
-
-
-def _wanted() -> str:
-    return "\n".join((*PACKAGES, *site.getsitepackages()))
+def _clear() -> None:
+    """Removes what nobody can use any more."""
+    for folder in KEPT.glob("ray*/"):
+        made = folder / "made"
+        if not made.exists() or not all(map(os.path.exists, made.read_text().splitlines()[len(PACKAGES) :])):
+            shutil.rmtree(folder)
 
 
 def _make() -> str:
@@ -61,5 +67,5 @@ def _make() -> str:
         return f"needs {', '.join(PACKAGES)} from the package registry: {last[:200]}"
     packages = next(RAY.glob("lib/python*/site-packages"))
     (packages / "beside.pth").write_text("\n".join(site.getsitepackages()) + "\n")
-    (RAY / "made").write_text(_wanted())
+    (RAY / "made").write_text(_MARK)
     return ""
