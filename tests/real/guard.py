@@ -34,8 +34,8 @@ def main() -> None:
     folder = os.fsencode(sys.stdin.readline().rstrip("\n"))
     if sys.stdin.read() == DONE:
         return
-    calm = 0
-    while calm < 100:  # What was just being started may show itself late.
+    calm, end = 0, time.monotonic() + 60  # What hangs in a mount that is dead ends when that is gone.
+    while calm < 100 and time.monotonic() < end:  # What was just being started may show itself late.
         ended = [entry for entry in Path("/proc").glob("[0-9]*") if is_ended(folder, entry)]
         calm = 0 if ended else calm + 1
         time.sleep(0.05)

@@ -43,7 +43,7 @@ class Link:
     def sync(self, status: Any, holds: str, wait_s: float) -> Any:
         """Tells the status and gives the directive; the server takes up to `wait_s`, if nothing is new."""
         body = json.dumps({"status": status, "holds": holds, "wait_s": wait_s}).encode()
-        return self._json("POST", "/sync", body, is_sync=True)["directive"]
+        return self._json("POST", "/sync", body, is_sync=True).get("directive")
 
     def put(self, path: str, offset: int, data: bytes) -> int:
         """Sends a piece of a file; gives the size that the server has of it now."""
@@ -108,7 +108,11 @@ class Link:
             raise UnreachableError(f"the server broke off: {error}") from error
         if response.status != 200:
             raise self._error(response.status, text, is_sync=is_sync)
-        return _answer(text)
+        try:
+            return _answer(text)
+        except UnreachableError:
+            self._leave()
+            raise
 
     def _request(
         self, method: str, path: str, body: bytes, more: dict[str, str] | None = None
@@ -130,6 +134,7 @@ class Link:
             except (OSError, http.client.HTTPException) as error:
                 trouble = error
                 self._drop()
+                self._servers.look()
                 if not was_open or isinstance(error, TimeoutError):  # Else it had only idled for too long.
                     self._servers.next()
         raise UnreachableError(_said(trouble), where=str(self._servers)) from trouble
@@ -156,15 +161,17 @@ class Link:
     def _error(self, status: int, text: bytes, *, is_sync: bool = False) -> DrumbeatError:
         try:
             error = from_dict(json.loads(text))
-        except (ValueError, AttributeError):
+        except (ValueError, TypeError, AttributeError):
             self._leave()
             return UnreachableError(f"what answers isn't a drumbeat server (HTTP {status})")
         is_over = isinstance(error, StaleError) or (is_sync and _OVER.get(status) == error.code)
-        if is_over and self._servers.is_first_living:
+        if is_over and self._servers.is_first_believed:
             return StaleError(error.what, where=error.where, fix=error.fix)
         if is_over or isinstance(error, AwayError):  # A server without its database is like one that can't answer.
             self._leave()
             return UnreachableError(error.what, where=error.where, fix=error.fix)
+        if type(error) is DrumbeatError or (status >= 500 and not isinstance(error, UnreachableError)):
+            self._leave()  # A stranger, or a defect; what a store keeps waiting is so at every server.
         return error
 
     def _leave(self) -> None:

@@ -65,9 +65,11 @@ class Servers:
         return self._all[0]
 
     @property
-    def is_first_living(self) -> bool:
-        """Whether it is one of those that were told of last, or nothing has been told yet."""
-        return self.first in self._living
+    def is_first_believed(self) -> bool:
+        """Whether no stranger can have its address: it shows the right certificate, or was told of last, or nothing has
+        been told yet.
+        """
+        return self.first in self._living or self.first.startswith("https:")
 
     def next(self) -> None:
         """The one that was called isn't any good now."""

@@ -85,7 +85,9 @@ class Calling:
         if shown != self._shown:
             store.show_doors(token, doors)
             self._shown = shown
-        self._others = tuple(one for one in store.live_servers() if one.token != token)
+        # One that was killed here is listed until it counts as silent; it has our address.
+        there = [one for one in store.live_servers() if one.token != token and one.address not in self.here]
+        self._others = tuple(there)
 
     def _try_to_open(self, compute: str) -> None:
         try:

@@ -36,10 +36,14 @@ def enrolled(root: Path, *servers: str) -> Enrolment:
 
 @contextmanager
 def a_server(
-    name: str, error: DrumbeatError | None = None, before: Callable[[], object] | None = None
+    name: str,
+    error: DrumbeatError | None = None,
+    before: Callable[[], object] | None = None,
+    raw: tuple[int, str] | None = None,
 ) -> Iterator[str]:
-    """Answers everything with its name, or with an error. before: is called before each answer; and then connections
-    are kept open.
+    """Answers everything with its name, with an error, or with any status and text.
+
+    before: is called before each answer; and then connections are kept open.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -49,8 +53,11 @@ def a_server(
             self.rfile.read(int(self.headers["Content-Length"]))
             if before:
                 before()
-            body = json.dumps(error.as_dict() if error else {"directive": name}).encode()
-            self.send_response(status_of(error) if error else 200)
+            status, text = raw or (
+                status_of(error) if error else 200, json.dumps(error.as_dict() if error else {"directive": name})
+            )  # fmt: skip
+            body = text.encode()
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -86,7 +93,7 @@ def test_what_was_told_last_counts_beside_the_enrolment(tmp_path: Path):
     servers.look()
     assert known(servers) == [ONE, TWO], "the one that answers stays first"
     servers.next()
-    assert (servers.first, servers.is_first_living) == (TWO, True)
+    assert (servers.first, servers.is_first_believed) == (TWO, True)
     remember(given, (ONE,))
     servers.look()
     assert known(servers) == [ONE], "nobody tells of it any more"
@@ -96,9 +103,9 @@ def test_an_enrolments_server_that_isnt_told_of_any_more_is_the_last_to_be_asked
     given = enrolled(tmp_path, ONE)
     remember(given, (TWO,))
     servers = Servers(given)
-    assert (known(servers), servers.is_first_living) == ([TWO, ONE], True)
+    assert (known(servers), servers.is_first_believed) == ([TWO, ONE], True)
     servers.next()
-    assert (servers.first, servers.is_first_living) == (ONE, False)
+    assert (servers.first, servers.is_first_believed) == (ONE, False)
 
 
 def test_an_agent_that_is_started_again_knows_what_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -124,9 +131,9 @@ def test_what_cant_be_written_is_known_as_long_as_the_agent_lives(tmp_path: Path
 def test_the_secret_is_told_only_where_it_is_safe(tmp_path: Path):
     remember(enrolled(tmp_path), (ONE, "http://10.0.0.9:1", FAR, "ftp://x"))
     assert known(Servers(enrolled(tmp_path, ONE))) == [ONE]
-    assert Servers(enrolled(tmp_path, TWO)).is_first_living
+    assert Servers(enrolled(tmp_path, TWO)).is_first_believed
     remember(enrolled(tmp_path), (FAR,))
-    assert Servers(enrolled(tmp_path, TWO)).is_first_living, "what was told is of no use to it"
+    assert Servers(enrolled(tmp_path, TWO)).is_first_believed, "what was told is of no use to it"
     far = known(Servers(enrolled(tmp_path, "https://10.0.0.2:2")))
     assert far == [FAR, "https://10.0.0.2:2"], "never its own machine"
 
@@ -148,7 +155,7 @@ def test_a_stranger_at_the_address_of_a_server_that_is_gone_ends_no_attempt(tmp_
         remember(given, (two,))
         with linked(given) as link:
             link._servers.next()
-            assert link._servers.first == stranger
+            assert (link._servers.first, link._servers.is_first_believed) == (stranger, False)
             with pytest.raises(UnreachableError):
                 link.sync({}, "", 0)
             assert link.sync({}, "", 0) == "two"
@@ -188,6 +195,19 @@ def test_a_server_without_its_database_is_left_for_another(tmp_path: Path):
     away = AwayError("database: it doesn't answer")
     with a_server("one", away) as one, a_server("two") as two, linked(enrolled(tmp_path, one, two)) as link:
         with pytest.raises(UnreachableError, match="it doesn't answer"):
+            link.sync({}, "", 0)
+        assert link.sync({}, "", 0) == "two"
+
+
+@pytest.mark.parametrize("said", ['{"detail": "Not Found"}', '{"fields": null}', "[]", "<html>"])
+@pytest.mark.parametrize("status", [200, 404, 500])
+def test_whoever_else_has_a_servers_address_isnt_asked_for_long(tmp_path: Path, said: str, status: int):
+    with (
+        a_server("one", raw=(status, said)) as one,
+        a_server("two") as two,
+        linked(enrolled(tmp_path, one, two)) as link,
+    ):
+        with pytest.raises(DrumbeatError):
             link.sync({}, "", 0)
         assert link.sync({}, "", 0) == "two"
 

@@ -98,6 +98,13 @@ def test_an_agent_hears_of_a_server_that_came_after_its_gang(servers: Servers):
     assert told(two, job) == ("http://127.0.0.1:2",)
 
 
+def test_a_server_that_was_killed_and_started_again_is_alone(servers: Servers):
+    servers.open(1)
+    again = servers.open(1)
+    again.calling.look()
+    assert again.calling.others == ()
+
+
 def test_a_server_opens_doors_for_the_gangs_of_the_others(servers: Servers):
     one, two = servers.open(1), servers.open(2)
     two.calling.look()

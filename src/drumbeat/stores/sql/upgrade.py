@@ -14,6 +14,8 @@ from drumbeat.stores.sql.schema import HEAD
 MIGRATIONS = Path(__file__).parent / "migrations"
 TABLE_S, PAUSE_S, TRIES = 2, 3.0, 12
 """How long a table is waited for at a time, how long after that it isn't, and how often that goes on."""
+_KEPT_WAITING = ("55P03", "40P01")
+"""What PostgreSQL calls a lock that isn't had in time, and two that wait for each other."""
 _ONE_AT_A_TIME = 7_310_579_113
 """PostgreSQL's advisory lock under which servers that start together upgrade one after the other; any number."""
 
@@ -25,8 +27,9 @@ def upgrade(database: Database) -> None:
     for is_last in (*[False] * TRIES, True):
         try:
             _upgrade(database)
-        except AwayError:
-            if database.is_sqlite or is_last:
+        except AwayError as error:
+            state = getattr(getattr(error.__cause__, "orig", None), "sqlstate", None)
+            if is_last or state not in _KEPT_WAITING:
                 raise
             time.sleep(PAUSE_S)
         else:
