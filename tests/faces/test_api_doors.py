@@ -1,5 +1,6 @@
 """Doors for agents on other machines: TLS, the agents' protocol alone, and a crowd at the door harms nobody inside."""
 
+import asyncio
 import contextlib
 import dataclasses
 import http.client
@@ -24,6 +25,7 @@ from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
 from drumbeat.server.authority import Authority
 from drumbeat.server.doors import Patience, Rules, TlsDoors
+from drumbeat.server.doorway import Doorway
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
@@ -360,6 +362,19 @@ def test_it_ends_whoever_is_connected(tmp_path: Path) -> None:
             assert silent.recv(100) == b""
         with pytest.raises(UnreachableError, match="no server answers"):
             link.sync(status, "", 0)
+
+
+def test_a_connection_whose_greeting_never_began_is_closed(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+
+    async def come_and_end() -> None:
+        way = Doorway(None, TlsDoors(rules(tmp_path), SystemClock()), None)  # type: ignore[arg-type] # Nobody comes in.
+        way._welcome(ours)
+        await way.close()
+
+    asyncio.run(come_and_end())
+    assert ours.fileno() == -1
+    theirs.close()
 
 
 def test_who_comes_while_nobody_is_there_waits_in_the_queue(tmp_path: Path) -> None:

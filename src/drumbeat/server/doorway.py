@@ -150,7 +150,8 @@ class Doorway:
         self._room, self._doors, self._state = room, doors, state
         self._loop = asyncio.get_running_loop()
         self._accepting: set[asyncio.Task[None]] = set()
-        self._greeting: dict[asyncio.Task[None], None] = {}
+        self._greeting: dict[asyncio.Task[None], socket.socket | None] = {}
+        """With the connection, as long as its greeting hasn't begun: one that never does has to be closed for it."""
         self._inside: dict[Impatient, None] = {}
         # As many are left for everything else: a crowd at the door must not keep the server from its own files.
         self._most = doors.rules.patience.most or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2
@@ -215,11 +216,16 @@ class Doorway:
         if len(self._greeting) >= min(MOST_HANDSHAKES, self._most // 2):
             # Whoever has taken longest makes room: a crowd that says nothing can't keep agents out.
             longest = next(iter(self._greeting))
-            del self._greeting[longest]
             longest.cancel()
+            self._let_go(longest)
         task = self._loop.create_task(self._greet(connection))
-        self._greeting[task] = None
-        task.add_done_callback(lambda done: self._greeting.pop(done, None))
+        self._greeting[task] = connection
+        task.add_done_callback(self._let_go)
+
+    def _let_go(self, greeting: asyncio.Task[None]) -> None:
+        unbegun = self._greeting.pop(greeting, None)
+        if unbegun is not None:
+            unbegun.close()
 
     def _make_room(self) -> bool:
         """Sends away whoever has longest been inside and asked for nothing yet, if there is one."""
@@ -230,6 +236,9 @@ class Doorway:
         return silent is not None
 
     async def _greet(self, connection: socket.socket) -> None:
+        task = asyncio.current_task()
+        if task in self._greeting:
+            self._greeting[task] = None
         patience = self._doors.rules.patience
         try:
             await self._loop.connect_accepted_socket(
