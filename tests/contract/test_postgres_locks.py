@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 
 import psycopg
 import pytest
@@ -27,7 +28,7 @@ def url(postgres, monkeypatch):
 def test_a_lock_that_a_standing_server_holds_is_waited_for_and_then_told(url):
     store = make_store(url, monotonic=time.monotonic)
     token = store.lease(is_alone=False)
-    with psycopg.connect(url.replace("+psycopg", "")) as standing:
+    with _connected(url) as standing:
         standing.execute("SELECT * FROM servers FOR UPDATE")
         with pytest.raises(StorageError, match="another process keeps a lock"):
             store.beat(token)
@@ -51,40 +52,42 @@ def test_a_transaction_that_stands_still_is_undone(url):
     database.close()
 
 
-def _with_table_of_before(url):
-    """A database as it was two versions ago."""
+def _connected(url, **options):
+    return psycopg.connect(url.replace("+psycopg", ""), **options)
+
+
+@contextmanager
+def _backup_of_an_older_database(url):
+    """It is as it was before revision 0006, and somebody reads the table that the upgrade alters."""
     make_store(url).close()
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as there:
+    with _connected(url, autocommit=True) as there:
         there.execute("ALTER TABLE servers DROP COLUMN doors")
         there.execute("UPDATE alembic_version SET version_num = '0005'")
+    with _connected(url) as backup:
+        backup.execute("LOCK TABLE servers IN ACCESS SHARE MODE")
+        yield backup
 
 
 def test_an_upgrade_waits_for_a_backup_and_keeps_nobody_else_waiting(url, monkeypatch):
     monkeypatch.setattr(sql_upgrade, "PAUSE_S", 0.5)
-    _with_table_of_before(url)
-    with psycopg.connect(url.replace("+psycopg", "")) as backup:
-        backup.execute("LOCK TABLE servers IN ACCESS SHARE MODE")
-        with ThreadPoolExecutor() as pool:
-            opening = pool.submit(make_store, url)
-            for _ in range(4):
-                _beat(url)
-            assert not opening.done()
-            backup.rollback()
-            opening.result(60).close()
+    with _backup_of_an_older_database(url) as backup, ThreadPoolExecutor() as pool:
+        opening = pool.submit(make_store, url)
+        for _ in range(4):
+            _beat(url)
+        assert not opening.done()
+        backup.rollback()
+        opening.result(60).close()
 
 
 def _beat(url):
     """Of a server that is at work, which would give up after as long as real ones."""
-    with psycopg.connect(url.replace("+psycopg", ""), autocommit=True) as server:
+    with _connected(url, autocommit=True) as server:
         server.execute("SET lock_timeout = '8s'")
         server.execute("UPDATE servers SET beats = beats + 1")
 
 
 def test_an_upgrade_that_is_kept_waiting_for_too_long_says_so(url, monkeypatch):
     monkeypatch.setattr(sql_upgrade, "TRIES", 0)
-    _with_table_of_before(url)
-    with psycopg.connect(url.replace("+psycopg", "")) as backup:
-        backup.execute("LOCK TABLE servers IN ACCESS SHARE MODE")
-        with pytest.raises(AwayError, match="another process keeps a lock"):
-            make_store(url)
+    with _backup_of_an_older_database(url), pytest.raises(AwayError, match="another process keeps a lock"):
+        make_store(url)
     make_store(url).close()

@@ -120,8 +120,6 @@ class Link:
         """The answer of the first server that gives one. A connection that had idled too long is made anew at once."""
         if self._line is not None and self._line.sock is None:  # The server closed it in good order.
             self._drop()
-        if self._line is None:
-            self._servers.look()
         if not self._servers:
             raise UnreachableError("plain http would show this job's secret to the network", fix=TLS)
         trouble: Exception | None = None
@@ -134,12 +132,12 @@ class Link:
             except (OSError, http.client.HTTPException) as error:
                 trouble = error
                 self._drop()
-                self._servers.look()
                 if not was_open or isinstance(error, TimeoutError):  # Else it had only idled for too long.
                     self._servers.next()
         raise UnreachableError(_said(trouble), where=str(self._servers)) from trouble
 
     def _open(self) -> http.client.HTTPConnection:
+        self._servers.look()
         address = urlsplit(self._servers.first)
         host, port, timeout_s = address.hostname or "", address.port, min(CONNECT_S, self._timeout_s)
         if address.scheme == "https":

@@ -248,8 +248,7 @@ class World:
 
     def _tick(self, control: Control) -> None:
         control.loop.tick()
-        if not control.setting.is_alone:
-            control.calling.look()
+        control.engines.look_around()
 
     def _watch(self, control: Control, name: str) -> None:
         record = control.loop.jobs.get(name)
