@@ -19,7 +19,7 @@ experiment_name: bench-start
 code: .
 command: python first_step.py ${{inputs.marks}}
 inputs: {marks: .}
-distribution: {type: pytorch, process_count_per_instance: 2}
+distribution: {type: pytorch, process_count_per_instance: WORLD}
 """
 
 
@@ -29,6 +29,7 @@ class Drumbeat:
 
     home: Path
     job: Path
+    world: int
     count: int = 0
 
     def command(self, *words: str | Path) -> list[str | Path]:
@@ -47,12 +48,12 @@ class Drumbeat:
             client.status()
             begun = time.time()
             process = begin(name, folder)
-            if marks := wait_for_step(folder):
+            if marks := wait_for_step(folder, self.world):
                 run.first_s = max(each["step"] for each in marks.values()) - begun
                 before = self.read_story(client, name)
                 run.phases = split_phases(begun, "keeper starts ranks", marks["0"], before)
                 if is_killed:
-                    kill_and_wait(folder, run)
+                    kill_and_wait(folder, run, self.world)
         self.finish(name, process, folder)
         shutil.rmtree(folder)
         return run
@@ -95,7 +96,7 @@ class Drumbeat:
         with make_folder() as folder:
             begun = time.time()
             process = self.type_command(name, folder)
-            if marks := wait_for_step(folder):
+            if marks := wait_for_step(folder, self.world):
                 run.first_s = max(each["step"] for each in marks.values()) - begun
         self.finish(name, process, folder)
         shutil.rmtree(folder)
@@ -117,16 +118,16 @@ class Drumbeat:
 
 
 @contextmanager
-def make_drumbeat() -> Iterator[Drumbeat]:
-    """A server in a folder of its own, stopped and removed in the end."""
+def make_drumbeat(world: int) -> Iterator[Drumbeat]:
+    """A server in a folder of its own with a job of so many ranks, stopped and removed in the end."""
     with tempfile.TemporaryDirectory(prefix="drumbeat-bench-") as folder:
         home, code = Path(folder) / "home", Path(folder) / "code"
         code.mkdir()
         shutil.copy(HERE / "first_step.py", code)
-        (code / "job.yml").write_text(JOB, encoding="utf-8")
+        (code / "job.yml").write_text(JOB.replace("WORLD", str(world)), encoding="utf-8")
         os.environ["DRUMBEAT_HOME"] = str(home)
         os.environ.pop("DRUMBEAT_SERVER", None)
-        drumbeat = Drumbeat(home, code / "job.yml")
+        drumbeat = Drumbeat(home, code / "job.yml", world)
         try:
             subprocess.run(drumbeat.command("server", "start"), check=True, stdout=subprocess.DEVNULL)
             yield drumbeat

@@ -33,7 +33,11 @@ with (folder / f"{os.environ['RANK']}.{time.time_ns()}").open("a", encoding="utf
     from torch.nn.parallel import DistributedDataParallel
 
     mark("import")
-    dist.init_process_group("gloo", init_method="env://")
+    if torch.cuda.is_available():
+        torch.set_default_device(torch.device("cuda", int(os.environ["LOCAL_RANK"])))
+        dist.init_process_group("nccl", init_method="env://", device_id=torch.get_default_device())
+    else:
+        dist.init_process_group("gloo", init_method="env://")
     mark("group")
     model = DistributedDataParallel(torch.nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
@@ -44,6 +48,7 @@ with (folder / f"{os.environ['RANK']}.{time.time_ns()}").open("a", encoding="utf
         optimizer.step()
         steps += 1
         if steps == 1:
+            model.module.bias.detach().cpu()  # A GPU is done with the step when something of it can be read.
             mark("step")
         # Rank 0 decides for all, so that none waits in a step that another has left out.
         going_on.fill_(not (folder / "stop").exists())

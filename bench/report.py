@@ -8,9 +8,9 @@ from bench.spread import ratios, say, spread
 HEAD = """\
 # Start-up times
 
-<!-- Written by `make bench`. -->
+<!-- Written by `python -m bench.start`. -->
 
-Two ranks on one machine, from the command to the end of the **first optimizer step** of every rank
+{ranks} on one machine, from the command to the end of the **first optimizer step** of every rank
 (`bench/first_step.py`: a DDP model of one layer). Each round takes every way in turn; ratios are taken within a round.
 Each figure is the median, in brackets the inner half and the ends of {rounds} rounds. A start that takes more than
 {deadline:.0f} s is given up: it *never ended*.
@@ -18,11 +18,12 @@ Each figure is the median, in brackets the inner half and the ends of {rounds} r
 Machine: {machine}.
 """
 ENDING = """\
-*By hand* starts the two ranks with torch's variables and nothing else: a cold start can't be faster. *Goal* is the cold
+*By hand* starts the ranks with torch's variables and nothing else: a cold start can't be faster. *Goal* is the cold
 column of the speed table in the project's design.
 """
 
 GOALS = {"run": 0.8, "post": 0.7, "again": 0.6}
+RANKS = {1: "One rank", 2: "Two ranks"}
 SCRIPT_PHASES = ("Python's own start", "import torch", "process group", "first step")
 WAYS = {
     "plain": "the ranks by hand",
@@ -32,7 +33,7 @@ WAYS = {
 }
 
 
-def render(found: dict[str, list[Run]], machine: str) -> str:
+def render(found: dict[str, list[Run]], machine: str, world: int) -> str:
     """The whole page."""
     first = {name: [run.first_s for run in runs] for name, runs in found.items()}
     again = {name: [run.again_s for run in runs] for name, runs in found.items()}
@@ -45,13 +46,18 @@ def render(found: dict[str, list[Run]], machine: str) -> str:
         row("`kill -9` of a rank, drumbeat", again["run"], again["torchrun"], GOALS["again"]),
     ]
     parts = [
-        HEAD.format(rounds=len(first["torchrun"]), deadline=DEADLINE_S, machine=machine),
+        HEAD.format(
+            ranks=RANKS.get(world, f"{world} ranks"),
+            rounds=len(first["torchrun"]),
+            deadline=DEADLINE_S,
+            machine=machine,
+        ),
         "\n".join(rows) + "\n",
         ENDING,
     ]
     parts.append("## Where the time goes\n\nMedian seconds of each phase, of rank 0.\n")
     parts.append(tabulate({name: [run.phases for run in found[name]] for name in ("torchrun", "plain", "run", "post")}))
-    parts.append("After `kill -9` of the other rank:\n")
+    parts.append("After `kill -9` of the last rank:\n")
     parts.append(tabulate({name: [run.again_phases for run in found[name]] for name in ("torchrun", "run")}))
     return "\n".join(parts)
 

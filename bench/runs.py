@@ -17,7 +17,6 @@ import psutil
 
 HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
-RANKS = ("0", "1")
 DEADLINE_S = 60.0
 POLL_S = 0.002
 
@@ -48,12 +47,15 @@ def read_marks(folder: Path, leaving_out: frozenset[str] = frozenset()) -> Marks
     return found
 
 
-def wait_for_step(folder: Path, leaving_out: frozenset[str] = frozenset()) -> Marks | None:
-    """The marks by rank once every rank has done a step in a process that isn't left out; None after the deadline."""
+def wait_for_step(folder: Path, world: int, leaving_out: frozenset[str] = frozenset()) -> Marks | None:
+    """The marks by rank once each of so many ranks has done a step, in a process that isn't left out.
+
+    None after the deadline.
+    """
     end = time.monotonic() + DEADLINE_S
     while time.monotonic() < end:
         done = {name.split(".")[0]: marks for name, marks in read_marks(folder, leaving_out).items() if "step" in marks}
-        if set(RANKS) <= done.keys():
+        if len(done) >= world:
             return done
         time.sleep(POLL_S)
     return None
@@ -71,13 +73,13 @@ def split_phases(
     return phases
 
 
-def kill_and_wait(folder: Path, run: Run) -> None:
-    """Kills rank 1 outright, and measures until every rank has done a step in a new process."""
+def kill_and_wait(folder: Path, run: Run, world: int) -> None:
+    """Kills the last rank outright, and measures until every rank has done a step in a new process."""
     old = frozenset(read_marks(folder))
-    victim = next(process for process in ranks(folder) if process.environ().get("RANK") == "1")
+    victim = next(process for process in ranks(folder) if process.environ().get("RANK") == str(world - 1))
     killed = time.time()
     victim.kill()
-    if marks := wait_for_step(folder, old):
+    if marks := wait_for_step(folder, world, old):
         run.again_s = max(each["step"] for each in marks.values()) - killed
         run.again_phases = split_phases(killed, "noticed, started again", marks["0"], [])
 
@@ -125,24 +127,24 @@ def start(
         return subprocess.Popen(command, stdout=output, stderr=output, env=environment, start_new_session=True)
 
 
-def run_torchrun() -> Run:
+def run_torchrun(world: int) -> Run:
     """Bare torchrun, then a rank killed."""
     run = Run()
     with make_folder() as folder:
-        command = [BIN / "torchrun", "--standalone", "--nproc-per-node=2", "--max-restarts=3", HERE / "first_step.py"]
+        how = ["--standalone", f"--nproc-per-node={world}", "--max-restarts=3"]
         begun = time.time()
-        process = start([*command, folder], folder)
-        if marks := wait_for_step(folder):
+        process = start([BIN / "torchrun", *how, HERE / "first_step.py", folder], folder)
+        if marks := wait_for_step(folder, world):
             run.first_s = max(each["step"] for each in marks.values()) - begun
             run.phases = split_phases(begun, "launcher", marks["0"], [])
-            kill_and_wait(folder, run)
+            kill_and_wait(folder, run, world)
     end(process, folder)
     shutil.rmtree(folder)
     return run
 
 
-def run_plain() -> Run:
-    """The two ranks started by hand, with nothing but torch's variables: no cold start can beat it."""
+def run_plain(world: int) -> Run:
+    """The ranks started by hand, with nothing but torch's variables: no cold start can beat it."""
     run = Run()
     with make_folder() as folder, socket.socket() as held:
         held.bind(("127.0.0.1", 0))
@@ -150,11 +152,12 @@ def run_plain() -> Run:
         held.close()
         begun = time.time()
         processes = []
-        for rank in RANKS:
-            place = {"RANK": rank, "WORLD_SIZE": str(len(RANKS)), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-            environment = {**os.environ, "OMP_NUM_THREADS": "1", **place}
+        for rank in range(world):
+            place = {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(world)}
+            meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
+            environment = {**os.environ, **place, **meeting}
             processes.append(start([sys.executable, HERE / "first_step.py", folder], folder, environment))
-        if marks := wait_for_step(folder):
+        if marks := wait_for_step(folder, world):
             run.first_s = max(each["step"] for each in marks.values()) - begun
             run.phases = split_phases(begun, "launcher", marks["0"], [])
     for process in processes:

@@ -1,13 +1,16 @@
-"""Start-up times: drumbeat beside bare torchrun, two ranks, to the end of the first optimizer step.
+"""Start-up times: drumbeat beside bare torchrun, to the end of the first optimizer step.
 
 Each round takes every way in turn, so that a change in the machine's load meets all of them. Run it on a quiet machine:
 
     python -m bench.start --rounds 7 --write docs/bench/start.md
+
+Where there are GPUs, each rank takes one.
 """
 
 import argparse
 import os
 import platform
+from functools import partial
 from pathlib import Path
 
 from bench.drumbeat_runs import make_drumbeat
@@ -15,13 +18,13 @@ from bench.report import render
 from bench.runs import Run, run_plain, run_torchrun
 
 
-def measure_all(rounds: int) -> dict[str, list[Run]]:
+def measure_all(rounds: int, world: int) -> dict[str, list[Run]]:
     """Every way, in turns."""
     found: dict[str, list[Run]] = {name: [] for name in ("torchrun", "plain", "run", "post", "run_first")}
-    with make_drumbeat() as drumbeat:
+    with make_drumbeat(world) as drumbeat:
         ways = {
-            "torchrun": run_torchrun,
-            "plain": run_plain,
+            "torchrun": partial(run_torchrun, world),
+            "plain": partial(run_plain, world),
             "run": drumbeat.run,
             "post": drumbeat.post,
             "run_first": drumbeat.run_first,
@@ -50,10 +53,11 @@ def describe_machine() -> str:
         platform.machine(),
     )
     memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    gpus = [torch.cuda.get_device_name(number) for number in range(torch.cuda.device_count())]
     return (
-        f"{cpu}, {len(os.sched_getaffinity(0))} cores, {memory_gib:.0f} GiB; Linux {platform.release().split('-')[0]}, "
-        f"Python {platform.python_version()}, torch {torch.__version__}; load before the first run "
-        f"{os.getloadavg()[0]:.1f}"
+        f"{', '.join([*gpus, cpu])}, {len(os.sched_getaffinity(0))} cores, {memory_gib:.0f} GiB; "
+        f"Linux {platform.release().split('-')[0]}, Python {platform.python_version()}, torch {torch.__version__}; "
+        f"load before the first run {os.getloadavg()[0]:.1f}"
     )
 
 
@@ -61,10 +65,11 @@ def main() -> None:
     """Measures, prints the report, writes it if asked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--ranks", type=int, default=2, help="of the job (2); not more than there are GPUs, if any")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the report to FILE")
     options = parser.parse_args()
     machine = describe_machine()
-    text = render(measure_all(options.rounds), machine)
+    text = render(measure_all(options.rounds, options.ranks), machine, options.ranks)
     print(f"\n{text}")
     if options.write:
         options.write.parent.mkdir(parents=True, exist_ok=True)

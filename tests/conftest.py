@@ -6,6 +6,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from drumbeat.host.machine import gpus
 from tests.runs import is_everything
 from tools.make_features_docs import read_features
 
@@ -36,11 +37,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`make test`, the run that names nothing below tests, leaves `thorough` ones to `make thorough`."""
-    if is_everything(config) and not os.environ.get("TESTS_THOROUGH"):
-        left = [item for item in items if item.get_closest_marker("thorough")]
-        items[:] = [item for item in items if item not in set(left)]
-        config.hook.pytest_deselected(items=left)
+    """`make test`, the run that names nothing below tests, leaves `thorough` ones to `make thorough`.
+
+    Those of a GPU are for machines that have one.
+    """
+    is_quick = is_everything(config) and not os.environ.get("TESTS_THOROUGH")
+    marks = [*(["thorough"] if is_quick else []), *([] if gpus({}) else ["gpu"])]
+    left = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
+    items[:] = [item for item in items if item not in set(left)]
+    config.hook.pytest_deselected(items=left)
 
 
 def mark_by_folder(item: pytest.Item) -> None:

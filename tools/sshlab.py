@@ -25,6 +25,11 @@ def missing() -> str:
         require_tools()
     except EngineError as error:
         return str(error)
+    return missing_openssh()
+
+
+def missing_openssh() -> str:
+    """The same of ssh and sshd alone."""
     if not Path(SSHD).exists():
         install("openssh-server", "openssh-client")
     if not Path(SSHD).exists() or shutil.which("ssh") is None:

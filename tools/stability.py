@@ -25,6 +25,7 @@ PAGE = REPOSITORY / "docs" / "stability.md"
 PARTS = {"real": ["-m", "real or chaos"], "whole": []}
 """What pytest is told: parts of what `make test` runs, so without what is left to `make thorough`."""
 _CLOSING = re.compile(r"^=* ?((?:\d+ \w+(?:, )?)+) in ([\d.]+)s", re.MULTILINE)
+_SKIPPED = re.compile(r"^SKIPPED .*", re.MULTILINE)
 _BAD = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -65,7 +66,7 @@ def main() -> int:
 
 
 def once(clone: Path, options: list[str]) -> Run:
-    """Runs pytest with these to its end; what a failure said is printed. Raises RuntimeError when pytest can't run."""
+    """Runs pytest with these to its end; prints what a failure said, and what was skipped. Raises RuntimeError."""
     words = [str(clone / ".venv/bin/python"), "-m", "pytest", "-q", "--dist", "loadgroup", *options]
     began = time.monotonic()
     shared = {**os.environ, "TESTS_KEPT": str(KEPT)}
@@ -73,8 +74,7 @@ def once(clone: Path, options: list[str]) -> Run:
     closing = _CLOSING.search(done.stdout)
     if closing is None:
         raise RuntimeError(f"pytest told nothing of its end:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    if done.returncode:
-        print(done.stdout, flush=True)
+    print(done.stdout if done.returncode else "\n".join(_SKIPPED.findall(done.stdout)), flush=True)
     return Run(closing[1], time.monotonic() - began, tuple(_BAD.findall(done.stdout)), os.getloadavg()[2])
 
 

@@ -15,7 +15,6 @@ import http.server
 import json
 import os
 import secrets
-import shutil
 import ssl
 import subprocess
 import sys
@@ -30,6 +29,7 @@ from typing import Any
 import pytest
 
 from tools.kept import KEPT
+from tools.sshlab import SSHD, missing_openssh
 
 from .started import a_process, free_ports, installed, until_there
 from .store_servers import Azurite, Sshd, an_azurite, ssh_keys
@@ -225,9 +225,8 @@ def an_sshd_by_password(folder: Path) -> Iterator[PasswordSshd]:
     """It sees an /etc/shadow of its own, in a mount namespace: for that one has to be root."""
     if os.geteuid() != 0:
         pytest.skip("an ssh server with a password of the test's own needs root: it gets an /etc/shadow of its own")
-    program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if program is None:
-        pytest.skip("sshd isn't here: install it (Debian: apt-get install openssh-server)")
+    if why := missing_openssh():
+        pytest.skip(why)
     password, user = secrets.token_urlsafe(20), getpass.getuser()
     hashed = subprocess.run(
         ["openssl", "passwd", "-6", "-stdin"], input=password, capture_output=True, text=True, check=True
@@ -244,7 +243,7 @@ def an_sshd_by_password(folder: Path) -> Iterator[PasswordSshd]:
     (folder / "config").write_text("\n".join(lines) + "\n")
     # The shell's arguments: nothing of a path is read as a word of its language.
     script = 'mount --bind "$1" /etc/shadow && exec "$2" -D -e -f "$3"'
-    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(shadow), program, str(folder / "config")]
+    command = ["unshare", "--mount", "sh", "-c", script, "sh", str(shadow), SSHD, str(folder / "config")]
     with a_process(folder, command, dict(os.environ)) as log:
         until_there(lambda: "Server listening" in log.read_text(), "sshd")
         yield PasswordSshd(**vars(there), password=password)

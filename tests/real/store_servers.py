@@ -32,6 +32,7 @@ import pytest
 
 from drumbeat.spec.datastores import AzureBlobDatastore, HttpDatastore, S3Datastore, SftpDatastore
 from tools.kept import KEPT
+from tools.sshlab import SSHD, missing_openssh
 
 from .started import a_process, free_ports, installed, until_there
 
@@ -325,9 +326,8 @@ class Sshd:
 
 @contextlib.contextmanager
 def an_sshd(folder: Path) -> Iterator[Sshd]:
-    program = shutil.which("sshd", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
-    if program is None:
-        pytest.skip("sshd isn't here: install it (Debian: apt-get install openssh-server)")
+    if why := missing_openssh():
+        pytest.skip(why)
     there = ssh_keys(folder)
     lines = [
         f"Port {there.port}", "ListenAddress 127.0.0.1", f"HostKey {folder / 'host'}", "PidFile none", "StrictModes no",
@@ -335,7 +335,7 @@ def an_sshd(folder: Path) -> Iterator[Sshd]:
         "KbdInteractiveAuthentication no", "Subsystem sftp internal-sftp", "PermitRootLogin prohibit-password",
     ]  # fmt: skip
     (folder / "config").write_text("\n".join(lines) + "\n")
-    with a_process(folder, [program, "-D", "-e", "-f", str(folder / "config")], dict(os.environ)) as log:
+    with a_process(folder, [SSHD, "-D", "-e", "-f", str(folder / "config")], dict(os.environ)) as log:
         until_there(lambda: "Server listening" in log.read_text(), "sshd")
         yield there
 

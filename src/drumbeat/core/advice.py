@@ -22,7 +22,26 @@ ADVICE: tuple[tuple[str, str], ...] = (
         r"died with <Signals\.SIGKILL|non-zero exit status (?:-9|137)\b",
         "If nobody ended that process of its own, look at the machine's memory: the kernel ends the largest process.",
     ),
-    (r"CUDA out of memory|(?:^|\.)OutOfMemoryError", "Use a smaller batch or model, or ask for more nodes."),
+    (
+        r"CUDA out of memory\..* Process \d+ has ",
+        "Other processes hold memory of that GPU: see who they are (`nvidia-smi`), or use a smaller batch.",
+    ),
+    (
+        r"CUDA out of memory|Cuda failure.*out of memory|(?:^|\.)OutOfMemoryError",
+        "Use a smaller batch or model, or ask for more nodes.",
+    ),
+    (
+        r"No CUDA GPUs are available|Found no NVIDIA driver|Torch not compiled with CUDA|no CUDA-capable device",
+        "It was given no GPU, or its torch can't use one: `instance_type: gpu` in resources insists on one per rank.",
+    ),
+    (
+        r"Duplicate GPU detected|invalid device ordinal",
+        "A rank's device is its LOCAL_RANK, and there must be one for each: `drumbeat plan` says how many a node gets.",
+    ),
+    (
+        r"re-initialize CUDA in forked subprocess",
+        "Use the GPU in the training loop only, or give the DataLoader multiprocessing_context='spawn'.",
+    ),
     (
         r"MemoryError|can't allocate memory|Cannot allocate memory|bad_alloc",
         "The machine's memory or a limit on it was reached: use a smaller batch or fewer data-loader workers.",
@@ -47,6 +66,10 @@ ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"device-side assert",
         "Set CUDA_LAUNCH_BLOCKING=1 in environment_variables to see where; often a label is beyond the classes.",
+    ),
+    (
+        r"CUDA error: (?:an illegal|misaligned|unspecified launch)|CUDNN_STATUS_|CUBLAS_STATUS_",
+        "CUDA tells of an error later than it happens: CUDA_LAUNCH_BLOCKING=1 in environment_variables shows where.",
     ),
     (r"NCCL error|nccl\w*Error", "Set NCCL_DEBUG=INFO in environment_variables: its log names the network or device."),
     (

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.job import Need, Slot
 from drumbeat.core.states import Reason
+from drumbeat.core.words import counted
 
 MOST_NODES, MOST_RANKS = 64, 1024
 """So many nodes and ranks of one job may share a machine's CPU slots, or one a slot where it has more. Each node takes
@@ -100,7 +101,7 @@ def enqueue(queue: Sequence[Waiting], rooms: Sequence[Room], *, compute: str) ->
         size = replace(job.need, cpus=min(job.need.cpus, most) if job.need.alone else job.need.cpus)
         able = sum(room.cpus >= size.cpus and len(room.gpus) >= size.gpus for room in rooms)
         if able < size.nodes:
-            sentence = f"the job needs {_amount(size)}; {compute} has {able} machines with that much"
+            sentence = f"the job needs {_amount(size)}; {compute} has {counted(able, 'machine')} with that much"
             said.append(Placed(job.job, never=True, sentence=sentence))
         else:
             gpus = tuple(str(number) for number in range(size.gpus))
@@ -201,12 +202,9 @@ def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
     one = replace(job.need, nodes=1)
     if len(rooms) > 1 and not any(fit(one, [replace(room, unusable="")], ()) for room in rooms):
         cpus, gpus = max(r.cpus for r in rooms), max(len(r.gpus) for r in rooms)
-        return (
-            f"the job needs {_amount(one)} on one machine; those of {compute} have at most {cpus} CPU slots and "
-            f"{gpus} GPUs each"
-        )
+        return f"the job needs {_amount(one)} on one machine; those of {compute} have at most {_size(cpus, gpus)} each"
     cpus, gpus = sum(r.cpus for r in rooms), sum(len(r.gpus) for r in rooms)
-    return f"the job needs {_amount(job.need)}; {compute} has {cpus} CPU slots and {gpus} GPUs in all"
+    return f"the job needs {_amount(job.need)}; {compute} has {_size(cpus, gpus)} in all"
 
 
 def _crowd(need: Need, rooms: Sequence[Room]) -> str:
@@ -218,7 +216,9 @@ def _crowd(need: Need, rooms: Sequence[Room]) -> str:
         (nodes * need.cpus, max(MOST_RANKS, cpus), "ranks"),
     ):
         if count > most:
-            return f"{count:,} {what} would share {cpus} CPU slots; at most {most:,} {what} may share a machine"
+            return (
+                f"{count:,} {what} would share {counted(cpus, 'CPU slot')}; at most {most:,} {what} may share a machine"
+            )
     return ""
 
 
@@ -226,9 +226,10 @@ def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute
     free = _free([room for room in rooms if not room.unusable], held)
     cpus, gpus = sum(r.cpus for r in free.values()), sum(len(r.gpus) for r in free.values())
     what = "all CPU slots" if job.need.alone else _amount(job.need)
-    left = f"{cpus} CPU slots" + (f" and {gpus} GPUs" if job.need.gpus else "")
+    left = _size(cpus, gpus) if job.need.gpus else counted(cpus, "CPU slot")
     unusable = "".join(f"; {room.name} can't be used: {room.unusable}" for room in rooms if room.unusable)
-    return f"needs {what} of {compute}, where {left} are free; held by {_holders(held)}{unusable}"
+    are = "is" if left == "1 CPU slot" else "are"
+    return f"needs {what} of {compute}, where {left} {are} free; held by {_holders(held)}{unusable}"
 
 
 def _holders(held: Sequence[Holding], most: int = 3) -> str:
@@ -238,5 +239,9 @@ def _holders(held: Sequence[Holding], most: int = 3) -> str:
 
 
 def _amount(need: Need) -> str:
-    each = f"{need.cpus} CPU slots" + (f" and {need.gpus} GPUs" if need.gpus else "")
+    each = _size(need.cpus, need.gpus) if need.gpus else counted(need.cpus, "CPU slot")
     return each if need.nodes == 1 else f"{need.nodes} × {each}"
+
+
+def _size(cpus: int, gpus: int) -> str:
+    return f"{counted(cpus, 'CPU slot')} and {counted(gpus, 'GPU')}"

@@ -44,6 +44,14 @@ _DEEPSPEED_CODE = re.compile(r"^(?:(\S+): )?\[[^]]+\] \[ERROR\] \[launch\.py:.* 
 _OFTEN_FOR_ANOTHER = (signal.SIGABRT, signal.SIGTERM)
 """Signals that end a process that misses another one, or is stopped because of it."""
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound)\b:?.*$")
+_NCCL = re.compile(
+    r"(?P<kind>[\w.]+): NCCL error in: .*\n(?P<error>nccl\w+): (?P<meaning>.*)(?:\nLast error:\n(?P<last>.*))?"
+)
+"""torch's four lines of an error of NCCL's: where in torch, its name and what it mostly means, what it is this time."""
+_CUDA_MEMORY = re.compile(
+    r"(.*CUDA out of memory\..* is free\.(?: Process \d+ has [\d.]+ \w+ memory in use\.)*) (?:Including|[Tt]his|Of) "
+)
+"""Before what torch tells of its own allocator: what was wanted and free, and other processes on that GPU."""
 _ABOVE = "check log messages above"
 """Horovod's error says only this, and its C++ has written the reason there."""
 _HOROVOD_SAYS = re.compile(r"^\[[^]]+: [EF] \S+:\d+\] \[\d+\]: (.+)$")
@@ -186,7 +194,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
         elif line.startswith(" "):
             block.source = block.source or line.strip()
         elif block.frames and _RAISED.match(line):
-            block.line = _with_message(line, lines[number + 1 : number + 2])
+            block.line = _with_message(line, lines[number + 1 : number + 5])
             if _ABOVE in line and (reason := _said_above(lines[:number])):
                 block.line = f"{block.kind}: {reason}"
             yield block
@@ -203,7 +211,11 @@ def _begin(before: str, *, is_nested: bool) -> _Block:
 
 
 def _with_message(line: str, following: Sequence[str]) -> str:
-    """An error whose first line only announces the next one, with that one."""
+    """An error whose first line only announces what comes, with that; one that goes on to give advice, without."""
+    if found := _NCCL.match("\n".join([line, *following])):
+        return f"{found['kind']}: {found['error']}: {found['last'] or found['meaning']}".strip()
+    if found := _CUDA_MEMORY.match(line):
+        return found[1]
     more = following[0].strip() if following else ""
     return f"{line} {more}" if line.endswith(":") and more and not _INSIDE.match(more) else line.strip()
 

@@ -27,6 +27,7 @@ MOST_PROCESSES = 32768
 """A container is given its starter's limit of processes, but no more: the kernel refuses some that are higher."""
 
 
+_VISIBLE = "CUDA_VISIBLE_DEVICES"
 _OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PMI_", "PRTE_", "UCX_", "FI_", "HCOLL_")
 """How the variables begin by which mpirun speaks to its ranks; the rest is the node's own."""
 
@@ -61,7 +62,7 @@ def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, sho
     words += [word for name in _passed_on(spec) for word in ("--env", name)]
     words += [GIVEN] if spec.joins else []
     words += [*_devices(member, engine), *plan.container.args, plan.container.image, *spec.argv]
-    return replace(spec, argv=tuple(words), path_first=())
+    return replace(spec, argv=tuple(words), path_first=(), set={**spec.set, **_visible(spec, member)})
 
 
 def with_given(argv: Sequence[str], names: Iterable[str]) -> list[str]:
@@ -105,6 +106,13 @@ def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[str]:
 def _passed_on(spec: ProcessSpec) -> list[str]:
     """By name only: what is in them doesn't show in a list of processes. The keeper adds its marker."""
     return sorted({*spec.defaulted, *spec.set, "DRUMBEAT_KEEPER"})
+
+
+def _visible(spec: ProcessSpec, member: Member) -> dict[str, str]:
+    """What CUDA calls the rank's GPUs in there: it counts those that the container was given. Names stay."""
+    inside = {gpu: str(at) for at, gpu in enumerate(sorted((gpu for gpu in member.gpus if gpu.isdecimal()), key=int))}
+    seen = [gpu for gpu in spec.set.get(_VISIBLE, "").split(",") if gpu]
+    return {_VISIBLE: ",".join(inside.get(gpu, gpu) for gpu in seen)} if _VISIBLE in spec.set else {}
 
 
 def _devices(member: Member, engine: Engine) -> list[str]:

@@ -61,10 +61,13 @@ def defaults(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     """What a rank is given where neither the job nor the node says otherwise.
 
     OMP_NUM_THREADS is 1 with several ranks on a node, as torchrun does: each rank would take every core otherwise.
+    CUDA_DEVICE_ORDER makes a GPU's number mean the same to every job, and to nvidia-smi: CUDA puts the fastest first.
     PYTHONUNBUFFERED makes a line visible when it is printed.
     """
+    member = roster.members[rank.node]
     threads = {"OMP_NUM_THREADS": "1"} if plan.processes_per_node > 1 else {}
-    return {**threads, "PYTHONUNBUFFERED": "1", **network.variables(plan, roster.members[rank.node])}
+    order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if member.gpus else {}
+    return {**threads, **order, "PYTHONUNBUFFERED": "1", **network.variables(plan, member)}
 
 
 def _dialect(plan: Plan, member: Member) -> dict[str, str]:

@@ -31,7 +31,7 @@ LAB: dict[str, object] = {"name": "lab", "type": "netlab"}
 RACK: dict[str, object] = {"name": "rack", "type": "ssh", "hosts": ["gpu-1"]}
 
 
-def until(condition: Callable[[], bool], seconds: float = 10) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it didn't happen in time"

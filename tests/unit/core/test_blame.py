@@ -396,6 +396,11 @@ def test_an_error_of_the_moment_has_no_place(line: str):
         ("_pickle.UnpicklingError: pickle data was truncated", "broken"),
         ("RuntimeError: CUDA error: device-side assert triggered", "CUDA_LAUNCH_BLOCKING"),
         ("torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error", "NCCL_DEBUG"),
+        ("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", "CUDA_LAUNCH_BLOCKING"),
+        ("torch.AcceleratorError: CUDA error: invalid device ordinal", "LOCAL_RANK"),
+        ("RuntimeError: No CUDA GPUs are available", "instance_type: gpu"),
+        ("AssertionError: Torch not compiled with CUDA enabled", "its torch can't use one"),
+        ("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use …", "spawn"),
         ("FileNotFoundError: [Errno 2] No such file or directory: 'data'", "code folder"),
     ],
 )
@@ -410,6 +415,47 @@ def test_advice_is_by_the_error(line: str, advice: str):
 def test_advice_is_by_the_signal_that_a_shell_may_have_told(number: int, advice: str):
     assert advice in verdict([(0, killed(0, number))]).advice
     assert advice in verdict([(0, ended(0, 128 + number))]).advice
+
+
+MISUSED = """Traceback (most recent call last):
+  File "t.py", line 5, in <module>
+    dist.all_reduce(x)
+torch.distributed.DistBackendError: NCCL error in: NCCLUtils.cpp:93, invalid usage (run with …), NCCL version 2.28.9
+ncclInvalidUsage: This usually reflects invalid usage of NCCL library.
+Last error:
+Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60
+"""
+"""torch 2.11 on an H100, as it says it."""
+
+
+def test_what_nccl_says_last_is_the_error_and_one_of_the_ranks_own_is_no_symptom():
+    found = verdict([(0, ended(rank, 1, tail=MISUSED)) for rank in range(2)], world=2)
+    assert found.sentence == (
+        "all 2 ranks stopped with exit code 1: torch.distributed.DistBackendError: ncclInvalidUsage: "
+        "Duplicate GPU detected : rank 1 and rank 0 both on CUDA device 60"
+    )
+    assert "LOCAL_RANK" in found.advice
+    assert found.place, "the same at the same place a second time needs no third"
+    lost = MISUSED.replace("InvalidUsage", "RemoteError").replace("Last error:\nDup", "socket closed\nDup")
+    raised = verdict([(0, ended(0, 1, at=1.0, tail=lost)), (0, ended(1, 1, at=1.1, tail=RAISED))])
+    assert (raised.rank, raised.place) == (1, "train.py:30 ValueError")
+
+
+FULL = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 60.00 GiB. GPU 0 has a total capacity of 79.18 GiB "
+    "of which 18.66 GiB is free. Including non-PyTorch memory, this process has 60.51 GiB memory in use. Of the "
+    "allocated memory 60.00 GiB is allocated by PyTorch. If reserved but unallocated memory is large try setting …"
+)
+
+
+def test_of_a_full_gpu_it_is_told_what_was_wanted_and_free_and_who_else_is_there():
+    found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", FULL)))])
+    assert found.sentence.endswith("of which 18.66 GiB is free.")
+    assert "smaller batch or model" in found.advice
+    shared = FULL.replace("is free.", "is free. Process 4711 has 40.00 GiB memory in use.")
+    found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", shared)))])
+    assert found.sentence.endswith("is free. Process 4711 has 40.00 GiB memory in use.")
+    assert "nvidia-smi" in found.advice
 
 
 def test_an_error_in_a_data_loader_worker_is_no_lack_of_memory():

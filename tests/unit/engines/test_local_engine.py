@@ -1,14 +1,16 @@
-"""This machine as an engine, where its disk is full."""
+"""This machine as an engine: its GPUs; where its disk is full."""
 
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import Gangs
+from drumbeat.host.machine import gpus
 from drumbeat.protocol.errors import EngineError
 from drumbeat.testing.engine_contract import a_gang
 
@@ -23,6 +25,16 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalEngine:
     for what in ("start", "look"):
         monkeypatch.setattr(Gangs, what, full)
     return LocalEngine(tmp_path / "nodes", tmp_path / "jobs")
+
+
+@pytest.mark.feature("L11")
+def test_gpus_are_counted_as_cuda_counts_them(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(
+        os, "listdir", lambda _: ["null", "nvidia3", "nvidia11", "nvidiactl", "nvidia-uvm", "nvidia-caps"]
+    )
+    assert gpus({}) == ("0", "1")
+    assert gpus({"CUDA_VISIBLE_DEVICES": "1, GPU-4a"}) == ("1", "GPU-4a")
+    assert gpus({"CUDA_VISIBLE_DEVICES": "-1"}) == ()
 
 
 def test_a_gang_that_finds_no_room_is_refused(engine: LocalEngine):

@@ -72,6 +72,18 @@ def test_gpus_are_handed_in_by_each_engine_s_own_word():
     assert after(words, "--gpus") == ['"device=0,3"']
 
 
+@pytest.mark.feature("L11")
+@pytest.mark.parametrize(
+    ("given", "seen", "inside"),
+    [("2,3", "2,3", "0,1"), ("10,9", "10", "1"), ("3", "", ""), ("GPU-1,GPU-2", "GPU-2", "GPU-2")],
+)
+def test_in_a_container_cuda_counts_the_gpus_that_it_was_given(given: str, seen: str, inside: str):
+    rank = replace(processes(a_plan(1, 1))[0], set={"CUDA_VISIBLE_DEVICES": seen})
+    member = replace(a_roster(1).members[0], gpus=tuple(given.split(",")))
+    found = contained(rank, a_plan(1, 1, container=Container("i")), member, PODMAN)
+    assert found.set["CUDA_VISIBLE_DEVICES"] == inside
+
+
 def test_without_root_s_rights_the_user_stays_who_they_are():
     plan = a_plan(1, 1, container=Container("i"))
     assert after(in_podman(plan)[1], "--user") == ["0:0"]

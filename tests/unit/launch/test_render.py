@@ -74,6 +74,14 @@ def test_the_whole_environment_of_one_rank():
 
 
 @pytest.mark.feature("L11")
+def test_a_gpus_number_means_the_same_to_every_job():
+    member = replace(a_roster(1).members[0], gpus=("1",))
+    rank = launch.render(a_plan(1, 1), replace(a_roster(1), members=(member,)), 0)[0]
+    assert rank.defaulted["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert "CUDA_DEVICE_ORDER" not in processes(a_plan(1, 1))[0].defaulted
+
+
+@pytest.mark.feature("L11")
 def test_ranks_see_the_devices_of_their_node_and_no_others():
     roster = a_roster(2)
     members = (replace(roster.members[0], gpus=("0", "1")), replace(roster.members[1], gpus=("2", "3")))
