@@ -6,6 +6,7 @@ whole comes last.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Callable, Sequence
@@ -160,8 +161,16 @@ class Copy:
         self._tell(is_complete=False)
         self._copy(missing)
         faultpoint("publish.copied")
-        _require(self.is_wanted)
+        self._require_still()
         self._tell(is_complete=True)
+
+    def _require_still(self) -> None:
+        """Whoever has said that the folder isn't whole says when it is, also where the job is another server's by then.
+
+        That one may have finished it just before, if this one stood still since it looked.
+        """
+        with contextlib.suppress(StaleError):
+            _require(self.is_wanted)
 
     def _copy(self, files: Sequence[ListedFile]) -> None:
         with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="publish") as pool:
@@ -179,7 +188,7 @@ class Copy:
             self._kept[file.path] = (file.size, sha256)
             is_time = len(self._kept) % TELL_EVERY == 0
         if is_time:
-            _require(self.is_wanted)
+            self._require_still()
             self._tell(is_complete=False)
 
     def _write(self, folder: str, file: ListedFile, path: str) -> str:

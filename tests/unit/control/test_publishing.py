@@ -20,7 +20,14 @@ from drumbeat.core.job import Job, Published
 from drumbeat.core.outputs import MANIFEST
 from drumbeat.core.states import State
 from drumbeat.ports import Written
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, ForbiddenError, NotFoundError, UnreachableError
+from drumbeat.protocol.errors import (
+    ConflictError,
+    DrumbeatError,
+    ForbiddenError,
+    NotFoundError,
+    StaleError,
+    UnreachableError,
+)
 from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.stores.folder import FolderArtifacts
@@ -134,6 +141,26 @@ def test_what_is_given_up_meanwhile_is_neither_shown_as_whole_nor_named(room: Ro
     assert room.publishing.publish(room.job(), MODEL, lambda: next(asked), is_last=False) is None
     assert json.loads(room.data.files[f"out/{MANIFEST}"])["complete"] is False
     assert room.store.assets("data") == []
+
+
+def test_a_server_that_slept_while_another_finished_leaves_the_folder_whole(room: Room):
+    """It looked, stood still, and then says that the folder isn't whole, which the other has just filled."""
+    looks = 0
+
+    def is_wanted() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks > 1:
+            raise StaleError("job j is held by server 2 now")
+        room.publish()
+        return True
+
+    with pytest.raises(StaleError):
+        room.publishing.publish(room.job(), MODEL, is_wanted, is_last=False)
+    told = find(room.data, MODEL.uri)
+    assert told is not None
+    assert (told.is_complete, set(told.files)) == (True, set(FILES))
+    assert len(room.store.assets("data", "best")) == 1
 
 
 def test_a_version_that_another_has_taken_says_where_the_files_are(room: Room):
