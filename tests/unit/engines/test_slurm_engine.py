@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -184,6 +186,29 @@ def test_machines_keep_slurm_s_word(engine: SlurmEngine, played: Played):
     assert (machine.name, machine.cpus, machine.gpus, machine.word) == ("n1", 8, ("0", "1", "2", "3"), "idle")
     played.is_away = True
     assert engine.machines() == [machine]
+
+
+def test_who_asks_slurm_goes_on_after_an_error_of_the_machine(
+    engine: SlurmEngine, played: Played, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(slurm_engine, "MOST_S", 0.01)
+    broken, ask = threading.Event(), played.jobs
+
+    def jobs(name: str = "") -> list[SlurmJob]:
+        if not broken.is_set():
+            broken.set()
+            raise OSError(24, "Too many open files")
+        return ask(name)
+
+    monkeypatch.setattr(played, "jobs", jobs)
+    played.there = [SlurmJob("17", "RUNNING", NAME, nodes="n1")]
+    engine._begun = False
+    engine._begin()
+    end = time.monotonic() + 60
+    while not engine._seen.jobs or engine._trouble:
+        assert time.monotonic() < end, engine._trouble
+        time.sleep(0.01)
+    assert broken.is_set()
 
 
 def test_a_cluster_with_no_route_to_it_is_told(engine: SlurmEngine):
