@@ -349,7 +349,7 @@ def test_preemption_is_told_as_such_and_the_job_goes_on(house: House, lab: Slurm
     assert failure.verdict.reason == "preempted"
     assert failure.verdict.sentence == f"Slurm job {number} was preempted by Slurm"
     if partition == "slow":  # Without a grace time of the cluster's, srun ends its tasks as soon as it is told.
-        assert len(list(tmp_path.glob("told.*"))) == 3, "ranks have time to end well"
+        until(lambda: len(list(tmp_path.glob("told.*"))) == 3, "ranks have time to end well", 30)
     assert any(
         "new set of nodes; this doesn't count as a retry" in line.sentence for line in house.client.get(job).story
     )
