@@ -9,6 +9,13 @@ from drumbeat.core.states import REASONS, Reason
 from drumbeat.core.tracebacks import Told
 from drumbeat.protocol.agent import RankExit
 
+_GPU_IS_FULL = (
+    r"CUDA (?:error: )?out of memory|Cuda failure.*out of memory|Failed to CUDA \w*(?: \w+)?alloc"
+    r"|CU(?:BLAS|DNN)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)|CUDA_ERROR_OUT_OF_MEMORY"
+    r"|RESOURCE_EXHAUSTED: .*[Oo]ut of memory|OOM when allocating|(?:^|\.)OutOfMemoryError"
+)
+"""As torch, its libraries, NCCL, JAX and TensorFlow say it."""
+
 ADVICE: tuple[tuple[str, str], ...] = (
     (
         r"ModuleNotFoundError",
@@ -23,11 +30,16 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "If nobody ended that process of its own, look at the machine's memory: the kernel ends the largest process.",
     ),
     (
-        r"CUDA out of memory\..* Process \d+ has ",
+        r"nccl\w+: .*shared memory segment",
+        "NCCL found no room in /dev/shm: make it larger, or set NCCL_SHM_DISABLE=1 in environment_variables.",
+    ),
+    (
+        # In a PID namespace torch may call the rank itself "Process 12"; then there is no "this process".
+        r"CUDA out of memory\.(?=.* this process has ).* Process \d+ has ",
         "Other processes hold memory of that GPU: see who they are (`nvidia-smi`), or use a smaller batch.",
     ),
     (
-        r"CUDA out of memory|Cuda failure.*out of memory|(?:^|\.)OutOfMemoryError",
+        _GPU_IS_FULL,
         "Use a smaller batch or model, or ask for more nodes.",
     ),
     (
@@ -68,10 +80,13 @@ ADVICE: tuple[tuple[str, str], ...] = (
         "Set CUDA_LAUNCH_BLOCKING=1 in environment_variables to see where; often a label is beyond the classes.",
     ),
     (
-        r"CUDA error: (?:an illegal|misaligned|unspecified launch)|CUDNN_STATUS_|CUBLAS_STATUS_",
+        r"CUDA error: (?:an illegal|misaligned|unspecified launch)|CU(?:BLAS|DNN)_STATUS_(?:EXEC|INTERNAL|MAPPING)",
         "CUDA tells of an error later than it happens: CUDA_LAUNCH_BLOCKING=1 in environment_variables shows where.",
     ),
-    (r"NCCL error|nccl\w*Error", "Set NCCL_DEBUG=INFO in environment_variables: its log names the network or device."),
+    (
+        r"NCCL [Ee]rror|nccl(?:\w*Error|Invalid)",
+        "Set NCCL_DEBUG=INFO in environment_variables: its log names the network or device.",
+    ),
     (
         r"current node timed out during startup|No node info found for head node",
         "Ray gives a node of its own 30 s to start: the machine, or the disk with Ray on it, is too slow or too busy.",

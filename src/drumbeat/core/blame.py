@@ -41,9 +41,11 @@ _WORKERS = re.compile(
 _NOBODY_THERE = re.compile(r"connection refused", re.IGNORECASE)
 """Said of a peer that is gone, but of any other service too: no proof that a rank has left."""
 _OWN_AFTER_ALL = re.compile(
-    r"EADDRINUSE|address already in use|HTTP|op\.preamble\.length|nccl(?:Invalid\w+|UnhandledCudaError)", re.IGNORECASE
+    r"EADDRINUSE|address already in use|HTTP|op\.preamble\.length|nccl(?:Invalid\w+|UnhandledCudaError)|CUDA error:"
+    r"|creating shared memory segment|no socket interface found",
+    re.IGNORECASE,
 )
-"""Words beside which the above are no symptom: the rank's own port, a download, shapes that differ, its own GPU."""
+"""Words beside which the above are no symptom: the rank's own port, a download, shapes that differ, its GPU."""
 _OF_BEING_STOPPED = re.compile(
     r"^(?:KeyboardInterrupt|SystemExit)|Signal(?:Exception)?\b.*15|SIGTERM|signal: Terminated"
 )

@@ -48,10 +48,8 @@ _NCCL = re.compile(
     r"(?P<kind>[\w.]+): NCCL error in: .*\n(?P<error>nccl\w+): (?P<meaning>.*)(?:\nLast error:\n(?P<last>.*))?"
 )
 """torch's four lines of an error of NCCL's: where in torch, its name and what it mostly means, what it is this time."""
-_CUDA_MEMORY = re.compile(
-    r"(.*CUDA out of memory\..* is free\.(?: Process \d+ has [\d.]+ \w+ memory in use\.)*) (?:Including|[Tt]his|Of) "
-)
-"""Before what torch tells of its own allocator: what was wanted and free, and other processes on that GPU."""
+_CUDA_MEMORY = re.compile(r"(.*CUDA out of memory\..* is free\..*) Of the allocated memory ")
+"""Before what torch tells of its own allocator: what was wanted and free, and who is on that GPU."""
 _ABOVE = "check log messages above"
 """Horovod's error says only this, and its C++ has written the reason there."""
 _HOROVOD_SAYS = re.compile(r"^\[[^]]+: [EF] \S+:\d+\] \[\d+\]: (.+)$")

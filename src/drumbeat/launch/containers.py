@@ -6,6 +6,7 @@ shared memory and their port as they do without; only the files are the image's.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -28,6 +29,7 @@ MOST_PROCESSES = 32768
 
 
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+_MORE_GPUS = re.compile(r"--privileged(?:=true)?$|--gpus\b|.*(?:nvidia\.com/gpu|/dev/nvidia)")
 _OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PMI_", "PRTE_", "UCX_", "FI_", "HCOLL_")
 """How the variables begin by which mpirun speaks to its ranks; the rest is the node's own."""
 
@@ -62,7 +64,7 @@ def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, sho
     words += [word for name in _passed_on(spec) for word in ("--env", name)]
     words += [GIVEN] if spec.joins else []
     words += [*_devices(member, engine), *plan.container.args, plan.container.image, *spec.argv]
-    return replace(spec, argv=tuple(words), path_first=(), set={**spec.set, **_visible(spec, member)})
+    return replace(spec, argv=tuple(words), path_first=(), set={**spec.set, **_visible(spec, plan, member)})
 
 
 def with_given(argv: Sequence[str], names: Iterable[str]) -> list[str]:
@@ -108,8 +110,13 @@ def _passed_on(spec: ProcessSpec) -> list[str]:
     return sorted({*spec.defaulted, *spec.set, "DRUMBEAT_KEEPER"})
 
 
-def _visible(spec: ProcessSpec, member: Member) -> dict[str, str]:
-    """What CUDA calls the rank's GPUs in there: it counts those that the container was given. Names stay."""
+def _visible(spec: ProcessSpec, plan: Plan, member: Member) -> dict[str, str]:
+    """What CUDA calls the rank's GPUs in there: it counts those that the container was given. Names stay.
+
+    With words of the job's own that give it more of the node's, their numbers are the node's.
+    """
+    if plan.container and any(_MORE_GPUS.match(word) for word in plan.container.args):
+        return {}
     inside = {gpu: str(at) for at, gpu in enumerate(sorted((gpu for gpu in member.gpus if gpu.isdecimal()), key=int))}
     seen = [gpu for gpu in spec.set.get(_VISIBLE, "").split(",") if gpu]
     return {_VISIBLE: ",".join(inside.get(gpu, gpu) for gpu in seen)} if _VISIBLE in spec.set else {}

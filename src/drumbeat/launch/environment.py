@@ -66,8 +66,13 @@ def defaults(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
     """
     member = roster.members[rank.node]
     threads = {"OMP_NUM_THREADS": "1"} if plan.processes_per_node > 1 else {}
+    return {**threads, **defaults_of_node(member), **network.variables(plan, member)}
+
+
+def defaults_of_node(member: Member) -> dict[str, str]:
+    """The same of all that runs on a node."""
     order = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} if member.gpus else {}
-    return {**threads, **order, "PYTHONUNBUFFERED": "1", **network.variables(plan, member)}
+    return {**order, "PYTHONUNBUFFERED": "1"}
 
 
 def _dialect(plan: Plan, member: Member) -> dict[str, str]:

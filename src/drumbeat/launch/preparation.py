@@ -21,7 +21,7 @@ def preparation(plan: Plan, member: Member, attempt: int, round: int) -> Process
         cwd=layout.code_folder(member.root),
         log=layout.log_file(attempt, round, member.node, layout.NODE_LOG),
         set={**environment.of_node(plan, member, attempt), "NODE_RANK": str(member.node)},
-        defaulted={"PYTHONUNBUFFERED": "1"},
+        defaulted=environment.defaults_of_node(member),
         scrubbed=environment.scrubbed(plan),
         path_first=plan.path_first,
     )

@@ -397,6 +397,10 @@ def test_an_error_of_the_moment_has_no_place(line: str):
         ("RuntimeError: CUDA error: device-side assert triggered", "CUDA_LAUNCH_BLOCKING"),
         ("torch.distributed.DistBackendError: NCCL error in: x.cpp:1, unhandled cuda error", "NCCL_DEBUG"),
         ("torch.AcceleratorError: CUDA error: an illegal memory access was encountered", "CUDA_LAUNCH_BLOCKING"),
+        ("RuntimeError: CUDA error: out of memory", "smaller batch"),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`", "smaller batch"),
+        ("RuntimeError: CUDA error: CUBLAS_STATUS_EXECUTION_FAILED when calling `cublasSgemm`", "CUDA_LAUNCH_BLOCKING"),
+        ("jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory while trying to", "smaller batch"),
         ("torch.AcceleratorError: CUDA error: invalid device ordinal", "LOCAL_RANK"),
         ("RuntimeError: No CUDA GPUs are available", "instance_type: gpu"),
         ("AssertionError: Torch not compiled with CUDA enabled", "its torch can't use one"),
@@ -436,6 +440,15 @@ def test_what_nccl_says_last_is_the_error_and_one_of_the_ranks_own_is_no_symptom
     )
     assert "LOCAL_RANK" in found.advice
     assert found.place, "the same at the same place a second time needs no third"
+    other = MISUSED.replace("Duplicate GPU detected", "Wrong root").replace("e: This", "e: That")
+    assert "NCCL_DEBUG" in verdict([(0, ended(0, 1, tail=other))]).advice
+    full = MISUSED.replace("InvalidUsage", "UnhandledCudaError").replace("Duplicate", "Failed to CUDA calloc 9 bytes")
+    assert "smaller batch" in verdict([(0, ended(0, 1, tail=full))]).advice
+    room = MISUSED.replace("InvalidUsage", "SystemError").replace(
+        "Duplicate GPU", "Error while creating shared memory segment /dev/shm/nccl-x (size 9), No space left on device;"
+    )
+    no_room = verdict([(0, ended(rank, 1, tail=room)) for rank in range(2)], world=2)
+    assert (no_room.place != "", "NCCL_SHM_DISABLE" in no_room.advice) == (True, True)
     lost = MISUSED.replace("InvalidUsage", "RemoteError").replace("Last error:\nDup", "socket closed\nDup")
     raised = verdict([(0, ended(0, 1, at=1.0, tail=lost)), (0, ended(1, 1, at=1.1, tail=RAISED))])
     assert (raised.rank, raised.place) == (1, "train.py:30 ValueError")
@@ -450,11 +463,18 @@ FULL = (
 
 def test_of_a_full_gpu_it_is_told_what_was_wanted_and_free_and_who_else_is_there():
     found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", FULL)))])
-    assert found.sentence.endswith("of which 18.66 GiB is free.")
+    assert found.sentence.endswith(
+        "18.66 GiB is free. Including non-PyTorch memory, this process has 60.51 GiB memory in use."
+    )
     assert "smaller batch or model" in found.advice
+    unseen = FULL.replace("Including non-PyTorch memory, this process has", "Process 12 has")
+    assert (
+        "smaller batch or model"
+        in verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", unseen)))]).advice
+    )
     shared = FULL.replace("is free.", "is free. Process 4711 has 40.00 GiB memory in use.")
     found = verdict([(0, ended(0, 1, tail=RAISED.replace("ValueError: loss is nan", shared)))])
-    assert found.sentence.endswith("is free. Process 4711 has 40.00 GiB memory in use.")
+    assert "Process 4711 has 40.00 GiB memory in use." in found.sentence
     assert "nvidia-smi" in found.advice
 
 

@@ -74,6 +74,17 @@ def test_gpus_are_handed_in_by_each_engine_s_own_word():
 
 @pytest.mark.feature("L11")
 @pytest.mark.parametrize(
+    "words", ["--privileged", "--gpus all", "--device nvidia.com/gpu=all", "--device=/dev/nvidia0"]
+)
+def test_a_container_that_was_given_more_sees_the_nodes_own_numbers(words: str):
+    rank = replace(processes(a_plan(1, 1))[0], set={"CUDA_VISIBLE_DEVICES": "2,3"})
+    member = replace(a_roster(1).members[0], gpus=("2", "3"))
+    plan = a_plan(1, 1, container=Container("i", tuple(words.split())))
+    assert contained(rank, plan, member, PODMAN).set["CUDA_VISIBLE_DEVICES"] == "2,3"
+
+
+@pytest.mark.feature("L11")
+@pytest.mark.parametrize(
     ("given", "seen", "inside"),
     [("2,3", "2,3", "0,1"), ("10,9", "10", "1"), ("3", "", ""), ("GPU-1,GPU-2", "GPU-2", "GPU-2")],
 )
