@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,10 +45,10 @@ class TestLocal(EngineContract):
         assert not list((tmp_path / "nodes").glob("*"))
 
     @pytest.fixture
-    def lose(self, engine: LocalEngine) -> Callable[[Gang, int], None]:
+    def lose(self, engine: LocalEngine, tmp_path: Path) -> Callable[[Gang, int], None]:
         def lose(gang: Gang, node: int) -> None:
             folder = engine.folder / gang.name / str(node)
-            shutil.rmtree(folder)
+            folder.rename(tmp_path / "lost")  # At once: its agent may be writing there.
             for pid in members(folder.parent):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     if str(folder) in " ".join(psutil.Process(pid).cmdline()):

@@ -54,7 +54,7 @@ class House:
         answer = self.http.post("/api/v1/jobs", json=body)
         assert answer.status_code == 201, answer.text
         with self.engine.changed:
-            assert self.engine.changed.wait_for(lambda: f"{name}.1" in self.engine.gangs, timeout=5)
+            assert self.engine.changed.wait_for(lambda: f"{name}.1" in self.engine.gangs, timeout=60)
         return name
 
     def agent(self, job: str, node: int = 0) -> "Agent":

@@ -52,13 +52,13 @@ def test_an_agent_that_holds_the_order_waits_for_another(house: House) -> None:
     holds = wire.from_wire(Directive, agent.say(Phase.READY)).key
     begin = time.monotonic()
     answer = agent.sync(agent.status(Phase.READY), holds, wait_s=0.2)
-    assert 0.2 <= time.monotonic() - begin < 5
+    assert 0.2 <= time.monotonic() - begin < 20
     assert wire.from_wire(Directive, answer.json()["directive"]).key == holds
     canceling = threading.Timer(0.2, raw, (house, f"/api/v1/jobs/{job}/cancel", "POST"))
     canceling.start()
     answer = agent.sync(agent.status(Phase.READY), holds, wait_s=30)
     assert answer.json()["directive"]["order"] == "stop"
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 30, "it was told as soon as there was something to tell"
     canceling.join()
 
 
@@ -206,7 +206,7 @@ def test_an_agent_gets_its_own_snapshots_only(house: House) -> None:
     body = {"document": {"name": "coded", "command": "true", "code": "src", "drumbeat": {"environment": "current"}}}
     assert house.http.post("/api/v1/jobs", json={**body, "code": own}).status_code == 201
     with house.engine.changed:
-        assert house.engine.changed.wait_for(lambda: "coded.1" in house.engine.gangs, timeout=5)
+        assert house.engine.changed.wait_for(lambda: "coded.1" in house.engine.gangs, timeout=60)
     agent = house.agent("coded")
     assert house.http.get(f"{agent.path}/snapshots/{own}", headers=agent.headers).content == own_bytes
     assert house.http.get(f"{agent.path}/snapshots/{other}", headers=agent.headers).json()["code"] == "forbidden"

@@ -131,7 +131,7 @@ def test_it_comes_back_to_its_port_with_its_token(tmp_path: Path) -> None:
 
 
 def test_it_stops_by_itself_only_when_nothing_is_unfinished(tmp_path: Path) -> None:
-    with serving(tmp_path, "--idle-stop", "0.5") as server, server.client() as http:
+    with serving(tmp_path, "--idle-stop", "2") as server, server.client() as http:
         body = {"document": {"name": "j", "command": "sleep 1", "drumbeat": {"environment": "current"}}}
         assert http.post("/api/v1/jobs", json=body).status_code == 201
         assert server.end()[0] == 0

@@ -168,9 +168,10 @@ def test_a_stream_goes_on_over_a_new_start_of_the_server(tmp_path: Path) -> None
             stream = client.stream(job)
             reading = threading.Thread(target=lambda: events.extend(stream))
             reading.start()
-            eventually(lambda: any(isinstance(one, LogPiece) for one in events) or reading.is_alive())
+            eventually(lambda: any(isinstance(one, LogPiece) for one in events), within_s=60)
+            house.room.stop()
             _restart(house, tmp_path, job)
-            reading.join(20)
+            reading.join(60)
     assert "".join(one.text for one in events if isinstance(one, LogPiece)) == "0\n1\n2\n3\n"
     lines = [one.n for one in events if isinstance(one, StoryLine)]
     assert lines == list(range(1, len(lines) + 1)), "nothing twice, nothing left out"
@@ -184,10 +185,11 @@ def _restart(house: House, home: Path, job: str) -> None:
             announce(home, url=moved.control.calling.here[0])
             with House(home, house.engine, house.control, moved, moved.control.calling.here[0]).connected() as other:
                 other.agent(job).log(f"{n}\n".encode(), 2 * n)
+                eventually(lambda room=moved: room.fanout._bells, within_s=60)
                 if n == 2:
                     other.agent(job).log(b"3\n", 6)
                     other.finish(job)
-                    eventually(lambda: not other.room.fanout._bells, within_s=20)
+                    eventually(lambda: not other.room.fanout._bells, within_s=60)
 
 
 def test_a_download_waits_for_a_server_that_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ TRIES = 5
 PATIENCE_S = 120.0
 """How long a follower looks for a server that went away."""
 LONGEST_PAUSE_S = 2.0
-ENDING_S = 5.0
+ENDING_S = 60.0
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 

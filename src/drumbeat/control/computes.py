@@ -30,7 +30,7 @@ LOOK_S = 1.0
 AGAIN_S = 30.0
 """How long after a failure an engine is tried to be made again."""
 
-SETTLE_S = 5.0
+SETTLE_S = 20.0
 """How long a compute waits, before it is said to be in use, for jobs that have ended to give their slots back."""
 
 EngineMaker = Callable[[Spec], Engine]

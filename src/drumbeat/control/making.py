@@ -97,7 +97,10 @@ class Makings(Generic[K, T]):
         for old in [each for each, one in self._open.items() if one.is_old]:
             del self._open[old]
         known = self._open.get(key)
-        return self._open.pop(key) if known is not None and known.is_done else known
+        if known is None or not known.is_done:
+            return known
+        del self._open[key]
+        return known if known.is_worth_telling else None
 
     def _run(self, key: K, making: Making[T], make: Callable[[], T]) -> None:
         making.run(make)

@@ -70,15 +70,20 @@ class Watch:
                 self._excuse()
 
     def _excuse(self) -> None:
-        """Time in which this server itself stood still, stopped or starved, is nobody's silence."""
         with self._lock:
-            if self._awake_at is None:
-                return  # It doesn't look by itself yet.
-            now = self.loop.clock.monotonic()
+            self._excused()
+
+    def _excused(self) -> float:
+        """Now. Time in which this server itself stood still, stopped or starved, is nobody's silence. Takes the lock to
+        be held: between a look at the clock and the silence that is read off it, it might stand still again.
+        """
+        now = self.loop.clock.monotonic()
+        if self._awake_at is not None:  # Else it doesn't look by itself yet.
             gap, self._awake_at = now - self._awake_at, now
             if gap > ASLEEP_S:
                 log.warning("this server stood still for %.0f s, which isn't taken for its agents' silence", gap)
                 self._heard = {node: min(now, at + gap) for node, at in self._heard.items()}
+        return now
 
     def _forget(self, jobs: list[Job]) -> None:
         there = {(job.name, job.attempt) for job in jobs}
@@ -121,9 +126,8 @@ class Watch:
             self.heard(job.name, job.attempt, node)
 
     def _silent_s(self, job: Job, node: int) -> float:
-        self._excuse()
         with self._lock:
-            now = self.loop.clock.monotonic()
+            now = self._excused()
             return now - self._heard.setdefault((job.name, job.attempt, node), now)
 
 

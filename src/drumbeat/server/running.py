@@ -41,6 +41,7 @@ class Running(uvicorn.Server):
         if self.room.doors is not None:
             self._doorway = Doorway(self.room, self.room.doors, self.server_state)
             self.room.doors.begin(self._doorway)
+        self.room.traffic.touch()  # Nobody could ask before.
         self.on_ready()
         if self.room.idle_stop_s:
             self._idle = asyncio.create_task(self._stop_when_idle(self.room.idle_stop_s))

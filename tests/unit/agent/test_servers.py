@@ -167,7 +167,7 @@ def test_a_stranger_at_the_address_of_a_server_that_is_gone_ends_no_attempt(tmp_
 def test_a_server_that_stands_still_is_left_after_one_timeout(tmp_path: Path):
     goes_on = threading.Event()
     with a_server("one", before=lambda: goes_on.wait(60)) as one, a_server("two") as two:
-        with linked(enrolled(tmp_path, one, two), 1) as link:
+        with linked(enrolled(tmp_path, one, two), 5) as link:
             goes_on.set()
             assert link.sync({}, "", 0) == "one"
             goes_on.clear()

@@ -339,11 +339,11 @@ class JumpingClock(SystemClock):
 @pytest.mark.feature("F10")
 @pytest.mark.parametrize("hours", [1, -1])
 def test_a_clock_that_jumps_ends_no_job_and_holds_up_no_limit(house: House, hours: int):
+    started = time.monotonic()
     name = house.submit("j", limits={"timeout": 3})
     house.say(name, 0, Phase.READY)
     clock = JumpingClock()
     house.control.loop.clock = clock
-    started = time.monotonic()
     until(lambda: name in house.control.loop._time_up_at)
     clock.jump = timedelta(hours=hours)
     until(lambda: house.state(name) is State.STOPPING)
@@ -433,7 +433,7 @@ def test_everybody_who_listens_hears_of_changes(house: House):
     assert len(heard) == count
 
 
-def test_twenty_jobs_at_once_all_run_in_order_and_never_overlap(house: House):
+def test_twenty_jobs_at_once_all_run_once_and_never_overlap(house: House):
     names = [
         house.submit(f"j{n:02}", distribution={"type": "pytorch", "process_count_per_instance": 2}) for n in range(20)
     ]
@@ -445,4 +445,5 @@ def test_twenty_jobs_at_once_all_run_in_order_and_never_overlap(house: House):
         house.run_to_end(name)
         order.append(name)
     until(lambda: not house.control.has_unfinished_work())
-    assert house.engine.started == [f"{name}.1" for name in order]
+    # Two that fit at once are handed out at once, and either may be there first.
+    assert sorted(house.engine.started) == [f"{name}.1" for name in order]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from sqlalchemy import Connection, inspect, text
@@ -14,6 +15,8 @@ from drumbeat.stores.sql.schema import HEAD
 MIGRATIONS = Path(__file__).parent / "migrations"
 TABLE_S, PAUSE_S, TRIES = 2, 3.0, 12
 """How long a table is waited for at a time, how long after that it isn't, and how often that goes on."""
+IDLE_S = 60
+"""How long an upgrade may stand still between two statements, which may be on a machine that is busy."""
 _KEPT_WAITING = ("55P03", "40P01")
 """What PostgreSQL calls a lock that isn't had in time, and two that wait for each other."""
 _ONE_AT_A_TIME = 7_310_579_113
@@ -40,16 +43,18 @@ def _upgrade(database: Database) -> None:
     with database.read() as connection:
         if _revision(connection) == HEAD:
             return
+    migrate = _migration(database.where)
     with database.write() as connection:
         if not database.is_sqlite:
             # Another server's upgrade, and ours, take as long as they take.
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SET LOCAL statement_timeout = 0"))
+            connection.execute(text(f"SET LOCAL idle_in_transaction_session_timeout = '{IDLE_S}s'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _ONE_AT_A_TIME})
             # But whoever waits for a table has everybody else wait behind: servers would miss their beats.
             connection.execute(text(f"SET LOCAL lock_timeout = '{TABLE_S}s'"))
         if _revision(connection) != HEAD:
-            _migrate(connection, database.where)
+            migrate(connection)
 
 
 def _revision(connection: Connection) -> str | None:
@@ -58,7 +63,8 @@ def _revision(connection: Connection) -> str | None:
     return connection.scalar(text("SELECT version_num FROM alembic_version"))
 
 
-def _migrate(connection: Connection, where: str) -> None:
+def _migration(where: str) -> Callable[[Connection], None]:
+    """What alters the tables. Everything for it is read before: nobody waits for that with a transaction open."""
     from alembic import command
     from alembic.config import Config
     from alembic.script import ScriptDirectory
@@ -66,10 +72,14 @@ def _migrate(connection: Connection, where: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
-    found = _revision(connection)
     known = {script.revision for script in ScriptDirectory.from_config(config).walk_revisions()}
-    if found is not None and found not in known:
-        fix = "Use that version of drumbeat, or name another database."
-        raise VersionError(f"the database was written by a newer drumbeat (revision {found})", where=where, fix=fix)
-    config.attributes["connection"] = connection
-    command.upgrade(config, HEAD)
+
+    def migrate(connection: Connection) -> None:
+        found = _revision(connection)
+        if found is not None and found not in known:
+            fix = "Use that version of drumbeat, or name another database."
+            raise VersionError(f"the database was written by a newer drumbeat (revision {found})", where=where, fix=fix)
+        config.attributes["connection"] = connection
+        command.upgrade(config, HEAD)
+
+    return migrate
