@@ -98,7 +98,11 @@ class SlurmLab:
     def start_slurmctld(self) -> None:
         self.on(self.head, _where("slurmctld"))
         until(lambda: "UP" in self.slurm("scontrol", "ping", ok=False), "slurmctld is up")
+        until(self._has_no_news, "what was to be saved is gone")
+
+    def _has_no_news(self) -> bool:
         self.slurm("scancel", f"--name={_NEWS}", ok=False)
+        return not self.slurm("squeue", "-h", f"--name={_NEWS}").strip()
 
     def kill_slurmctld(self) -> None:
         """Once it has saved what it knows, which it does every few seconds: what it hasn't saved it would forget.
@@ -200,7 +204,7 @@ ReturnToService=2
 JobRequeue=1
 SlurmdTimeout=10
 TCPTimeout=1
-MessageTimeout=5
+MessageTimeout=10
 KillWait=30
 MpiDefault=none
 NodeName=DEFAULT CPUs=4 RealMemory=4000

@@ -116,6 +116,7 @@ def slurm(folder: Path, furnish: Callable[[SlurmLab], None] = lambda _: None) ->
         }  # fmt: skip
         furnish(cluster)
         house.client.create_compute(spec)
+        until(lambda: house.client.compute("cluster").machines)
         yield Place(house, "cluster", cluster.lab)
 
 

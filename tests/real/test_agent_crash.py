@@ -51,6 +51,8 @@ def test_a_keeper_that_is_killed_while_a_node_gets_ready_takes_nothing_of_that_a
     job = house.client.submit(house.job_file(command="echo trained", drumbeat=prepare)).name
     begun = house.home / "jobs" / job / "checkpoints" / "begun"
     until(begun.exists, what="the preparation")
+    # Before it listens, it tries in a process of its own how it can hold ranks.
+    until(lambda: list((house.home / "nodes").glob("*/*/root/keeper/keeper.sock")), what="the keeper")
     (keeper,) = [process for process in house.processes() if "drumbeat.agent.keeper" in line_of(process)]
     keeper.kill()
     until(lambda: any("drumbeat.agent.keeper" in line_of(process) for process in house.processes()), what="another one")

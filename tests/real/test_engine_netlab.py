@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import psutil
 import pytest
 
 from drumbeat.core.job import Slot
@@ -41,7 +40,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
         yield lab
         interface = lab.blueprint()["interface"]
         lab.close()
-    assert not Path("/sys/class/net", interface).exists()
+    wait_until(lambda: not Path("/sys/class/net", interface).exists())  # The kernel takes its time.
     assert not lab.folder.exists()
 
 
@@ -126,9 +125,7 @@ def test_an_agent_that_was_killed_is_started_again(engine: NetlabEngine, lab: La
     gang = spread(a_gang(nodes=1))
     engine.start(gang)
     folder = lab.folder / "nodes" / "net-1" / "gangs" / gang.name / "0"
-    agents = [p for p in members(folder.parent) if psutil.Process(p).cmdline()[-2:-1] == ["drumbeat.agent"]]
-    for pid in agents:
-        os.kill(pid, signal.SIGKILL)
+    os.kill(living_agent(folder), signal.SIGKILL)
     wait_until(lambda: json.loads((folder / "agent.json").read_text())["starts"] == 2)
     assert engine.observe(gang).gone == {}
 

@@ -16,7 +16,7 @@ from drumbeat import Client
 from drumbeat.client.views import JobView
 from drumbeat.core.events import Loss
 from drumbeat.engines.slurm.engine import SlurmEngine
-from drumbeat.ports import Gang
+from drumbeat.ports import Gang, Machine
 from drumbeat.protocol.errors import EngineError
 from drumbeat.spec.computes import SlurmCompute
 from drumbeat.testing.engine_contract import EngineContract, a_gang
@@ -53,9 +53,16 @@ def engine_over(lab: SlurmLab, mark: str, **keys: str) -> SlurmEngine:
     return engine
 
 
+def machines_of(engine: SlurmEngine) -> list[Machine]:
+    """Once Slurm has told of them."""
+    until(engine.machines, "there are machines")
+    return engine.machines()
+
+
 @pytest.fixture
 def engine(lab: SlurmLab) -> Iterator[SlurmEngine]:
     engine = engine_over(lab, secrets.token_hex(3))
+    until(engine.machines, "Slurm has told of its machines")
     yield engine
     assert engine.sweep(set()) == []
     engine.close()
@@ -124,14 +131,14 @@ def test_of_two_jobs_with_a_gang_s_name_one_stays(engine: SlurmEngine, lab: Slur
 def test_machines_are_the_partition_s_with_slurm_s_words_for_them(engine: SlurmEngine, lab: SlurmLab):
     lab.slurm("scontrol", "update", f"nodename={lab.names[1]}", "state=drain", "reason=bad fan")
     try:
-        machines = engine_over(lab, "drained").machines()
+        machines = machines_of(engine_over(lab, "drained"))
     finally:
         lab.slurm("scontrol", "update", f"nodename={lab.names[1]}", "state=resume")
     assert [(one.name, one.cpus, one.gpus, one.memory_mib) for one in machines] == [
         (name, 4, (), 4000) for name in lab.names
     ]
     assert [one.unusable for one in machines] == ["", "it is drained (bad fan)", ""]
-    assert len(engine_over(lab, "without", exclude=f"{lab.names[0]},{lab.names[2]}").machines()) == 1
+    assert len(machines_of(engine_over(lab, "without", exclude=f"{lab.names[0]},{lab.names[2]}"))) == 1
 
 
 def test_the_server_is_found_on_the_way_to_the_nodes(engine: SlurmEngine, lab: SlurmLab):
@@ -176,6 +183,7 @@ def house(home: House, lab: SlurmLab) -> Iterator[House]:
 
 def create(client: Client, lab: SlurmLab, name: str, **keys: object) -> None:
     client.create_compute({"name": name, "type": "slurm", "folder": str(lab.shared), "programs": PROGRAMS, **keys})
+    until(lambda: client.compute(name).machines, "its machines are seen")
 
 
 def submitted(house: House, command: str, nodes: int = 2, compute: str = "rack", **drumbeat: object) -> str:
@@ -340,7 +348,8 @@ def test_preemption_is_told_as_such_and_the_job_goes_on(house: House, lab: Slurm
     """The one partition requeues, the other cancels after a while of grace."""
     go = tmp_path / "go"
     last = f"sleep 1; touch {tmp_path}/told.$RANK; exit 0"
-    job = submitted(house, until_go(go, f'trap "{last}" TERM'), nodes=3, compute=partition, max_retries=0)
+    command = until_go(go, f'trap "{last}" TERM')
+    job = submitted(house, command, nodes=3, compute=partition, max_retries=0, grace_s=20)
     reach(house, job, "running")
     number = slurm_job(lab)
     urgent = lab.slurm("sbatch", "--parsable", "-N2", "-o/dev/null", "--wrap", "srun sleep 600").strip()

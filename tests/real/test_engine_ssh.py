@@ -67,7 +67,7 @@ def engine(hosts: SshLab) -> Iterator[SshEngine]:
         engine.stop(name)
     engine.close()
     left = [folder_of(hosts, name, gang) for name in hosts.names for gang in ("contract.1", "contract.2")]
-    assert [pid for folder in left for pid in members(folder)] == []
+    wait_until(lambda: not [pid for folder in left for pid in members(folder)])
 
 
 def wait_until(holds: Callable[[], object], within_s: float = 60.0) -> None:

@@ -29,7 +29,7 @@ class Kept:
         self.connect()
 
     def connect(self) -> None:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while True:
             try:
                 self.line = door.connect(str(self.folder))
@@ -37,7 +37,7 @@ class Kept:
             except OSError:
                 assert time.monotonic() < deadline, "the keeper doesn't come up"
                 time.sleep(0.005)
-        self.line.settimeout(20)
+        self.line.settimeout(120)
         self.words = self.line.makefile("rb")
         self.state: dict[str, Any] = json.loads(self.words.readline())
 
@@ -177,9 +177,9 @@ def test_sigterm_reaches_every_process_and_sigkill_comes_after_the_grace_time(ke
     kept.wait_for_log("up", 0)
     kept.wait_for_log("up", 1)
     began = time.monotonic()
-    kept.stop(5)
+    kept.stop(10)
     exits = {e["rank"]: e for e in kept.over()}
-    assert time.monotonic() - began > 4.9
+    assert time.monotonic() - began > 9.9
     assert all(e["told"] for e in exits.values())
     assert [(exits[r]["code"], exits[r]["signal"]) for r in range(3)] == [(None, 9), (9, None), (None, 15)]
     assert "asked" in kept.log(1)

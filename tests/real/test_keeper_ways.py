@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -104,12 +105,18 @@ def test_exit_codes_signals_and_pids_are_those_of_the_machine(kept: Kept):
         (7, None),
         (None, 9),
     ]
-    kept.stop(1)
+    kept.stop(20)
     kept.over()
     kept.start(f"exec sleep {NAP}", number=2)
-    until(lambda: NAP.encode() in b"".join(Path(f"/proc/{pid}/cmdline").read_bytes() for pid in children(kept)))
-    kept.stop(1, number=2)
+    until(lambda: NAP.encode() in b"".join(map(line_of, children(kept))))
+    kept.stop(20, number=2)
     assert kept.over()[0]["signal"] == 15
+
+
+def line_of(pid: str) -> bytes:
+    with contextlib.suppress(OSError):  # It has gone meanwhile.
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    return b""
 
 
 def children(kept: Kept) -> list[str]:

@@ -142,7 +142,7 @@ def test_what_the_ranks_wrote_is_kept_and_downloaded(house: House, tmp_path: Pat
         str(r).encode() * 3_000_000 for r in range(4)
     ]
     assert [(got / "default" / f"note{r}.txt").read_text() for r in range(4)] == [f"by rank {r}" for r in range(4)]
-    assert not (house.home / "nodes" / "keeps-results.1").exists()
+    until(lambda: not (house.home / "nodes" / "keeps-results.1").exists(), what="cleaning up")
 
 
 @pytest.mark.feature("F1")

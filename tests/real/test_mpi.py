@@ -208,7 +208,7 @@ class Jobs:
 
     def run(self, script: str, nodes: int = 2, per_node: int = 2, **keys: str) -> tuple[JobView, dict[int, str]]:
         job = self.start(script, nodes, per_node, **keys)
-        ended = self.house.client.wait(job.name, 120)
+        ended = self.house.client.wait(job.name, 290)
         assert ended is not None
         return ended, self.house.logs(job.name)
 
@@ -220,7 +220,7 @@ class Jobs:
 
     def begun(self, script: str, **keys: str) -> JobView:
         job = self.start(script, **keys)
-        until(lambda: sum("begun" in text for text in self.house.logs(job.name).values()) == 4, what="the start")
+        until(lambda: sum("begun" in text for text in self.house.logs(job.name).values()) == 4, 180, "the start")
         return job
 
     def ended(self, job: JobView) -> JobView:
@@ -278,7 +278,7 @@ def test_pytorch_ranks_on_nodes_with_addresses_of_their_own_are_told_the_interfa
     house.script(f"{REDUCE}\n{told}")
     path = house.job_file(code=".", compute=lab, command="python t.py", resources="{instance_count: 3}")
     job = house.client.submit(path)
-    ended = house.client.wait(job.name, 120)
+    ended = house.client.wait(job.name, 290)
     assert ended is not None
     assert ended.state == "completed", ended.sentence
     (said,) = set(house.logs(job.name).values())

@@ -26,6 +26,7 @@ from tools.rays import Ray
 
 from .guard import guarded
 from .house import House, line_of, until
+from .started import free_ports
 
 pytestmark = [pytest.mark.feature("L8"), pytest.mark.timeout(900)]
 
@@ -93,19 +94,28 @@ def tidied(tmp_path: Path) -> Iterator[None]:
 def foreign(ray: Ray) -> Iterator[str]:
     """Somebody else's Ray on this machine; its address."""
     folder = Path(tempfile.mkdtemp(prefix="dr-", dir="/tmp"))  # Sockets in pytest's own folders have too long paths.
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        address = f"127.0.9.9:{probe.getsockname()[1]}"
-    words = ["start", "--head", "--block", f"--port={address.partition(':')[2]}", "--node-ip-address=127.0.9.9"]
+    (port,) = free_ports(1)
+    address = f"127.0.9.9:{port}"
+    words = ["start", "--head", "--block", f"--port={port}", "--node-ip-address=127.0.9.9"]
     words += [f"--temp-dir={folder}/r", "--num-cpus=1", "--include-dashboard=false", "--node-name=theirs"]
     variables = {**os.environ, "PATH": ray.path, "FOREIGN": str(folder), "RAY_AUTH_MODE": "disabled"}
     with guarded(folder), (folder / "log").open("wb") as log:
-        ours = subprocess.Popen([ray.python.with_name("ray"), *words], env=variables, stdout=log, stderr=log)
+        command = [ray.python.with_name("ray"), *words]
+        ours = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
+
+        def has_started() -> bool:
+            nonlocal ours
+            if ours.poll() is not None:  # Ray gives itself 30 s, which a busy machine may not have.
+                ours = subprocess.Popen(command, env=variables, stdout=log, stderr=log)
+            return "Ray runtime started" in (folder / "log").read_text()
+
         try:
-            until(lambda: "Ray runtime started" in (folder / "log").read_text(), PATIENCE_S, "the other Ray")
+            until(has_started, PATIENCE_S, "the other Ray")
             yield address
         finally:
-            below = [psutil.Process(ours.pid), *psutil.Process(ours.pid).children(recursive=True)]
+            below: list[psutil.Process] = []
+            with contextlib.suppress(psutil.NoSuchProcess):
+                below = [psutil.Process(ours.pid), *psutil.Process(ours.pid).children(recursive=True)]
             for process in below:
                 with contextlib.suppress(psutil.NoSuchProcess):  # It went with the one before.
                     process.kill()

@@ -68,7 +68,7 @@ def write_job(house: House, incident: Incident, cgroup: Path | None, max_retries
         code="code",
         command=json.dumps(incident.command),
         distribution=f"{{type: pytorch, process_count_per_instance: {incident.world}}}",
-        drumbeat=f"{{max_retries: {max_retries}, grace_s: 5}}",
+        drumbeat=f"{{max_retries: {max_retries}, grace_s: 20}}",
         environment_variables=json.dumps({"INCIDENT_CGROUP": str(cgroup or "")}),
     )
     for name, text in incident.all_files.items():

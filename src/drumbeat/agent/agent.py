@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TOLD = 0, 1, 3, 143
 """Left as the server said; a defect of ours (start it again); the attempt was over; SIGTERM."""
 _DETAIL_EVERY_S = 0.5
-_LAST_LOGS_S = 10.0
-"""How long after SIGTERM and the end of the ranks the logs still have to get through."""
+_LAST_LOGS_S, _LAST_WORD_S = 10.0, 2.0
+"""How long after SIGTERM and the end of the ranks the logs still have to get through, and then how the ranks ended."""
 
 
 class Agent:
@@ -247,6 +247,9 @@ class Agent:
         self._errands.end(self._grace_s())
         self._keeping.leave(self._grace_s())
         self._beyond.end()
+        if self._going:  # The server hasn't asked for it: how the ranks ended is still to be told.
+            self._reporting.tell(status(self._facts, self._member))
+            self._reporting.await_told(_LAST_WORD_S)
         faultpoint("agent.left")
         self._exit = EXIT_TOLD if self._going else EXIT_LEFT
 

@@ -12,6 +12,7 @@ import selectors
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from drumbeat.agent.holding import ranks
@@ -48,6 +49,7 @@ class Keeper:
         self.over, self.lost = True, False
         self.kill_at: float | None = None
         self.sweep_at: float | None = None
+        self.swept_at: float | None = None
         self.leaving = False
         self.patience_s, self.grace_s = FIRST_PATIENCE_S, 30.0
         self.trouble = ""
@@ -99,7 +101,7 @@ class Keeper:
 
     def _start(self, number: int, todo: list[dict[str, Any]], starter: dict[str, Any] | None) -> None:
         self.number, self.exits, self.over, self.lost = number, [], False, False
-        self.kill_at = self.sweep_at = None
+        self.kill_at = self.sweep_at = self.swept_at = None
         self.sessions, self.trouble, self.starter = set(), "", Starter(self.selector)
         self.is_launcherless = False
         try:
@@ -156,18 +158,12 @@ class Keeper:
 
     def _reap(self) -> None:
         """Takes every ended child, the orphans that fell to this process too, and tells of the ranks among them."""
-        told = len(self.exits)
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                break
-            if pid == 0:
-                break
+        told, ended = len(self.exits), dict(_ended_children())
+        if self.starter.pid in ended:  # First: ranks that ended with it are told as such.
+            self.starter.end(ended[self.starter.pid])
+        for pid, code in ended.items():
             if pid in self.running:
-                self._add_exit(self.running.pop(pid), os.waitstatus_to_exitcode(status))
-            elif pid == self.starter.pid:
-                self.starter.end(os.waitstatus_to_exitcode(status))
+                self._add_exit(self.running.pop(pid), code)
         if len(self.exits) > told:
             self._look_at_segments(is_last=True)  # The others can end within a moment.
             self.door.tell()
@@ -229,14 +225,14 @@ class Keeper:
         stayed = self.kill_at is not None and any(processes.session(pid) in self.sessions for pid in left)
         if now >= (self.kill_at if stayed and self.kill_at is not None else self.sweep_at):
             self.confinement.kill()
+            self.swept_at = self.swept_at or now
 
     def _look_at_segments(self, *, is_last: bool = False) -> None:
         if not self.over:
             self.segments.look(self.confinement.members, time.monotonic(), is_last=is_last)
 
     def _is_hopeless(self, now: float) -> bool:
-        last = max(self.kill_at or 0.0, self.sweep_at or now)
-        return now > last + GIVE_UP_S
+        return self.swept_at is not None and now > self.swept_at + GIVE_UP_S
 
     def _finish(self, left: list[int]) -> None:
         self.over = True
@@ -287,6 +283,18 @@ class Keeper:
         for number in self.bell.heard():
             if number == signal.SIGTERM:
                 self._stop(self.grace_s)
+
+
+def _ended_children() -> Iterator[tuple[int, int]]:
+    """Takes every child that has ended, the first first: pid, and exit code or the negative of a signal's number."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, os.waitstatus_to_exitcode(status)
 
 
 def main() -> int:

@@ -23,7 +23,8 @@ from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.process import ProcessSpec
 
 _READ = 1 << 18
-_MEET_S = 10.0
+_LOOK_S, _LOOKS = 0.005, 12_000
+"""How often a keeper that comes up is looked for. By number: while this machine stands still, nobody comes up."""
 _LEAVE_S = 15.0
 _PING_S = 1.0
 _SILENT_S = 30.0
@@ -201,9 +202,8 @@ class Keeping:
 
     def _meet(self) -> socket.socket:
         """A line to the keeper; one is started when there is none. Raises EngineError when it doesn't come up."""
-        deadline = time.monotonic() + _MEET_S
         started = 0
-        while time.monotonic() < deadline:
+        for _ in range(_LOOKS):
             with contextlib.suppress(OSError):
                 return door.connect(self._folder)
             if not self._closing and not self._lives():
@@ -211,7 +211,7 @@ class Keeping:
                     break
                 self._start_keeper()
                 started += 1
-            time.sleep(0.005)
+            time.sleep(_LOOK_S)
         raise EngineError(
             "the keeper doesn't come up",
             where=self._folder,
@@ -221,9 +221,10 @@ class Keeping:
     def _start_keeper(self) -> None:
         # What a keeper that died had started has fallen to this process: it must be gone before the next one counts.
         with children.unchanged() as own:
+            below = processes.descendants(os.getpid())  # First: what is spared may start others meanwhile.
             spared = {*own, *self.spared()}
-            spared |= {below for pid in spared for below in processes.descendants(pid)}
-            left = [pid for pid in processes.descendants(os.getpid()) if pid not in spared]
+            spared |= {one for pid in spared for one in processes.descendants(pid)}
+            left = [pid for pid in below if pid not in spared]
             processes.signal_all(left, signal.SIGKILL)
         end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"

@@ -40,6 +40,7 @@ class Reporting:
         self._news = threading.Condition()
         self._status: AgentStatus | None = None
         self._serial = first_serial(f"{enrolment.root}/serial")
+        self._told = self._serial
 
     def begin(self, first: AgentStatus) -> None:
         """Enrols with the first status, and goes on until the process ends."""
@@ -55,7 +56,12 @@ class Reporting:
                 return
             self._serial += 1
             self._status = dataclasses.replace(status, serial=self._serial)
-            self._news.notify()
+            self._news.notify_all()
+
+    def await_told(self, within_s: float) -> None:
+        """Until the server has the last status, or that can't be had in time."""
+        with self._news:
+            self._news.wait_for(lambda: self._told == self._serial, within_s)
 
     def _poll(self) -> None:
         holds = ""
@@ -86,6 +92,7 @@ class Reporting:
             backoff.reset()
 
     def _report(self, sent: int) -> None:
+        self._told = sent
         link = Link(self._enrolment, _MARGIN_S)
         backoff = Backoff()
         while True:
@@ -106,6 +113,9 @@ class Reporting:
                 faultpoint("agent.exit_told")
             backoff.reset()
             sent = status.serial if status is not None else sent
+            with self._news:
+                self._told = sent
+                self._news.notify_all()
 
     def _end(self, error: StaleError) -> None:
         self._journal.note(f"the server says: {error}")

@@ -33,7 +33,7 @@ from drumbeat.core.directive import directive
 from drumbeat.core.events import AgentSaid, CancelRequested, PublishOutputs
 from drumbeat.core.job import Job
 from drumbeat.core.plan import Facts
-from drumbeat.core.states import State
+from drumbeat.core.states import Reason, State
 from drumbeat.ports import (
     Artifacts,
     Clock,
@@ -253,6 +253,8 @@ class Control:
     def _cancel(self, name: str, message: CancelRequested) -> None:
         job = self._known(name).job
         if job.state is State.FINALIZING and not message.discard:
+            if job.verdict is not None and job.verdict.reason is Reason.CANCEL_REQUESTED:
+                return  # Asked for already.
             doing = "; ".join(said.detail for said in job.nodes if said and said.detail)
             what = f"job {name} is done and keeps its results" + (f": {doing}" if doing else "")
             fix = "It ends by itself when they are kept."

@@ -49,6 +49,9 @@ _OWN_AFTER_ALL = re.compile(
 _OF_BEING_STOPPED = re.compile(
     r"^(?:KeyboardInterrupt|SystemExit)|Signal(?:Exception)?\b.*15|SIGTERM|signal: Terminated"
 )
+_PROCESS_KILLED = re.compile(
+    r"^(?:torchrun's rank \S+|a process of deepspeed's|horovodrun's rank \S+) was ended by SIG(?!TERM|ABRT)"
+)
 _NEVER_RAN = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError")
 _BAD_COMMAND = re.compile(
     r"can't open file|: command not found|^usage:|: error: |^Error: No such (?:option|command)|: [Ss]yntax error"
@@ -125,6 +128,11 @@ class _Ended:
         return bool(self.told.errors) and not self.is_symptom and not _OF_BEING_STOPPED.search(self.root)
 
     @property
+    def has_lost_a_process(self) -> bool:
+        """Whether a launcher in it says that a process of its own was killed, and not by being stopped."""
+        return bool(_PROCESS_KILLED.search(self.told.line))
+
+    @property
     def is_far(self) -> bool:
         """Whether so much was said after the error that the rank may have lived on."""
         return LEFT_OUT in self.exit.tail
@@ -196,12 +204,15 @@ def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
     failures = [one for one in ordered if one.exit.is_failure]
     own = [one for one in failures if not one.exit.told] or failures
     first = next((one for one in own if not one.is_symptom), None)
-    # Ranks that lose their peer by it can end before the one that asked for it, which is then told to stop with them.
-    end = first.exit.at + AT_ONCE_S if first else float("inf")
+    # Ranks that lose their peer by it can end before the one that asked for it, which is then told to stop with them;
+    # well before, on a busy node: exits count from when they are seen. One that says how it failed is none of them.
+    is_clear = first is not None and (first.has_own_error or first.exit.signal is not None)
+    end = first.exit.at + AT_ONCE_S if first and is_clear else float("inf")
     asking = [one for one in failures if one.is_aborting and one.exit.at <= end]
     is_explained = first is not None and first.has_own_error
     first = next((one for one in asking if not (one.exit.told and is_explained)), first)
     first = first or next((one for one in failures if one.exit.told and one.has_own_error), None)
+    first = first or next((one for one in failures if one.exit.told and one.has_lost_a_process), None)
     if first is None:
         return [_left_early(ordered, own) or _with_mpirun(own) or own[0]]
     same = [one for one in failures if one.way == first.way and (one is first or one in own or one.has_own_error)]

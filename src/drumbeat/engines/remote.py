@@ -70,6 +70,7 @@ class _Known:
     trouble: str = "it has not answered yet"
     to_end: set[str] = field(default_factory=set[str])
     to_keep: frozenset[str] | None = None
+    sweeping: threading.Lock = field(default_factory=threading.Lock)
     must_look: threading.Event = field(default_factory=threading.Event)
     has_looked: threading.Event = field(default_factory=threading.Event)
 
@@ -193,13 +194,14 @@ class RemoteEngine:
 
     def _sweep_on(self, known: _Known) -> list[str]:
         """Nothing is placed there before: what is started meanwhile was granted by an earlier server."""
-        kept = known.to_keep
-        if kept is None:
-            return []
-        request = {"folder": known.host.folder, "wanted": sorted({*kept, *self._started})}
-        ended: list[str] = known.host.reach.ask("sweep", request)["ended"]
-        known.to_keep = None
-        return ended
+        with known.sweeping:  # One that comes late would end what was started after the other.
+            kept = known.to_keep
+            if kept is None:
+                return []
+            request = {"folder": known.host.folder, "wanted": sorted({*kept, *self._started})}
+            ended: list[str] = known.host.reach.ask("sweep", request)["ended"]
+            known.to_keep = None
+            return ended
 
     def close(self) -> None:
         """Asks no more."""

@@ -32,6 +32,9 @@ OUTPUT = "DRUMBEAT_OUTPUT_DIR"
 RESTARTS = 5
 """How often an agent is started again before its node is given up."""
 
+KILLED_S, ENDING_S = 10.0, 60.0
+"""How long processes that were killed are waited for, and what clears up after them, on a machine that is busy."""
+
 AGENT = "drumbeat.agent"
 _ENROLMENT, _ENDED = "enrolment.json", "ended"
 
@@ -192,11 +195,11 @@ def members(folder: Path) -> list[int]:
 
 def end_all(folder: Path) -> None:
     """Kills the processes of the gang in `folder`, and those that they start meanwhile."""
-    for _ in range(50):
-        left = members(folder)
-        if not left:
-            return
+    deadline = time.monotonic() + KILLED_S
+    while left := members(folder):
         processes.kill_all(left)
+        if time.monotonic() > deadline:
+            return
         time.sleep(0.02)
 
 
@@ -222,8 +225,9 @@ def _at_work(folder: Path) -> Iterator[str]:
 
 def _wait_for(pids: list[int], seconds: float) -> None:
     """Until they have ended; an ended one whose parent doesn't take its exit code counts."""
-    deadline = time.monotonic() + seconds
-    while any(processes.is_alive(pid) for pid in pids) and time.monotonic() < deadline:
+    for _ in range(int(seconds / 0.01)):  # Looks: who stands still gives nobody time to end.
+        if not any(processes.is_alive(pid) for pid in pids):
+            return
         time.sleep(0.01)
 
 
@@ -237,7 +241,7 @@ def _end_held(keeper: Path) -> None:
     if any((keeper / name).exists() for name in _TO_CLEAR) or _has_mounts(keeper.parent):
         ending = [*program("drumbeat.agent.holding.ending"), str(keeper)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
-            subprocess.run(ending, cwd="/", timeout=10, check=False)
+            subprocess.run(ending, cwd="/", timeout=ENDING_S, check=False)
 
 
 def _has_mounts(folder: Path) -> bool:

@@ -177,6 +177,18 @@ def test_cancel_reaches_the_agents_as_a_directive(house: House):
     house.control.cancel(name, "ada")
 
 
+@pytest.mark.feature("F7")
+def test_cancel_twice_is_the_same_as_once_while_the_results_are_kept(house: House):
+    name = house.submit("j")
+    house.say(name, 0, Phase.READY)
+    house.control.cancel(name, "ada")
+    house.say(name, 0, Phase.ENDED, exits=(RankExit(0, 143, None, 1.0, 0, told=True),))
+    assert house.state(name) is State.FINALIZING
+    assert house.control.cancel(name, "ada").job.state is State.FINALIZING
+    house.say(name, 0, Phase.UPLOADED, exits=(RankExit(0, 143, None, 1.0, 0, told=True),))
+    assert house.state(name) is State.CANCELED
+
+
 def test_a_job_that_keeps_its_results_says_what_it_waits_for(house: House):
     name = house.submit("j")
     for phase in (Phase.READY, Phase.ENDED):

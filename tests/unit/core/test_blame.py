@@ -150,6 +150,16 @@ def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_serv
     assert verdict([lost, (0, stopped), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
 
 
+def test_whoever_lost_its_server_by_it_may_have_been_seen_to_end_long_before():
+    """A keeper that stood still tells late of the rank that asked for the end."""
+    lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.5 + AT_ONCE_S, told=True)
+    rest = [
+        (1, replace(killed(2, 15, at=4.1), told=True)),
+        (0, replace(killed(0, 15, at=6.1), told=True, tail=INVOKED)),
+    ]
+    assert verdict([lost, (0, asking), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
+
+
 def test_an_mpirun_that_was_killed_is_named_though_nodes_without_it_saw_the_end_of_mpi_first():
     first = replace(killed(2, 15, at=4.0), launcher="MPI has ended the job")
     second = replace(killed(0, 15, at=4.1), launcher="mpirun was ended by signal 9")
@@ -178,6 +188,29 @@ def test_ranks_that_end_with_the_same_usage_error_are_named_together_though_some
     assert found.sentence.startswith("all 6 ranks stopped with exit code 2")
     stopped = (2, ended(5, 143, at=3.0, told=True, tail="epoch 1\n"))
     assert verdict([*exits[:5], stopped], 6).sentence.startswith("ranks 0, 1, 2, 3 and 4 stopped")
+
+
+CHILD_KILLED = """W1123 04:10:53 torch/distributed/elastic/multiprocessing/api.py:1012] Sending process 60 SIGTERM
+Traceback (most recent call last):
+  File "torch/distributed/launcher/api.py", line 317, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+Root Cause (first observed failure):
+[0]:
+  rank      : 3 (local_rank: 1)
+  exitcode  : -9 (pid: 61)
+============================================================
+"""
+
+
+def test_a_launcher_whose_process_was_killed_is_the_cause_though_it_was_told_to_stop_while_it_said_so():
+    missing = [(0, ended(0, 1, at=4.0, tail=PEER_GONE))]
+    found = verdict([*missing, (1, ended(1, 1, at=6.0, told=True, tail=CHILD_KILLED))], 2)
+    assert (found.rank, found.node) == (1, 1)
+    assert "torchrun's rank 3 was ended by SIGKILL" in found.sentence
+    stopped = CHILD_KILLED.replace("-9", "-15")
+    assert verdict([*missing, (1, ended(1, 1, at=6.0, told=True, tail=stopped))], 2).rank == 0
 
 
 def test_ranks_that_were_told_to_stop_are_not_the_cause():

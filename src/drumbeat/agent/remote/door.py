@@ -16,6 +16,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from typing import IO
 
 from drumbeat.agent.remote import frames, place
@@ -23,6 +24,8 @@ from drumbeat.agent.remote.place import Known
 
 _SPEAK_S = 10.0
 _GRACE_S = 5.0
+_LAST_S, _LAST_LOOKS = 1.0, 100
+"""How long what a command that has ended said last is read."""
 _FAILED = 255
 """Exit code of a command that can't be run, as ssh gives it."""
 
@@ -164,8 +167,10 @@ class Visit:
         for one in (*pumps, threading.Thread(target=self._heed, daemon=True)):
             one.start()
         code = child.wait()
-        for one in pumps:
-            one.join(1.0)  # What the command left behind may hold them open.
+        for _ in range(_LAST_LOOKS):  # Looks, in which they read; what the command left behind may hold them open.
+            if not any(one.is_alive() for one in pumps):
+                break
+            time.sleep(_LAST_S / _LAST_LOOKS)
         return code if code >= 0 else 128 - code
 
     def _pump(self, kind: bytes, file: IO[bytes] | None) -> None:
