@@ -20,6 +20,7 @@ from drumbeat.agent.holding import ranks
 from drumbeat.agent.holding.bell import Bell
 from drumbeat.agent.holding.confinement import choose, end_rest
 from drumbeat.agent.holding.door import hold_folder, read_marker
+from drumbeat.host import processes
 
 LINGER_S = 1.0
 """How long what the command leaves behind has between SIGTERM and SIGKILL."""
@@ -73,15 +74,9 @@ class Errand:
             self._confinement.ask()
 
     def _reap(self) -> None:
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, code in processes.ended_children():
             if pid == self._pid:
-                self._code = os.waitstatus_to_exitcode(status)
+                self._code = code
 
     def _end_in_time(self) -> None:
         if self._code is not None and not self._asked_rest:

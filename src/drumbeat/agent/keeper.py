@@ -12,7 +12,6 @@ import selectors
 import signal
 import sys
 import time
-from collections.abc import Iterator
 from typing import Any
 
 from drumbeat.agent.holding import ranks
@@ -158,7 +157,7 @@ class Keeper:
 
     def _reap(self) -> None:
         """Takes every ended child, the orphans that fell to this process too, and tells of the ranks among them."""
-        told, ended = len(self.exits), dict(_ended_children())
+        told, ended = len(self.exits), dict(processes.ended_children())
         if self.starter.pid in ended:  # First: ranks that ended with it are told as such.
             self.starter.end(ended[self.starter.pid])
         for pid, code in ended.items():
@@ -283,18 +282,6 @@ class Keeper:
         for number in self.bell.heard():
             if number == signal.SIGTERM:
                 self._stop(self.grace_s)
-
-
-def _ended_children() -> Iterator[tuple[int, int]]:
-    """Takes every child that has ended, the first first: pid, and exit code or the negative of a signal's number."""
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        yield pid, os.waitstatus_to_exitcode(status)
 
 
 def main() -> int:

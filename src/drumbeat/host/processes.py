@@ -42,6 +42,18 @@ def _prctl(option: int, value: int) -> bool:
     return ctypes.CDLL(None).prctl(option, ctypes.c_ulong(int(value)), 0, 0, 0) == 0
 
 
+def ended_children() -> Iterator[tuple[int, int]]:
+    """Takes every child that has ended, orphans too: pid, and exit code or the negative of a signal's number."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, os.waitstatus_to_exitcode(status)
+
+
 def descendants(pid: int) -> list[int]:
     """Living processes below `pid`, parents first."""
     children = _children()
