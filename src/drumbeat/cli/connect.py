@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
@@ -64,8 +65,10 @@ class Server(Protocol):
         """What there is of the logs, in the order of its arrival."""
         ...
 
-    def stream(self, name: str) -> Iterator[Event]:
-        """Story, state and logs from the beginning, as they happen; the last event is `End`."""
+    def stream(self, name: str, *, away: threading.Event) -> Iterator[Event]:
+        """Story, state and logs from the beginning, as they happen; the last event is `End`. away: set while no server
+        answers.
+        """
         ...
 
     def files(self, name: str) -> list[FileView]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from datetime import UTC, datetime
 
@@ -25,9 +26,10 @@ def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
     """Prints the job's stages, logs and end; gives the exit code."""
     ink = ink_for(sys.stdout)
     line = StatusLine(sys.stdout, is_live=has_terminal(sys.stdout))
-    logs = LogView(LogLook(ink, width=prefix_width(job.node_count, job.world_size)))
+    away = threading.Event()
+    logs = LogView(LogLook(ink, width=prefix_width(job.node_count, job.world_size)), away)
     watch = Watch(job, line, logs, ink, is_quiet=is_quiet)
-    batches = Batches[Event](server.stream(job.name), weigh=weight_of)
+    batches = Batches[Event](server.stream(job.name, away=away), weigh=weight_of)
     try:
         with signals_to(batches.signal):
             signal_number = _watch(watch, batches)

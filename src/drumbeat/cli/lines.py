@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SILENT_S = 0.5
+BACK_S = 10.0
+"""How long agents may take to send on what they have, after a new start of their server."""
 LONGEST, LONGEST_RAW = 1 << 16, 1 << 26
 """Characters after which an unfinished line is shown in pieces."""
 
@@ -46,6 +48,7 @@ class Lines:
         self._raw = raw
         self._longest = LONGEST_RAW if raw else LONGEST
         self._open: dict[Origin, _Unfinished] = {}
+        self._heard_from = 0.0
 
     def feed(self, origin: Origin, text: str, now: float) -> list[Line]:
         """The lines that this piece ends."""
@@ -66,7 +69,12 @@ class Lines:
         """The unfinished lines of the ranks that have said nothing for a while."""
         if self._raw:
             return []
-        return self._show([o for o, held in self._open.items() if held.text and now - held.since >= SILENT_S])
+        heard = self._heard_from
+        return self._show([o for o, one in self._open.items() if one.text and now - max(one.since, heard) >= SILENT_S])
+
+    def excuse(self, now: float) -> None:
+        """No server is heard now, so no rank either: what is cut off in a line follows when agents have come back."""
+        self._heard_from = now + BACK_S
 
     def end(self) -> list[Line]:
         """Every unfinished line: nothing more will come."""

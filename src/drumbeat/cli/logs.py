@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -73,11 +74,12 @@ def logs(
     check_places(found, chosen)
     width = prefix_width(found.node_count, found.world_size)
     is_one = raw and not collapse and (rank is not None or found.world_size == 1)
-    view = Passing() if is_one else Whole(LogView(LogLook(ink_for(sys.stdout), raw, collapse, width)))
+    away = threading.Event()
+    view = Passing() if is_one else Whole(LogView(LogLook(ink_for(sys.stdout), raw, collapse, width), away))
     if follow:
         from drumbeat.cli.batches import Batches
 
-        _follow(Batches(server.stream(found.name), weigh=weight_of), chosen, view)
+        _follow(Batches(server.stream(found.name, away=away), weigh=weight_of), chosen, view)
     else:
         _print(server.logs(found.name), chosen, view)
         Told().see(server.get(found.name))

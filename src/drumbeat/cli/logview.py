@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -63,10 +64,14 @@ def _text(lines: list[str]) -> str:
 
 
 class LogView:
-    """The lines to print for the pieces that arrive. Time is an argument, in seconds of a monotonic clock."""
+    """The lines to print for the pieces that arrive. Time is an argument, in seconds of a monotonic clock.
 
-    def __init__(self, look: LogLook) -> None:
+    away: set while no server is heard.
+    """
+
+    def __init__(self, look: LogLook, away: threading.Event | None = None) -> None:
         self._look, self._width = look, look.width
+        self._away = away or threading.Event()
         self._lines = Lines(raw=look.is_raw)
         self._folding = Folding()
         self._round: tuple[int, int] | None = None
@@ -78,6 +83,8 @@ class LogView:
 
     def due(self, now: float) -> list[str]:
         """What to print because time has passed: unfinished lines, folds that waited."""
+        if self._away.is_set():
+            self._lines.excuse(now)
         shown = self._show(self._lines.silent(now), now)
         return shown + [self._folded(fold) for fold in self._folding.due(now)]
 

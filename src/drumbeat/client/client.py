@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -149,13 +150,14 @@ class Client(DataCalls, RegistryCalls):
         return self.get(name) if is_over else None
 
     # --- following --------------------------------------------------------------------------------------------
-    def stream(self, name: str, *, logs: bool = True) -> Iterator[Event]:
+    def stream(self, name: str, *, logs: bool = True, away: threading.Event | None = None) -> Iterator[Event]:
         """Story lines, states, pieces of logs from the beginning and as they happen; the last one is `End`.
 
         Goes on by itself after a broken connection or a new start of the server: nothing comes twice. Raises
-        UnreachableError when no server answers for two minutes; the job may go on.
+        UnreachableError when no server answers for two minutes; the job may go on. away: is set while none does.
         """
-        return following.follow(self.connection.another(), name, following.Place(has_logs=logs))
+        place = following.Place(has_logs=logs, away=away or threading.Event())
+        return following.follow(self.connection.another(), name, place)
 
     def logs(self, name: str) -> Iterator[LogPiece]:
         """What there is of the logs of all ranks, in the order of its arrival."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
@@ -24,11 +25,15 @@ SHORT_S = 1.0
 
 @dataclass
 class Place:
-    """How far a follower is. last: the id of the last event that it saw. until: on the monotonic clock."""
+    """How far a follower is. last: the id of the last event that it saw. until: on the monotonic clock.
+
+    away: set while no server is heard.
+    """
 
     last: str = ""
     has_logs: bool = True
     until: float | None = None
+    away: threading.Event = field(default_factory=threading.Event)
 
     @property
     def is_over(self) -> bool:
@@ -58,16 +63,20 @@ def _follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
         try:
             for event in _events(connection, job, place):
                 wait.reset()
+                place.away.clear()
                 yield event
                 if isinstance(event, End) or place.is_over:
                     return
         except httpx.TransportError as error:
             if place.until is not None and isinstance(error, httpx.ReadTimeout):
                 continue
+            place.away.set()
             _come_back(connection, wait, unreachable(error, connection.line.url))
         except (UnreachableError, AwayError) as error:  # It is there again, and its database isn't yet.
+            place.away.set()
             _come_back(connection, wait, UnreachableError(error.what, where=error.where, fix=error.fix))
         else:
+            place.away.set()
             _come_back(connection, wait, UnreachableError("the server ended the stream", where=connection.line.url))
 
 

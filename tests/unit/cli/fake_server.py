@@ -96,7 +96,8 @@ class FakeServer:
         self._called("logs", name)
         return (event for event in self.events if isinstance(event, LogPiece))
 
-    def stream(self, name: str) -> Iterator[Event]:
+    def stream(self, name: str, *, away: threading.Event) -> Iterator[Event]:
+        del away
         self._called("stream", name)
         for event in self.events:
             if callable(event):

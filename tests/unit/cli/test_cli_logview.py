@@ -1,9 +1,11 @@
 """Log lines as they are printed."""
 
+import threading
+
 import pytest
 
 from drumbeat.cli.ink import Ink
-from drumbeat.cli.lines import SILENT_S
+from drumbeat.cli.lines import BACK_S, SILENT_S
 from drumbeat.cli.logview import LogLook, LogView, prefix_width
 from tests.unit.cli.samples import piece
 
@@ -65,6 +67,20 @@ def test_what_waits_is_shown_in_time():
     assert view.take(each, 0.0) == []
     assert view.due(SILENT_S) == ["0:0 │ hi"]
     assert view.due(SILENT_S * 2) == ["0:0 │ unfinished"]
+
+
+@pytest.mark.feature("M1")
+def test_a_line_that_a_killed_server_cut_off_is_shown_whole():
+    away = threading.Event()
+    view = LogView(LogLook(), away)
+    assert view.take(piece("165", 0), 0.0) == []
+    away.set()
+    assert view.due(60.0) == []
+    away.clear()
+    assert view.due(60.0 + SILENT_S) == [], "its agent looks for the new server"
+    assert view.take(piece("669\n", 0), 61.0) == ["0:0 │ 165669"]
+    assert view.take(piece("Go on? ", 0), 62.0) == []
+    assert view.due(60.0 + BACK_S + SILENT_S) == ["0:0 │ Go on? "]
 
 
 @pytest.mark.parametrize(("nodes", "ranks", "width"), [(1, 1, 3), (2, 4, 3), (3, 12, 4), (12, 96, 5), (0, 0, 3)])
