@@ -20,7 +20,7 @@ from drumbeat.host.machine import gpus
 
 from .house import House, a_house, until
 
-pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("first_gpu")]
+pytestmark = pytest.mark.gpu
 
 RECIPE = Path(__file__).parents[2] / "recipes" / "fashion_mnist"
 GPU, CPU = "{instance_type: gpu}", "{instance_type: cpu}"

@@ -10,7 +10,6 @@ import dataclasses
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.journal import Journal
@@ -45,8 +44,8 @@ class Reporting:
     def begin(self, first: AgentStatus) -> None:
         """Enrols with the first status, and goes on until the process ends."""
         self.tell(first)
-        # The first status goes with the first poll.
-        for name, work in (("poll", self._poll), ("report", partial(self._report, self._serial))):
+        self._told = self._serial  # It goes with the first poll.
+        for name, work in (("poll", self._poll), ("report", self._report)):
             threading.Thread(target=work, name=name, daemon=True).start()
 
     def tell(self, status: AgentStatus) -> None:
@@ -91,14 +90,12 @@ class Reporting:
                 continue
             backoff.reset()
 
-    def _report(self, sent: int) -> None:
-        self._told = sent
+    def _report(self) -> None:
         link = Link(self._enrolment, _MARGIN_S)
         backoff = Backoff()
         while True:
             with self._news:
-                while self._serial == sent:
-                    self._news.wait()
+                self._news.wait_for(lambda: self._told != self._serial)
                 status = self._status
             try:
                 link.sync(wire.to_wire(status), "", 0.0)
@@ -112,9 +109,8 @@ class Reporting:
             if status is not None and status.exits:
                 faultpoint("agent.exit_told")
             backoff.reset()
-            sent = status.serial if status is not None else sent
             with self._news:
-                self._told = sent
+                self._told = status.serial if status is not None else self._told
                 self._news.notify_all()
 
     def _end(self, error: StaleError) -> None:

@@ -70,14 +70,13 @@ def _follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
         except httpx.TransportError as error:
             if place.until is not None and isinstance(error, httpx.ReadTimeout):
                 continue
-            place.away.set()
-            _come_back(connection, wait, unreachable(error, connection.line.url))
+            _come_back(connection, place, wait, unreachable(error, connection.line.url))
         except (UnreachableError, AwayError) as error:  # It is there again, and its database isn't yet.
-            place.away.set()
-            _come_back(connection, wait, UnreachableError(error.what, where=error.where, fix=error.fix))
+            _come_back(connection, place, wait, UnreachableError(error.what, where=error.where, fix=error.fix))
         else:
-            place.away.set()
-            _come_back(connection, wait, UnreachableError("the server ended the stream", where=connection.line.url))
+            _come_back(
+                connection, place, wait, UnreachableError("the server ended the stream", where=connection.line.url)
+            )
 
 
 def _events(connection: Connection, job: str, place: Place) -> Iterator[Event]:
@@ -99,8 +98,9 @@ def read(told: ServerSentEvent) -> Event | None:
     return None if kind is None else wire.loads(kind, told.data)
 
 
-def _come_back(connection: Connection, wait: Wait, trouble: UnreachableError) -> None:
+def _come_back(connection: Connection, place: Place, wait: Wait, trouble: UnreachableError) -> None:
     """Opens a new connection, or raises what was wrong once the time is up."""
+    place.away.set()
     while True:
         wait.pause(trouble)
         try:
