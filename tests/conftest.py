@@ -18,6 +18,9 @@ LANE_BY_FILE = frozenset({"faces", "real", "chaos"})
 
 
 def pytest_configure() -> None:
+    # A machine's GPUs are for the tests of GPUs: all others go the same way everywhere. Workers hear it from here.
+    os.environ.setdefault("TESTS_GPUS", ",".join(gpus(os.environ)))
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
     # On a loaded machine an example may take any time; the timeout of the whole test is the net.
     examples = int(os.environ.get("TESTS_EXAMPLES", "100"))
     hypothesis.settings.register_profile("house", deadline=None, print_blob=True, max_examples=examples)
@@ -42,7 +45,7 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     Those of a GPU are for machines that have one.
     """
     is_quick = is_everything(config) and not os.environ.get("TESTS_THOROUGH")
-    marks = [*(["thorough"] if is_quick else []), *([] if gpus(os.environ) else ["gpu"])]
+    marks = [*(["thorough"] if is_quick else []), *([] if os.environ["TESTS_GPUS"] else ["gpu"])]
     left = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
     items[:] = [item for item in items if item not in set(left)]
     config.hook.pytest_deselected(items=left)

@@ -347,10 +347,11 @@ def test_what_is_canceled_while_it_waits_ends_too(house: House, lab: SlurmLab):
 def test_preemption_is_told_as_such_and_the_job_goes_on(house: House, lab: SlurmLab, tmp_path: Path, partition: str):
     """The one partition requeues, the other cancels after a while of grace."""
     go = tmp_path / "go"
-    last = f"sleep 1; touch {tmp_path}/told.$RANK; exit 0"
-    command = until_go(go, f'trap "{last}" TERM')
+    last = f"sleep 1; : > {tmp_path}/told.$RANK; exit 0"
+    command = until_go(go, f'trap "{last}" TERM; : > {tmp_path}/ready.$RANK')
     job = submitted(house, command, nodes=3, compute=partition, max_retries=0, grace_s=20)
     reach(house, job, "running")
+    until(lambda: len(list(tmp_path.glob("ready.*"))) == 3, "every rank would hear that it is to end")
     number = slurm_job(lab)
     urgent = lab.slurm("sbatch", "--parsable", "-N2", "-o/dev/null", "--wrap", "srun sleep 600").strip()
     until(lambda: house.client.get(job).attempt == 2, "a second attempt begins")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import socket
 import sys
@@ -19,16 +18,19 @@ from drumbeat.protocol.fingerprint import read
 from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.testing.agent_gang import AgentGang, mentioning
 
+from . import uvs
 from .guard import guarded
 from .house import House, until
 from .wheels import broken_source, wheel
 
+NOWHERE = "http://127.0.0.1:9/simple"
+"""pip's own setting on a node: environments are made with pip there, also where the machine has a uv."""
 TELLS = "python -c 'import os, sys, tiny; print(tiny.version, sys.prefix == os.environ[\"VIRTUAL_ENV\"])'"
 
 
 @pytest.fixture
 def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with `tiny` 1.0 and 2.0; the node's cache is empty, and pip knows of nothing else."""
+    """A folder with `tiny` 1.0 and 2.0; the node's cache is empty, and pip knows of nothing else, nor does uv serve."""
     folder = tmp_path / "wheels"
     for version in ("1.0", "2.0"):
         wheel(folder, "tiny", version)
@@ -36,8 +38,16 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_INDEX_URL", NOWHERE)
     with guarded(tmp_path):
         yield folder
+
+
+@pytest.fixture
+def uv(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Comes after `wheels`: nothing is set up for pip, and a uv is on PATH."""
+    monkeypatch.delenv("PIP_INDEX_URL", raising=False)
+    monkeypatch.setenv("PATH", f"{uvs.provide()}:{os.environ['PATH']}")
 
 
 def mine(wheels: Path, *wanted: str, **more: object) -> PythonEnvironment:
@@ -238,9 +248,7 @@ def test_all_of_it_is_made_by_a_conda_that_is_there(tmp_path: Path, wheels: Path
 
 
 @pytest.mark.feature("E1", "E4")
-def test_uv_makes_it_with_a_pip_and_says_what_is_wrong(tmp_path: Path, wheels: Path):
-    if shutil.which("uv") is None:
-        pytest.skip("needs uv on PATH: pip install uv")
+def test_uv_makes_it_with_a_pip_and_says_what_is_wrong(tmp_path: Path, wheels: Path, uv: None):
     with gang(tmp_path / "g1", f"{TELLS} && python -m pip --version", python=mine(wheels, "tiny")) as there:
         to_end(there)
         assert there.server.log(0).startswith(b"2.0 True\npip ")
@@ -376,10 +384,16 @@ def test_a_job_whose_environment_cannot_be_made_says_why_and_keeps_the_log(wheel
 
 
 @pytest.mark.feature("E4", "F10")
+@pytest.mark.parametrize("tool", ["pip", "uv"])
 def test_an_index_that_cant_be_reached_is_told_and_may_be_there_later(
-    own_house: House, monkeypatch: pytest.MonkeyPatch
+    own_house: House, monkeypatch: pytest.MonkeyPatch, tool: str
 ):
-    for name, value in {"PIP_RETRIES": "1", "PIP_CONFIG_FILE": os.devnull}.items():
+    for name in [name for name in os.environ if name.startswith(("PIP_", "UV_"))]:
+        own_house.environment.pop(name)
+        monkeypatch.delenv(name)
+    alone = {"PIP_RETRIES": "1", "PIP_CONFIG_FILE": os.devnull, "UV_HTTP_RETRIES": "0"}
+    chosen = {"PIP_INDEX_URL": NOWHERE} if tool == "pip" else {"PATH": f"{uvs.provide()}:{os.environ['PATH']}"}
+    for name, value in {**alone, **chosen}.items():
         own_house.environment[name] = value
         monkeypatch.setenv(name, value)
     with socket.socket() as closed:
@@ -391,10 +405,8 @@ def test_an_index_that_cant_be_reached_is_told_and_may_be_there_later(
     assert done.returncode == 1
     job = only_job(own_house)
     assert (job.state, job.reason, len(job.failures)) == ("failed", "out_of_reach", 1)
-    assert (
-        f"pip could not reach the index {place} (Connection refused), and so found no version of tiny==7"
-        in job.sentence
-    )
+    assert f"{tool} could not reach the index {place} (Connection refused), and so found no version of" in job.sentence
+    assert "(requirements.txt, line 2)" in job.sentence
     assert job.sentence.endswith("; it may pass: run the job again then")
 
 

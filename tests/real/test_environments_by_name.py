@@ -28,6 +28,7 @@ def wheels(tmp_path: Path) -> Path:
 @pytest.fixture
 def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[House]:
     monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")  # So pip makes them, whether or not there is a uv.
     with a_house(tmp_path) as there:
         yield there
 

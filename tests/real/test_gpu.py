@@ -6,6 +6,7 @@ Left out where there is none. They use the first of several.
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from .house import House, a_house, until
 
 pytestmark = pytest.mark.gpu
 
+FIRST = os.environ["TESTS_GPUS"].partition(",")[0]
 RECIPE = Path(__file__).parents[2] / "recipes" / "fashion_mnist"
 GPU, CPU = "{instance_type: gpu}", "{instance_type: cpu}"
 
@@ -55,7 +57,7 @@ def first_gpu() -> Iterator[None]:
     if not torch.cuda.is_available():
         pytest.skip("this torch can't use the GPU")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CUDA_VISIBLE_DEVICES", "0")
+        patch.setenv("CUDA_VISIBLE_DEVICES", FIRST)
         yield
 
 
@@ -67,7 +69,7 @@ def house(first_gpu: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 def used_mib() -> int:
     """What the driver says of the first GPU's memory."""
-    words = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", "--id=0"]
+    words = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", f"--id={FIRST}"]
     return int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
 
 

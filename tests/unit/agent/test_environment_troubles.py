@@ -212,6 +212,72 @@ def test_an_index_that_cant_be_reached_is_the_cause_and_not_what_it_lacks(said: 
     assert is_passing("pip", said) is may_pass
 
 
+OF_OLD_UV = """\
+error: Failed to fetch: `https://{0}/simple/tiny/`
+  Caused by: Request failed after 3 retries
+  Caused by: error sending request for url (https://{0}/simple/tiny/)
+  Caused by: client error (Connect)
+  Caused by: dns error
+  Caused by: failed to lookup address information: Name or service not known
+"""
+OF_NEW_UV = """\
+Using Python 3.11.7 environment at: /c/k
+error: Request failed after 3 retries in 10.5s
+  cause: Failed to fetch: http://127.0.0.1:9/simple/tiny/
+  cause: error sending request for url (http://127.0.0.1:9/simple/tiny/)
+  cause: client error (Connect)
+  cause: tcp connect error
+  cause: Connection refused (os error 111)
+"""
+OUT_OF_SERVICE = """\
+error: Request failed after 3 retries in 10.4s
+  cause: Failed to fetch: http://127.0.0.1:9/w/tiny-2.0.whl
+  cause: HTTP status server error (503 Service Unavailable) for url (http://127.0.0.1:9/w/tiny-2.0.whl)
+"""
+UNTRUSTED_UV = """\
+  × Failed to fetch: `https://127.0.0.1:9/simple/tiny/`
+  ├─▶ Request failed after 1 retries
+  ├─▶ error sending request for url (https://127.0.0.1:9/simple/tiny/)
+  ├─▶ client error (Connect)
+  ╰─▶ invalid peer certificate: UnknownIssuer
+  help: Consider enabling use of system TLS certificates with the
+        `--native-tls` command-line flag
+"""
+FORBIDDEN = """\
+  × No solution found when resolving dependencies:
+  ╰─▶ Because tiny was not found in the package registry and you require
+      tiny==7, we can conclude that your requirements are unsatisfiable.
+
+      hint: An index URL (http://127.0.0.1:9/simple) returned a 403
+      Forbidden error. This could indicate lack of valid authentication
+      credentials, or the package may not exist on this index.
+"""
+UNAUTHORIZED = """\
+error: No solution found when resolving dependencies
+  cause: Because tiny was not found in the package registry and you require tiny==7, your requirements can't be.
+
+hint: An index URL (http://u:****@127.0.0.1:9/simple) could not be queried due to a lack of valid authentication \
+credentials (401 Unauthorized)
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "told", "may_pass"),
+    [
+        (OF_OLD_UV.format("u:****@pypi.org"), "could not reach the index pypi.org (Name or service not known)", True),
+        (OF_NEW_UV, "could not reach the index 127.0.0.1:9 (Connection refused)", True),
+        (OUT_OF_SERVICE, "could not reach the index 127.0.0.1:9 (503 Service Unavailable)", True),
+        (UNTRUSTED_UV, "could not reach the index 127.0.0.1:9 (invalid peer certificate: UnknownIssuer)", False),
+        (FORBIDDEN, "was refused by the index 127.0.0.1:9 (403 Forbidden)", False),
+        (UNAUTHORIZED, "was refused by the index 127.0.0.1:9 (401 Unauthorized)", False),
+    ],
+)
+def test_uv_too_names_the_index_that_it_could_not_have(said: str, told: str, may_pass: bool):
+    asked = "" if said == OUT_OF_SERVICE else ", and so found no version of tiny (env.yml, line 7)"
+    assert explain(mine("a", "tiny==7"), "uv", said, 2) == f"environment mine: uv {told}{asked}"
+    assert is_passing("uv", said) is may_pass
+
+
 def test_what_isnt_the_networks_fault_doesnt_pass():
     for said in (MISSING, NONE, CONFLICT, BUILD, "", REFUSED + BUILD):
         assert not is_passing("pip", said)

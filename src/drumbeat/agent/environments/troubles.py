@@ -27,7 +27,12 @@ _HINTS = {
 """What is behind a compiler's words, for those that many meet."""
 _BUILDS = re.compile(r"^ +error: subprocess-exited|^ *× |Failed building wheel for|Failed to build", re.MULTILINE)
 _UV = re.compile(r"^\s*(?:error: |× )(.+(?:\n\s+(?:╰─▶|├─▶|│|  ).+)*)", re.MULTILINE)
-_UV_CAUSE = re.compile(r"^  cause: (.+(?:\n {9}.+)*)", re.MULTILINE)
+_UV_CAUSE = re.compile(r"^  (?:cause: |Caused by: |[├╰]─▶ )(.+(?:\n {9}.+)*)", re.MULTILINE)
+_UV_NO_LINE = re.compile(
+    r"(?:error sending request|HTTP status server error \((?P<status>.+?)\)) for url \((?P<url>\S+)\)"
+)
+_UV_REFUSED = re.compile(r"An\s+index(?:\s+URL)?\s+\((?P<url>\S+)\)[^()]*?\(?(?P<status>40[13]\s+\w+)")
+_UV_NOT_THERE = re.compile(r"Because\s+(\S+)\s+was\s+not\s+found\s+in\s+the\s+package\s+registry")
 _CONDA = re.compile(
     r"^(?:error\s+libmamba|critical libmamba|\w+Error:|\S+NotFoundError:)\s*(.+(?:\n\s+.+)*)", re.MULTILINE
 )
@@ -43,9 +48,13 @@ _WHY_NO_LINE = re.compile(
 )
 _INDEXES = re.compile(r"^Looking in indexes: (.+)$", re.MULTILINE)
 _NAMED_HOST = re.compile(r"\bhost='([^'@]+)'")
-_UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
+_UNTRUSTED = re.compile(
+    r"CERTIFICATE_VERIFY_FAILED|certificate verify failed|invalid peer certificate|SSL certificate problem"
+    r"|SSL peer certificate"
+)
 _OTHERS_NO_LINE = re.compile(
-    r"error sending request for url|tcp connect error|dns error|CondaHTTPError|HTTP 000 CONNECTION FAILED"
+    r"error sending request for url|HTTP status server error|tcp connect error|dns error"
+    r"|CondaHTTPError|HTTP 000 CONNECTION FAILED"
     r"|Could not resolve host(?:name)?|Couldn't resolve host|Timeout was reached|Failed to connect to"
     r"|Temporary failure in name resolution"
 )
@@ -70,8 +79,8 @@ def explain(wanted: PythonEnvironment, tool: str, said: str, code: int) -> str:
 def is_passing(tool: str, said: str) -> bool:
     """Whether the cause is a place on the network that can't be reached now."""
     if tool in ("pip", "venv"):
-        return bool(why := _unreached(said)) and _UNTRUSTED not in why
-    return bool(_OTHERS_NO_LINE.search(said)) and _UNTRUSTED not in said
+        return bool(why := _unreached(said)) and not _UNTRUSTED.search(why)
+    return bool(_OTHERS_NO_LINE.search(said)) and not _UNTRUSTED.search(said)
 
 
 def _unreached(said: str) -> str:
@@ -92,8 +101,7 @@ def _of_no_index(said: str) -> str:
     match = _WHY_NO_LINE.search(line)
     why = next((one for one in match.groups() if one), "its certificate isn't trusted here") if match else ""
     asked = next((found[1] for one in _PIP.findall(said) if (found := _NO_VERSION.search(one))), "")
-    named = f"could not reach the index {_host(line) or _hosts(said)}" + (f" ({' '.join(why.split())})" if why else "")
-    return f"{named}, and so found no version of {asked.partition(' (from ')[0]}" if asked else named
+    return _without_index("could not reach", _host(line) or _hosts(said), why, asked.partition(" (from ")[0])
 
 
 def _host(line: str) -> str:
@@ -106,8 +114,12 @@ def _hosts(said: str) -> str:
     """Where pip looks, without users and passwords."""
     found = _INDEXES.search(said)
     urls = found[1].split(", ") if found else ["https://pypi.org/simple"]
-    hosts = [urlsplit(url).netloc.rpartition("@")[2] for url in urls]
-    return " or ".join(dict.fromkeys(one for one in hosts if one)) or "pypi.org"
+    return " or ".join(dict.fromkeys(host for url in urls if (host := _host_of(url)))) or "pypi.org"
+
+
+def _host_of(url: str) -> str:
+    """Without a user and a password."""
+    return urlsplit(url).netloc.rpartition("@")[2]
 
 
 def blamed(wanted: PythonEnvironment, what: str) -> str:
@@ -150,13 +162,38 @@ def _words(tool: str, said: str) -> str:
     """What the tool calls its error; "" where it can't be made out."""
     if tool in ("pip", "venv"):
         return _of_pip(said)
-    found = (_UV if tool == "uv" else _CONDA).search(said)
+    if tool == "uv":
+        return _of_uv(said)
+    found = _CONDA.search(said)
+    return f"says: {_joined(found[1])}" if found else ""
+
+
+def _of_uv(said: str) -> str:
+    """Its first versions draw a tree of causes, later ones a list."""
+    if at := _UV_NO_LINE.search(said):
+        last = (_UV_CAUSE.findall(said, at.end()) or [""])[-1]
+        why = at["status"] or re.sub(r"^.*information: | \(os error \d+\)$", "", last)
+        project = at["url"].rstrip("/").rpartition("/")[2] if at["url"].endswith("/") else ""
+        return _without_index("could not reach", _host_of(at["url"]), why, project)
+    if refused := _UV_REFUSED.search(said):
+        project = next(iter(_UV_NOT_THERE.findall(said)), "")
+        return _without_index("was refused by", _host_of(refused["url"]), refused["status"], project)
+    found = _UV.search(said)
     if not found:
         return ""
-    joined = " ".join(re.sub(r"[\u2500-\u257f▶×]+", " ", line).strip() for line in found[1].splitlines())
-    causes = [" ".join(one.split()) for one in _UV_CAUSE.findall(said, found.end())] if tool == "uv" else []
+    joined = _joined(found[1])
     inner = _BUILD.findall(said, found.end())[-1:] if "build" in joined else []
-    return f"says: {': '.join([joined, *(inner or causes)])}"
+    return f"says: {': '.join([joined, *(inner or map(_joined, _UV_CAUSE.findall(said, found.end())))])}"
+
+
+def _without_index(how: str, host: str, why: str, asked: str) -> str:
+    told = f"{how} the index {host}" + (f" ({' '.join(why.split())})" if why else "")
+    return f"{told}, and so found no version of {asked}" if asked else told
+
+
+def _joined(lines: str) -> str:
+    """In one line, without what a tree is drawn with."""
+    return " ".join(re.sub(r"[\u2500-\u257f▶×]+", " ", lines).split())
 
 
 def _of_pip(said: str) -> str:
