@@ -81,7 +81,7 @@ def _complete(connection: Connection, source: Source, partial: Path, seen: Seen)
 
 def _append(connection: Connection, source: Source, start: int, write: Callable[[bytes], int], seen: Seen) -> None:
     """The rest of the file from `start`."""
-    headers = {"Range": f"bytes={start}-{source.size - 1}", **({"If-Range": source.etag} if start else {})}
+    headers = {"Range": f"bytes={start}-{source.size - 1}", "If-Range": source.etag}
     with connection.streaming(source.address, headers=headers) as response:
         if response.status_code != 206:
             raise ConflictError("the file changed while it was brought", where=source.address, fix="Try again.")

@@ -1,4 +1,7 @@
-"""The outbox, carried out: each effect at least once, those of one job one after the other."""
+"""The outbox, carried out: each effect at least once, those of one job one after the other.
+
+But what a job leaves in files doesn't wait for its nodes to end: a cluster that doesn't answer keeps no result back.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,9 @@ AT_ONCE = 4
 AGAIN_S = 1.0
 """How long an effect that failed is left alone."""
 
+Lane = tuple[str, bool]
+"""A job, and whether its files are meant or its nodes: effects of a lane are done in their order."""
+
 
 class Effects:
     """Runs what the outbox holds, beside the loop."""
@@ -59,7 +65,7 @@ class Effects:
         """Begins what the nodes of a job will ask for; set before `start`."""
         self._later: dict[str, tuple[int, float]] = {}
         """Of a job, the effect that is left alone, and until when by the monotonic clock."""
-        self._busy: set[str] = set()
+        self._busy: set[Lane] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
@@ -89,15 +95,16 @@ class Effects:
                 log.exception("the outbox could not be read; trying again")
 
     def _hand_out(self) -> None:
-        seen: set[str] = set()
+        seen: set[Lane] = set()
         for pending in self.loop.store.outbox(self.loop.token):
+            lane = _lane(pending)
             with self._lock:
                 effect, until = self._later.get(pending.job, (0, 0.0))
                 is_later = effect == pending.id and until > self.loop.clock.monotonic()
-                if pending.job in self._busy or pending.job in seen or is_later:
+                if lane in self._busy or lane in seen or is_later:
                     continue
-                self._busy.add(pending.job)
-            seen.add(pending.job)
+                self._busy.add(lane)
+            seen.add(lane)
             self._pool_for(pending.effect).submit(self._one, pending)
 
     def _pool_for(self, effect: Effect) -> ThreadPoolExecutor:
@@ -121,7 +128,7 @@ class Effects:
                 self.loop.store.tried(pending.id)
         finally:
             with self._lock:
-                self._busy.discard(pending.job)
+                self._busy.discard(_lane(pending))
             self.loop.has_effects.set()
 
     def carry_out(self, pending: PendingEffect) -> None:
@@ -169,7 +176,7 @@ class Effects:
         except EngineError as error:
             return GangRefused(pending.attempt, str(error))
         except UnreachableError as error:
-            if engine.has_queue:  # No machine is at fault: it is asked again.
+            if engine.has_queue or not error.where:  # No machine is at fault: it is asked again.
                 waits = GangSeen(pending.attempt, f"not asked for yet: {error.what}", waits=True)
                 self.loop.call(lambda: self.loop.apply(pending.job, waits))
                 raise
@@ -230,6 +237,10 @@ class Effects:
         faultpoint("effect.keeping_story")
         self.artifacts.write_text(job.name, STORY, "\n".join(lines) + "\n")
         faultpoint("effect.story_kept")
+
+
+def _lane(pending: PendingEffect) -> Lane:
+    return pending.job, isinstance(pending.effect, KeepStory | PublishOutputs)
 
 
 def _nothing(_job: str, _plan: Plan) -> None:

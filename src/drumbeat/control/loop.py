@@ -294,8 +294,10 @@ class Loop:
         return [Holding(job, tuple(slots), ends.get(job)) for (job, _), slots in held.items()]
 
     def _tell(self, placed: Placed, booked: int) -> None:
-        if placed.never:
+        if placed.never and self.jobs[placed.job].job.reason is Reason.ACCEPTED:
             self.apply(placed.job, NeverFits(placed.sentence))
+        elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.
+            self.apply(placed.job, Waits(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))
         elif placed.slots:
             self.apply(placed.job, Granted(placed.slots), Booking(placed.slots, booked))
         elif placed.reason is not None:

@@ -41,6 +41,7 @@ from drumbeat.ports import (
     Engine,
     Gang,
     Machine,
+    PendingEffect,
     Record,
     Reservation,
     Store,
@@ -159,6 +160,7 @@ class Control:
         """Opens, starts the threads, and goes on with whatever is unfinished."""
         self.open()
         self._sweep()
+        self.engines.look()  # Sweeping may have taken long, and machines that were slow at first have answered since.
         self.loop.start()
         self.effects.start()
         self.watch.start()
@@ -197,20 +199,31 @@ class Control:
 
     def publishing(self) -> list[str]:
         """Jobs that have ended, and whose outputs this server still has to put in their places."""
-        pending = (one.job for one in self.store.outbox(self.loop.token) if isinstance(one.effect, PublishOutputs))
+        return self._with_outputs_left(self.store.outbox(self.loop.token))
+
+    def _with_outputs_left(self, outbox: list[PendingEffect]) -> list[str]:
+        pending = (one.job for one in outbox if isinstance(one.effect, PublishOutputs))
         return [name for name in dict.fromkeys(pending) if outputs_left(self._known(name).job)]
 
     # --- jobs -------------------------------------------------------------------------------------------------
     def submit(self, request: Request) -> tuple[Record, bool]:
         """The job, durable; and whether it is new. Raises SpecError, RefusedError, ConflictError."""
+        try:
+            submission = self._submission(request)
+            return self.loop.call(lambda: self._write(submission))
+        except DrumbeatError:
+            # What can't be sent now may have been taken before, and its answer lost on the way.
+            if request.key and (taken := self.store.submitted(request.key)):
+                return taken, False
+            raise
+
+    def _submission(self, request: Request) -> Submission:
         written, made = submitting.planned(request, self._facts(), self.environments)
         self._check_sources(request)
         self.direct.check(made.plan)
         job, first = submitting.new_job(written, made, self.setting.clock.now())
         key = request.key or secrets.token_hex(16)
-        uses = (*uses_of(made.asset), *data_uses(made.data))
-        submission = Submission(key, job, request.document, (first,), uses)
-        return self.loop.call(lambda: self._write(submission))
+        return Submission(key, job, request.document, (first,), (*uses_of(made.asset), *data_uses(made.data)))
 
     def _write(self, submission: Submission) -> tuple[Record, bool]:
         compute = submission.job.plan.compute
@@ -398,7 +411,7 @@ class Control:
         """Forgets one. Raises NotFoundError; ConflictError for one that is always there, and while outputs of jobs that
         have ended are still to go there.
         """
-        for job in self.publishing():
+        for job in self._with_outputs_left(self.store.outbox()):
             for output in outputs_left(self._known(job).job):
                 place = reference_to(output.uri) if output.uri else None
                 if isinstance(place, InStore) and place.datastore == name:

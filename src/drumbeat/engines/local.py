@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from drumbeat.engines.enrolling import enrolment
+from drumbeat.engines.ownroom import not_started
 from drumbeat.host.gangs import Gangs
 from drumbeat.host.machine import gpus, memory_mib
 from drumbeat.ports import Gang, Machine, Sighting
-from drumbeat.protocol.errors import EngineError
 
 
 @dataclass
@@ -46,7 +46,7 @@ class LocalEngine:
         try:
             self._gangs.start(gang.name, {slot.node: self._enrolment(gang, slot.node) for slot in gang.slots})
         except OSError as error:
-            raise EngineError(f"the agents could not be started: {error}", where=str(self.folder)) from error
+            raise not_started(error, self.folder) from error
         return "started"
 
     def rendered(self, gang: Gang) -> str:

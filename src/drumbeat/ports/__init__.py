@@ -21,6 +21,7 @@ from drumbeat.ports.store import (
     Reservation,
     Store,
     Submission,
+    outlives_its_job,
 )
 
 __all__ = [
@@ -54,4 +55,5 @@ __all__ = [
     "Use",
     "Written",
     "iter_pieces",
+    "outlives_its_job",
 ]

@@ -83,6 +83,11 @@ Message = AgentSaid | CancelRequested
 """What can come to a server that doesn't hold the job."""
 
 
+def outlives_its_job(message: Message) -> bool:
+    """Whether it is also for a job that has ended: outputs that are still on their way are to be given up."""
+    return isinstance(message, CancelRequested) and message.discard
+
+
 @dataclass(frozen=True)
 class Letter:
     """A message about a job that came to a server which doesn't hold it: kept until the one that does has heard it."""
@@ -169,6 +174,10 @@ class Store(Catalog, Protocol):
         """
         ...
 
+    def submitted(self, key: str) -> Record | None:
+        """The job that was submitted with this key; None = none was."""
+        ...
+
     def commit(self, token: int, changes: Sequence[Change]) -> None:
         """Writes all of the changes in one transaction. Raises StaleError, and writes nothing, when any job's version
         has moved on or its lease is another's; NotFoundError when there is no such job; ConflictError when slots of
@@ -219,8 +228,8 @@ class Store(Catalog, Protocol):
         ...
 
     def post(self, job: str, message: Message) -> None:
-        """Keeps a message for the server that holds the job. For a job that has ended it is nothing; raises
-        NotFoundError when there is no such job.
+        """Keeps a message for the server that holds the job. For a job that has ended it is nothing, unless it
+        outlives its job; raises NotFoundError when there is no such job.
         """
         ...
 

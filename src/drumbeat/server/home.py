@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -119,6 +120,8 @@ ELSEWHERE = "Name another folder, on a disk of this machine, in DRUMBEAT_HOME."
 
 def first_written(path: Path, content: bytes) -> bytes:
     """What the first to come has put there, whole, mode 0600: those that start at the same moment agree."""
+    with contextlib.suppress(FileNotFoundError):  # Also where the disk is full by now.
+        return path.read_bytes()
     # Under another name first: a file that a crash cut short would lock everybody out.
     fresh = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

@@ -6,18 +6,22 @@ import threading
 from dataclasses import dataclass, field
 
 from drumbeat.ports import Gang, Machine, Sighting
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import DrumbeatError, EngineError
 
 
 @dataclass
 class FakeEngine:
-    """Passes as `ports.Engine`. refuses: the sentence that `start` fails with. gone: node to sentence, by gang."""
+    """Passes as `ports.Engine`. refuses: the sentence that `start` fails with. fails: what it raises, one each time.
+
+    gone: node to sentence, by gang.
+    """
 
     cpus: int = 4
     gpus: tuple[str, ...] = ()
     name: str = "fake"
     has_queue: bool = False
     refuses: str = ""
+    fails: list[DrumbeatError] = field(default_factory=list[DrumbeatError])
     gangs: dict[str, Gang] = field(default_factory=dict[str, Gang])
     started: list[str] = field(default_factory=list[str])
     stopped: list[str] = field(default_factory=list[str])
@@ -37,6 +41,8 @@ class FakeEngine:
         """Twice is the same as once."""
         if self.refuses:
             raise EngineError(self.refuses)
+        if self.fails:
+            raise self.fails.pop(0)
         with self.changed:
             if gang.name not in self.gangs:
                 self.started.append(gang.name)

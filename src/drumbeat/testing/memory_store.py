@@ -22,6 +22,7 @@ from drumbeat.ports import (
     Record,
     Reservation,
     Submission,
+    outlives_its_job,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.spec.problems import nearest
@@ -158,6 +159,10 @@ class MemoryStore(MemoryCatalog):
             shelf.catalog.uses += [(name, one) for one in submission.uses]
             return shelf.records[name], True
 
+    def submitted(self, key: str) -> Record | None:
+        with self.shelf.lock:
+            return self.shelf.records.get(self.shelf.keys.get(key, ""))
+
     def commit(self, token: int, changes: Sequence[Change]) -> None:
         with self.shelf.lock:
             self._require_live(token)
@@ -195,7 +200,8 @@ class MemoryStore(MemoryCatalog):
         shelf.held.update(_reserved(change))
         shelf.bookings.update({one.compute for one in _reserved(change).values()})
         if job.state.is_terminal:
-            self.heard([letter.id for letter in shelf.letters.values() if letter.job == job.name])
+            letters = [one for one in shelf.letters.values() if one.job == job.name]
+            self.heard([one.id for one in letters if not outlives_its_job(one.message)])
 
     def _release(self, job: str, attempts: Iterable[int]) -> None:
         gone = set(attempts)
@@ -248,7 +254,8 @@ class MemoryStore(MemoryCatalog):
 
     def post(self, job: str, message: Message) -> None:
         with self.shelf.lock:
-            if not self.load(job).job.state.is_terminal:
+            has_ended = self.load(job).job.state.is_terminal
+            if not has_ended or outlives_its_job(message):
                 row = self.shelf.next("letter")
                 self.shelf.letters[row] = Letter(row, job, message)
 

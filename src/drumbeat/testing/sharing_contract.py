@@ -75,6 +75,17 @@ class SharingContract(LeaseContract):
         with pytest.raises(NotFoundError, match="nobody"):
             store.post("nobody", CANCEL)
 
+    def test_that_outputs_are_given_up_is_heard_after_the_jobs_end_too(self, store: Store, token: int) -> None:
+        discard = CancelRequested("ada", discard=True)
+        store.submit(token, submission("a"))
+        store.post("a", CANCEL)
+        store.post("a", discard)
+        store.commit(token, [ended(store.load("a"))])
+        assert [one.message for one in store.inbox(token)] == [discard]
+        store.heard(one.id for one in store.inbox(token))
+        store.post("a", discard)
+        assert [one.message for one in store.inbox(token)] == [discard]
+
     def test_no_message_stays_behind_however_close_it_came_to_the_end(self, open_store: Open, token: int) -> None:
         stores = [open_store() for _ in range(3)]
         stores[0].submit(token, submission("a"))

@@ -38,6 +38,8 @@ class StoreContract(CatalogContract, SharingContract):
         store.commit(token, [started(store.load("a"))])
         record, is_new = store.submit(token, submission("b", key="once"))
         assert (is_new, record) == (False, store.load("a"))
+        assert store.submitted("once") == record
+        assert store.submitted("never") is None
         assert (record.version, len(store.story("a"))) == (2, 2)
         with pytest.raises(NotFoundError):
             store.load("b")

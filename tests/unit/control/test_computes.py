@@ -325,6 +325,21 @@ def test_a_job_waits_for_machines_that_nobody_has_seen_yet(town: Town):
     assert control.store.load("two").job.state is State.QUEUED
 
 
+def test_a_job_that_waits_is_not_given_up_when_there_is_less_for_a_while(town: Town):
+    control = town.open()
+    control.create_compute(LAB)
+    submit(control, "runs", compute="lab", resources={"instance_count": 4})
+    until(lambda: town.made[0].started == ["runs.1"])
+    ranks = {"distribution": {"type": "pytorch", "process_count_per_instance": 4}}
+    submit(control, "waits", compute="lab", **ranks)
+    until(lambda: "held by runs" in sentence(control, "waits"))
+    town.made[0].there = [Machine("m", 1)]
+    until(lambda: sentence(control, "waits") == "the job needs 4 CPU slots; lab has 1 CPU slot and 0 GPUs in all now")
+    assert control.store.load("waits").job.state is State.QUEUED
+    town.made[0].there = [Machine("m", 4), Machine("n", 4)]
+    until(lambda: "waits.1" in town.made[0].started)
+
+
 # --- several servers --------------------------------------------------------------------------------------------
 def test_what_one_server_makes_and_deletes_the_other_follows(town: Town):
     one, two = town.open(is_alone=False), town.open(is_alone=False)

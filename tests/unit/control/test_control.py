@@ -14,6 +14,7 @@ import pytest
 
 from drumbeat.control.effects import AGAIN_S
 from drumbeat.control.service import Control, Request, Setting
+from drumbeat.core.events import KeepStory, PublishOutputs, StopGang
 from drumbeat.core.states import Reason, State
 from drumbeat.ports import Change
 from drumbeat.protocol.agent import AgentStatus, Order, Phase, RankExit
@@ -27,6 +28,7 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnauthorizedError,
     UnknownNameError,
+    UnreachableError,
 )  # fmt: skip
 from drumbeat.protocol.roster import Member
 from drumbeat.stores.folder import FolderArtifacts
@@ -233,6 +235,40 @@ def test_an_engine_that_refuses_fails_the_job_with_its_words(house: House):
     name = house.submit("j")
     until(lambda: house.state(name) is State.FAILED)
     assert "no quota left" in house.store.load(name).job.sentence
+
+
+def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.01)
+    house.engine.fails = [UnreachableError("the agents could not be started: No space left on device")] * 3
+    house.submit("j")
+    house.gang("j")
+    assert house.engine.fails == []
+    assert any("No space left on device" in one.sentence for one in house.store.story("j"))
+    assert house.store.load("j").job.failures == ()
+
+
+def test_results_are_put_in_their_places_although_the_nodes_cant_be_ended(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    def away(_name: str) -> None:
+        raise UnreachableError("slurmctld is away")
+
+    monkeypatch.setattr(house.engine, "stop", away)
+    name = house.submit("j")
+    house.run_to_end(name)
+    until(lambda: not any(isinstance(one.effect, KeepStory | PublishOutputs) for one in house.store.outbox()))
+    assert [type(one.effect) for one in house.store.outbox()] == [StopGang]
+    assert any(file.path == "story.jsonl" for file in house.control.files(name))
+
+
+def test_a_job_that_was_taken_is_the_answer_although_it_couldnt_be_sent_now(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    name = house.submit("j", key="once")
+    monkeypatch.setattr(house.control.loop, "troubles", {"local": "it has not answered yet"})
+    assert house.submit("j", key="once") == name
+    with pytest.raises(RefusedError, match="it has not answered yet"):
+        house.submit("k", key="another")
 
 
 def test_a_silent_node_is_given_up_after_lost_after(house: House):

@@ -11,7 +11,7 @@ import pytest
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import Gangs
 from drumbeat.host.machine import gpus
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("F10")
@@ -37,8 +37,18 @@ def test_gpus_are_counted_as_cuda_counts_them(monkeypatch: pytest.MonkeyPatch):
     assert gpus({"CUDA_VISIBLE_DEVICES": "-1"}) == ()
 
 
-def test_a_gang_that_finds_no_room_is_refused(engine: LocalEngine):
-    with pytest.raises(EngineError, match="No space left on device"):
+def test_a_gang_that_finds_no_room_is_asked_for_again_and_one_that_may_not_be_is_refused(
+    engine: LocalEngine, monkeypatch: pytest.MonkeyPatch
+):
+    with pytest.raises(UnreachableError, match="No space left on device") as passing:
+        engine.start(a_gang())
+    assert not passing.value.where, "no machine is at fault"
+
+    def forbidden(*_: object) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/nodes")
+
+    monkeypatch.setattr(Gangs, "start", forbidden)
+    with pytest.raises(EngineError, match="Permission denied"):
         engine.start(a_gang())
 
 

@@ -23,6 +23,7 @@ from drumbeat.engines.netlab.shaping import bits_per_s, burst_bytes, free_subnet
 from drumbeat.host import processes
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 
+LOCK = "engine.lock"
 UP_S = 20.0
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
 """Programs that a lab is made with, and Debian's package of each."""
@@ -67,7 +68,7 @@ class Lab:
         if self._subnet and nodes > self._subnet.num_addresses - 3:
             raise EngineError(f"{subnet} has no room for {nodes} nodes")
         folder.mkdir(0o700, parents=True, exist_ok=True)
-        self._lock = os.open(folder / "engine.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     # --- life -------------------------------------------------------------------------------------------------
@@ -133,10 +134,18 @@ class Lab:
         self._await_no_interface()
 
     def close(self) -> None:
-        """Ends it for good, and its folder."""
-        self.down()
-        os.close(self._lock)
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Ends it for good, and its folder; not one that another server has made anew in its place."""
+        try:
+            is_ours = os.path.samestat(os.fstat(self._lock), (self.folder / LOCK).stat())
+        except FileNotFoundError:
+            is_ours = False
+        if is_ours:
+            self.down()
+            os.close(self._lock)
+            shutil.rmtree(self.folder, ignore_errors=True)
+        else:
+            self._reap()
+            os.close(self._lock)
 
     def _reap(self) -> None:
         if self._holder is not None:

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from drumbeat.core.events import Loss
 from drumbeat.engines.enrolling import enrolment
+from drumbeat.engines.ownroom import not_started
 from drumbeat.engines.parcel import parcel
 from drumbeat.engines.slurm import words
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
@@ -131,7 +132,7 @@ class SlurmEngine:
             write_private(folder / "script.sh", script)
         except OSError as error:
             fix = "The compute's `folder` must be writable here, and on all nodes."
-            raise EngineError(f"{error.strerror}", where=str(error.filename or folder), fix=fix) from error
+            raise not_started(error, folder, fix) from error
         number = self._slurm.submit(script)
         faultpoint("engine.submitted")
         return number

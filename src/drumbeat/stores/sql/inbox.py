@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, Row, delete, insert, select
 
 from drumbeat.core.events import AgentSaid, CancelRequested
-from drumbeat.ports import Letter, Message
+from drumbeat.ports import Letter, Message, outlives_its_job
 from drumbeat.protocol import wire
 from drumbeat.stores.sql.jobs import no_job
 from drumbeat.stores.sql.leases import UNFINISHED
@@ -17,11 +18,14 @@ _KINDS: dict[str, type[AgentSaid | CancelRequested]] = {one.__name__: one for on
 
 
 def post(connection: Connection, job: str, message: Message) -> None:
-    """Adds a message. The job's row is locked, so that none comes in behind the job's end. Raises NotFoundError."""
+    """Adds a message. The job's row is locked, so that none comes in behind the job's end but what outlives it.
+
+    Raises NotFoundError.
+    """
     state = connection.scalar(select(jobs.c.state).where(jobs.c.name == job).with_for_update())
     if state is None:
         raise no_job(job)
-    if state in UNFINISHED:
+    if state in UNFINISHED or outlives_its_job(message):
         row = {"job": job, "kind": type(message).__name__, "message": wire.dumps(message)}
         connection.execute(insert(inbox).values(**row))
 
@@ -29,7 +33,11 @@ def post(connection: Connection, job: str, message: Message) -> None:
 def letters(connection: Connection, token: int) -> list[Letter]:
     """What waits for a server, oldest first."""
     mine = select(inbox).join(jobs, jobs.c.name == inbox.c.job).where(jobs.c.lease == token).order_by(inbox.c.id)
-    return [Letter(row.id, row.job, wire.loads(_KINDS[row.kind], row.message)) for row in connection.execute(mine)]
+    return [Letter(row.id, row.job, _message(row)) for row in connection.execute(mine)]
+
+
+def _message(row: Row[Any]) -> Message:
+    return wire.loads(_KINDS[row.kind], row.message)
 
 
 def remove(connection: Connection, ids: Iterable[int]) -> None:
@@ -41,4 +49,5 @@ def remove(connection: Connection, ids: Iterable[int]) -> None:
 def clear(connection: Connection, names: Iterable[str]) -> None:
     """Throws away what nobody needs to hear any more: these jobs have ended."""
     if over := list(names):
-        connection.execute(delete(inbox).where(inbox.c.job.in_(over)))
+        waiting = connection.execute(select(inbox).where(inbox.c.job.in_(over)))
+        remove(connection, [row.id for row in waiting if not outlives_its_job(_message(row))])

@@ -102,13 +102,15 @@ class SqlStore:
                 record = found or jobs.add(connection, token, submission)
         except ConflictError:
             # Where writers run side by side, the same key may have come in between: then that job is the answer.
-            with self._database.read() as connection:
-                found = jobs.by_key(connection, submission.key, self._remembered)
-            if found is None:
-                raise
-            return found, False
+            if found := self.submitted(submission.key):
+                return found, False
+            raise
         self._remembered.put([record])
         return record, found is None
+
+    def submitted(self, key: str) -> Record | None:
+        with self._database.read() as connection:
+            return jobs.by_key(connection, key, self._remembered)
 
     def commit(self, token: int, changes: Sequence[Change]) -> None:
         with self._database.write() as connection:

@@ -1,0 +1,23 @@
+"""What this machine itself lacks when a gang is to start: room on its disk, files, memory, processes.
+
+It comes back, and the gang isn't at fault: its start is asked for again, while a refusal would end the job for good.
+"""
+
+from __future__ import annotations
+
+import errno
+from pathlib import Path
+
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+
+_PASSING = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE)
+)
+
+
+def not_started(error: OSError, folder: Path, fix: str = "") -> DrumbeatError:
+    """UnreachableError without a machine where it may pass, EngineError where somebody has to do something."""
+    what = f"the agents could not be started: {error}"
+    if error.errno in _PASSING:
+        return UnreachableError(what)
+    return EngineError(what, where=str(error.filename or folder), fix=fix)
