@@ -104,7 +104,7 @@ while [ -z "$asked" ]; do sleep 0.1; done
 sleep 1
 echo saved
 """
-    job = start(boxed, script)
+    job = start(boxed, script, drumbeat="{max_retries: 0, grace_s: 60}")
     until(lambda: sum("begun" in text for text in boxed.logs(job.name).values()) == 4, what="the start")
     boxed.client.cancel(job.name)
     assert ended(boxed, job).state == "canceled"

@@ -145,6 +145,7 @@ def test_a_gang_stopped_while_a_node_is_off_is_ended_there_before_anything_else_
     gang = spread(a_gang(nodes=2))
     engine.start(gang)
     lab.switch_off("net-2")
+    wait_until(lambda: engine.machines()[1].unusable)
     engine.stop(gang.name)
     assert engine.machines()[1].unusable
     lab.switch_on("net-2")
@@ -179,6 +180,7 @@ def test_what_an_earlier_server_left_on_a_node_that_is_off_is_ended_before_anyth
     gang = spread(a_gang(nodes=2))
     engine.start(gang)
     lab.switch_off("net-2")
+    wait_until(lambda: engine.machines()[1].unusable)
     again = NetlabEngine(Lab(lab.folder, "net", 3), 4, tmp_path / "kept")
     again.sweep(set())
     assert again.machines()[1].unusable

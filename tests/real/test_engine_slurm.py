@@ -177,8 +177,8 @@ def house(home: House, lab: SlurmLab) -> Iterator[House]:
     for job in home.client.list():
         if not job.has_ended:
             home.client.cancel(job.name, discard=True)
-    until(lambda: states(lab) == [], "nothing is left in Slurm", 30)
-    until(lambda: not list((lab.shared / "gangs").glob("*")), "no gang's folder is left", 20)
+    until(lambda: states(lab) == [], "nothing is left in Slurm", 90)
+    until(lambda: not list((lab.shared / "gangs").glob("*")), "no gang's folder is left")
 
 
 def create(client: Client, lab: SlurmLab, name: str, **keys: object) -> None:

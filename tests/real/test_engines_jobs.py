@@ -189,8 +189,8 @@ def test_a_rank_that_fails_is_named_and_all_start_again_where_they_are(place: Pl
 def test_a_gang_gets_all_of_its_nodes_or_waits_and_says_what_for(place: Place, go: Path):
     first = submitted(place, f"while [ ! -e {go} ]; do sleep 0.05; done", 2)
     second = submitted(place, "true", 3, distribution="{type: pytorch, process_count_per_instance: 4}")
-    until(lambda: place.house.client.get(second).reason == "waiting_for_slots")
-    sentence = place.house.client.get(second).sentence
-    assert first in sentence.partition("held by ")[2]  # A job that has just ended may still be named, too.
+    # A job that has just ended may still be named, too.
+    until(lambda: first in place.house.client.get(second).sentence.partition("held by ")[2])
+    assert place.house.client.get(second).reason == "waiting_for_slots"
     go.touch()
     assert [ended(place, job).state for job in (first, second)] == ["completed"] * 2

@@ -280,7 +280,7 @@ def test_a_rank_that_can_not_start_does_not_keep_the_others_from_it(kept):
 
 @pytest.mark.feature("F6")
 def test_a_keeper_whose_agent_does_not_come_back_ends_its_ranks_and_goes(kept):
-    kept.tell(do="patience", lost_after_s=0.3, grace_s=5)
+    kept.tell(do="patience", lost_after_s=0.3, grace_s=12)
     kept.start("trap 'echo asked' TERM; echo up; while true; do sleep 0.05; done")
     kept.wait_for_log("up")
     kept.close()

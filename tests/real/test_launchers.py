@@ -126,7 +126,7 @@ def test_a_world_that_is_smaller_than_was_asked_for_is_told_while_it_runs_and_at
         subprocess.Popen(command, env=house.environment, stdout=out, stderr=out) as follower,
     ):
         try:
-            until(lambda: f"node 0: {said}" in re.sub(r"\s+", " ", printed.read_text()), 200, "the word of it")
+            until(lambda: f"node 0: {said}" in re.sub(r"\s+", " ", printed.read_text()), 280, "the word of it")
         finally:
             go.touch()
     assert follower.returncode == 0, printed.read_text()

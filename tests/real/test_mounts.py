@@ -104,7 +104,7 @@ def test_the_story_says_how_fast_it_is_beside_the_disk_and_what_to_do(depot: Dep
     depot.completed(depot.submit("slow", "true", remote("train", "set", mount=True)))
     (said,) = [line for line in story(depot, "slow") if "input train" in line]
     found = re.fullmatch(
-        r"node 0: input train is mounted: ([\d.]+) (\w+)/s were read through it \(\d[^)]+ files\), and "
+        r"node 0: input train is mounted: ([\d.]+) (\w+)/s were read through it \(\d[^)]+ files?\), and "
         r"([\d.]+) (\w+)/s from this node's disk; for data that is read more than once, `mode: download` is faster",
         said,
     )

@@ -96,7 +96,7 @@ from mpi4py import MPI
 MPI.COMM_WORLD.barrier()
 if MPI.COMM_WORLD.rank == 1:
     MPI.COMM_WORLD.Abort(3)
-time.sleep(9)
+time.sleep(60)
 print("went on", flush=True)
 time.sleep(600)
 """
@@ -381,7 +381,7 @@ def test_a_killed_rank_is_named_and_the_next_round_has_an_mpirun_of_its_own(few:
 
 @pytest.mark.feature("L3", "F4")
 def test_a_canceled_mpi_job_has_its_grace_time_with_mpi_in_it(jobs: Jobs):
-    job = jobs.begun(SAVES)
+    job = jobs.begun(SAVES, drumbeat="{max_retries: 0, grace_s: 60}")
     jobs.house.client.cancel(job.name)
     assert jobs.ended(job).state == "canceled"
     logs = jobs.house.logs(job.name)  # That of rank 0 has what mpirun itself says, too.

@@ -170,7 +170,7 @@ def test_ranks_that_nobody_tells_of_each_other_are_told_of(house: House, horovod
     wanted = job(horovod, tmp_path / "code", script, "pytorch", environment_variables=variables, resources={})
     name = house.client.submit(wanted).name
     told = "the ranks use Horovod, and nothing tells them of each other: each of the 2 trains for itself"
-    until(lambda: any(told in line.sentence for line in house.client.story(name)), 200, "it is told while they run")
+    until(lambda: any(told in line.sentence for line in house.client.story(name)), 280, "it is told while they run")
     go.touch()
     ended = house.client.wait(name, 60)
     assert ended is not None

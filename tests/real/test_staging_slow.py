@@ -39,7 +39,7 @@ def test_a_job_whose_store_is_slow_says_how_slow_and_when_it_stands_still(
     slow = os.urandom(80_000)
     with MemoryData({"set/slow": slow}) as data, a_relay(data.url) as relay, a_depot(tmp_path, data) as depot:
         data.url = f"http://127.0.0.1:{relay.port}"
-        relay.bytes_s = 10_000
+        relay.bytes_s = 2_000
         depot.submit("slow", "sha256sum ${{inputs.train}}/slow", remote("train", "set"))
         said = " kB of 80.0 kB, ", " kB/s, ", " s left"
         until(lambda: all(word in depot.detail("slow") for word in said), what="its rate and the time left")
@@ -103,7 +103,7 @@ def fetch(folder: Path, data: MemoryData, patience: Patience) -> bytes:
 def test_an_answer_that_stops_is_gone_on_with_where_it_stopped(tmp_path: Path, data: MemoryData):
     stalling = Stalling(data, blocks=5)
     try:
-        assert fetch(tmp_path, data, Patience(timeout_s=5)) == LARGE
+        assert fetch(tmp_path, data, Patience(timeout_s=15)) == LARGE
     finally:
         stalling.is_over.set()
     assert [one.offset for one in data.asked] == [0, 5 * BLOCK]

@@ -34,10 +34,10 @@ def reach(who):
 
 if trouble == "take" and name == whose:
     reach(name)  # Until somebody else has taken its port.
+print(name, "listens", flush=True)  # Before it does: once the others have reached it, it may be ended.
 server = socket.create_server(("0.0.0.0", int(places[name][1])))
 if trouble == "take" and kind == "chief":
     stolen = socket.create_server(("0.0.0.0", int(places[whose][1])))
-print(name, "listens", flush=True)
 if kind == "ps" or ("chief" in cluster and kind == "worker"):
     while True:
         server.accept()[0].recv(1)

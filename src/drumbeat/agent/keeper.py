@@ -122,7 +122,7 @@ class Keeper:
     def _refuse(self, todo: list[dict[str, Any]], error: OSError) -> None:
         """A round that can't be written down or held on to isn't begun: nobody could say later what became of it."""
         for rank in todo:
-            self._add_exit(rank["rank"], 127, f"the keeper can't begin a round: {error.strerror}")
+            self._add_exit(rank["rank"], 127, time.time(), f"the keeper can't begin a round: {error.strerror}")
         self.over = True
         self._record()
         self.door.tell()
@@ -133,7 +133,7 @@ class Keeper:
             rope = self.starter.rope_to(rank)
             pid = ranks.start(rank, self.confinement, rope)
         except OSError as error:
-            self._add_exit(rank["rank"], 127, str(error.strerror))
+            self._add_exit(rank["rank"], 127, time.time(), str(error.strerror))
         else:
             self.running[pid] = rank["rank"]
             self.sessions.add(pid)
@@ -160,19 +160,20 @@ class Keeper:
         told, ended = len(self.exits), dict(processes.ended_children())
         if self.starter.pid in ended:  # First: ranks that ended with it are told as such.
             self.starter.end(ended[self.starter.pid])
+        at = time.time()  # Of all: writing one down may take long, and would make the next look late.
         for pid, code in ended.items():
             if pid in self.running:
-                self._add_exit(self.running.pop(pid), code)
+                self._add_exit(self.running.pop(pid), code, at)
         if len(self.exits) > told:
             self._look_at_segments(is_last=True)  # The others can end within a moment.
             self.door.tell()
 
-    def _add_exit(self, rank: int, code: int, error: str = "") -> None:
+    def _add_exit(self, rank: int, code: int, at: float, error: str = "") -> None:
         ended: Exit = {
             "rank": rank,
             "code": code if code >= 0 else None,
             "signal": -code if code < 0 else None,
-            "at": time.time(),
+            "at": at,
             "order": len(self.exits) + 1,
             "told": self.kill_at is not None and not self.is_launcherless,
             "error": error,

@@ -73,7 +73,7 @@ class Keeping:
         self._wants: dict[str, Message] = {}
         self._line: socket.socket | None = None
         self._lock = threading.Lock()
-        self._silent_s = 0.0
+        self._silent_s = self._stopped_s = 0.0
         """How long the keeper was asked in vain. By no clock: when this agent stood still, nobody was asked."""
         self._child = 0
         self._pid = 0
@@ -175,7 +175,7 @@ class Keeping:
                 continue
             if not piece:
                 return
-            self._silent_s = 0.0
+            self._silent_s = self._stopped_s = 0.0
             *texts, read = (read + piece).split(b"\n")
             for text in texts:
                 state = json.loads(text)
@@ -186,7 +186,8 @@ class Keeping:
         """A keeper that was stopped is woken; one that stays silent is ended, and the round is lost."""
         self._silent_s += _PING_S
         is_stopped = processes.is_stopped(self._pid)
-        if self._silent_s > (_STOPPED_S if is_stopped else _SILENT_S):
+        self._stopped_s = self._stopped_s + _PING_S if is_stopped else 0.0
+        if self._stopped_s > _STOPPED_S or self._silent_s > _SILENT_S:
             silent = f"has said nothing for {self._silent_s:.0f} s"
             self._journal.note(f"the keeper (pid {self._pid}) {silent}: it is killed")
             self._end_keeper()
@@ -240,7 +241,7 @@ class Keeping:
             ],
             setsid=True,
         )
-        self._silent_s = 0.0
+        self._silent_s = self._stopped_s = 0.0
         self._journal.note(f"keeper started, pid {self._child}")
 
     def _reap(self) -> None:

@@ -110,6 +110,10 @@ class Gangs:
             return agent.wait(within_s) if agent else None
         return None
 
+    def has_started(self, name: str, node: int) -> bool:
+        """Whether this process started the agent there, and knows how it ends."""
+        return self._node_folder(name, node) in self._agents
+
     def nodes(self, name: str) -> list[int]:
         """The nodes of a gang that are here."""
         return sorted(int(path.name) for path in _nodes(self.folder / name) if path.name.isdecimal())

@@ -54,6 +54,11 @@ class _Step:
     def _until_over(self) -> int:
         while True:
             code = self._gangs.ended(self._name, self._node, _LOOK_S)
+            if code is None and self._gangs.has_started(self._name, self._node):
+                # It lives, and whoever looked after it now might find it just ended, and start another.
+                if self._is_told:  # Perhaps while it was being started; twice does no harm.
+                    self._hand_on()
+                continue
             if code is not None and (self._is_told or code == TOLD):
                 return TOLD
             if code in (LEFT, STALE):

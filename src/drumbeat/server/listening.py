@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ipaddress
 import os
+import random
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +14,8 @@ from pathlib import Path
 
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.server.home import default_home
+
+_LOWEST_PORT = 10_000
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ def parse(arguments: Sequence[str]) -> Options:
 def bind(options: Options, last_port: int) -> list[socket.socket]:
     """Bound sockets of one port: the one asked for, else that of last time, else a free one."""
     check_address(options)
-    wanted = [options.port] if options.port else [last_port, 0] if last_port else [0]
+    wanted = [options.port] if options.port else [*filter(None, [last_port]), *_quiet_ports(), 0]
     reason = ""
     for port in wanted:
         try:
@@ -82,6 +86,14 @@ def bind(options: Options, last_port: int) -> list[socket.socket]:
         except OSError as error:
             reason = error.strerror or str(error)
     raise StorageError(f"can't listen: {reason}", where=f"{options.host}:{wanted[-1]}", fix="Name another --port.")
+
+
+def _quiet_ports() -> list[int]:
+    """A few by chance that the kernel gives to nobody: one of its own may be another's while no server is there."""
+    with contextlib.suppress(OSError, ValueError):
+        first_of_the_kernel = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        return random.sample(range(_LOWEST_PORT, first_of_the_kernel), 8)
+    return []
 
 
 def _bound(options: Options, port: int) -> list[socket.socket]:
