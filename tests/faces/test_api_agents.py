@@ -170,6 +170,34 @@ def test_outputs_show_at_once_and_only_when_they_are_whole(house: House) -> None
         assert status in (403, 404), body
 
 
+@pytest.mark.feature("F5")
+def test_outputs_that_take_long_to_check_are_checked_once_and_hold_up_nobody(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = house.agent(house.submit("large"))
+    artifacts, may_end, begun = house.control.artifacts, threading.Event(), []
+    commit = artifacts.commit_outputs
+
+    def slow(job: str, attempt: int, node: int, files: dict[str, tuple[int, str]]) -> list[str]:
+        begun.append(node)
+        assert may_end.wait(60)
+        return commit(job, attempt, node, files)
+
+    monkeypatch.setattr(artifacts, "commit_outputs", slow)
+    post = lambda: house.http.post(f"{agent.path}/outputs/commit", json={"files": {}}, headers=agent.headers)  # noqa: E731
+    first: list[httpx.Response] = []
+    asking = threading.Thread(target=lambda: first.append(post()))
+    asking.start()
+    eventually(lambda: begun)
+    for answer in [post() for _ in range(3)]:
+        assert (answer.status_code, answer.json()["code"]) == (503, "unreachable")
+    assert agent.say(Phase.ENROLLED)
+    may_end.set()
+    asking.join()
+    assert [answer.json() for answer in (*first, post())] == [{"missing": []}] * 2
+    assert len(begun) == 2
+
+
 @pytest.mark.parametrize(
     "name", ["a\nb", "\n", "end\n", " ", "?x=1#y", "%2F%00", "ü☃", "a\r\nb", "\\", "a;b&c", "\x7f\x1b[2J"]
 )

@@ -18,7 +18,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 
 from drumbeat.ports import iter_pieces
 from drumbeat.protocol.agent import AgentStatus, Directive
-from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError
+from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError, UnreachableError
 from drumbeat.protocol.layout import log_file, log_rank
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.wire import from_wire, to_wire
@@ -198,10 +198,19 @@ def own_log(path: str, caller: Caller) -> str:
 
 @router.post("/outputs/commit", openapi_extra=JSON_BODY)
 async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[str]]:
-    """Shows the node's outputs, `{"files": {path: {size, sha256}}}`, at once; answers those that aren't whole yet."""
+    """Shows the node's outputs, `{"files": {path: {size, sha256}}}`, at once; answers those that aren't whole yet.
+
+    Much to check takes longer than an agent waits for an answer: it asks again, until it is done.
+    """
     files = _files(json_object(await request.body()))
-    artifacts = caller.room.control.artifacts
-    missing = await away(lambda: artifacts.commit_outputs(caller.job, caller.attempt, caller.node, files))
+    artifacts, room, node = caller.room.control.artifacts, caller.room, (caller.job, caller.attempt, caller.node)
+    if node in room.committing:
+        raise UnreachableError("the server is still checking them")
+    room.committing.add(node)
+    try:
+        missing = await away(lambda: artifacts.commit_outputs(*node, files), room.commits)
+    finally:
+        room.committing.discard(node)
     return {"missing": missing}
 
 

@@ -21,6 +21,7 @@ from drumbeat.ports import Clock
 from drumbeat.protocol.errors import EngineError
 from drumbeat.server.addresses import Address, address_of, plain
 from drumbeat.server.home import write_whole
+from drumbeat.server.listening import quiet_ports
 
 if TYPE_CHECKING:
     import ssl
@@ -179,7 +180,7 @@ class TlsDoors:
         """On the address's port of last time, else on that of the other doors, else on a free one."""
         known = [self._ports.get(address.name, 0), *(door.port for door in self._doors.values()), *self._ports.values()]
         reason = ""
-        for port in dict.fromkeys([port for port in known if port] + [0]):
+        for port in dict.fromkeys([*filter(None, known), *quiet_ports(), 0]):
             try:
                 return address.listener(port)
             except OSError as error:

@@ -78,7 +78,7 @@ def parse(arguments: Sequence[str]) -> Options:
 def bind(options: Options, last_port: int) -> list[socket.socket]:
     """Bound sockets of one port: the one asked for, else that of last time, else a free one."""
     check_address(options)
-    wanted = [options.port] if options.port else [*filter(None, [last_port]), *_quiet_ports(), 0]
+    wanted = [options.port] if options.port else [*filter(None, [last_port]), *quiet_ports(), 0]
     reason = ""
     for port in wanted:
         try:
@@ -88,7 +88,7 @@ def bind(options: Options, last_port: int) -> list[socket.socket]:
     raise StorageError(f"can't listen: {reason}", where=f"{options.host}:{wanted[-1]}", fix="Name another --port.")
 
 
-def _quiet_ports() -> list[int]:
+def quiet_ports() -> list[int]:
     """A few by chance that the kernel gives to nobody: one of its own may be another's while no server is there."""
     with contextlib.suppress(OSError, ValueError):
         first_of_the_kernel = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])

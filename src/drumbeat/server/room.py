@@ -21,6 +21,7 @@ PROTOCOL = 1
 """Grows when a client of before can't talk to this server any more."""
 
 MOST_AT_STORES = 16
+MOST_COMMITS = 8
 
 T = TypeVar("T")
 
@@ -54,6 +55,10 @@ class Room:
     """For agents on other machines."""
     stores: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_AT_STORES))
     """Calls that wait for a store: a slow one must not take the threads of everything else."""
+    commits: CapacityLimiter = field(default_factory=lambda: CapacityLimiter(MOST_COMMITS))
+    """Outputs that are checked and shown: of many gigabytes that takes minutes, in which agents must be heard."""
+    committing: set[tuple[str, int, int]] = field(default_factory=set[tuple[str, int, int]])
+    """The nodes whose outputs they are, by job and attempt: one that asks again meanwhile needn't be checked twice."""
     silent_s: float = 20.0
     """How long a store may send nothing while a node waits, which gives the server 30 s."""
 

@@ -52,9 +52,11 @@ class Segments:
             return
         self._due = now + LOOK_EVERY_S
         changed_at = _changed_at()
-        if changed_at == self._changed_at and self._is_settled:
+        if changed_at == self._changed_at and self._is_settled and not is_last:
             return
-        new = {inode: path for inode, path in _files().items() if self._is_open(inode)}
+        # The last time also those that were looked at often: their rank may have stood still before it mapped them.
+        is_wanted = self._is_new if is_last else self._is_open
+        new = {inode: path for inode, path in _files().items() if is_wanted(inode)}
         found = mapped(members(), new) if new else set[Inode]()
         for inode in new:
             self._looked[inode] = self._looked.get(inode, 0) + 1
@@ -72,7 +74,10 @@ class Segments:
             os.unlink(self._note)
 
     def _is_open(self, inode: Inode) -> bool:
-        return inode not in self._before and inode not in self._known and self._looked.get(inode, 0) < _LOOKS
+        return self._is_new(inode) and self._looked.get(inode, 0) < _LOOKS
+
+    def _is_new(self, inode: Inode) -> bool:
+        return inode not in self._before and inode not in self._known
 
     def _write(self) -> None:
         """For whoever comes after a keeper that was killed. Not synced: /dev/shm doesn't outlive the machine either."""
