@@ -121,8 +121,10 @@ class Effects:
             self.carry_out(pending)
         except StaleError as error:
             log.info("effect %s of job %s is another server's: %s", pending.effect.kind, pending.job, error)
-        except Exception:
-            log.exception("effect %s of job %s failed; it is tried again", pending.effect.kind, pending.job)
+        except Exception as error:
+            is_known = isinstance(error, UnreachableError)
+            words = "effect %s of job %s failed; it is tried again: %s"
+            log.warning(words, pending.effect.kind, pending.job, error, exc_info=not is_known)
             self._stopping.wait(AGAIN_S)
             with contextlib.suppress(StorageError):  # Only a count; the same disk may be why it failed.
                 self.loop.store.tried(pending.id)
@@ -177,7 +179,7 @@ class Effects:
             return GangRefused(pending.attempt, str(error))
         except UnreachableError as error:
             if engine.has_queue or not error.where:  # No machine is at fault: it is asked again.
-                waits = GangSeen(pending.attempt, f"not asked for yet: {error.what}", waits=True)
+                waits = GangSeen(pending.attempt, error.what, waits=True, is_asked=False)
                 self.loop.call(lambda: self.loop.apply(pending.job, waits))
                 raise
             self.engines.look()  # Before anything is placed again.

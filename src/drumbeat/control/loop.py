@@ -283,7 +283,13 @@ class Loop:
     def _wait_for(self, compute: str, job: str, trouble: str) -> None:
         """For a compute that can't be used: it may be again."""
         if job in self.jobs:
-            self.apply(job, Waits(Reason.WAITING_FOR_SLOTS, f"compute {compute} can't be used: {trouble}"))
+            sentence = f"compute {compute} can't be used: {trouble}"
+            self._waits(job, Reason.WAITING_FOR_SLOTS, sentence, is_judged=False)
+
+    def _waits(self, job: str, reason: Reason, sentence: str, *, is_judged: bool = True) -> None:
+        """A job is `accepted` until it was seen that it fits at all; once it has fitted, it waits whatever there is."""
+        is_new = not is_judged and self.jobs[job].job.reason is Reason.ACCEPTED
+        self.apply(job, Waits(Reason.ACCEPTED if is_new else reason, sentence))
 
     def holdings(self, compute: str, everybody: dict[str, Record]) -> list[Holding]:
         """Who holds the slots of a compute, and until when at the latest."""
@@ -297,11 +303,11 @@ class Loop:
         if placed.never and self.jobs[placed.job].job.reason is Reason.ACCEPTED:
             self.apply(placed.job, NeverFits(placed.sentence))
         elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.
-            self.apply(placed.job, Waits(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))
+            self._waits(placed.job, Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now")
         elif placed.slots:
             self.apply(placed.job, Granted(placed.slots), Booking(placed.slots, booked))
         elif placed.reason is not None:
-            self.apply(placed.job, Waits(placed.reason, placed.sentence))
+            self._waits(placed.job, placed.reason, placed.sentence, is_judged=not placed.is_unsure)
 
 
 def _nothing() -> None:

@@ -279,6 +279,8 @@ class Control:
             raise ConflictError(what, fix=f"To give them up: drumbeat cancel {name} --discard")
         if not left and job.state.is_terminal and job.state is not State.CANCELED:
             raise ConflictError(f"job {name} has ended already: {job.state}")
+        if not left and job.state.is_terminal:
+            return  # Asked for already.
         self.sharing.deliver(name, message)
 
     def files(self, name: str) -> list[StoredFile]:

@@ -48,11 +48,15 @@ class NeverFits:
 
 @dataclass(frozen=True)
 class GangSeen:
-    """The engine's word for the gang of an attempt. waits: the engine has a queue, and the gang stands in it."""
+    """The engine's word for the gang of an attempt. waits: the engine has a queue, and the gang stands in it.
+
+    is_asked: False = the engine couldn't be asked for the gang yet, and so knows nothing of it.
+    """
 
     attempt: int
     word: str
     waits: bool = False
+    is_asked: bool = True
 
 
 @dataclass(frozen=True)

@@ -56,13 +56,17 @@ class Holding:
 
 @dataclass(frozen=True)
 class Placed:
-    """What placement says of a job: slots, or why it waits. never: it will never fit."""
+    """What placement says of a job: slots, or why it waits. never: it will never fit.
+
+    is_unsure: nobody knows yet whether it will, for a machine was never seen.
+    """
 
     job: str
     slots: tuple[Slot, ...] = ()
     reason: Reason | None = None
     sentence: str = ""
     never: bool = False
+    is_unsure: bool = False
 
 
 def place(
@@ -83,10 +87,13 @@ def place(
             holding.append(wanted)
         elif blocked is None:
             blocked = job
-            said.append(Placed(job.job, reason=Reason.WAITING_FOR_SLOTS, sentence=_needs(job, rooms, holding, compute)))
+            needs = _needs(job, rooms, holding, compute)
+            unsure = _is_unsure(job, rooms)
+            said.append(Placed(job.job, reason=Reason.WAITING_FOR_SLOTS, sentence=needs, is_unsure=unsure))
         else:
             sentence = f"jobs with a higher priority or an earlier place wait for slots of {compute}"
-            said.append(Placed(job.job, reason=Reason.WAITING_FOR_TURN, sentence=sentence))
+            unsure = _is_unsure(job, rooms)
+            said.append(Placed(job.job, reason=Reason.WAITING_FOR_TURN, sentence=sentence, is_unsure=unsure))
     return said
 
 
@@ -192,9 +199,18 @@ def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> dat
     return None
 
 
+def _is_unsure(job: Waiting, rooms: Sequence[Room]) -> bool:
+    return _is_unseen(rooms) and not fit(job.need, [replace(room, unusable="") for room in rooms], ())
+
+
+def _is_unseen(rooms: Sequence[Room]) -> bool:
+    """Whether nobody has seen yet what one of them has."""
+    return any(room.unusable and not room.cpus for room in rooms)
+
+
 def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
-    if any(room.unusable and not room.cpus for room in rooms):
-        return ""  # Nobody has seen yet what that machine has.
+    if _is_unseen(rooms):
+        return ""
     if job.need.alone and (crowd := _crowd(job.need, rooms)):
         return f"{crowd} of {compute}"
     if fit(job.need, [replace(room, unusable="") for room in rooms], ()):

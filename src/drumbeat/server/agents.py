@@ -200,7 +200,7 @@ def own_log(path: str, caller: Caller) -> str:
 async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[str]]:
     """Shows the node's outputs, `{"files": {path: {size, sha256}}}`, at once; answers those that aren't whole yet.
 
-    Much to check takes longer than an agent waits for an answer: it asks again, until it is done.
+    Much to check takes longer than an agent waits for an answer, and so it asks again meanwhile.
     """
     files = _files(json_object(await request.body()))
     artifacts, room, node = caller.room.control.artifacts, caller.room, (caller.job, caller.attempt, caller.node)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +18,8 @@ from drumbeat.control.effects import AGAIN_S
 from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.events import KeepStory, PublishOutputs, StopGang
 from drumbeat.core.states import Reason, State
+from drumbeat.engines.local import LocalEngine
+from drumbeat.host.gangs import Gangs
 from drumbeat.ports import Change
 from drumbeat.protocol.agent import AgentStatus, Order, Phase, RankExit
 from drumbeat.protocol.errors import (
@@ -243,7 +247,8 @@ def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: 
     house.submit("j")
     house.gang("j")
     assert house.engine.fails == []
-    assert any("No space left on device" in one.sentence for one in house.store.story("j"))
+    said = "local could not be asked for nodes yet: the agents could not be started: No space left on device"
+    assert said in [one.sentence for one in house.store.story("j")]
     assert house.store.load("j").job.failures == ()
 
 
@@ -495,3 +500,29 @@ def test_twenty_jobs_at_once_all_run_once_and_never_overlap(house: House):
     until(lambda: not house.control.has_unfinished_work())
     # Two that fit at once are handed out at once, and either may be there first.
     assert sorted(house.engine.started) == [f"{name}.1" for name in order]
+
+
+def test_a_gang_that_this_machine_has_no_room_for_is_not_taken_for_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """With the real local engine, whose look at a gang that was never started finds nothing of it."""
+    asked: list[str] = []
+
+    def full(_self: Gangs, name: str, _enrolments: dict[int, str]) -> None:
+        asked.append(name)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Gangs, "start", full)
+    store = MemoryStore()
+    engine = LocalEngine(tmp_path / "nodes", tmp_path / "kept")
+    control = Control(Setting(store, FolderArtifacts(tmp_path), {"local": engine}, SystemClock(), b"key"))
+    control.calling.here = ("http://127.0.0.1:1",)
+    control.start()
+    try:
+        control.submit(Request({**JOB, "name": "j"}))
+        until(lambda: len(asked) > 4)
+        job = store.load("j").job
+        assert (job.state, job.attempt, job.failures) == (State.PROVISIONING, 1, ())
+        assert "No space left on device" in job.sentence
+    finally:
+        control.stop()

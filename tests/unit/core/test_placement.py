@@ -150,7 +150,9 @@ def test_a_job_passes_where_the_big_one_has_room_beside_it():
 def test_what_might_fit_once_all_machines_were_seen_waits():
     rooms = [Room("m", 2), Room("n", 0, unusable="no answer yet")]
     said = placed([waits("j", cpus=4)], rooms=rooms)["j"]
-    assert not said.never
+    assert (said.never, said.is_unsure) == (False, True)
+    held = [Holding("run", (Slot(0, "m", 2),), None)]
+    assert not placed([waits("j", cpus=2)], held=held, rooms=rooms)["j"].is_unsure, "it fits what was seen"
     assert "n can't be used: no answer yet" in said.sentence
     assert placed([waits("j", cpus=4)], rooms=rooms[:1])["j"].never
 
