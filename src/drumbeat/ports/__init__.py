@@ -21,7 +21,7 @@ from drumbeat.ports.store import (
     Reservation,
     Store,
     Submission,
-    outlives_its_job,
+    is_for,
 )
 
 __all__ = [
@@ -54,6 +54,6 @@ __all__ = [
     "Submission",
     "Use",
     "Written",
+    "is_for",
     "iter_pieces",
-    "outlives_its_job",
 ]

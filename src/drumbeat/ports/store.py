@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.events import AgentSaid, CancelRequested, Effect, StoryEntry
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.states import State
@@ -83,9 +84,11 @@ Message = AgentSaid | CancelRequested
 """What can come to a server that doesn't hold the job."""
 
 
-def outlives_its_job(message: Message) -> bool:
-    """Whether it is also for a job that has ended: outputs that are still on their way are to be given up."""
-    return isinstance(message, CancelRequested) and message.discard
+def is_for(message: Message, job: Job) -> bool:
+    """Whether the job can still make anything of it. One that has ended gives up outputs that are on their way."""
+    if not job.state.is_terminal:
+        return True
+    return isinstance(message, CancelRequested) and message.discard and bool(outputs_left(job))
 
 
 @dataclass(frozen=True)
@@ -228,8 +231,8 @@ class Store(Catalog, Protocol):
         ...
 
     def post(self, job: str, message: Message) -> None:
-        """Keeps a message for the server that holds the job. For a job that has ended it is nothing, unless it
-        outlives its job; raises NotFoundError when there is no such job.
+        """Keeps a message for the server that holds the job. For a job that can make nothing of it any more it is
+        nothing; raises NotFoundError when there is no such job.
         """
         ...
 

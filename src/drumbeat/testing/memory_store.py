@@ -22,7 +22,7 @@ from drumbeat.ports import (
     Record,
     Reservation,
     Submission,
-    outlives_its_job,
+    is_for,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.spec.problems import nearest
@@ -201,7 +201,7 @@ class MemoryStore(MemoryCatalog):
         shelf.bookings.update({one.compute for one in _reserved(change).values()})
         if job.state.is_terminal:
             letters = [one for one in shelf.letters.values() if one.job == job.name]
-            self.heard([one.id for one in letters if not outlives_its_job(one.message)])
+            self.heard([one.id for one in letters if not is_for(one.message, job)])
 
     def _release(self, job: str, attempts: Iterable[int]) -> None:
         gone = set(attempts)
@@ -254,8 +254,7 @@ class MemoryStore(MemoryCatalog):
 
     def post(self, job: str, message: Message) -> None:
         with self.shelf.lock:
-            has_ended = self.load(job).job.state.is_terminal
-            if not has_ended or outlives_its_job(message):
+            if is_for(message, self.load(job).job):
                 row = self.shelf.next("letter")
                 self.shelf.letters[row] = Letter(row, job, message)
 

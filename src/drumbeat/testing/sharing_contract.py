@@ -11,6 +11,7 @@ from drumbeat.core.events import AgentSaid, CancelRequested
 from drumbeat.core.states import State
 from drumbeat.ports import Head, LiveServer, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.protocol.plan import OutputPlan
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.lease_contract import AN_HOUR_S, LeaseContract, Open
 from drumbeat.testing.sample_jobs import SLOTS, ended, full_job, started, submission
@@ -75,16 +76,20 @@ class SharingContract(LeaseContract):
         with pytest.raises(NotFoundError, match="nobody"):
             store.post("nobody", CANCEL)
 
-    def test_that_outputs_are_given_up_is_heard_after_the_jobs_end_too(self, store: Store, token: int) -> None:
+    def test_that_outputs_are_given_up_is_heard_as_long_as_there_are_any(self, store: Store, token: int) -> None:
         discard = CancelRequested("ada", discard=True)
-        store.submit(token, submission("a"))
-        store.post("a", CANCEL)
-        store.post("a", discard)
-        store.commit(token, [ended(store.load("a"))])
-        assert [one.message for one in store.inbox(token)] == [discard]
+        for name in ("a", "b"):
+            store.submit(token, submission(name))
+            store.post(name, CANCEL)
+            store.post(name, discard)
+        over = ended(store.load("a"))
+        plan = replace(over.job.plan, outputs=(OutputPlan("model", "uri_folder", "upload", uri="file:///models"),))
+        store.commit(token, [replace(over, job=replace(over.job, plan=plan, attempt=1)), ended(store.load("b"))])
+        assert [(one.job, one.message) for one in store.inbox(token)] == [("a", discard)]
         store.heard(one.id for one in store.inbox(token))
-        store.post("a", discard)
-        assert [one.message for one in store.inbox(token)] == [discard]
+        for name in ("a", "b"):
+            store.post(name, discard)
+        assert [(one.job, one.message) for one in store.inbox(token)] == [("a", discard)]
 
     def test_no_message_stays_behind_however_close_it_came_to_the_end(self, open_store: Open, token: int) -> None:
         stores = [open_store() for _ in range(3)]

@@ -8,24 +8,22 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select
 
 from drumbeat.core.events import AgentSaid, CancelRequested
-from drumbeat.ports import Letter, Message, outlives_its_job
+from drumbeat.core.job import Job
+from drumbeat.ports import Letter, Message, is_for
 from drumbeat.protocol import wire
-from drumbeat.stores.sql.jobs import no_job
+from drumbeat.stores.sql.jobs import Remembered, load, no_job
 from drumbeat.stores.sql.leases import UNFINISHED
 from drumbeat.stores.sql.schema import inbox, jobs
 
 _KINDS: dict[str, type[AgentSaid | CancelRequested]] = {one.__name__: one for one in (AgentSaid, CancelRequested)}
 
 
-def post(connection: Connection, job: str, message: Message) -> None:
-    """Adds a message. The job's row is locked, so that none comes in behind the job's end but what outlives it.
-
-    Raises NotFoundError.
-    """
+def post(connection: Connection, job: str, message: Message, remembered: Remembered) -> None:
+    """Adds a message. The job's row is locked, so that none comes in behind the job's end. Raises NotFoundError."""
     state = connection.scalar(select(jobs.c.state).where(jobs.c.name == job).with_for_update())
     if state is None:
         raise no_job(job)
-    if state in UNFINISHED or outlives_its_job(message):
+    if state in UNFINISHED or is_for(message, load(connection, job, remembered).job):
         row = {"job": job, "kind": type(message).__name__, "message": wire.dumps(message)}
         connection.execute(insert(inbox).values(**row))
 
@@ -46,8 +44,8 @@ def remove(connection: Connection, ids: Iterable[int]) -> None:
         connection.execute(delete(inbox).where(inbox.c.id.in_(heard)))
 
 
-def clear(connection: Connection, names: Iterable[str]) -> None:
-    """Throws away what nobody needs to hear any more: these jobs have ended."""
-    if over := list(names):
+def clear(connection: Connection, ended: Iterable[Job]) -> None:
+    """Throws away what nobody needs to hear any more of these jobs, which have ended."""
+    if over := {job.name: job for job in ended}:
         waiting = connection.execute(select(inbox).where(inbox.c.job.in_(over)))
-        remove(connection, [row.id for row in waiting if not outlives_its_job(_message(row))])
+        remove(connection, [row.id for row in waiting if not is_for(_message(row), over[row.job])])

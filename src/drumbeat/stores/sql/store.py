@@ -120,7 +120,7 @@ class SqlStore:
                 jobs.rewrite(connection, token, change)
             jobs.add_story(connection, [(change.job.name, entry) for change in changes for entry in change.story])
             outbox.remove(connection, [one for change in changes for one in change.done])
-            inbox.clear(connection, [change.job.name for change in changes if change.job.state.is_terminal])
+            inbox.clear(connection, [change.job for change in changes if change.job.state.is_terminal])
             for change in changes:
                 outbox.add(connection, change)
             slots.rebook(connection, changes)
@@ -176,7 +176,7 @@ class SqlStore:
 
     def post(self, job: str, message: Message) -> None:
         with self._database.write() as connection:
-            inbox.post(connection, job, message)
+            inbox.post(connection, job, message, self._remembered)
 
     def inbox(self, token: int) -> list[Letter]:
         with self._database.read() as connection:
