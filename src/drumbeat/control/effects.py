@@ -179,7 +179,7 @@ class Effects:
             return GangRefused(pending.attempt, str(error))
         except UnreachableError as error:
             if engine.has_queue or not error.where:  # No machine is at fault: it is asked again.
-                waits = GangSeen(pending.attempt, error.what, waits=True, is_asked=False)
+                waits = GangSeen(pending.attempt, error.what, is_asked=False)
                 self.loop.call(lambda: self.loop.apply(pending.job, waits))
                 raise
             self.engines.look()  # Before anything is placed again.

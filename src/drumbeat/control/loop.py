@@ -286,7 +286,7 @@ class Loop:
             sentence = f"compute {compute} can't be used: {trouble}"
             self._waits(job, Reason.WAITING_FOR_SLOTS, sentence, is_judged=False)
 
-    def _waits(self, job: str, reason: Reason, sentence: str, *, is_judged: bool = True) -> None:
+    def _waits(self, job: str, reason: Reason, sentence: str, *, is_judged: bool) -> None:
         """A job is `accepted` until it was seen that it fits at all; once it has fitted, it waits whatever there is."""
         is_new = not is_judged and self.jobs[job].job.reason is Reason.ACCEPTED
         self.apply(job, Waits(Reason.ACCEPTED if is_new else reason, sentence))
@@ -303,7 +303,7 @@ class Loop:
         if placed.never and self.jobs[placed.job].job.reason is Reason.ACCEPTED:
             self.apply(placed.job, NeverFits(placed.sentence))
         elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.
-            self._waits(placed.job, Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now")
+            self.apply(placed.job, Waits(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))
         elif placed.slots:
             self.apply(placed.job, Granted(placed.slots), Booking(placed.slots, booked))
         elif placed.reason is not None:

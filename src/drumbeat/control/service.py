@@ -41,7 +41,6 @@ from drumbeat.ports import (
     Engine,
     Gang,
     Machine,
-    PendingEffect,
     Record,
     Reservation,
     Store,
@@ -199,10 +198,11 @@ class Control:
 
     def publishing(self) -> list[str]:
         """Jobs that have ended, and whose outputs this server still has to put in their places."""
-        return self._with_outputs_left(self.store.outbox(self.loop.token))
+        return self._publishing(self.loop.token)
 
-    def _with_outputs_left(self, outbox: list[PendingEffect]) -> list[str]:
-        pending = (one.job for one in outbox if isinstance(one.effect, PublishOutputs))
+    def _publishing(self, token: int | None) -> list[str]:
+        """token: None = whichever server has to."""
+        pending = (one.job for one in self.store.outbox(token) if isinstance(one.effect, PublishOutputs))
         return [name for name in dict.fromkeys(pending) if outputs_left(self._known(name).job)]
 
     # --- jobs -------------------------------------------------------------------------------------------------
@@ -277,10 +277,10 @@ class Control:
             names = ", ".join(one.name for one in left)
             what = f"job {name} has ended, and its outputs are still being put in their places: {names}"
             raise ConflictError(what, fix=f"To give them up: drumbeat cancel {name} --discard")
-        if not left and job.state.is_terminal and job.state is not State.CANCELED:
-            raise ConflictError(f"job {name} has ended already: {job.state}")
-        if not left and job.state.is_terminal:
+        if not left and job.state is State.CANCELED:
             return  # Asked for already.
+        if not left and job.state.is_terminal:
+            raise ConflictError(f"job {name} has ended already: {job.state}")
         self.sharing.deliver(name, message)
 
     def files(self, name: str) -> list[StoredFile]:
@@ -413,7 +413,7 @@ class Control:
         """Forgets one. Raises NotFoundError; ConflictError for one that is always there, and while outputs of jobs that
         have ended are still to go there.
         """
-        for job in self._with_outputs_left(self.store.outbox()):
+        for job in self._publishing(None):
             for output in outputs_left(self._known(job).job):
                 place = reference_to(output.uri) if output.uri else None
                 if isinstance(place, InStore) and place.datastore == name:

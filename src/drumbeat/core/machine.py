@@ -120,12 +120,13 @@ def _granted(job: Job, event: Granted, now: datetime) -> Decision:
 
 # --- getting ready ----------------------------------------------------------------------------------------------
 def _gang_seen(job: Job, event: GangSeen, now: datetime) -> Decision:
+    if not event.is_asked:
+        sentence = f"{job.plan.compute} could not be asked for nodes yet: {event.word}"
+        is_due = job.state is State.PROVISIONING
+        return _move(job, now, State.PROVISIONING, Reason.IN_QUEUE, sentence) if is_due else Decision(job)
     if job.observed and job.observed.word == event.word:
         return Decision(job)
-    seen = replace(job, observed=Observed(event.word, now)) if event.is_asked else job
-    if job.state is State.PROVISIONING and not event.is_asked:
-        sentence = f"{job.plan.compute} could not be asked for nodes yet: {event.word}"
-        return _move(seen, now, State.PROVISIONING, Reason.IN_QUEUE, sentence)
+    seen = replace(job, observed=Observed(event.word, now))
     if job.state is State.PROVISIONING and event.waits:
         sentence = f"waits in the queue of {job.plan.compute}: {event.word}"
         return _move(seen, now, State.PROVISIONING, Reason.IN_QUEUE, sentence)

@@ -85,15 +85,15 @@ def place(
         elif slots and (blocked is None or _delays_nobody(wanted, blocked, rooms, holding)):
             said.append(Placed(job.job, slots))
             holding.append(wanted)
-        elif blocked is None:
-            blocked = job
-            needs = _needs(job, rooms, holding, compute)
-            unsure = _is_unsure(job, rooms)
-            said.append(Placed(job.job, reason=Reason.WAITING_FOR_SLOTS, sentence=needs, is_unsure=unsure))
         else:
-            sentence = f"jobs with a higher priority or an earlier place wait for slots of {compute}"
-            unsure = _is_unsure(job, rooms)
-            said.append(Placed(job.job, reason=Reason.WAITING_FOR_TURN, sentence=sentence, is_unsure=unsure))
+            if blocked is None:
+                blocked = job
+                reason, sentence = Reason.WAITING_FOR_SLOTS, _needs(job, rooms, holding, compute)
+            else:
+                reason = Reason.WAITING_FOR_TURN
+                sentence = f"jobs with a higher priority or an earlier place wait for slots of {compute}"
+            is_unsure = _is_unseen(rooms) and not _fits_at_all(job.need, rooms)
+            said.append(Placed(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
     return said
 
 
@@ -199,8 +199,9 @@ def _earliest(need: Need, rooms: Sequence[Room], held: Sequence[Holding]) -> dat
     return None
 
 
-def _is_unsure(job: Waiting, rooms: Sequence[Room]) -> bool:
-    return _is_unseen(rooms) and not fit(job.need, [replace(room, unusable="") for room in rooms], ())
+def _fits_at_all(need: Need, rooms: Sequence[Room]) -> bool:
+    """Whether it would, were nothing held and every machine usable."""
+    return fit(need, [replace(room, unusable="") for room in rooms], ()) is not None
 
 
 def _is_unseen(rooms: Sequence[Room]) -> bool:
@@ -213,10 +214,10 @@ def _never(job: Waiting, rooms: Sequence[Room], compute: str) -> str:
         return ""
     if job.need.alone and (crowd := _crowd(job.need, rooms)):
         return f"{crowd} of {compute}"
-    if fit(job.need, [replace(room, unusable="") for room in rooms], ()):
+    if _fits_at_all(job.need, rooms):
         return ""
     one = replace(job.need, nodes=1)
-    if len(rooms) > 1 and not any(fit(one, [replace(room, unusable="")], ()) for room in rooms):
+    if len(rooms) > 1 and not any(_fits_at_all(one, [room]) for room in rooms):
         cpus, gpus = max(r.cpus for r in rooms), max(len(r.gpus) for r in rooms)
         return f"the job needs {_amount(one)} on one machine; those of {compute} have at most {_size(cpus, gpus)} each"
     cpus, gpus = sum(r.cpus for r in rooms), sum(len(r.gpus) for r in rooms)

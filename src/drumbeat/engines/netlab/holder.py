@@ -26,6 +26,9 @@ from drumbeat.host import processes
 from drumbeat.host.gangs import write_private
 from drumbeat.host.kernel import call
 
+LOCK = "engine.lock"
+"""Of a lab's folder: whoever uses the lab holds it, shared."""
+
 _NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_PIDS, _NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
 _RECURSIVE, _SLAVE, _BIND = 0x4000, 1 << 19, 0x1000
 _NOSUID_NODEV_NOEXEC = 0xE
@@ -115,7 +118,7 @@ def _is_wanted(folder: Path) -> bool:
             return True
     except OSError:  # A gang goes while it is looked for: next time more is known.
         return True
-    with (folder / "engine.lock").open("w") as lock:
+    with (folder / LOCK).open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -18,12 +18,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from drumbeat.engines.netlab.holder import ip
+from drumbeat.engines.netlab.holder import LOCK, ip
 from drumbeat.engines.netlab.shaping import bits_per_s, burst_bytes, free_subnet
 from drumbeat.host import processes
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 
-LOCK = "engine.lock"
 UP_S = 20.0
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
 """Programs that a lab is made with, and Debian's package of each."""
