@@ -97,7 +97,7 @@ class Effects:
     def _hand_out(self) -> None:
         seen: set[Lane] = set()
         for pending in self.loop.store.outbox(self.loop.token):
-            lane = _lane(pending)
+            lane = lane_of(pending)
             with self._lock:
                 effect, until = self._later.get(pending.job, (0, 0.0))
                 is_later = effect == pending.id and until > self.loop.clock.monotonic()
@@ -130,7 +130,7 @@ class Effects:
                 self.loop.store.tried(pending.id)
         finally:
             with self._lock:
-                self._busy.discard(_lane(pending))
+                self._busy.discard(lane_of(pending))
             self.loop.has_effects.set()
 
     def carry_out(self, pending: PendingEffect) -> None:
@@ -241,7 +241,8 @@ class Effects:
         faultpoint("effect.story_kept")
 
 
-def _lane(pending: PendingEffect) -> Lane:
+def lane_of(pending: PendingEffect) -> Lane:
+    """In which one it is carried out after those before it."""
     return pending.job, isinstance(pending.effect, KeepStory | PublishOutputs)
 
 

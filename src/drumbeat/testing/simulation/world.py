@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
+from drumbeat.control.effects import Lane, lane_of
 from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
@@ -59,8 +60,8 @@ class Server:
 
     refusals: how many of its next commits the store refuses. nap: where it will be stopped. has_napped: in the middle
     of what it is asked now. calls: what it is at: a thread may still be stopped while others go on. is_held: that is
-    its loop's thread. handed: the effects that its threads may hold in their hands, however old. busy: jobs that one of
-    its threads is at.
+    its loop's thread. handed: the effects that its threads may hold in their hands, however old. busy: lanes that its
+    threads are at.
     """
 
     number: int
@@ -73,7 +74,7 @@ class Server:
     calls: int = 0
     is_held: bool = False
     handed: list[PendingEffect] = field(default_factory=list[PendingEffect])
-    busy: set[str] = field(default_factory=set[str])
+    busy: set[Lane] = field(default_factory=set[Lane])
 
     @property
     def url(self) -> str:
@@ -233,14 +234,14 @@ class World:
             node.obey(told)
 
     def _effect(self, control: Control, pending: PendingEffect) -> None:
-        """Effects of one job are run one after the other, also where one hangs."""
-        server = self._acting
-        if server and pending.job not in server.busy:
-            server.busy.add(pending.job)
+        """Effects of one lane are run one after the other, also where one hangs."""
+        server, lane = self._acting, lane_of(pending)
+        if server and lane not in server.busy:
+            server.busy.add(lane)
             try:
                 control.effects.carry_out(pending)
             finally:
-                server.busy.discard(pending.job)
+                server.busy.discard(lane)
 
     def _place(self, control: Control) -> None:
         if control.loop.must_place:
@@ -266,11 +267,11 @@ class World:
         return [node for node in nodes if not node.has_left]
 
     def outbox(self, server: Server) -> list[PendingEffect]:
-        """What a server would hand out: of each job the first."""
-        first: dict[str, PendingEffect] = {}
+        """What a server would hand out: of each lane the first."""
+        first: dict[Lane, PendingEffect] = {}
         if server.is_awake and server.control:
             for pending in server.control.store.outbox(server.control.loop.token):
-                first.setdefault(pending.job, pending)
+                first.setdefault(lane_of(pending), pending)
         server.handed = list(first.values())
         return server.handed
 
