@@ -241,6 +241,7 @@ def test_an_engine_that_refuses_fails_the_job_with_its_words(house: House):
     assert "no quota left" in house.store.load(name).job.sentence
 
 
+@pytest.mark.feature("F10")
 def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.01)
     house.engine.fails = [UnreachableError("the agents could not be started: No space left on device")] * 3
@@ -252,6 +253,7 @@ def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: 
     assert house.store.load("j").job.failures == ()
 
 
+@pytest.mark.feature("F10")
 def test_results_are_put_in_their_places_although_the_nodes_cant_be_ended(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
@@ -266,6 +268,7 @@ def test_results_are_put_in_their_places_although_the_nodes_cant_be_ended(
     assert any(file.path == "story.jsonl" for file in house.control.files(name))
 
 
+@pytest.mark.feature("F5")
 def test_a_job_that_was_taken_is_the_answer_although_it_couldnt_be_sent_now(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
@@ -502,6 +505,7 @@ def test_twenty_jobs_at_once_all_run_once_and_never_overlap(house: House):
     assert sorted(house.engine.started) == [f"{name}.1" for name in order]
 
 
+@pytest.mark.feature("F10")
 def test_a_gang_that_this_machine_has_no_room_for_is_not_taken_for_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
