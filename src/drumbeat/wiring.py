@@ -108,9 +108,11 @@ def _netlab(spec: NetlabCompute, site: Site) -> Engine:
     return NetlabEngine(lab, cpus, site.shared / "jobs", site.inherited)
 
 
-def _ssh(spec: SshCompute, _site: Site) -> Engine:
+def _ssh(spec: SshCompute, site: Site) -> Engine:
     from drumbeat.engines.remote import Host
     from drumbeat.engines.ssh import Login, SshEngine, SshHost
+
+    own = f"{spec.folder}/{spec.name}-{_mark(site)}"  # The host may be in other computes too, and other servers'.
 
     def host(one: spec_of.SshHost) -> Host:
         login = Login(
@@ -122,7 +124,7 @@ def _ssh(spec: SshCompute, _site: Site) -> Engine:
         )
         gpus = None if one.gpus is None else tuple(one.gpus)
         reach = SshHost(login, spec.python, spec.folder)
-        return Host(one.title, reach, f"{spec.folder}/gangs", f"{spec.folder}/jobs", cpus=one.cpus, gpus=gpus)
+        return Host(one.title, reach, f"{own}/gangs", f"{own}/jobs", cpus=one.cpus, gpus=gpus)
 
     return SshEngine([host(one) for one in spec.hosts], spec.server_address or "")
 
@@ -130,12 +132,16 @@ def _ssh(spec: SshCompute, _site: Site) -> Engine:
 def _slurm(spec: SlurmCompute, site: Site) -> Engine:
     from drumbeat.engines.slurm.engine import SlurmEngine
 
-    # The same user's other servers may have a compute of this name on the same cluster.
-    return SlurmEngine(spec, hashlib.sha256(b"slurm" + _key(site.shared / "key")).hexdigest()[:6])
+    return SlurmEngine(spec, _mark(site))
 
 
 ENGINES: dict[str, Callable[[Any, Site], Engine]] = {"netlab": _netlab, "ssh": _ssh, "slurm": _slurm}
 """Type of a compute to what makes its engine, given its spec (a class of `spec.computes`)."""
+
+
+def _mark(site: Site) -> str:
+    """Tells what is this server's from what the same user's other servers have on the same hosts."""
+    return hashlib.sha256(b"mark" + _key(site.shared / "key")).hexdigest()[:6]
 
 
 def _key(path: Path) -> bytes:

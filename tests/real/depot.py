@@ -110,7 +110,7 @@ def a_depot(folder: Path, data: MemoryData) -> Iterator[Depot]:
             with _control(folder, data, {"local": engine}) as control, _running(control, folder):
                 yield Depot(folder, control, data, Path(os.environ["DRUMBEAT_CACHE"]) / "data")
         finally:
-            engine.sweep(set())
+            engine.sweep(set[str])
             end_all(str(folder / "nodes"))
 
 
@@ -132,7 +132,7 @@ def a_lab_depot(folder: Path, data: MemoryData, lab: Lab) -> Iterator[Depot]:
                     doors.close()
         finally:
             data.close()
-            engine.sweep(set())
+            engine.sweep(set[str])
             super(NetlabEngine, engine).close()
 
 

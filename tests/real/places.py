@@ -41,7 +41,8 @@ class Place:
     def gangs(self, node: str) -> Path:
         """The folder of the gangs of a node."""
         if self.hosts:
-            return self.hosts.folder / "homes" / node / ".drumbeat" / "node" / "gangs"
+            folder = self.hosts.folder / "homes" / node / ".drumbeat" / "node"
+            return next(folder.glob(f"{self.compute}-*/gangs"), folder / "none yet")
         return self.lab.folder / "nodes" / node / "gangs"
 
     def processes(self) -> list[int]:

@@ -61,7 +61,7 @@ def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog
     finally:
         control.stop()
         doors.close()
-        engine.sweep(set())
+        engine.sweep(set[str])
 
 
 def _shown(process: psutil.Process) -> list[str]:

@@ -182,7 +182,7 @@ def test_what_an_earlier_server_left_on_a_node_that_is_off_is_ended_before_anyth
     lab.switch_off("net-2")
     wait_until(lambda: engine.machines()[1].unusable)
     again = NetlabEngine(Lab(lab.folder, "net", 3), 4, tmp_path / "kept")
-    again.sweep(set())
+    again.sweep(set[str])
     assert again.machines()[1].unusable
     lab.switch_on("net-2")
     wait_until(lambda: not again.machines()[1].unusable)

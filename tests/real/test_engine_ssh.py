@@ -17,9 +17,11 @@ from drumbeat.engines.remote import Host
 from drumbeat.engines.ssh import Login, SshEngine, SshHost, route_to
 from drumbeat.host import processes
 from drumbeat.host.gangs import living_agent, members
-from drumbeat.ports import Gang
+from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.spec.computes import compute_from
 from drumbeat.testing.engine_contract import EngineContract, a_gang
+from drumbeat.wiring import Site, make_engine
 from tools.sshlab import SshLab, missing, ssh_lab
 
 from .guard import guarded
@@ -131,6 +133,36 @@ def test_an_agent_that_came_only_in_part_is_none(hosts: SshLab, monkeypatch: pyt
     assert [*(hosts.folder / "homes" / "far-1" / ".drumbeat" / "half" / "agents").iterdir()] == []
     monkeypatch.setattr(SshHost, "_run", run)
     assert reach.ask("look", {"folder": "~/.drumbeat/half/gangs", "ended": []})["cpus"]
+
+
+def test_computes_and_servers_that_share_a_host_leave_each_other_s_gangs_alone(hosts: SshLab, tmp_path: Path):
+    login = hosts.login("far-1")
+    document = {
+        "type": "ssh", "user": login.user, "identity_file": login.identity, "options": [*login.options],
+        "python": PYTHON, "hosts": [{"address": login.address, "name": "far-1", "port": login.port or 22}],
+    }  # fmt: skip
+
+    def made(compute: str, server: str) -> Engine:
+        (tmp_path / server).mkdir(exist_ok=True)
+        return make_engine(compute_from({**document, "name": compute}), Site(tmp_path / server, os.environ.copy))
+
+    engines = [made("rack", "one"), made("half", "one"), made("rack", "two")]
+    gang = replace(a_gang(), slots=(Slot(0, "far-1", 1),))
+    try:
+        for engine in engines:
+            wait_until(lambda engine=engine: not engine.machines()[0].unusable)
+            engine.start(gang)
+        node = hosts.folder / "homes" / "far-1" / ".drumbeat" / "node"
+        assert len([*node.glob(f"*/gangs/{gang.name}/0")]) == 3
+        assert engines[0].sweep(set[str]) == [gang.name]
+        left = [*node.glob(f"*/gangs/{gang.name}/0")]
+        assert len(left) == 2
+        assert all(living_agent(folder) for folder in left)
+    finally:
+        for engine in engines:
+            engine.stop(gang.name)
+            engine.close()
+    assert not [pid for folder in node.glob("*/gangs/*") for pid in members(folder)]
 
 
 def test_what_a_host_has_is_found_out(hosts: SshLab):

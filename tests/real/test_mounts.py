@@ -294,5 +294,5 @@ def test_what_is_left_when_all_are_killed_is_swept(depot: Depot, held: str, is_n
         os.kill(pid, signal.SIGKILL)
     if not is_noted:
         shutil.rmtree(depot.root(held) / "mounts")
-    depot.control.engines["local"].sweep(set())
+    depot.control.engines["local"].sweep(set[str])
     gone(depot, held)

@@ -30,6 +30,9 @@ LOOK_S = 1.0
 AGAIN_S = 30.0
 """How long after a failure an engine is tried to be made again."""
 
+FIRST_S = 10.0
+"""How long after its engine was made a job waits for machines that haven't answered at all."""
+
 SETTLE_S = 20.0
 """How long a compute waits, before it is said to be in use, for jobs that have ended to give their slots back."""
 
@@ -70,6 +73,12 @@ class Known:
             return ""
         said = "; ".join(f"{one.name}: {one.unusable}" for one in self.machines if one.unusable)
         return self.problem or said or "none of its machines is known yet"
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether machines may yet be heard of for the first time: nobody knows what the compute has."""
+        is_unheard = not self.machines and not self.problem and not isinstance(self.engine, Unmade)
+        return is_unheard or any(one.is_awaited for one in self.machines)
 
     @property
     def prepare(self) -> str:
@@ -118,6 +127,12 @@ class Computes(Mapping[str, Engine]):
             raise no_compute(name, self)
         return found
 
+    def await_machines(self, name: str) -> None:
+        """Until each machine of a compute that is new here has answered, or has had its time to."""
+        while (one := self._known.get(name)) and one.is_awaited and self._now() < one.tried_at + FIRST_S:
+            if self._stopping.wait(0.05):
+                return
+
     def without_containers(self) -> frozenset[str]:
         """Computes that can't run containers, as far as is known here: of this machine only."""
         has_engine = any(shutil.which(program) for program in CONTAINER_ENGINES)
@@ -128,6 +143,18 @@ class Computes(Mapping[str, Engine]):
         """Makes the engines of what is stored, and looks at all machines once."""
         self._known = {name: Known(engine) for name, engine in self.given.items()}
         self.look()
+
+    def sweep(self) -> None:
+        """What an earlier server or a crash of a machine left is ended: a gang that holds no slots is nobody's."""
+        for name, engine in self.items():
+            try:
+                engine.sweep(lambda compute=name: self._wanted(compute))
+            except (DrumbeatError, OSError) as error:
+                log.warning("what is left on compute %s can't be ended: %s", name, error)
+
+    def _wanted(self, compute: str) -> set[str]:
+        """Gangs that hold slots: each does from before its start until it has ended."""
+        return {f"{held.job}.{held.attempt}" for held in self.loop.store.reservations(compute)}
 
     def start(self) -> None:
         """Goes on looking, on a thread of its own."""

@@ -28,6 +28,7 @@ from drumbeat.control.registries import Registries
 from drumbeat.control.sharing import Sharing
 from drumbeat.control.watch import Watch
 from drumbeat.control.whole import Whole
+from drumbeat.core import plan as planning
 from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.directive import directive
 from drumbeat.core.events import AgentSaid, CancelRequested, PublishOutputs
@@ -61,6 +62,7 @@ from drumbeat.protocol.faults import faultpoint
 from drumbeat.spec.computes import compute_from
 from drumbeat.spec.data_paths import InStore, reference_to
 from drumbeat.spec.environments.texts import Texts
+from drumbeat.spec.job import CommandJob
 
 log = logging.getLogger(__name__)
 
@@ -158,26 +160,12 @@ class Control:
     def start(self) -> None:
         """Opens, starts the threads, and goes on with whatever is unfinished."""
         self.open()
-        self._sweep()
+        self.engines.sweep()
         self.engines.look()  # Sweeping may have taken long, and machines that were slow at first have answered since.
         self.loop.start()
         self.effects.start()
         self.watch.start()
         self.engines.start()
-
-    def _sweep(self) -> None:
-        """What an earlier server or a crash of the machine left is ended: a gang that holds no slots is nobody's.
-
-        Not beside other servers: one may be starting a gang right now. There, agents that nobody wants hear it and go.
-        """
-        if not self.setting.is_alone:
-            return
-        for name, engine in self.engines.items():
-            wanted = {f"{held.job}.{held.attempt}" for held in self.store.reservations(name)}
-            try:
-                engine.sweep(wanted)
-            except (DrumbeatError, OSError) as error:
-                log.warning("what is left on compute %s can't be ended: %s", name, error)
 
     def stop(self) -> None:
         """Ends the threads and lets go of the store; jobs that run go on without this server."""
@@ -218,7 +206,7 @@ class Control:
             raise
 
     def _submission(self, request: Request) -> Submission:
-        written, made = submitting.planned(request, self._facts(), self.environments)
+        written, made = submitting.planned(request, self._facts, self.environments)
         self._check_sources(request)
         self.direct.check(made.plan)
         job, first = submitting.new_job(written, made, self.setting.clock.now())
@@ -249,7 +237,7 @@ class Control:
 
     def preview(self, request: Request) -> Preview:
         """What `submit` would run. Starts and writes nothing."""
-        written, made = submitting.planned(request, self._facts(), self.environments)
+        written, made = submitting.planned(request, self._facts, self.environments)
         self.direct.check(made.plan)
         job, _ = submitting.new_job(written, made, self.setting.clock.now())
         return preview(job, made, self.loop, self.engines)
@@ -298,7 +286,10 @@ class Control:
             return found
         return self.artifacts.files(name)
 
-    def _facts(self) -> Facts:
+    def _facts(self, job: CommandJob) -> Facts:
+        aliases = self.store.aliases()
+        _, compute = planning.meant(job, aliases)
+        self.engines.await_machines(compute)
         capacity = {
             name: (sum(m.cpus for m in machines), sum(len(m.gpus) for m in machines))
             for name, machines in self.loop.machines.items()
@@ -309,7 +300,7 @@ class Control:
         data = self.assets.facts()
         known = self.loop.troubles
         return Facts(
-            capacity, self.store.aliases(), programs, known, prepare=prepare, data=data, machines=machines,
+            capacity, aliases, programs, known, prepare=prepare, data=data, machines=machines,
             without_containers=self.engines.without_containers(), registries=self.registries.addresses(),
         )  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shlex
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -32,7 +33,9 @@ _PORTS = ("MASTER_PORT", horovod.PORT)
 """Variables that a preview has no number for."""
 
 
-def planned(request: Request, facts: Facts, environments: Environments) -> tuple[CommandJob, Planned]:
+def planned(
+    request: Request, facts: Callable[[CommandJob], Facts], environments: Environments
+) -> tuple[CommandJob, Planned]:
     """The job that was asked for, and its plan. Raises SpecError, RefusedError."""
     job = spec.from_dict(request.document, request.source)
     if not isinstance(job, CommandJob):
@@ -45,7 +48,8 @@ def planned(request: Request, facts: Facts, environments: Environments) -> tuple
     name = job.name or invent_name(job.display_name or experiment)
     check_texts(request.environment)
     named = None if job.drumbeat.environment == CURRENT else job.environment
-    known = replace(facts, environments=environments.shelf(named, facts.aliases))
+    known = facts(job)
+    known = replace(known, environments=environments.shelf(named, known.aliases))
     sources = Sources(request.code, request.inputs, request.environment)
     made = planning.make(job, name, experiment, sources, known)
     return job, replace(made, notes=(*made.notes, *request.notes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from drumbeat.ports import Gang, Machine, Sighting
@@ -41,7 +42,7 @@ class Unmade:
         """Fails: it may be there."""
         raise EngineError(f"{name} can't be stopped: {self.why}")
 
-    def sweep(self, wanted: set[str]) -> list[str]:
+    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Nothing that can be reached."""
         del wanted
         return []

@@ -35,6 +35,7 @@ MOST_RANKS = 100_000
 """A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""
 
 _RESERVED = {"pytorch": pytorch.SET, "mpi": mpi.SET, "tensorflow": tensorflow.SET, "ray": ray.SET}
+DEFAULT_COMPUTE = "local"
 _PRIORITY = {"low": -1, "medium": 0, "high": 1}
 
 
@@ -53,7 +54,6 @@ class Facts:
     aliases: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     path_first: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     troubles: Mapping[str, str] = field(default_factory=dict[str, str])
-    default_compute: str = "local"
     environments: Shelf = field(default_factory=Shelf)
     prepare: Mapping[str, str] = field(default_factory=dict[str, str])
     data: DataFacts = field(default_factory=DataFacts)
@@ -164,15 +164,20 @@ def _ranks(job: CommandJob) -> tuple[str, tuple[Rank, ...]]:
 
 
 # --- names that only someone's cloud knows ----------------------------------------------------------------------
+def meant(job: CommandJob, aliases: Mapping[tuple[str, str], str]) -> tuple[str, str]:
+    """What the job calls its compute, and the name that this means here."""
+    name = (job.compute or DEFAULT_COMPUTE).removeprefix("azureml:")
+    return name, aliases.get(("compute", name), name)
+
+
 def _compute(job: CommandJob, facts: Facts) -> str:
-    name = (job.compute or facts.default_compute).removeprefix("azureml:")
-    found = facts.aliases.get(("compute", name), name)
+    name, found = meant(job, facts.aliases)
     if found not in facts.computes:
         raise UnknownNameError(
             f"compute {name!r} isn't known here; there is {', '.join(sorted(facts.computes))}",
             where="compute",
             fix=f"{nearest(name, sorted(facts.computes))} Say what it means here: drumbeat alias set compute {name} "
-            f"{facts.default_compute}; or make it: drumbeat compute create -f FILE".lstrip(),
+            f"{DEFAULT_COMPUTE}; or make it: drumbeat compute create -f FILE".lstrip(),
         )
     if found in facts.troubles:
         what = f"compute {found} can't be used: {facts.troubles[found]}"

@@ -71,7 +71,7 @@ class LocalEngine:
         self._ended.add(name)
         self._gangs.stop(name)
 
-    def sweep(self, wanted: set[str]) -> list[str]:
+    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Ends what is here of other gangs than the wanted ones: an earlier server, or the machine, went down."""
         return self._gangs.sweep(wanted)
 

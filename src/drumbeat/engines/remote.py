@@ -59,8 +59,7 @@ class Host:
 class _Known:
     """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
 
-    to_end: gangs that were stopped while it didn't answer. to_keep: the only ones that may be left there of an earlier
-    server's, None = the others have been ended.
+    to_end: gangs that were stopped while it didn't answer. must_sweep: what an earlier server left is to be ended.
     """
 
     host: Host
@@ -69,7 +68,7 @@ class _Known:
     seen_at: float = 0.0
     trouble: str = "it has not answered yet"
     to_end: set[str] = field(default_factory=set[str])
-    to_keep: frozenset[str] | None = None
+    must_sweep: bool = False
     sweeping: threading.Lock = field(default_factory=threading.Lock)
     must_look: threading.Event = field(default_factory=threading.Event)
     has_looked: threading.Event = field(default_factory=threading.Event)
@@ -88,6 +87,7 @@ class RemoteEngine:
         self._known = {host.name: _Known(host) for host in hosts}
         self._started: dict[str, float] = {}
         """When each gang was there, by the monotonic clock; what was seen before says nothing of it."""
+        self._wanted: Callable[[], set[str]] = set[str]
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._begun = False
@@ -184,24 +184,25 @@ class RemoteEngine:
             raise UnreachableError(known.trouble)  # Asking it would only take long; it's asked again all the time.
         known.host.reach.ask("stop", {"folder": known.host.folder, "gang": name, "leave_s": self.leave_s})
 
-    def sweep(self, wanted: set[str]) -> list[str]:
+    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Ends the others where machines answer, and where one doesn't as soon as it does."""
+        self._wanted = wanted
         for known in self._known.values():
-            known.to_keep = frozenset(wanted)
+            known.must_sweep = True
         ended: list[list[str]] = []
         self._everywhere(list(self._known), lambda known: ended.append(self._sweep_on(known)))
         return sorted(set[str]().union(*ended))
 
     def _sweep_on(self, known: _Known) -> list[str]:
-        """Nothing is placed there before: what is started meanwhile was granted by an earlier server."""
-        with known.sweeping:  # One that comes late would end what was started after the other.
-            kept = known.to_keep
-            if kept is None:
+        """Nothing is placed there before."""
+        with known.sweeping:
+            if not known.must_sweep:
                 return []
-            request = {"folder": known.host.folder, "wanted": sorted({*kept, *self._started})}
-            ended: list[str] = known.host.reach.ask("sweep", request)["ended"]
-            known.to_keep = None
-            return ended
+            there = set(known.host.reach.ask("there", {"folder": known.host.folder})["gangs"])
+            surplus = sorted(there - self._wanted())
+            known.host.reach.ask("clear", {"folder": known.host.folder, "gangs": surplus})
+            known.must_sweep = False
+            return surplus
 
     def close(self) -> None:
         """Asks no more."""
@@ -282,7 +283,8 @@ def _machine(known: _Known) -> Machine:
         tuple(told.get("gpus", ())) if host.gpus is None else host.gpus,
         told.get("memory_mib", 0),
         word="answers" if not known.trouble else "silent",
-        unusable=known.trouble or ("it still ends what ran there" if known.to_end or known.to_keep is not None else ""),
+        unusable=known.trouble or ("it still ends what ran there" if known.to_end or known.must_sweep else ""),
+        is_awaited=not known.has_looked.is_set(),
     )
 
 

@@ -60,13 +60,19 @@ def stop(request: Request) -> Answer:
     return {}
 
 
-def sweep(request: Request) -> Answer:
-    """Ends every gang but those in `wanted`."""
-    return {"ended": _gangs(request).sweep(set(request["wanted"]))}
+def there(request: Request) -> Answer:
+    """Every gang that has something here."""
+    return {"gangs": sorted(_gangs(request).there())}
+
+
+def clear(request: Request) -> Answer:
+    """Ends `gangs`, which nobody wants, and removes what others have left."""
+    _gangs(request).clear(request["gangs"])
+    return {}
 
 
 VERBS: dict[str, Callable[[Request], Answer]] = {
-    "about": about, "start": start, "look": look, "stop": stop, "sweep": sweep,
+    "about": about, "start": start, "look": look, "stop": stop, "there": there, "clear": clear,
 }  # fmt: skip
 
 

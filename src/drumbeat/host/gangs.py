@@ -139,14 +139,23 @@ class Gangs:
         """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder."""
         self._end(name, self.leave_s)
 
-    def sweep(self, wanted: set[str]) -> list[str]:
+    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Ends what is here of other gangs than the wanted ones: an earlier server, or the machine, went down."""
-        found = {*self.names(), *_at_work(self.folder)}
-        for name in found - wanted:
+        there = self.there()
+        surplus = sorted(there - wanted())
+        self.clear(surplus)
+        return surplus
+
+    def there(self) -> set[str]:
+        """Gangs that have a folder here, or processes."""
+        return {*self.names(), *_at_work(self.folder)}
+
+    def clear(self, names: Iterable[str]) -> None:
+        """Ends these at once, and removes what others have left."""
+        for name in names:
             self._end(name, 0.0)
         for aside in self.folder.glob(".*"):
             _remove(aside)
-        return sorted(found - wanted)
 
     def _end(self, name: str, leave_s: float) -> None:
         folder = self.folder / name

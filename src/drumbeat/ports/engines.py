@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,7 +16,7 @@ class Machine:
     """A machine of a compute: what it has, whoever uses it now.
 
     word: the engine's own for how it is. unusable: why nothing may be started on it now, "" = it may be; what runs
-    there already isn't touched by that.
+    there already isn't touched by that. is_awaited: it was asked for the first time and hasn't answered yet.
     """
 
     name: str
@@ -25,6 +25,7 @@ class Machine:
     memory_mib: int = 0
     word: str = ""
     unusable: str = ""
+    is_awaited: bool = False
 
 
 @dataclass(frozen=True)
@@ -100,10 +101,11 @@ class Engine(Protocol):
         """
         ...
 
-    def sweep(self, wanted: set[str]) -> list[str]:
-        """Ends every gang under this server's hand but the wanted ones, by name, and gives the names of those ended.
+    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
+        """Ends every gang of this compute but the wanted ones, by name, and gives the names of those ended: what an
+        earlier server left, or a machine that went down.
 
-        Called once, before anything is started: what an earlier server left, or a machine that went down.
+        wanted: asked once it is known what is there, so that what another server starts meanwhile is left alone.
         """
         ...
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from drumbeat.ports import Gang, Machine, Sighting
@@ -59,9 +60,10 @@ class FakeEngine:
         """What the test set in `gone`."""
         return Sighting("running", dict(self.gone.get(gang.name, {})))
 
-    def sweep(self, wanted: set[str]) -> list[str]:
+    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Ends all the others."""
-        surplus = sorted(self.gangs.keys() - wanted)
+        there = set(self.gangs)
+        surplus = sorted(there - wanted())
         for name in surplus:
             self.stop(name)
         return surplus

@@ -1,5 +1,6 @@
 """Computes that people make, in a control room with fake engines."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -340,6 +341,38 @@ def test_a_job_that_waits_is_not_given_up_when_there_is_less_for_a_while(town: T
     until(lambda: "waits.1" in town.made[0].started)
 
 
+def test_a_job_waits_for_machines_that_have_not_answered_for_the_first_time(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("drumbeat.control.computes.LOOK_S", 0.01)
+    control = town.open()
+    control.create_compute(LAB)
+    lab = town.made[0]
+    lab.there = [Machine("cpu", 2), Machine("gpu", 0, unusable="it has not answered yet", is_awaited=True)]
+    until(lambda: control.engines.known("lab").is_awaited)
+    answered = threading.Timer(0.3, lambda: setattr(lab, "there", [Machine("cpu", 2), Machine("gpu", 2, ("0", "1"))]))
+    answered.start()
+    name = submit(control, "sized", compute="lab", distribution={"type": "pytorch", "process_count_per_instance": 2})
+    assert control.store.load(name).job.need.gpus == 2
+    answered.join()
+
+
+def test_a_machine_that_never_answers_holds_up_a_job_for_a_while_only(town: Town, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("drumbeat.control.computes.LOOK_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.computes.FIRST_S", 0.5)
+    control = town.open()
+    control.create_compute(LAB)
+    silent = Machine("gone", 0, unusable="it has not answered yet", is_awaited=True)
+    town.made[0].there = [Machine("cpu", 2), silent]
+    until(lambda: control.engines.known("lab").is_awaited)
+    submit(control, "goes-on", compute="lab")
+    until(lambda: town.made[0].started == ["goes-on.1"])
+    town.made[0].there = [silent]
+    until(lambda: bool(trouble(control, "lab")))
+    with pytest.raises(RefusedError, match="gone: it has not answered yet"):
+        submit(control, "refused", compute="lab")
+
+
 # --- several servers --------------------------------------------------------------------------------------------
 def test_what_one_server_makes_and_deletes_the_other_follows(town: Town):
     one, two = town.open(is_alone=False), town.open(is_alone=False)
@@ -362,6 +395,20 @@ def test_a_job_outlives_its_compute_and_waits_for_it(town: Town):
     MemoryStore(town.shelf).set_compute("lab", None)  # By a server that hadn't seen these jobs yet.
     until(lambda: sentence(control, "next") == "compute lab can't be used: it isn't there any more")
     assert control.store.load("next").job.state is State.QUEUED
+
+
+@pytest.mark.feature("F5", "F6")
+def test_a_server_that_starts_beside_others_ends_what_no_job_wants(town: Town, monkeypatch: pytest.MonkeyPatch):
+    one = town.open(is_alone=False)
+    one.create_compute(LAB)
+    submit(one, "runs", compute="lab")
+    lab = town.made[0]
+    until(lambda: "runs.1" in lab.gangs)
+    lab.gangs["left.1"] = lab.gangs["runs.1"]  # Its node was away when it was stopped.
+    monkeypatch.setattr(town, "make", lambda _spec: lab)
+    town.open(is_alone=False)
+    assert lab.stopped == ["left.1"]
+    assert "runs.1" in lab.gangs
 
 
 def test_a_server_that_ends_beside_others_takes_nothing_away(town: Town):

@@ -33,7 +33,7 @@ class Played:
             self.changed.notify_all()
         if self.raises is not None:
             raise self.raises
-        return {"ended": []} if verb == "sweep" else dict(TOLD)
+        return {"gangs": ["kept.1", "left.1"]} if verb == "there" else dict(TOLD)
 
     def until(self, condition: Callable[[], object]) -> None:
         """Looked at after each question."""
@@ -117,9 +117,15 @@ def test_what_could_not_be_stopped_is_ended_before_anything_starts_there(engine:
 def test_a_machine_that_was_silent_at_the_sweep_is_swept_when_it_answers(engine: RemoteEngine, played: Played):
     played.raises = UnreachableError("no route")
     assert not usable(engine)
-    assert engine.sweep({"kept.1"}) == []
-    asked = len(played.requests("sweep"))
+    wanted = {"kept.1", "left.1"}
+    assert engine.sweep(lambda: wanted) == []
+    wanted.remove("left.1")  # Its job ended meanwhile.
     played.raises = None
     played.until(lambda: usable(engine))
-    assert len(played.requests("sweep")) > asked
-    assert {tuple(request["wanted"]) for request in played.requests("sweep")} == {("kept.1",)}  # type: ignore[arg-type]
+    assert [request["gangs"] for request in played.requests("clear")] == [["left.1"]]
+
+
+def test_what_another_server_starts_during_a_sweep_is_left_alone(engine: RemoteEngine, played: Played):
+    assert usable(engine)
+    assert engine.sweep(lambda: {"kept.1", "left.1", f"begun-after-{len(played.requests('there'))}-look.1"}) == []
+    assert [request["gangs"] for request in played.requests("clear")] == [[]]

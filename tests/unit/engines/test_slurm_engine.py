@@ -172,12 +172,12 @@ def test_of_two_living_jobs_of_a_name_the_older_stays(engine: SlurmEngine, playe
 
 def test_a_sweep_takes_this_server_s_others_and_nobody_else_s(engine: SlurmEngine, played: Played):
     played.there = [SlurmJob("1", "RUNNING", NAME), SlurmJob("2", "RUNNING", NAME.replace("m4rk", "other"))]
-    assert engine.sweep({"contract.1"}) == []
-    assert engine.sweep(set()) == ["contract.1"]
+    assert engine.sweep(lambda: {"contract.1"}) == []
+    assert engine.sweep(set[str]) == ["contract.1"]
     assert [job.id for job in played.there] == ["2"]
     played.is_away = True
     with pytest.raises(EngineError, match="doesn't answer"):
-        engine.sweep(set())
+        engine.sweep(set[str])
 
 
 def test_machines_keep_slurm_s_word(engine: SlurmEngine, played: Played):

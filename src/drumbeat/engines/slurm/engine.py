@@ -13,7 +13,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -180,7 +180,7 @@ class SlurmEngine:
             self._enrol(gang, Path(gang_folder(self._spec, self._job_name(gang.name))))
 
     def _enrol(self, gang: Gang, folder: Path) -> None:
-        checkpoints = f"{self._spec.folder}/jobs/{gang.job}/checkpoints"
+        checkpoints = f"{self._spec.folder}/jobs/{self._job_name(gang.job)}/checkpoints"
         for slot in gang.slots:
             text = enrolment(gang, slot.node, root="", checkpoints=checkpoints)
             write_private(folder / str(slot.node) / "enrolment.json", text)
@@ -244,19 +244,20 @@ class SlurmEngine:
     def _living(self, job_name: str) -> list[SlurmJob]:
         return [job for job in self._slurm.jobs(job_name) if job.stage is not Stage.OVER]
 
-    def sweep(self, wanted: set[str]) -> list[str]:
+    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Cancels the others, then waits for them."""
-        keep = {self._job_name(name) for name in wanted}
         try:
-            there = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix) and job.name not in keep]
-            living = [job for job in there if job.stage is not Stage.OVER]
+            there = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix)]
+            folders = list(Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"))
+            keep = {self._job_name(name) for name in wanted()}
+            living = [job for job in there if job.name not in keep and job.stage is not Stage.OVER]
             self._slurm.cancel([job.id for job in living])
             ended = sorted({job.name.removeprefix(self._prefix) for job in living})
             for name in ended:
                 self.stop(name)
         except UnreachableError as error:
             raise EngineError(error.what, where=error.where, fix=error.fix) from error
-        for folder in Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"):
+        for folder in folders:
             if folder.name not in keep:
                 shutil.rmtree(folder, ignore_errors=True)
         return ended

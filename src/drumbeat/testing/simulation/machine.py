@@ -76,7 +76,7 @@ class Engine:
             return Sighting("not there", gone)
         return Sighting("running", dict(self.dead.get(gang.name, {})), self.causes.get(gang.name, Loss.LOST))
 
-    def sweep(self, wanted: set[str]) -> list[str]:
+    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Every node that remains hears from a server sooner or later."""
         del wanted
         return []
