@@ -198,6 +198,37 @@ def test_outputs_that_take_long_to_check_are_checked_once_and_hold_up_nobody(
     assert len(begun) == 2
 
 
+@pytest.mark.feature("F5")
+def test_what_a_long_check_found_missing_is_told_to_whoever_asks_next(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = house.agent(house.submit("lacks"))
+    artifacts, checks = house.control.artifacts, []
+    commit = artifacts.commit_outputs
+
+    def counted(job: str, attempt: int, node: int, files: dict[str, tuple[int, str]]) -> list[str]:
+        checks.append(node)
+        return commit(job, attempt, node, files)
+
+    monkeypatch.setattr(artifacts, "commit_outputs", counted)
+    files = {f"default/{name}": {"size": 1, "sha256": hashlib.sha256(b"x").hexdigest()} for name in "ab"}
+
+    def put(name: str) -> None:
+        house.http.put(f"{agent.path}/outputs/default/{name}?offset=0", content=b"x", headers=agent.headers)
+
+    def missing() -> list[str]:
+        asked = {"json": {"files": files}, "headers": agent.headers}
+        return house.http.post(f"{agent.path}/outputs/commit", **asked).json()["missing"]
+
+    put("a")
+    assert [missing() for _ in range(3)] == [["default/b"]] * 3
+    assert len(checks) == 1
+    put("b")
+    assert missing() == []
+    assert len(checks) == 2
+    assert house.room.lacking == {}
+
+
 @pytest.mark.parametrize(
     "name", ["a\nb", "\n", "end\n", " ", "?x=1#y", "%2F%00", "ü☃", "a\r\nb", "\\", "a;b&c", "\x7f\x1b[2J"]
 )

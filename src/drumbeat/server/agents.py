@@ -25,7 +25,7 @@ from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.auth import bearer
 from drumbeat.server.fanout import Bell
 from drumbeat.server.paths import rest
-from drumbeat.server.room import Room, RoomOf, away
+from drumbeat.server.room import Lacking, Room, RoomOf, away
 
 LONGEST_WAIT_S = 60.0
 
@@ -200,17 +200,23 @@ def own_log(path: str, caller: Caller) -> str:
 async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[str]]:
     """Shows the node's outputs, `{"files": {path: {size, sha256}}}`, at once; answers those that aren't whole yet.
 
-    Much to check takes longer than an agent waits for an answer, and so it asks again meanwhile.
+    Much to check takes longer than an agent waits for an answer, and so it asks again meanwhile and afterwards.
     """
     files = _files(json_object(await request.body()))
     artifacts, room, node = caller.room.control.artifacts, caller.room, (caller.job, caller.attempt, caller.node)
     if node in room.committing:
         raise UnreachableError("the server is still checking them")
+    found = room.lacking.get(node)
+    if found and found.files == files:
+        return {"missing": found.missing}
     room.committing.add(node)
     try:
         missing = await away(lambda: artifacts.commit_outputs(*node, files), room.commits)
     finally:
         room.committing.discard(node)
+        room.lacking.pop(node, None)
+    if missing:
+        room.lacking[node] = Lacking(files, missing)
     return {"missing": missing}
 
 
@@ -218,6 +224,7 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
 async def put_output(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
     """Adds to an output file that isn't shown before the commit; answers its size."""
     data, artifacts = await request.body(), caller.room.control.artifacts
+    caller.room.lacking.pop((caller.job, caller.attempt, caller.node), None)
     size = await away(lambda: artifacts.append_output(caller.job, caller.attempt, caller.node, path, offset, data))
     return {"size": size}
 

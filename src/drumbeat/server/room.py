@@ -38,6 +38,14 @@ class Identity:
     protocol: int = PROTOCOL
 
 
+@dataclass(frozen=True)
+class Lacking:
+    """Outputs as their node described them, and the paths of those that weren't whole."""
+
+    files: dict[str, tuple[int, str]]
+    missing: list[str]
+
+
 @dataclass
 class Room:
     """Everything that a running server shares between its requests. stop: makes the server end itself."""
@@ -59,6 +67,8 @@ class Room:
     """Outputs that are checked and shown: of many gigabytes that takes minutes, in which agents must be heard."""
     committing: set[tuple[str, int, int]] = field(default_factory=set[tuple[str, int, int]])
     """The nodes whose outputs they are, by job and attempt: one that asks again meanwhile needn't be checked twice."""
+    lacking: dict[tuple[str, int, int], Lacking] = field(default_factory=dict[tuple[str, int, int], "Lacking"])
+    """What was found missing of a node's outputs: true until it sends more, and told to whoever asks again."""
     silent_s: float = 20.0
     """How long a store may send nothing while a node waits, which gives the server 30 s."""
 
