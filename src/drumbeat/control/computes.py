@@ -147,10 +147,13 @@ class Computes(Mapping[str, Engine]):
     def sweep(self) -> None:
         """What an earlier server or a crash of a machine left is ended: a gang that holds no slots is nobody's."""
         for name, engine in self.items():
-            try:
-                engine.sweep(lambda compute=name: self._wanted(compute))
-            except (DrumbeatError, OSError) as error:
-                log.warning("what is left on compute %s can't be ended: %s", name, error)
+            self._sweep(name, engine)
+
+    def _sweep(self, name: str, engine: Engine) -> None:
+        try:
+            engine.sweep(lambda: self._wanted(name))
+        except (DrumbeatError, OSError) as error:
+            log.warning("what is left on compute %s can't be ended: %s", name, error)
 
     def _wanted(self, compute: str) -> set[str]:
         """Gangs that hold slots: each does from before its start until it has ended."""
@@ -195,6 +198,8 @@ class Computes(Mapping[str, Engine]):
         for name, document in stored.items():
             if name not in self.given and self._is_due(known.get(name)):
                 known[name] = self._made_or_not(name, document)
+                if self._thread:  # Else all are swept when the server starts.
+                    self._sweep(name, known[name].engine)
         self._publish({name: self._looked_at(name, one) for name, one in known.items()})
 
     def _is_due(self, one: Known | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from drumbeat.ports import Gang, Machine, Sighting
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import EngineError, UnreachableError
 
 
 @dataclass
@@ -22,12 +22,12 @@ class Unmade:
         return []
 
     def server_addresses(self) -> list[str]:
-        """Fails: where agents would have to call can't be told."""
-        raise EngineError(self.why)
+        """Fails: where agents would have to call can't be told yet."""
+        raise UnreachableError(self.why)
 
     def start(self, gang: Gang) -> str:
-        """Fails."""
-        raise EngineError(f"{gang.name} can't be started: {self.why}")
+        """Fails for now: a job that was to start when the server ended waits until the engine is made."""
+        raise UnreachableError(f"{gang.name} can't be started: {self.why}")
 
     def rendered(self, gang: Gang) -> str:
         """Nothing is handed over."""

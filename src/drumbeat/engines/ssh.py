@@ -170,9 +170,8 @@ class SshEngine(RemoteEngine):
         found = sorted({own for login in logins if (own := route_to(login.address, login.port))})
         beyond = [own for own in found if not ipaddress.ip_address(own).is_loopback]
         if not found:
-            raise EngineError(
-                "there is no route to any host of this compute", fix="Say `server_address: …` in its file."
-            )
+            what = "there is no route to any host of this compute"
+            raise UnreachableError(what, fix="Say `server_address: …` in its file.")
         return beyond or found
 
     def close(self) -> None:

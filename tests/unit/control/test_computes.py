@@ -19,6 +19,7 @@ from drumbeat.protocol.errors import (
     SpecError,
     StorageError,
     UnknownNameError,
+    UnreachableError,
 )  # fmt: skip
 from drumbeat.spec.computes import Compute
 from drumbeat.stores.folder import FolderArtifacts
@@ -279,6 +280,27 @@ def test_an_engine_that_cant_be_made_keeps_no_server_from_starting_and_jobs_wait
     town.refuses = ""
     assert not second.create_compute(LAB)[1]
     assert trouble(second, "lab") == ""
+
+
+@pytest.mark.feature("F5", "F10")
+def test_a_job_that_was_to_start_on_an_engine_that_cant_be_made_waits_for_it(
+    town: Town, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.computes.AGAIN_S", 0.01)
+    first = town.open()
+    first.create_compute(LAB)
+    town.made[0].fails = [UnreachableError("the disk is full")] * 10_000
+    submit(first, "starts", compute="lab")
+    until(lambda: "the disk is full" in sentence(first, "starts"))
+    first.stop()
+    town.refuses = "a netlab needs root"
+    second = town.open()
+    until(lambda: "a netlab needs root" in sentence(second, "starts"))
+    assert not second.store.load("starts").job.state.is_terminal
+    town.refuses = ""
+    until(lambda: bool(town.made[-1].started))
+    assert town.made[-1].started == ["starts.1"]
 
 
 def test_a_spec_of_a_newer_server_is_listed_with_the_reason(town: Town):
