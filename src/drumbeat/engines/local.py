@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from drumbeat.engines.enrolling import enrolment
 from drumbeat.engines.ownroom import not_started
-from drumbeat.host.gangs import Gangs
+from drumbeat.host.gangs import Gangs, StuckError
 from drumbeat.host.machine import gpus, memory_mib
 from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol.errors import UnreachableError
 
 
 @dataclass
@@ -67,13 +69,18 @@ class LocalEngine:
         return Sighting(word, gone)
 
     def stop(self, name: str) -> None:
-        """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder."""
+        """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder.
+
+        Raises UnreachableError while something can't be killed.
+        """
         self._ended.add(name)
-        self._gangs.stop(name)
+        with _reachable():
+            self._gangs.stop(name)
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Ends what is here of other gangs than the wanted ones: an earlier server, or the machine, went down."""
-        return self._gangs.sweep(wanted)
+        with _reachable():
+            return self._gangs.sweep(wanted)
 
     def close(self) -> None:
         """It made nothing but its gangs."""
@@ -82,3 +89,12 @@ class LocalEngine:
         root = self.folder / gang.name / str(node) / "root"
         checkpoints = self.kept / gang.job / "checkpoints"
         return enrolment(gang, node, root=str(root), checkpoints=str(checkpoints), address="127.0.0.1")
+
+
+@contextlib.contextmanager
+def _reachable() -> Generator[None]:
+    """What the kernel holds on to is asked for again."""
+    try:
+        yield
+    except StuckError as error:
+        raise UnreachableError(str(error)) from error

@@ -59,7 +59,8 @@ class Host:
 class _Known:
     """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
 
-    to_end: gangs that were stopped while it didn't answer. must_sweep: what an earlier server left is to be ended.
+    to_end: gangs that were stopped while it didn't answer, or couldn't be ended, for which `stuck` says why.
+    must_sweep: what an earlier server left is to be ended.
     """
 
     host: Host
@@ -68,6 +69,7 @@ class _Known:
     seen_at: float = 0.0
     trouble: str = "it has not answered yet"
     to_end: set[str] = field(default_factory=set[str])
+    stuck: str = ""
     must_sweep: bool = False
     sweeping: threading.Lock = field(default_factory=threading.Lock)
     must_look: threading.Event = field(default_factory=threading.Event)
@@ -200,7 +202,8 @@ class RemoteEngine:
                 return []
             there = set(known.host.reach.ask("there", {"folder": known.host.folder})["gangs"])
             surplus = sorted(there - self._wanted())
-            known.host.reach.ask("clear", {"folder": known.host.folder, "gangs": surplus})
+            told = known.host.reach.ask("clear", {"folder": known.host.folder, "gangs": surplus})
+            known.to_end |= told["stuck"].keys()
             known.must_sweep = False
             return surplus
 
@@ -248,10 +251,10 @@ class RemoteEngine:
             known.must_look.clear()
 
     def _look(self, known: _Known) -> None:
-        began, ended = time.monotonic(), set(known.to_end)
-        request = {"folder": known.host.folder, "ended": sorted(ended)}
         try:
             self._sweep_on(known)
+            began, ended = time.monotonic(), set(known.to_end)
+            request = {"folder": known.host.folder, "ended": sorted(ended)}
             told = known.host.reach.ask("look", request)
         except DrumbeatError as error:
             known.trouble = error.what
@@ -260,7 +263,8 @@ class RemoteEngine:
             log.exception("machine %s can't be asked", known.host.name)
             known.trouble = f"it can't be asked from here: {error}"
             return
-        known.to_end -= ended
+        known.to_end -= ended - told["stuck"].keys()
+        known.stuck = next(iter(told["stuck"].values()), "")
         known.told = told
         known.gone = {gang: {int(node): why for node, why in nodes.items()} for gang, nodes in told["gone"].items()}
         known.seen_at, known.trouble = began, ""
@@ -283,7 +287,9 @@ def _machine(known: _Known) -> Machine:
         tuple(told.get("gpus", ())) if host.gpus is None else host.gpus,
         told.get("memory_mib", 0),
         word="answers" if not known.trouble else "silent",
-        unusable=known.trouble or ("it still ends what ran there" if known.to_end or known.must_sweep else ""),
+        unusable=known.trouble
+        or known.stuck
+        or ("it still ends what ran there" if known.to_end or known.must_sweep else ""),
         is_awaited=not known.has_looked.is_set(),
     )
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat._version import __version__
-from drumbeat.host.gangs import Gangs
+from drumbeat.host.gangs import Gangs, StuckError
 from drumbeat.host.machine import gpus, memory_mib
 
 Request = dict[str, Any]
@@ -43,15 +43,22 @@ def start(request: Request) -> Answer:
 
 
 def look(request: Request) -> Answer:
-    """Looks after every gang here; `ended` are ended first. `gone`: by gang and node a sentence, "" for those there."""
+    """Looks after every gang here; `ended` are ended first. `gone`: by gang and node a sentence, "" for those there;
+    `stuck`: by gang a sentence, for those that can't be ended.
+    """
     gangs = _gangs(request)
+    gangs.killed_s = 1.0  # It's asked again soon, and there is more to look at.
+    stuck: dict[str, str] = {}
     for name in request["ended"]:
-        gangs.stop(name)
+        try:
+            gangs.stop(name)
+        except StuckError as error:
+            stuck[name] = str(error)
     found: dict[str, dict[int, str]] = {}
     for name in gangs.names():
         nodes = gangs.nodes(name)
         found[name] = {**dict.fromkeys(nodes, ""), **gangs.look(name, nodes)}
-    return {"gone": found, **about(request)}
+    return {"gone": found, "stuck": stuck, **about(request)}
 
 
 def stop(request: Request) -> Answer:
@@ -66,9 +73,8 @@ def there(request: Request) -> Answer:
 
 
 def clear(request: Request) -> Answer:
-    """Ends `gangs`, which nobody wants, and removes what others have left."""
-    _gangs(request).clear(request["gangs"])
-    return {}
+    """Ends `gangs`, which nobody wants, and removes what others have left; `stuck` as for `look`."""
+    return {"stuck": {name: str(error) for name, error in _gangs(request).clear(request["gangs"]).items()}}
 
 
 VERBS: dict[str, Callable[[Request], Answer]] = {

@@ -35,8 +35,17 @@ RESTARTS = 5
 KILLED_S, ENDING_S = 10.0, 60.0
 """How long processes that were killed are waited for, and what clears up after them, on a machine that is busy."""
 
+_LOOK_S = 0.1
 AGENT = "drumbeat.agent"
 _ENROLMENT, _ENDED = "enrolment.json", "ended"
+
+
+class StuckError(OSError):
+    """Processes of a gang outlive SIGKILL: the kernel doesn't let go of them (a hung disk, a hung driver)."""
+
+    def __init__(self, gang: str, left: list[int]) -> None:
+        many = f"es {', '.join(map(str, left[:5]))}" if len(left) > 1 else f" {left[0]}"
+        super().__init__(f"process{many} of {gang} can't be killed: the kernel doesn't let go")
 
 
 @dataclass
@@ -46,6 +55,7 @@ class Gangs:
     folder: Path
     leave_s: float = 2.0
     """How long agents that were told to leave are waited for."""
+    killed_s: float = KILLED_S
     inherited: Callable[[], Mapping[str, str]] = os.environ.copy
     """What agents, and so ranks, have of this process's environment."""
     _agents: dict[Path, subprocess.Popen[bytes]] = field(default_factory=dict[Path, "subprocess.Popen[bytes]"])
@@ -136,26 +146,38 @@ class Gangs:
 
     # --- stop -------------------------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
-        """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder."""
+        """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder.
+
+        Raises StuckError when something can't be killed: the folder stays, and this can be asked for again.
+        """
         self._end(name, self.leave_s)
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
-        """Ends what is here of other gangs than the wanted ones: an earlier server, or the machine, went down."""
+        """Ends what is here of other gangs than the wanted ones: an earlier server, or the machine, went down.
+
+        Raises StuckError.
+        """
         there = self.there()
         surplus = sorted(there - wanted())
-        self.clear(surplus)
+        for error in self.clear(surplus).values():
+            raise error
         return surplus
 
     def there(self) -> set[str]:
         """Gangs that have a folder here, or processes."""
         return {*self.names(), *_at_work(self.folder)}
 
-    def clear(self, names: Iterable[str]) -> None:
-        """Ends these at once, and removes what others have left."""
+    def clear(self, names: Iterable[str]) -> dict[str, StuckError]:
+        """Ends these at once, and removes what others have left; gives those that can't be ended."""
+        stuck: dict[str, StuckError] = {}
         for name in names:
-            self._end(name, 0.0)
+            try:
+                self._end(name, 0.0)
+            except StuckError as error:
+                stuck[name] = error
         for aside in self.folder.glob(".*"):
             _remove(aside)
+        return stuck
 
     def _end(self, name: str, leave_s: float) -> None:
         folder = self.folder / name
@@ -163,9 +185,11 @@ class Gangs:
         with self._alone(), contextlib.suppress(OSError):
             (folder / _ENDED).touch()  # A look at it must not start its agents again.
         _wait_for(agents, leave_s)
-        end_all(folder)
+        left = end_all(folder, self.killed_s)
         for node in [node for node in list(self._agents) if node.parent == folder]:
             self._reap(node)
+        if left:
+            raise StuckError(name, left)
         for node in _nodes(folder):
             _end_held(node / "root" / "keeper")
         faultpoint("engine.agents_gone")
@@ -206,14 +230,14 @@ def members(folder: Path) -> list[int]:
     ]
 
 
-def end_all(folder: Path) -> None:
-    """Kills the processes of the gang in `folder`, and those that they start meanwhile."""
-    deadline = time.monotonic() + KILLED_S
-    while left := members(folder):
+def end_all(folder: Path, within_s: float) -> list[int]:
+    """Kills the processes of the gang in `folder`, and those that they start meanwhile; gives those that stay."""
+    for look in range(round(within_s / _LOOK_S)):  # By no clock: who stands still gives nobody time to end.
+        if not (left := members(folder)):
+            return []
         processes.kill_all(left)
-        if time.monotonic() > deadline:
-            return
-        time.sleep(0.02)
+        time.sleep(min(_LOOK_S, 0.01 * 2**look))
+    return members(folder)
 
 
 def living_agent(folder: Path) -> int | None:

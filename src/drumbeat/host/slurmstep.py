@@ -6,6 +6,7 @@ FOLDER, which all nodes see, has an enrolment file for each of them. What the no
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drumbeat.host import processes
-from drumbeat.host.gangs import Gangs, living_agent
+from drumbeat.host.gangs import Gangs, StuckError, living_agent
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 
@@ -49,7 +50,8 @@ class _Step:
             self._gangs.start(self._name, {self._node: self._enrolment(given)})
             return self._until_over()
         finally:
-            self._gangs.stop(self._name)
+            with contextlib.suppress(StuckError):  # Slurm finds it out itself, and takes the node out of use.
+                self._gangs.stop(self._name)
 
     def _until_over(self) -> int:
         while True:

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from drumbeat.engines.local import LocalEngine
-from drumbeat.host.gangs import Gangs
+from drumbeat.host import processes
+from drumbeat.host.gangs import OUTPUT, Gangs
 from drumbeat.host.machine import gpus
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("F10")
+HELD = [sys.executable, "-c", "print('up', flush=True); import time; time.sleep(600)"]
 
 
 @pytest.fixture
@@ -56,3 +61,28 @@ def test_agents_that_cant_be_looked_after_are_not_gone(engine: LocalEngine):
     seen = engine.observe(a_gang())
     assert "No space left on device" in seen.word
     assert seen.gone == {}
+
+
+@pytest.mark.feature("F6")
+def test_a_process_that_the_kernel_doesnt_let_go_of_keeps_its_gang(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A hung disk or driver can't be had here: SIGKILL is what is withheld."""
+    engine = LocalEngine(tmp_path / "nodes", tmp_path / "jobs", leave_s=0.0)
+    engine._gangs.killed_s = 0.3
+    folder = tmp_path / "nodes" / "j.1"
+    folder.mkdir(parents=True)
+    with subprocess.Popen(HELD, stdout=subprocess.PIPE, env={OUTPUT: f"{folder}/0/root/outputs"}) as held:
+        try:
+            assert held.stdout is not None
+            assert held.stdout.readline() == b"up\n"
+            with monkeypatch.context() as patch:
+                patch.setattr(processes, "kill_all", lambda _: None)
+                with pytest.raises(UnreachableError, match=f"process {held.pid} of j.1 can't be killed"):
+                    engine.stop("j.1")
+                with pytest.raises(UnreachableError, match="can't be killed"):
+                    engine.sweep(set[str])
+            assert folder.exists()
+            engine.stop("j.1")
+            assert held.wait(0) == -signal.SIGKILL
+            assert not folder.exists()
+        finally:
+            held.kill()

@@ -16,14 +16,20 @@ from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("C4")
-TOLD: Mapping[str, object] = {"cpus": 4, "gpus": [], "memory_mib": 1000, "home": "/home/ada", "gone": {}}
+TOLD: Mapping[str, object] = {
+    "cpus": 4, "gpus": [], "memory_mib": 1000, "home": "/home/ada", "gone": {}, "stuck": {},
+}  # fmt: skip
 
 
 @dataclass
 class Played:
-    """The way to the machine. raises: instead of every answer. asked: verbs and requests, oldest first."""
+    """The way to the machine. raises: instead of every answer. stuck: gangs that can't be ended there, and why.
+
+    asked: verbs and requests, oldest first.
+    """
 
     raises: Exception | None = None
+    stuck: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: list[tuple[str, Mapping[str, object]]] = field(default_factory=list[tuple[str, Mapping[str, object]]])
     changed: threading.Condition = field(default_factory=threading.Condition)
 
@@ -33,7 +39,9 @@ class Played:
             self.changed.notify_all()
         if self.raises is not None:
             raise self.raises
-        return {"gangs": ["kept.1", "left.1"]} if verb == "there" else dict(TOLD)
+        if verb == "there":
+            return {"gangs": ["kept.1", "left.1"]}
+        return {**TOLD, "stuck": self.stuck}
 
     def until(self, condition: Callable[[], object]) -> None:
         """Looked at after each question."""
@@ -112,6 +120,17 @@ def test_what_could_not_be_stopped_is_ended_before_anything_starts_there(engine:
     played.raises = None
     played.until(lambda: usable(engine))
     assert [gang.name] in [request["ended"] for request in played.requests("look")]
+
+
+def test_nothing_starts_where_something_cant_be_ended(engine: RemoteEngine, played: Played):
+    assert usable(engine)
+    why = "process 7 of left.1 can't be killed: the kernel doesn't let go"
+    played.stuck = {"left.1": why}
+    engine.sweep(set[str])
+    played.until(lambda: engine.machines()[0].unusable == why)
+    assert engine.machines()[0].word == "answers"
+    played.stuck = {}
+    played.until(lambda: usable(engine))
 
 
 def test_a_machine_that_was_silent_at_the_sweep_is_swept_when_it_answers(engine: RemoteEngine, played: Played):
