@@ -149,9 +149,9 @@ class SshHost:
         return UnreachableError(f"{self.login.address}: ssh failed: {last or 'it said nothing'}")
 
     def hang_up(self) -> None:
-        """Ends the connection that is kept open."""
+        """Ends the connection that is kept open, as soon as nobody is using it: other computes and servers may be."""
         with suppress(DrumbeatError, OSError, subprocess.SubprocessError):
-            line = self.login.command("-o", f"ControlPath={_control_folder()}/%C", "-O", "exit")
+            line = self.login.command("-o", f"ControlPath={_control_folder()}/%C", "-O", "stop")
             subprocess.run(line, capture_output=True, timeout=ASK_S, check=False)
 
 
