@@ -147,6 +147,7 @@ class Effects:
                 self._start(job, pending)
             case StopGang():
                 self.engines[job.plan.compute].stop(f"{pending.job}.{pending.attempt}")
+                self._drop_parts(pending)
                 faultpoint("effect.stopped")
                 self.loop.store.done(pending.id, release=(pending.job, pending.attempt))
                 self.loop.call(self.loop.freed)
@@ -154,6 +155,13 @@ class Effects:
                 self._keep_story(job, pending)
             case PublishOutputs():
                 self._publish(job, pending)
+
+    def _drop_parts(self, pending: PendingEffect) -> None:
+        """What its nodes were sending when they ended: nobody goes on with it. It holds no slots back."""
+        try:
+            self.artifacts.drop_parts(pending.job, pending.attempt)
+        except StorageError as error:
+            log.warning("half-sent outputs of job %s stay: %s", pending.job, error)
 
     def _own(self, pending: PendingEffect) -> Record:
         record = self.loop.store.load(pending.job)

@@ -83,6 +83,10 @@ class Artifacts(Protocol):
         """
         ...
 
+    def drop_parts(self, job: str, attempt: int) -> None:
+        """Removes what was sent of an attempt's outputs and never shown; its nodes are gone. Nothing is no error."""
+        ...
+
     def write_text(self, job: str, path: str, text: str) -> None:
         """Puts a small file (`plan.json`, `story.jsonl`) into the job's folder, whole or not at all."""
         ...

@@ -219,6 +219,24 @@ class ArtifactsContract:
         assert artifacts.commit_outputs("a", 1, 0, described({"a": b"1", "b": b"22"})) == []
         assert contents(artifacts, "a") == {"outputs/a": b"1", "outputs/b": b"22"}
 
+    def test_what_was_sent_and_never_shown_goes_with_its_attempt(
+        self, artifacts: Artifacts, open_artifacts: Open
+    ) -> None:
+        give(artifacts, 1, 0, {"shown": b"1"})
+        for node in (0, 1):
+            artifacts.append_output("a", 1, node, "half", 0, b"1")
+        artifacts.append_output("a", 2, 0, "next", 0, b"2")
+        for one in (artifacts, open_artifacts()):
+            one.drop_parts("a", 1)
+        artifacts.drop_parts("nobody", 1)
+        assert contents(artifacts, "a") == {"outputs/shown": b"1"}
+        for node in (0, 1):
+            assert artifacts.append_output("a", 1, node, "half", 5, b"") == 0
+        assert artifacts.append_output("a", 2, 0, "next", 5, b"") == 1
+        assert artifacts.commit_outputs("a", 1, 0, described({"shown": b"1", "half": b"1"})) == ["half"]
+        give(artifacts, 2, 0, {"next": b"2"}, is_sent=False)
+        assert contents(artifacts, "a") == {"outputs/next": b"2"}
+
     # --- files ---
     def test_small_files_are_replaced_whole(self, artifacts: Artifacts) -> None:
         for content in ("a long first text", "kürzer", ""):

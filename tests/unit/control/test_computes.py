@@ -390,7 +390,7 @@ def test_a_machine_that_never_answers_holds_up_a_job_for_a_while_only(town: Town
     submit(control, "goes-on", compute="lab")
     until(lambda: town.made[0].started == ["goes-on.1"])
     town.made[0].there = [silent]
-    until(lambda: bool(trouble(control, "lab")))
+    until(lambda: "lab" in control.loop.troubles)
     with pytest.raises(RefusedError, match="gone: it has not answered yet"):
         submit(control, "refused", compute="lab")
 

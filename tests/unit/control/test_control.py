@@ -200,12 +200,14 @@ def test_a_job_that_keeps_its_results_says_what_it_waits_for(house: House):
     for phase in (Phase.READY, Phase.ENDED):
         house.say(name, 0, phase, exits=(RankExit(0, 0, None, 1.0, 0),) if phase is Phase.ENDED else ())
     house.say(name, 0, Phase.UPLOADING, detail="sending outputs waits: the disk is full")
+    house.control.artifacts.append_output(name, 1, 0, "model.pt", 0, b"half")
     with pytest.raises(ConflictError) as refused:
         house.control.cancel(name, "ada")
     assert refused.value.what == "job j is done and keeps its results: sending outputs waits: the disk is full"
     assert "drumbeat cancel j --discard" in refused.value.fix
     assert house.control.cancel(name, "ada", discard=True).job.state is State.CANCELED
     assert house.control.store.load(name).job.sentence == "canceled by ada; results that weren't kept yet are discarded"
+    until(lambda: not (house.folder / "jobs" / name / ".parts").exists())
 
 
 def test_a_job_that_has_ended_cant_be_canceled(house: House):

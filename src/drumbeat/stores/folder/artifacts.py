@@ -20,7 +20,7 @@ from drumbeat.protocol.layout import log_file
 from drumbeat.stores.folder.alive import OnePerName
 from drumbeat.stores.folder.disk import put_whole, refusals, require_room
 from drumbeat.stores.folder.logs import JobLogs, append_beyond, read_chunks
-from drumbeat.stores.folder.outputs import SHOWN, Kept, Outputs, find_unfit, part_place
+from drumbeat.stores.folder.outputs import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
 from drumbeat.stores.folder.paths import inside, log_place, one_name, parts_of
 from drumbeat.stores.folder.snapshots import Snapshots
 
@@ -102,8 +102,19 @@ class FolderArtifacts:
             if not unfit:
                 folder.mkdir(0o700, exist_ok=True)
                 with self._outputs_of(job) as outputs:
-                    outputs.show(attempt, node, described)
+                    # Another server may have dropped them meanwhile.
+                    unfit = [
+                        path for path in described if before.get(path) != described[path] and not parts[path].exists()
+                    ]
+                    if not unfit:
+                        outputs.show(attempt, node, described)
             return unfit
+
+    def drop_parts(self, job: str, attempt: int) -> None:
+        with refusals(self._root):
+            for node in numbers(self._folder(job) / PARTS / str(attempt)):
+                with self._parts.use(_part_name(job, attempt, node)), self._outputs_of(job) as outputs:
+                    outputs.drop(attempt, node)
 
     @contextmanager
     def _outputs_of(self, job: str) -> Generator[Outputs]:

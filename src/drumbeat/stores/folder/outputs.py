@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -173,6 +173,15 @@ class Outputs:
         faultpoint("store.outputs_shown")
         self._settle()
 
+    def drop(self, attempt: int, node: int) -> None:
+        """Removes what a node has sent and not had shown."""
+        self.manifest()
+        place = self._folder / part_folder(attempt, node)
+        shutil.rmtree(place, ignore_errors=True)
+        with suppress(OSError):  # Something of other nodes, or attempts, is there.
+            place.parent.rmdir()
+            place.parent.parent.rmdir()
+
     def _settle(self) -> None:
         manifest = self._manifest
         if manifest is None or manifest.moving is None:
@@ -183,7 +192,7 @@ class Outputs:
         _move([path for path, winner in self._shown.items() if winner.node == manifest.moving], parts, target)
         faultpoint("store.outputs_moved")
         shutil.rmtree(parts, ignore_errors=True)
-        for older in _numbers(attempts):
+        for older in numbers(attempts):
             if older < manifest.attempt:
                 shutil.rmtree(attempts / str(older), ignore_errors=True)
         self._write(replace(manifest, moving=None))
@@ -237,7 +246,8 @@ def _prune(target: Path, kept: set[str]) -> None:
             Path(folder).rmdir()
 
 
-def _numbers(folder: Path) -> list[int]:
+def numbers(folder: Path) -> list[int]:
+    """What is in a folder under a number."""
     try:
         return [int(entry.name) for entry in folder.iterdir() if entry.name.isdecimal()]
     except FileNotFoundError:

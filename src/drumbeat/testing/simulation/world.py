@@ -40,6 +40,9 @@ class Texts:
         """Kept for ever."""
         self.kept[job, path] = text
 
+    def drop_parts(self, job: str, attempt: int) -> None:
+        """Nothing is sent."""
+
     def files(self, job: str) -> list[StoredFile]:
         """By path."""
         return [StoredFile(path, len(text)) for (of, path), text in sorted(self.kept.items()) if of == job]
