@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import socket
 import sys
@@ -124,7 +125,8 @@ def _ssh(spec: SshCompute, site: Site) -> Engine:
         )
         gpus = None if one.gpus is None else tuple(one.gpus)
         reach = SshHost(login, spec.python, spec.folder)
-        return Host(one.title, reach, f"{own}/gangs", f"{own}/jobs", cpus=one.cpus, gpus=gpus)
+        gangs = f"{own}/gangs/{re.sub('[:%]', '_', one.title)}"  # The hosts may share a home.
+        return Host(one.title, reach, gangs, f"{own}/jobs", cpus=one.cpus, gpus=gpus)
 
     return SshEngine([host(one) for one in spec.hosts], spec.server_address or "")
 

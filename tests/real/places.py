@@ -42,7 +42,7 @@ class Place:
         """The folder of the gangs of a node."""
         if self.hosts:
             folder = self.hosts.folder / "homes" / node / ".drumbeat" / "node"
-            return next(folder.glob(f"{self.compute}-*/gangs"), folder / "none yet")
+            return next(folder.glob(f"{self.compute}-*/gangs/{node}"), folder / "none yet")
         return self.lab.folder / "nodes" / node / "gangs"
 
     def processes(self) -> list[int]:

@@ -153,16 +153,16 @@ def test_computes_and_servers_that_share_a_host_leave_each_other_s_gangs_alone(h
             wait_until(lambda engine=engine: not engine.machines()[0].unusable)
             engine.start(gang)
         node = hosts.folder / "homes" / "far-1" / ".drumbeat" / "node"
-        assert len([*node.glob(f"*/gangs/{gang.name}/0")]) == 3
+        assert len([*node.glob(f"*/gangs/far-1/{gang.name}/0")]) == 3
         assert engines[0].sweep(set[str]) == [gang.name]
-        left = [*node.glob(f"*/gangs/{gang.name}/0")]
+        left = [*node.glob(f"*/gangs/far-1/{gang.name}/0")]
         assert len(left) == 2
         assert all(living_agent(folder) for folder in left)
     finally:
         for engine in engines:
             engine.stop(gang.name)
             engine.close()
-    assert not [pid for folder in node.glob("*/gangs/*") for pid in members(folder)]
+    assert not [pid for folder in node.glob("*/gangs/far-1/*") for pid in members(folder)]
 
 
 def test_what_a_host_has_is_found_out(hosts: SshLab):

@@ -33,6 +33,9 @@ AGAIN_S = 30.0
 FIRST_S = 10.0
 """How long after its engine was made a job waits for machines that haven't answered at all."""
 
+MOST_AWAITING = 20
+"""Jobs that wait so at once: they take the threads that agents are heard with. The others take what is known."""
+
 SETTLE_S = 20.0
 """How long a compute waits, before it is said to be in use, for jobs that have ended to give their slots back."""
 
@@ -101,6 +104,10 @@ class Computes(Mapping[str, Engine]):
     look_around: Callable[[], None] = _nothing
     """What servers that share a store do after each look: see `calling`."""
     _known: dict[str, Known] = field(default_factory=dict[str, Known])
+    _furnished: dict[str, Known] = field(default_factory=dict[str, Known])
+    """What the loop has been told of."""
+    _has_swept: bool = False
+    _awaiting: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_AWAITING))
     _changing: threading.Lock = field(default_factory=threading.Lock)
     """Held by whoever changes what is known; readers take what is there."""
     _stopping: threading.Event = field(default_factory=threading.Event)
@@ -129,9 +136,17 @@ class Computes(Mapping[str, Engine]):
 
     def await_machines(self, name: str) -> None:
         """Until each machine of a compute that is new here has answered, or has had its time to."""
-        while (one := self._known.get(name)) and one.is_awaited and self._now() < one.tried_at + FIRST_S:
-            if self._stopping.wait(0.05):
-                return
+        if not self._is_awaited(name) or not self._awaiting.acquire(blocking=False):
+            return
+        try:
+            while self._is_awaited(name) and not self._stopping.wait(0.05):
+                pass
+        finally:
+            self._awaiting.release()
+
+    def _is_awaited(self, name: str) -> bool:
+        one, told = self._known.get(name), self._furnished.get(name)
+        return one is not None and self._now() < one.tried_at + FIRST_S and (told is None or told.is_awaited)
 
     def without_containers(self) -> frozenset[str]:
         """Computes that can't run containers, as far as is known here: of this machine only."""
@@ -146,6 +161,7 @@ class Computes(Mapping[str, Engine]):
 
     def sweep(self) -> None:
         """What an earlier server or a crash of a machine left is ended: a gang that holds no slots is nobody's."""
+        self._has_swept = True
         for name, engine in self.items():
             self._sweep(name, engine)
 
@@ -154,6 +170,11 @@ class Computes(Mapping[str, Engine]):
             engine.sweep(lambda: self._wanted(name))
         except (DrumbeatError, OSError) as error:
             log.warning("what is left on compute %s can't be ended: %s", name, error)
+
+    def _sweep_soon(self, name: str, engine: Engine) -> None:
+        """What is made late: at the server's start all are swept at once."""
+        if self._has_swept:
+            threading.Thread(target=self._sweep, args=[name, engine], name="sweeping", daemon=True).start()
 
     def _wanted(self, compute: str) -> set[str]:
         """Gangs that hold slots: each does from before its start until it has ended."""
@@ -198,8 +219,7 @@ class Computes(Mapping[str, Engine]):
         for name, document in stored.items():
             if name not in self.given and self._is_due(known.get(name)):
                 known[name] = self._made_or_not(name, document)
-                if self._thread:  # Else all are swept when the server starts.
-                    self._sweep(name, known[name].engine)
+                self._sweep_soon(name, known[name].engine)
         self._publish({name: self._looked_at(name, one) for name, one in known.items()})
 
     def _is_due(self, one: Known | None) -> bool:
@@ -232,6 +252,7 @@ class Computes(Mapping[str, Engine]):
         self.loop.with_queue = frozenset(name for name, one in known.items() if one.engine.has_queue)
         if (machines, troubles) != (self.loop.machines, self.loop.troubles):
             self.loop.call(lambda: self.loop.furnish(machines, troubles))
+        self._furnished = known
 
     def _now(self) -> float:
         return self.loop.clock.monotonic()
@@ -274,6 +295,7 @@ class Computes(Mapping[str, Engine]):
             self._bring_back(spec.name, old)
             raise
         new = Known(engine, document, spec, tried_at=self._now())
+        self._sweep_soon(spec.name, engine)
         self._publish({**self._known, spec.name: self._looked_at(spec.name, new)})
 
     def delete(self, name: str) -> None:
@@ -318,7 +340,9 @@ class Computes(Mapping[str, Engine]):
     def _bring_back(self, name: str, old: Known | None) -> None:
         """What was withdrawn is made anew as it was."""
         if old and old.document is not None:
-            self._publish({**self._known, name: self._looked_at(name, self._made_or_not(name, old.document))})
+            made = self._made_or_not(name, old.document)
+            self._sweep_soon(name, made.engine)
+            self._publish({**self._known, name: self._looked_at(name, made)})
 
     def _users(self, name: str) -> list[str]:
         """Jobs that aren't finished there, or whose slots aren't given back yet."""

@@ -172,19 +172,25 @@ class RemoteEngine:
 
     def stop(self, name: str) -> None:
         """Ends it on every machine. One that doesn't answer ends it as soon as it does; nothing is started there
-        until then.
+        until then. Raises UnreachableError where something can't be killed.
         """
-        asked = self._everywhere(list(self._known), lambda known: self._stop_on(known, name))
+        stuck: list[str] = []
+        asked = self._everywhere(list(self._known), lambda known: stuck.extend(self._stop_on(known, name)))
         for machine, error in asked.items():
             if error is not None:
                 self._known[machine].to_end.add(name)
                 self._known[machine].must_look.set()
+        if stuck:
+            raise UnreachableError("; ".join(stuck))
         self._started.pop(name, None)
 
-    def _stop_on(self, known: _Known, name: str) -> None:
+    def _stop_on(self, known: _Known, name: str) -> list[str]:
+        """What keeps it from being ended there."""
         if known.trouble:
             raise UnreachableError(known.trouble)  # Asking it would only take long; it's asked again all the time.
-        known.host.reach.ask("stop", {"folder": known.host.folder, "gang": name, "leave_s": self.leave_s})
+        request = {"folder": known.host.folder, "gang": name, "leave_s": self.leave_s}
+        told = known.host.reach.ask("stop", request)
+        return [f"{known.host.name}: {why}" for why in told["stuck"].values()]
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Ends the others where machines answer, and where one doesn't as soon as it does."""

@@ -5,13 +5,13 @@ The agent is brought as one file; all that a host needs is Python. One connectio
 
 from __future__ import annotations
 
+import hashlib
 import ipaddress
 import json
 import os
 import re
 import shlex
 import socket
-import stat
 import subprocess
 import tempfile
 import threading
@@ -22,6 +22,7 @@ from pathlib import Path
 
 from drumbeat.engines.parcel import parcel
 from drumbeat.engines.remote import Answer, Host, RemoteEngine, understood
+from drumbeat.host.machine import is_private
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 ASK_S = 20.0
@@ -60,6 +61,14 @@ class Login:
     user: str = ""
     identity: str = ""
     options: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str:
+        """The socket of the connection that is kept open: of all that log in alike, and of nobody else.
+
+        ssh's own `%C` is the same for two hosts of one address behind different gates.
+        """
+        return f"{_control_folder()}/{hashlib.sha256(repr(self).encode()).hexdigest()[:16]}"
 
     def command(self, *more: str) -> list[str]:
         """The ssh command line up to the host."""
@@ -117,7 +126,7 @@ class SshHost:
         environment = {**os.environ, "LC_ALL": "C"}
         try:
             line = [
-                *self.login.command("-o", f"ControlPath={_control_folder()}/%C"),
+                *self.login.command("-o", f"ControlPath={self.login.line}"),
                 f"exec /bin/sh -c {shlex.quote(command)}",
             ]
             # A connection that is kept open may keep a pipe open, too: what is said goes to a file.
@@ -151,7 +160,7 @@ class SshHost:
     def hang_up(self) -> None:
         """Ends the connection that is kept open, as soon as nobody is using it: other computes and servers may be."""
         with suppress(DrumbeatError, OSError, subprocess.SubprocessError):
-            line = self.login.command("-o", f"ControlPath={_control_folder()}/%C", "-O", "stop")
+            line = self.login.command("-o", f"ControlPath={self.login.line}", "-O", "stop")
             subprocess.run(line, capture_output=True, timeout=ASK_S, check=False)
 
 
@@ -203,8 +212,7 @@ def _control_folder() -> Path:
         folder = Path(base, f"drumbeat-ssh-{os.getuid()}")
         with suppress(OSError):
             folder.mkdir(0o700, exist_ok=True)
-            found = folder.lstat()
-            if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077:
+            if is_private(folder):
                 return folder
     raise EngineError("the folder for ssh's connections is somebody else's", where=str(folder), fix="Remove it.")
 

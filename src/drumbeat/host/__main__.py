@@ -10,13 +10,17 @@ import os
 import platform
 import socket
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from drumbeat._version import __version__
-from drumbeat.host.gangs import Gangs, StuckError
+from drumbeat.host.gangs import Gangs
 from drumbeat.host.machine import gpus, memory_mib
+
+ENDING_S = 6.0
+"""How long gangs are being ended, one after the other, before the rest is left for the next question."""
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
@@ -47,13 +51,7 @@ def look(request: Request) -> Answer:
     `stuck`: by gang a sentence, for those that can't be ended.
     """
     gangs = _gangs(request)
-    gangs.killed_s = 1.0  # It's asked again soon, and there is more to look at.
-    stuck: dict[str, str] = {}
-    for name in request["ended"]:
-        try:
-            gangs.stop(name)
-        except StuckError as error:
-            stuck[name] = str(error)
+    stuck = _ended(gangs, request["ended"], leave_s=gangs.leave_s)
     found: dict[str, dict[int, str]] = {}
     for name in gangs.names():
         nodes = gangs.nodes(name)
@@ -62,9 +60,9 @@ def look(request: Request) -> Answer:
 
 
 def stop(request: Request) -> Answer:
-    """Ends `gang`."""
-    _gangs(request).stop(request["gang"])
-    return {}
+    """Ends `gang`; `stuck` as for `look`."""
+    gangs = _gangs(request)
+    return {"stuck": _ended(gangs, [request["gang"]], leave_s=gangs.leave_s)}
 
 
 def there(request: Request) -> Answer:
@@ -74,7 +72,22 @@ def there(request: Request) -> Answer:
 
 def clear(request: Request) -> Answer:
     """Ends `gangs`, which nobody wants, and removes what others have left; `stuck` as for `look`."""
-    return {"stuck": {name: str(error) for name, error in _gangs(request).clear(request["gangs"]).items()}}
+    gangs = _gangs(request)
+    stuck = _ended(gangs, request["gangs"], leave_s=0.0)
+    gangs.tidy()
+    return {"stuck": stuck}
+
+
+def _ended(gangs: Gangs, names: list[str], *, leave_s: float) -> dict[str, str]:
+    """By gang why it can't be ended. Who asked waits for the answer, and asks again."""
+    end, gangs.killed_s = time.monotonic() + ENDING_S, 3.0
+    stuck: dict[str, str] = {}
+    for name in names:
+        if time.monotonic() > end:
+            stuck[name] = f"{name} is still to be ended"
+        else:
+            stuck |= {name: str(error) for name, error in gangs.end_each([name], leave_s=leave_s).items()}
+    return stuck
 
 
 VERBS: dict[str, Callable[[Request], Answer]] = {

@@ -37,7 +37,7 @@ KILLED_S, ENDING_S = 10.0, 60.0
 
 _LOOK_S = 0.1
 AGENT = "drumbeat.agent"
-_ENROLMENT, _ENDED = "enrolment.json", "ended"
+_ENROLMENT, _ENDED, _STUCK = "enrolment.json", "ended", "stuck.json"
 
 
 class StuckError(OSError):
@@ -159,25 +159,29 @@ class Gangs:
         """
         there = self.there()
         surplus = sorted(there - wanted())
-        for error in self.clear(surplus).values():
+        for error in self.end_each(surplus, leave_s=0.0).values():
             raise error
+        self.tidy()
         return surplus
 
     def there(self) -> set[str]:
         """Gangs that have a folder here, or processes."""
         return {*self.names(), *_at_work(self.folder)}
 
-    def clear(self, names: Iterable[str]) -> dict[str, StuckError]:
-        """Ends these at once, and removes what others have left; gives those that can't be ended."""
+    def end_each(self, names: Iterable[str], *, leave_s: float) -> dict[str, StuckError]:
+        """Ends these; gives those that can't be ended."""
         stuck: dict[str, StuckError] = {}
         for name in names:
             try:
-                self._end(name, 0.0)
+                self._end(name, leave_s)
             except StuckError as error:
                 stuck[name] = error
+        return stuck
+
+    def tidy(self) -> None:
+        """Removes what somebody who was ending a gang has left."""
         for aside in self.folder.glob(".*"):
             _remove(aside)
-        return stuck
 
     def _end(self, name: str, leave_s: float) -> None:
         folder = self.folder / name
@@ -186,10 +190,10 @@ class Gangs:
             (folder / _ENDED).touch()  # A look at it must not start its agents again.
         _wait_for(agents, leave_s)
         left = end_all(folder, self.killed_s)
-        for node in [node for node in list(self._agents) if node.parent == folder]:
-            self._reap(node)
         if left:
             raise StuckError(name, left)
+        for node in [node for node in list(self._agents) if node.parent == folder]:
+            self._reap(node)
         for node in _nodes(folder):
             _end_held(node / "root" / "keeper")
         faultpoint("engine.agents_gone")
@@ -202,8 +206,9 @@ class Gangs:
     def _reap(self, folder: Path) -> None:
         """Takes the exit code of an agent that has ended."""
         if agent := self._agents.get(folder):
-            agent.wait(timeout=5)
-            self._agents.pop(folder, None)
+            with contextlib.suppress(subprocess.TimeoutExpired):  # It is looked at again before it is started again.
+                agent.wait(timeout=5)
+                self._agents.pop(folder, None)
 
     def _node_folder(self, name: str, node: int) -> Path:
         return self.folder / name / str(node)
@@ -226,18 +231,40 @@ def members(folder: Path) -> list[int]:
     return [
         pid
         for pid, said in processes.environments(GANG, OUTPUT)
-        if said[GANG] == str(folder) or said[OUTPUT].startswith(f"{folder}/")
+        if (said[GANG] == str(folder) or said[OUTPUT].startswith(f"{folder}/")) and _is_ours(pid, said)
     ]
+
+
+def _is_ours(pid: int, said: Mapping[str, str]) -> bool:
+    """Whether it is this machine's folder that it has its name from, and not that of a container's own drumbeat."""
+    return processes.is_of(pid, said[OUTPUT] or said[GANG])
 
 
 def end_all(folder: Path, within_s: float) -> list[int]:
     """Kills the processes of the gang in `folder`, and those that they start meanwhile; gives those that stay."""
+    # One that is ending has no environment any more that would tell whose it is.
+    seen = _noted(folder)
     for look in range(round(within_s / _LOOK_S)):  # By no clock: who stands still gives nobody time to end.
-        if not (left := members(folder)):
+        found = members(folder)
+        there = {*found, *processes.descendants(*found)}
+        seen |= {pid: processes.birth(pid) for pid in there - seen.keys()}
+        left = [pid for pid, born in seen.items() if processes.is_still(pid, born)]
+        if not left:
+            (folder / _STUCK).unlink(missing_ok=True)
             return []
         processes.kill_all(left)
         time.sleep(min(_LOOK_S, 0.01 * 2**look))
-    return members(folder)
+    left = [pid for pid, born in seen.items() if processes.is_still(pid, born)]
+    if left and folder.exists():
+        write_private(folder / _STUCK, json.dumps({pid: seen[pid] for pid in left}))
+    return left
+
+
+def _noted(folder: Path) -> dict[int, str]:
+    """What could not be killed when it was last tried, with when it began."""
+    with contextlib.suppress(OSError, ValueError):
+        return {int(pid): str(born) for pid, born in json.loads((folder / _STUCK).read_text()).items()}
+    return {}
 
 
 def living_agent(folder: Path) -> int | None:
@@ -254,9 +281,9 @@ def living_agent(folder: Path) -> int | None:
 
 def _at_work(folder: Path) -> Iterator[str]:
     """Names of the gangs below `folder` that have living processes."""
-    for _, said in processes.environments(GANG, OUTPUT):
+    for pid, said in processes.environments(GANG, OUTPUT):
         for place in said.values():
-            if place.startswith(f"{folder}/"):
+            if place.startswith(f"{folder}/") and _is_ours(pid, said):
                 yield Path(place).relative_to(folder).parts[0]
 
 
@@ -268,7 +295,7 @@ def _wait_for(pids: list[int], seconds: float) -> None:
         time.sleep(0.01)
 
 
-_TO_CLEAR = ("hold.json", "segments.json", "../mpi", "../mounts", "../appears.json")
+_TO_CLEAR = ("hold.json", "segments.json", "../mpi", "../mounts", "../appears.json", "../ray")
 
 
 def _end_held(keeper: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from functools import cache
 
@@ -18,6 +19,12 @@ def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
         return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
     found = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]
     return tuple(str(number) for number in range(len(found)))
+
+
+def is_private(folder: str | os.PathLike[str]) -> bool:
+    """Whether it is a folder of this user's in which nobody else can do anything; a link to one isn't."""
+    found = os.lstat(folder)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 def memory_mib() -> int:

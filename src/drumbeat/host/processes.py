@@ -54,11 +54,11 @@ def ended_children() -> Iterator[tuple[int, int]]:
         yield pid, os.waitstatus_to_exitcode(status)
 
 
-def descendants(pid: int) -> list[int]:
-    """Living processes below `pid`, parents first."""
+def descendants(*pids: int) -> list[int]:
+    """Living processes below these, parents first."""
     children = _children()
     found: list[int] = []
-    level = [pid]
+    level = [*pids]
     while level:
         level = [child for parent in level for child in children.get(parent, ())]
         found += level
@@ -72,9 +72,20 @@ def marked(value: str) -> list[int]:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether it runs still; a process that only waits to be reaped doesn't."""
+    """Whether it runs still; a process that only waits to be reaped doesn't.
+
+    One whose first thread has ended looks like that too, while the kernel holds on to another one of its threads.
+    """
     fields = _stat(pid)
-    return bool(fields) and fields[0] not in _ENDED
+    return bool(fields) and (fields[0] not in _ENDED or _has_live_threads(pid))
+
+
+def _has_live_threads(pid: int) -> bool:
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return False
+    return any(fields[0] not in _ENDED for each in threads if (fields := _stat_of(f"{pid}/task/{each}")))
 
 
 def is_stopped(pid: int) -> bool:
@@ -219,12 +230,26 @@ def all_others() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
 
 
+def is_of(pid: int, place: str) -> bool:
+    """Whether what it calls `place` is what we call so: in a container it may be another's of the same name."""
+    for path in (place, ""):  # Where it is gone, the whole file system has to be ours.
+        try:
+            return os.path.samestat(os.stat(f"/proc/{pid}/root{path}"), os.stat(path or "/"))
+        except OSError:
+            continue
+    return False
+
+
 def _stat(pid: int) -> list[str]:
     """State, parent, process group, session, …: the fields after the name, which may hold anything."""
-    return _read(pid, "stat").rpartition(b")")[2].decode().split()
+    return _stat_of(str(pid))
 
 
-def _read(pid: int, file: str) -> bytes:
+def _stat_of(task: str) -> list[str]:
+    return _read(task, "stat").rpartition(b")")[2].decode().split()
+
+
+def _read(pid: int | str, file: str) -> bytes:
     try:
         with open(f"/proc/{pid}/{file}", "rb") as opened:
             return opened.read()

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from drumbeat.host import processes
 from drumbeat.host.gangs import Gangs, StuckError, living_agent
+from drumbeat.host.machine import is_private
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 
@@ -30,8 +31,12 @@ def main() -> int:
     if os.environ.get("SLURM_RESTART_COUNT", "0") not in ("", "0"):
         print("drumbeat: this Slurm job was requeued, which ended its attempt; another one follows", flush=True)  # noqa: T201
         return LEFT
-    given, node = Path(sys.argv[1]), int(os.environ["SLURM_PROCID"])
-    step = _Step(Gangs(_own_folder(), leave_s=1.0), given.name, node)
+    given, node, own = Path(sys.argv[1]), int(os.environ["SLURM_PROCID"]), _own_folder()
+    own.mkdir(0o700, parents=True, exist_ok=True)
+    if not is_private(own):
+        print(f"drumbeat: node {node}: {own} isn't private: remove it, or `chmod 700` it if it's yours", flush=True)  # noqa: T201
+        return _WONT_STAY
+    step = _Step(Gangs(own, leave_s=1.0), given.name, node)
     return step.hold((given / str(node) / "enrolment.json").read_bytes())
 
 

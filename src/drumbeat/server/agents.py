@@ -216,6 +216,8 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
         room.committing.discard(node)
         room.lacking.pop(node, None)
     if missing:
+        for older in [one for one in room.lacking if one[0] == caller.job and one[1] != caller.attempt]:
+            del room.lacking[older]
         room.lacking[node] = Lacking(files, missing)
     return {"missing": missing}
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -82,7 +83,67 @@ def test_a_process_that_the_kernel_doesnt_let_go_of_keeps_its_gang(tmp_path: Pat
                     engine.sweep(set[str])
             assert folder.exists()
             engine.stop("j.1")
-            assert held.wait(0) == -signal.SIGKILL
+            assert held.wait(10) == -signal.SIGKILL
             assert not folder.exists()
+        finally:
+            held.kill()
+
+
+THREADED = """
+import ctypes, os, threading, time
+threading.Thread(target=time.sleep, args=[600]).start()
+print(os.getpid(), flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+"""Its first thread ends, and so /proc shows of the process what it shows of one that waits to be reaped."""
+
+
+@pytest.mark.feature("F6")
+def test_a_process_of_which_only_a_thread_is_left_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    engine = LocalEngine(tmp_path / "nodes", tmp_path / "jobs", leave_s=0.0)
+    engine._gangs.killed_s = 0.3
+    folder = tmp_path / "nodes" / "j.1"
+    folder.mkdir(parents=True)
+    line = ["/bin/sh", "-c", f"{sys.executable} -c '{THREADED}' & exec sleep 600"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, env={OUTPUT: f"{folder}/0/root/outputs"}) as shell:
+        assert shell.stdout is not None
+        pid = int(shell.stdout.readline())
+        try:
+            while Path(f"/proc/{pid}/environ").stat() and processes._stat(pid)[0] != "Z":
+                time.sleep(0.01)
+            assert processes.is_alive(pid)
+            with monkeypatch.context() as patch:
+                patch.setattr(processes, "kill_all", lambda _: None)
+                with pytest.raises(UnreachableError, match=str(pid)):
+                    engine.stop("j.1")
+            shell.kill()
+            assert shell.wait(10) == -signal.SIGKILL
+            engine.stop("j.1")
+            assert not processes.is_alive(pid)
+            assert not folder.exists()
+        finally:
+            shell.kill()
+            processes.kill_all([pid] if processes.is_alive(pid) else [])
+
+
+@pytest.mark.feature("F6")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may have another root")
+def test_what_a_container_calls_by_the_same_name_is_nobody_s_here(tmp_path: Path):
+    engine = LocalEngine(tmp_path / "nodes", tmp_path / "jobs", leave_s=0.0)
+    folder, other = tmp_path / "nodes" / "j.1", tmp_path / "other"
+    folder.mkdir(parents=True)
+    other.mkdir()
+    inside = [
+        sys.executable,
+        "-c",
+        f"import os, time; os.chroot({str(other)!r}); print('in', flush=True); time.sleep(600)",
+    ]
+    with subprocess.Popen(inside, stdout=subprocess.PIPE, env={OUTPUT: f"{folder}/0/root/outputs"}) as held:
+        try:
+            assert held.stdout is not None
+            assert held.stdout.readline() == b"in\n"
+            assert engine.sweep(set[str]) == ["j.1"]
+            assert held.poll() is None
+            assert engine.sweep(set[str]) == []
         finally:
             held.kill()

@@ -57,15 +57,16 @@ class Files:
         return os.path.join(self.folder, "parts", name)
 
     def has(self, name: str, size: int) -> bool:
-        """Whether it is there as it was put there. One that isn't any more is taken out of the way."""
+        """Whether it is there as it was put there.
+
+        One that isn't stays until it is put there anew: it may be another machine's, that has just put it there, of
+        those that share this folder.
+        """
         try:
             found = os.stat(self.place(name))
         except OSError:
             return False
-        if found.st_size == size and found.st_mtime_ns in (_SETTLED_NS, _fresh_ns()):
-            return True
-        self.remove(name)
-        return False
+        return found.st_size == size and found.st_mtime_ns in (_SETTLED_NS, _fresh_ns())
 
     def touch(self, name: str) -> None:
         """It is used now."""
