@@ -1,7 +1,8 @@
 """Inputs and outputs at the paths of `path_on_compute`: links, made only where nothing is, and taken away at the end.
 
-A link leads to `<root>/appears/…` and from there to the files, so that it shows whose it is. Nodes of one gang on one
-machine share it: their files are the same, or are kept as those of one output.
+A link leads to `<root>/appears/<host>/…` and from there to the files, so that it shows whose it is. Nodes of one gang
+on one machine share it: their files are the same, or are kept as those of one output. One of another machine, which
+shares the file system that it is on, is left alone.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def appear(plan: Plan, root: str) -> None:
 
 
 def _make(root: str, name: str, path: str, place: str) -> None:
-    own = f"{root}/{_OURS}/{name}"
+    own = f"{root}/{_ours()}/{name}"
     os.makedirs(os.path.dirname(own), exist_ok=True)
     if not os.path.islink(own):
         os.symlink(place, own)
@@ -44,7 +45,7 @@ def _make(root: str, name: str, path: str, place: str) -> None:
         there = os.readlink(path)
         if there == own or (_is_of_gang(there, root, name) and os.path.islink(there)):
             return
-        if _is_ours(there) and not os.path.islink(there):
+        if _is_ours(there) and _is_gone(there):
             os.unlink(path)  # Of an attempt that is gone, machine and all.
     if os.path.lexists(path):
         what = f"there is something at {path} on this node already"
@@ -75,14 +76,30 @@ def vanish(root: str) -> None:
         os.unlink(f"{root}/{_MADE}")
 
 
+def _ours() -> str:
+    return f"{_OURS}/{os.uname().nodename}"
+
+
 def _is_ours(target: str) -> bool:
-    return os.path.basename(os.path.dirname(target)) == _OURS and "/root/" in target
+    """Whether drumbeat made it on this machine."""
+    return os.path.dirname(target).endswith(f"/root/{_ours()}")
+
+
+def _is_gone(link: str) -> bool:
+    """For certain: what another user has can't be seen."""
+    try:
+        os.lstat(link)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _is_of_gang(target: str, root: str, name: str) -> bool:
-    """Whether a link is that of another node of this gang on this machine: `<gang>/<node>/root/appears/<name>`."""
+    """Whether a link is that of another node of this gang here: `<gang>/<node>/root/appears/<host>/<name>`."""
     gang = os.path.dirname(os.path.dirname(root))
-    return target.startswith(f"{gang}/") and target.endswith(f"/root/{_OURS}/{name}")
+    return target.startswith(f"{gang}/") and target.endswith(f"/root/{_ours()}/{name}")
 
 
 def _missing_above(path: str) -> list[str]:

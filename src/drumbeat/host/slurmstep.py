@@ -1,7 +1,8 @@
 """`python -I FILE drumbeat.host.slurmstep FOLDER`: what srun starts on each node of a gang, and what lives as long.
 
 FOLDER, which all nodes see, has an enrolment file for each of them. What the node works with lies on its own disk
-(TMPDIR). When the agent has left, or won't stay, everything of the gang on this node ends, and the step with it.
+(TMPDIR). When the agent has left, or won't stay, everything of the gang on this node ends, and the step with it. What a
+step left that was killed is cleared by the next one on its node.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drumbeat.host import processes
+from drumbeat.host.claims import claimed
 from drumbeat.host.gangs import Gangs, StuckError, living_agent
 from drumbeat.host.machine import is_private
 from drumbeat.protocol import wire
@@ -36,8 +38,10 @@ def main() -> int:
     if not is_private(own):
         print(f"drumbeat: node {node}: {own} isn't private: remove it, or `chmod 700` it if it's yours", flush=True)  # noqa: T201
         return _WONT_STAY
-    step = _Step(Gangs(own, leave_s=1.0), given.name, node)
-    return step.hold((given / str(node) / "enrolment.json").read_bytes())
+    gangs = Gangs(own, leave_s=1.0, killed_s=3.0)
+    enrolment = (given / str(node) / "enrolment.json").read_bytes()
+    with claimed(gangs, given.name):
+        return _Step(gangs, given.name, node).hold(enrolment)
 
 
 class _Step:

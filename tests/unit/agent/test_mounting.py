@@ -229,6 +229,20 @@ def test_a_link_of_a_gang_that_is_gone_is_taken_over_and_one_of_a_living_gang_is
     assert path.resolve() == Path(roots[0], "outputs", "o").resolve()
 
 
+def test_a_link_of_another_machine_on_a_shared_disk_is_left_alone(
+    roots: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, other = tmp_path / "here", tmp_path / "k.1" / "0" / "root"
+    (other / "outputs" / "o").mkdir(parents=True)
+    with monkeypatch.context() as there:
+        there.setattr("drumbeat.agent.appearing._ours", lambda: "appears/another-host")
+        appear(out(path), str(other))
+    other.rename(tmp_path / "on its own disk")
+    with pytest.raises(RefusedError, match="there is something at"):
+        appear(out(path), roots[0])
+    assert path.readlink() == other / "appears" / "another-host" / "outputs.o"
+
+
 def test_folders_that_something_was_put_into_stay(roots: list[str], tmp_path: Path):
     path = tmp_path / "new" / "here"
     appear(out(path), roots[0])

@@ -59,8 +59,7 @@ class Files:
     def has(self, name: str, size: int) -> bool:
         """Whether it is there as it was put there.
 
-        One that isn't stays until it is put there anew: it may be another machine's, that has just put it there, of
-        those that share this folder.
+        One that isn't may be another machine's, of those that share this folder, which has put it there just now.
         """
         try:
             found = os.stat(self.place(name))

@@ -127,7 +127,12 @@ class Room:
         with locks.alone(os.path.join(self._files.folder, "lock")):
             self._files.sweep()
             others = [pin for pin in self._pinned() if pin.root != root]
-            if not all(self._files.has(name, size) for name, size in sizes.items()):
+            missing = [name for name, size in sizes.items() if not self._files.has(name, size)]
+            if missing:
+                in_use = {name for pin in others for name in pin.files}
+                for name in missing:  # What lies there under the name is of no use to anybody.
+                    if name not in in_use:
+                        self._files.remove(name)
                 verdict = judge(sizes, others, self._held())
                 if verdict.refused:
                     raise self._too_big(verdict.refused)
