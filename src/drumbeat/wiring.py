@@ -53,7 +53,10 @@ def make_control(home: Path) -> Control:
     shared.mkdir(0o700, parents=True, exist_ok=True)
     if url:
         _require_one_machine(shared / "machine")
+    key = _key(shared / "key")
     store = make_store(url or home / "drumbeat.db")
+    if url:
+        _require_one_key(store, key)
     datastores = _datastores(store, shared)
     site = Site(shared, lambda: datastores.without_secrets(os.environ))
     local = LocalEngine(shared / "nodes", shared / "jobs", inherited=site.inherited)
@@ -63,7 +66,7 @@ def make_control(home: Path) -> Control:
             artifacts=FolderArtifacts(shared),
             engines={"local": local},
             clock=clock,
-            key=_key(shared / "key"),
+            key=key,
             programs=str(Path(sys.executable).parent),
             is_alone=not url,
             make_engine=lambda spec: make_engine(spec, site),
@@ -149,6 +152,23 @@ def _mark(site: Site) -> str:
 def _key(path: Path) -> bytes:
     """The servers' own secret, made at the first start."""
     return first_written(path, secrets.token_bytes(32))
+
+
+def _require_one_key(store: Store, key: bytes) -> None:
+    """Servers with another key can't end each other's nodes, nor open their credentials: each job would be run twice.
+
+    Raises RefusedError, and closes the store.
+    """
+    own = hashlib.sha256(b"fingerprint" + key).hexdigest()[:16]
+    try:
+        if store.agreed("key", own) == own:
+            return
+    except BaseException:
+        store.close()
+        raise
+    store.close()
+    what = "the servers of this database have another folder, and another key in it"
+    raise RefusedError(what, where="DRUMBEAT_DATABASE", fix="Give this one the same: DRUMBEAT_SHARED=FOLDER.")
 
 
 def _require_one_machine(path: Path) -> None:

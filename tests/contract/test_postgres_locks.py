@@ -62,6 +62,7 @@ def _backup_of_an_older_database(url):
     make_store(url).close()
     with _connected(url, autocommit=True) as there:
         there.execute("ALTER TABLE servers DROP COLUMN doors")
+        there.execute("DROP TABLE facts")
         there.execute("UPDATE alembic_version SET version_num = '0005'")
     with _connected(url) as backup:
         backup.execute("LOCK TABLE servers IN ACCESS SHARE MODE")

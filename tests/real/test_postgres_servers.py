@@ -122,3 +122,13 @@ def test_agents_on_other_machines_find_the_other_servers_door(houses: list[House
     until(lambda: two.client.get(job).state == "completed", what="the end of the job at the other server")
     assert two.logs(job) == dict.fromkeys(range(2), "went on\n")
     assert two.client.get(job).attempt == 1
+
+
+def test_a_server_with_a_folder_of_its_own_is_refused(houses: list[House]):
+    """It couldn't end the nodes of the others' jobs, and would run each a second time."""
+    begin(houses[0])
+    del houses[1].environment["DRUMBEAT_SHARED"]
+    refused = houses[1].run("list")
+    assert refused.returncode
+    assert "the servers of this database have another folder, and another key in it" in refused.stderr
+    assert "DRUMBEAT_SHARED=FOLDER" in refused.stderr

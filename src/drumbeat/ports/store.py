@@ -264,6 +264,10 @@ class Store(Catalog, Protocol):
         """Keeps a compute's spec, or removes it (None). Removing one that isn't there raises NotFoundError."""
         ...
 
+    def agreed(self, name: str, value: str) -> str:
+        """What the first server that ever asked for this name gave as its value."""
+        ...
+
     def close(self) -> None:
         """Lets go of the database."""
         ...

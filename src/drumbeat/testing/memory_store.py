@@ -39,8 +39,8 @@ Held = tuple[str, str, int, int]
 class Shelf:
     """What several stores see as one database. records: by name, oldest first. servers: token to beats, or LEFT.
 
-    specs: of computes. places: of each token. bookings: compute to how often its slots changed hands. last: see
-    `next`.
+    facts: agreed on. specs: of computes. places: of each token. bookings: compute to how often its slots changed hands.
+    last: see `next`.
     """
 
     records: dict[str, Record] = field(default_factory=dict[str, Record])
@@ -49,6 +49,7 @@ class Shelf:
     effects: dict[int, PendingEffect] = field(default_factory=dict[int, PendingEffect])
     held: dict[Held, Reservation] = field(default_factory=dict[Held, Reservation])
     names: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    facts: dict[str, str] = field(default_factory=dict[str, str])
     specs: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     servers: dict[int, int] = field(default_factory=dict[int, int])
     places: dict[int, LiveServer] = field(default_factory=dict[int, LiveServer])
@@ -296,6 +297,10 @@ class MemoryStore(MemoryCatalog):
             elif self.shelf.names.pop((kind, name), None) is None:
                 names = [one for of, one in self.shelf.names if of == kind]
                 raise NotFoundError(f"there is no {kind.replace('_', ' ')} alias {name}", fix=nearest(name, names))
+
+    def agreed(self, name: str, value: str) -> str:
+        with self.shelf.lock:
+            return self.shelf.facts.setdefault(name, value)
 
     def computes(self) -> dict[str, dict[str, object]]:
         with self.shelf.lock:

@@ -272,6 +272,13 @@ class StoreContract(CatalogContract, SharingContract):
         with pytest.raises(NotFoundError, match="rack"):
             store.set_compute("rack", None)
 
+    def test_the_first_word_on_a_fact_stays(self, open_store: Open) -> None:
+        stores = [open_store() for _ in range(2)]
+        said = at_once(2, lambda n: stores[n].agreed("key", str(n)))
+        assert said in (["0", "0"], ["1", "1"])
+        assert open_store().agreed("key", "another") == said[0]
+        assert stores[0].agreed("other", "2") == "2"
+
     def test_what_was_read_of_computes_changes_nothing_that_is_kept(self, store: Store) -> None:
         store.set_compute("lab", {"type": "netlab"})
         store.computes()["lab"]["type"] = "other"

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0006"
+HEAD = "0007"
 """The revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -200,6 +200,14 @@ computes = Table(
     Column("spec", Text, nullable=False),
 )
 """Computes that people have made. spec: JSON."""
+
+facts = Table(
+    "facts",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+"""What all servers over this database must agree on, as the first of them said it."""
 
 assets = Table(
     "assets",

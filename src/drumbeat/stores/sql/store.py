@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from drumbeat.core.events import StoryEntry
 from drumbeat.ports import (
@@ -32,7 +33,7 @@ from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.spec.problems import nearest
 from drumbeat.stores.sql import catalog, computes, inbox, jobs, leases, outbox, slots
 from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.stores.sql.schema import aliases
+from drumbeat.stores.sql.schema import aliases, facts
 from drumbeat.stores.sql.upgrade import upgrade
 
 SILENT_AFTER = timedelta(seconds=15)
@@ -221,6 +222,13 @@ class SqlStore:
             else:
                 computes.keep(connection, name, spec)
 
+    def agreed(self, name: str, value: str) -> str:
+        with suppress(ConflictError), self._database.write() as connection:
+            if _fact(connection, name) is None:
+                connection.execute(insert(facts).values(name=name, value=value))
+        with self._database.read() as connection:
+            return _fact(connection, name) or value
+
     # --- the catalog ---
     def add_asset(self, asset: Asset) -> tuple[Asset, bool]:
         try:
@@ -269,3 +277,7 @@ class SqlStore:
 
     def close(self) -> None:
         self._database.close()
+
+
+def _fact(connection: Connection, name: str) -> str | None:
+    return connection.execute(select(facts.c.value).where(facts.c.name == name)).scalar()
