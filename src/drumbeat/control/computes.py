@@ -33,9 +33,6 @@ AGAIN_S = 30.0
 FIRST_S = 10.0
 """How long after its engine was made a job waits for machines that haven't answered at all."""
 
-MOST_AWAITING = 20
-"""Jobs that wait so at once: they take the threads that agents are heard with. The others take what is known."""
-
 SETTLE_S = 20.0
 """How long a compute waits, before it is said to be in use, for jobs that have ended to give their slots back."""
 
@@ -107,7 +104,6 @@ class Computes(Mapping[str, Engine]):
     _furnished: dict[str, Known] = field(default_factory=dict[str, Known])
     """What the loop has been told of."""
     _has_swept: bool = False
-    _awaiting: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_AWAITING))
     _changing: threading.Lock = field(default_factory=threading.Lock)
     """Held by whoever changes what is known; readers take what is there."""
     _stopping: threading.Event = field(default_factory=threading.Event)
@@ -136,13 +132,8 @@ class Computes(Mapping[str, Engine]):
 
     def await_machines(self, name: str) -> None:
         """Until each machine of a compute that is new here has answered, or has had its time to."""
-        if not self._is_awaited(name) or not self._awaiting.acquire(blocking=False):
-            return
-        try:
-            while self._is_awaited(name) and not self._stopping.wait(0.05):
-                pass
-        finally:
-            self._awaiting.release()
+        while self._is_awaited(name) and not self._stopping.wait(0.05):
+            pass
 
     def _is_awaited(self, name: str) -> bool:
         one, told = self._known.get(name), self._furnished.get(name)
@@ -168,7 +159,7 @@ class Computes(Mapping[str, Engine]):
     def _sweep(self, name: str, engine: Engine) -> None:
         try:
             engine.sweep(lambda: self._wanted(name))
-        except (DrumbeatError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 (it may have been deleted meanwhile)
             log.warning("what is left on compute %s can't be ended: %s", name, error)
 
     def _sweep_soon(self, name: str, engine: Engine) -> None:

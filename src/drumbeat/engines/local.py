@@ -46,7 +46,8 @@ class LocalEngine:
     def start(self, gang: Gang) -> str:
         """Starts an agent for every node that has none; all or none."""
         try:
-            self._gangs.start(gang.name, {slot.node: self._enrolment(gang, slot.node) for slot in gang.slots})
+            with _reachable():
+                self._gangs.start(gang.name, {slot.node: self._enrolment(gang, slot.node) for slot in gang.slots})
         except OSError as error:
             raise not_started(error, self.folder) from error
         return "started"

@@ -114,7 +114,8 @@ class RemoteEngine:
         asked = self._everywhere(machines, lambda known: self._start_on(known, gang))
         failed = {name: error for name, error in asked.items() if error is not None}
         if failed:
-            self.stop(gang.name)
+            for machine in self._end(gang.name):
+                self._known[machine].to_end.add(gang.name)
             raise self._not_started(*next(iter(failed.items())))
         self._started[gang.name] = time.monotonic()
         for machine in machines:
@@ -143,7 +144,9 @@ class RemoteEngine:
             for slot in gang.slots
             if slot.machine == host.name
         }
-        host.reach.ask("start", {"folder": folder, "gang": gang.name, "enrolments": texts})
+        told = host.reach.ask("start", {"folder": folder, "gang": gang.name, "enrolments": texts})
+        for why in told["stuck"].values():
+            raise UnreachableError(why)
 
     def rendered(self, gang: Gang) -> str:
         """Nothing is handed over."""
@@ -174,23 +177,28 @@ class RemoteEngine:
         """Ends it on every machine. One that doesn't answer ends it as soon as it does; nothing is started there
         until then. Raises UnreachableError where something can't be killed.
         """
-        stuck: list[str] = []
-        asked = self._everywhere(list(self._known), lambda known: stuck.extend(self._stop_on(known, name)))
+        stuck = self._end(name)
+        if stuck:
+            raise UnreachableError("; ".join(f"{machine}: {why}" for machine, why in stuck.items()))
+
+    def _end(self, name: str) -> dict[str, str]:
+        """By machine what keeps it from being ended there."""
+        stuck: dict[str, str] = {}
+        asked = self._everywhere(list(self._known), lambda known: stuck.update(self._stop_on(known, name)))
         for machine, error in asked.items():
             if error is not None:
                 self._known[machine].to_end.add(name)
                 self._known[machine].must_look.set()
-        if stuck:
-            raise UnreachableError("; ".join(stuck))
-        self._started.pop(name, None)
+        if not stuck:
+            self._started.pop(name, None)
+        return stuck
 
-    def _stop_on(self, known: _Known, name: str) -> list[str]:
-        """What keeps it from being ended there."""
+    def _stop_on(self, known: _Known, name: str) -> dict[str, str]:
         if known.trouble:
             raise UnreachableError(known.trouble)  # Asking it would only take long; it's asked again all the time.
         request = {"folder": known.host.folder, "gang": name, "leave_s": self.leave_s}
-        told = known.host.reach.ask("stop", request)
-        return [f"{known.host.name}: {why}" for why in told["stuck"].values()]
+        why = known.host.reach.ask("stop", request)["stuck"].get(name)
+        return {known.host.name: why} if why else {}
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Ends the others where machines answer, and where one doesn't as soon as it does."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from drumbeat._version import __version__
-from drumbeat.host.gangs import Gangs
+from drumbeat.host.gangs import Gangs, StuckError
 from drumbeat.host.machine import gpus, memory_mib
 
 ENDING_S = 6.0
@@ -40,10 +40,15 @@ def about(_request: Request) -> Answer:
 
 
 def start(request: Request) -> Answer:
-    """`gang`, `enrolments` by node: starts its agents; their roots are below the gang's folder."""
+    """`gang`, `enrolments` by node: starts its agents; their roots are below the gang's folder. `stuck` as for `look`:
+    a start that failed before still has to be ended.
+    """
     enrolments = {int(node): text for node, text in request["enrolments"].items()}
-    _gangs(request).start(request["gang"], enrolments)
-    return {}
+    try:
+        _gangs(request).start(request["gang"], enrolments)
+    except StuckError as error:
+        return {"stuck": {request["gang"]: str(error)}}
+    return {"stuck": {}}
 
 
 def look(request: Request) -> Answer:
@@ -82,7 +87,7 @@ def _ended(gangs: Gangs, names: list[str], *, leave_s: float) -> dict[str, str]:
     """By gang why it can't be ended. Who asked waits for the answer, and asks again."""
     end, gangs.killed_s = time.monotonic() + ENDING_S, 3.0
     stuck: dict[str, str] = {}
-    for name in names:
+    for name in sorted(names, key=gangs.is_stuck):
         if time.monotonic() > end:
             stuck[name] = f"{name} is still to be ended"
         else:

@@ -23,16 +23,33 @@ def claimed(gangs: Gangs, name: str) -> Generator[None]:
     folder = gangs.folder / _CLAIMS
     folder.mkdir(0o700, exist_ok=True)
     claim = folder / name
-    descriptor = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = _shared(claim)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH)  # Where a machine is several of its nodes, each has a hand on it.
         gangs.end_each(_unclaimed(gangs.folder), leave_s=0.0)
         yield
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            claim.unlink(missing_ok=True)
+            _forget(claim)
     finally:
         os.close(descriptor)
+
+
+def _shared(claim: Path) -> int:
+    """Where a machine is several of its gang's nodes, each has a hand on it."""
+    while True:
+        descriptor = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(descriptor), claim.stat()):
+                return descriptor
+        os.close(descriptor)  # Somebody took it away between the two.
+
+
+def _forget(claim: Path) -> None:
+    """Unless something of the gang is left that has to be ended."""
+    folder = claim.parent.parent
+    if not (folder / claim.name).exists() and not (folder / f".{claim.name}").exists():
+        claim.unlink(missing_ok=True)
 
 
 def _unclaimed(folder: Path) -> Iterator[str]:
@@ -43,5 +60,4 @@ def _unclaimed(folder: Path) -> Iterator[str]:
         with contextlib.suppress(OSError), claim.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield name
-            if not (folder / name).exists():
-                claim.unlink(missing_ok=True)
+            _forget(claim)

@@ -67,7 +67,12 @@ class Gangs:
 
     # --- start ------------------------------------------------------------------------------------------------
     def start(self, name: str, enrolments: Mapping[int, str]) -> None:
-        """Starts an agent for every node that has none; raises OSError, and leaves nothing, when one can't be."""
+        """Starts an agent for every node that has none; raises OSError, and leaves nothing, when one can't be.
+
+        Raises StuckError where a start that failed still has to be ended.
+        """
+        if (self.folder / name / _ENDED).exists():
+            self._end(name, 0.0)
         try:
             with self._alone():
                 for node, enrolment in enrolments.items():
@@ -178,6 +183,10 @@ class Gangs:
                 stuck[name] = error
         return stuck
 
+    def is_stuck(self, name: str) -> bool:
+        """Whether something of it could not be killed when that was last tried."""
+        return (self.folder / name / _STUCK).exists()
+
     def tidy(self) -> None:
         """Removes what somebody who was ending a gang has left."""
         for aside in self.folder.glob(".*"):
@@ -247,17 +256,19 @@ def end_all(folder: Path, within_s: float) -> list[int]:
     for look in range(round(within_s / _LOOK_S)):  # By no clock: who stands still gives nobody time to end.
         found = members(folder)
         there = {*found, *processes.descendants(*found)}
-        seen |= {pid: processes.birth(pid) for pid in there - seen.keys()}
-        left = [pid for pid, born in seen.items() if processes.is_still(pid, born)]
-        if not left:
-            (folder / _STUCK).unlink(missing_ok=True)
+        left = {pid: born for pid, born in seen.items() if processes.is_still(pid, born)}
+        seen = left | {pid: processes.birth(pid) for pid in there - left.keys()}
+        if not seen:
+            with contextlib.suppress(OSError):
+                (folder / _STUCK).unlink()
             return []
-        processes.kill_all(left)
+        processes.kill_all([*seen])
         time.sleep(min(_LOOK_S, 0.01 * 2**look))
-    left = [pid for pid, born in seen.items() if processes.is_still(pid, born)]
-    if left and folder.exists():
-        write_private(folder / _STUCK, json.dumps({pid: seen[pid] for pid in left}))
-    return left
+    left = {pid: born for pid, born in seen.items() if processes.is_still(pid, born)}
+    with contextlib.suppress(OSError):  # Whoever else is ending it notes the same.
+        if left:
+            write_private(folder / _STUCK, json.dumps(left))
+    return [*left]
 
 
 def _noted(folder: Path) -> dict[int, str]:

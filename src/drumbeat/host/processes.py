@@ -68,7 +68,7 @@ def descendants(*pids: int) -> list[int]:
 def marked(value: str) -> list[int]:
     """Living processes that were started with this marker, whoever is their parent now."""
     wanted = f"{MARKER}={value}".encode(errors="surrogateescape")
-    return [pid for pid in all_others() if wanted in _read(pid, "environ").split(b"\0") and is_alive(pid)]
+    return [pid for pid in all_others() if wanted in _environment(pid).split(b"\0") and is_alive(pid)]
 
 
 def is_alive(pid: int) -> bool:
@@ -77,15 +77,25 @@ def is_alive(pid: int) -> bool:
     One whose first thread has ended looks like that too, while the kernel holds on to another one of its threads.
     """
     fields = _stat(pid)
-    return bool(fields) and (fields[0] not in _ENDED or _has_live_threads(pid))
+    return bool(fields) and (fields[0] not in _ENDED or bool(_live_thread(pid)))
 
 
-def _has_live_threads(pid: int) -> bool:
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return False
-    return any(fields[0] not in _ENDED for each in threads if (fields := _stat_of(f"{pid}/task/{each}")))
+def _live_thread(pid: int) -> str:
+    """One of its threads that goes on, as a path below /proc; "" = none does."""
+    with contextlib.suppress(OSError):
+        for each in os.listdir(f"/proc/{pid}/task"):
+            fields = _stat_of(f"{pid}/task/{each}")
+            if fields and fields[0] not in _ENDED:
+                return f"{pid}/task/{each}"
+    return ""
+
+
+def _environment(pid: int) -> bytes:
+    """Its first environment. Once its first thread has ended, /proc shows it with the others only."""
+    found = _read(pid, "environ")
+    if not found and _stat(pid)[:1] == ["Z"] and (thread := _live_thread(pid)):
+        return _read(thread, "environ")
+    return found
 
 
 def is_stopped(pid: int) -> bool:
@@ -142,7 +152,7 @@ def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
     wanted = {name.encode(): name for name in names}
     for pid in all_others():
         found = dict.fromkeys(names, "")
-        for entry in _read(pid, "environ").split(b"\0"):
+        for entry in _environment(pid).split(b"\0"):
             name, _, value = entry.partition(b"=")
             if name in wanted:
                 found[wanted[name]] = os.fsdecode(value)
@@ -232,9 +242,10 @@ def all_others() -> list[int]:
 
 def is_of(pid: int, place: str) -> bool:
     """Whether what it calls `place` is what we call so: in a container it may be another's of the same name."""
+    shown = _live_thread(pid) if _stat(pid)[:1] == ["Z"] else str(pid)
     for path in (place, ""):  # Where it is gone, the whole file system has to be ours.
         try:
-            return os.path.samestat(os.stat(f"/proc/{pid}/root{path}"), os.stat(path or "/"))
+            return os.path.samestat(os.stat(f"/proc/{shown}/root{path}"), os.stat(path or "/"))
         except OSError:
             continue
     return False

@@ -82,6 +82,7 @@ def test_a_process_that_the_kernel_doesnt_let_go_of_keeps_its_gang(tmp_path: Pat
                 with pytest.raises(UnreachableError, match="can't be killed"):
                     engine.sweep(set[str])
             assert folder.exists()
+            engine._gangs.killed_s = 10.0
             engine.stop("j.1")
             assert held.wait(10) == -signal.SIGKILL
             assert not folder.exists()
@@ -99,7 +100,10 @@ ctypes.CDLL(None).pthread_exit(None)
 
 
 @pytest.mark.feature("F6")
-def test_a_process_of_which_only_a_thread_is_left_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("is_forgotten", [False, True])
+def test_a_process_of_which_only_a_thread_is_left_is_ended_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_forgotten: bool
+):
     engine = LocalEngine(tmp_path / "nodes", tmp_path / "jobs", leave_s=0.0)
     engine._gangs.killed_s = 0.3
     folder = tmp_path / "nodes" / "j.1"
@@ -118,6 +122,9 @@ def test_a_process_of_which_only_a_thread_is_left_is_ended_too(tmp_path: Path, m
                     engine.stop("j.1")
             shell.kill()
             assert shell.wait(10) == -signal.SIGKILL
+            if is_forgotten:
+                (folder / "stuck.json").unlink()
+            engine._gangs.killed_s = 10.0
             engine.stop("j.1")
             assert not processes.is_alive(pid)
             assert not folder.exists()
@@ -147,3 +154,18 @@ def test_what_a_container_calls_by_the_same_name_is_nobody_s_here(tmp_path: Path
             assert engine.sweep(set[str]) == []
         finally:
             held.kill()
+
+
+@pytest.mark.feature("F6")
+def test_a_start_that_failed_and_could_not_be_ended_is_ended_before_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    engine, gang = LocalEngine(tmp_path / "nodes", tmp_path / "jobs", leave_s=0.0), a_gang()
+    folder = tmp_path / "nodes" / gang.name
+    (folder / "0").mkdir(parents=True)
+    for left in ("ended", "0/old"):
+        (folder / left).touch()
+    monkeypatch.setattr(Gangs, "_start_agent", lambda *_, **__: None)
+    engine.start(gang)
+    assert not (folder / "ended").exists(), "else nobody would look after its agents"
+    assert [path.name for path in (folder / "0").iterdir()] == ["enrolment.json"]
