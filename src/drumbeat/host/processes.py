@@ -56,7 +56,7 @@ def ended_children() -> Iterator[tuple[int, int]]:
 
 def descendants(*pids: int) -> list[int]:
     """Living processes below these, parents first."""
-    children = _children()
+    children = _children() if pids else {}
     found: list[int] = []
     level = [*pids]
     while level:
