@@ -7,14 +7,14 @@ import struct
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
-from drumbeat.client import Client
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.client import Client, connection
+from drumbeat.protocol.errors import AwayError, UnreachableError
 
 from .api_house import BEARER, DOCUMENT, TOKEN, House, eventually, house_in
 
@@ -85,6 +85,41 @@ def test_answers_that_are_lost_again_and_again_are_told_and_still_made_one_job(h
         Client(url=proxy.url, token=TOKEN) as client,
         pytest.raises(UnreachableError, match=r"the connection|can't be spoken with"),
     ):
+        client.submit(DOCUMENT)
+    assert len(house.http.get("/api/v1/jobs").json()["jobs"]) == 1
+
+
+class Away:
+    """Takes a submit in, and can't say so the first `troubles` times: the database's connection breaks in a commit."""
+
+    def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch, troubles: int) -> None:
+        self.troubles, self.submit = troubles, house.room.control.submit
+        monkeypatch.setattr(connection, "AWAY_PAUSES_S", (0.0, 0.01, 0.02))
+        monkeypatch.setattr(house.room.control, "submit", self.taken)
+
+    def taken(self, request: Any) -> Any:
+        told = self.submit(request)
+        if self.troubles:
+            self.troubles -= 1
+            raise AwayError("database: the connection broke")
+        return told
+
+
+@pytest.mark.feature("F5")
+def test_a_job_whose_commit_broke_the_connection_to_the_database_is_submitted_once(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = Away(house, monkeypatch, troubles=3)
+    with Client(url=house.url, token=TOKEN) as client:
+        job = client.submit(DOCUMENT)
+    assert [one["name"] for one in house.http.get("/api/v1/jobs").json()["jobs"]] == [job.name]
+    assert away.troubles == 0
+
+
+@pytest.mark.feature("F10")
+def test_a_database_that_stays_away_is_told_after_a_few_seconds(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    Away(house, monkeypatch, troubles=9)
+    with Client(url=house.url, token=TOKEN) as client, pytest.raises(AwayError, match="the connection broke"):
         client.submit(DOCUMENT)
     assert len(house.http.get("/api/v1/jobs").json()["jobs"]) == 1
 

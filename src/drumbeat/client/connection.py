@@ -14,11 +14,13 @@ import httpx
 
 from drumbeat.client import autostart, discovery
 from drumbeat.client.discovery import Machine, Where
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError, UnreachableError, from_dict
+from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, UnreachableError, from_dict
 
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 TRIES = 5
 """How often what may go on where it broke off is begun."""
+AWAY_PAUSES_S = (0.3, 0.7, 2.0)
+"""Before a call is sent again whose server has no database for now: as long as PostgreSQL takes to start again."""
 PATIENCE_S = 120.0
 """How long a follower looks for a server that went away."""
 LONGEST_PAUSE_S = 2.0
@@ -38,8 +40,8 @@ class Line:
 class Connection:
     """Calls of one thread.
 
-    A call is sent again when the server wasn't there any more and was found anew: all of the API's calls are the same
-    done twice as once.
+    A call is sent again when the server wasn't there any more and was found anew, and when its database can't answer
+    for a moment: all of the API's calls are the same done twice as once.
     """
 
     def __init__(self, where: Where, *, is_starting: bool = True, idle_stop_s: float | None = None) -> None:
@@ -65,7 +67,7 @@ class Connection:
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """The answer, whole."""
-        return self._twice(lambda http: checked(http.request(method, api(path), **options)))
+        return self._sent(lambda http: checked(http.request(method, api(path), **options)))
 
     def upload(
         self, path: str, pieces: Callable[[], Iterable[bytes]], size: int, *, params: dict[str, str] | None = None
@@ -73,7 +75,7 @@ class Connection:
         """Sends a body of `size` bytes; `pieces` gives it from its beginning each time."""
         headers = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
         options: dict[str, Any] = {"params": params, "headers": headers}
-        return self._twice(lambda http: checked(http.request("PUT", api(path), content=pieces(), **options)))
+        return self._sent(lambda http: checked(http.request("PUT", api(path), content=pieces(), **options)))
 
     @contextmanager
     def streaming(self, path: str, **options: Any) -> Generator[httpx.Response]:
@@ -129,6 +131,13 @@ class Connection:
         if self._line is not None:
             self._line.http.close()
             self._line = None
+
+    def _sent(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
+        for pause_s in AWAY_PAUSES_S:
+            with suppress(AwayError):
+                return self._twice(send)
+            time.sleep(pause_s)
+        return self._twice(send)
 
     def _twice(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
         with suppress(httpx.TransportError):
@@ -229,7 +238,7 @@ def again(line: Connection, send: Callable[[], Any]) -> Any:
         except httpx.TransportError as error:
             if attempt == TRIES - 1:
                 raise unreachable(error, line.line.url) from error
-        except UnreachableError:
+        except (UnreachableError, AwayError):
             if attempt == TRIES - 1:
                 raise
         with suppress(DrumbeatError):

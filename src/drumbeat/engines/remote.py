@@ -60,7 +60,7 @@ class _Known:
     """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
 
     to_end: gangs that were stopped while it didn't answer, or couldn't be ended, for which `stuck` says why.
-    must_sweep: what an earlier server left is to be ended.
+    must_sweep: what an earlier server left is to be ended. swept: which gangs that were.
     """
 
     host: Host
@@ -71,6 +71,7 @@ class _Known:
     to_end: set[str] = field(default_factory=set[str])
     stuck: str = ""
     must_sweep: bool = False
+    swept: list[str] = field(default_factory=list[str])
     sweeping: threading.Lock = field(default_factory=threading.Lock)
     must_look: threading.Event = field(default_factory=threading.Event)
     has_looked: threading.Event = field(default_factory=threading.Event)
@@ -204,22 +205,20 @@ class RemoteEngine:
         """Ends the others where machines answer, and where one doesn't as soon as it does."""
         self._wanted = wanted
         for known in self._known.values():
-            known.must_sweep = True
-        ended: list[list[str]] = []
-        self._everywhere(list(self._known), lambda known: ended.append(self._sweep_on(known)))
-        return sorted(set[str]().union(*ended))
+            known.swept, known.must_sweep = [], True
+        self._everywhere(list(self._known), self._sweep_on)
+        return sorted(set[str]().union(*(known.swept for known in self._known.values())))
 
-    def _sweep_on(self, known: _Known) -> list[str]:
-        """Nothing is placed there before."""
+    def _sweep_on(self, known: _Known) -> None:
+        """Nothing is placed there before. Whoever asks it first, the sweeper or the machine's own thread, does it."""
         with known.sweeping:
             if not known.must_sweep:
-                return []
+                return
             there = set(known.host.reach.ask("there", {"folder": known.host.folder})["gangs"])
             surplus = sorted(there - self._wanted())
             told = known.host.reach.ask("clear", {"folder": known.host.folder, "gangs": surplus})
             known.to_end |= told["stuck"].keys()
-            known.must_sweep = False
-            return surplus
+            known.swept, known.must_sweep = surplus, False
 
     def close(self) -> None:
         """Asks no more."""

@@ -160,7 +160,7 @@ class StorageError(DrumbeatError):
 
 
 class AwayError(StorageError):
-    """The server's database can't answer now: it starts, its disk is full, somebody is at it. Nothing was done."""
+    """The server's database can't answer now: it starts, is busy, is full. Ask again: nothing is done twice."""
 
     code = "storage_away"
 

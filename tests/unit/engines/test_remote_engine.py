@@ -159,3 +159,17 @@ def test_what_another_server_starts_during_a_sweep_is_left_alone(engine: RemoteE
     assert usable(engine)
     assert engine.sweep(lambda: {"kept.1", *(["left.1"] if played.requests("there") else [])}) == []
     assert [request["gangs"] for request in played.requests("clear")] == [[]]
+
+
+def test_a_sweep_tells_of_what_the_machine_s_own_thread_was_the_first_to_end(
+    engine: RemoteEngine, played: Played, monkeypatch: pytest.MonkeyPatch
+):
+    assert usable(engine)
+    everywhere = engine._everywhere
+
+    def late(*asked: Any) -> dict[str, Any]:
+        played.until(lambda: played.requests("clear"))
+        return everywhere(*asked)
+
+    monkeypatch.setattr(engine, "_everywhere", late)
+    assert engine.sweep(lambda: {"kept.1"}) == ["left.1"]
