@@ -497,7 +497,7 @@ def test_a_store_that_takes_calls_and_answers_none_is_given_up(kind: str, ask: s
         with pytest.raises(UnreachableError, match=r"can't be (listed|read): no answer") as raised:
             ASKS[ask](access)
         # Twice, and what the libraries pause between; on a machine that is busy.
-        assert time.monotonic() - began < 20
+        assert time.monotonic() - began < 60
         access.close()
     assert (raised.value.where, bool(raised.value.fix)) == ("datastore `here`", True)
 

@@ -91,6 +91,17 @@ def test_servers_that_start_at_once_make_one_database(file):
     assert len(set(tokens)) == 6
 
 
+def test_who_writes_into_a_file_that_is_just_made_is_waited_for(file):
+    with ThreadPoolExecutor(1) as threads:
+        with raw(file) as other:
+            other.execute("BEGIN IMMEDIATE")
+            made = threads.submit(make_store, file)
+            with pytest.raises(TimeoutError):
+                made.result(0.5)
+        made.result(20).close()
+    other.close()
+
+
 @pytest.mark.feature("F10")
 def test_a_newer_database_is_refused(store, file):
     store.close()

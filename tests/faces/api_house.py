@@ -152,12 +152,12 @@ def served(control: Control, home: Path, port: int = 0, doors: TlsDoors | None =
     room.stop = running.stop
     thread = threading.Thread(target=running.run, args=([listener],))
     thread.start()
-    assert running.ready.wait(10)
     try:
+        assert running.ready.wait(60)
         yield room
     finally:
         running.stop()
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
 
 

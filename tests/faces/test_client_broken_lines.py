@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from drumbeat.client import Client, connection
-from drumbeat.protocol.errors import AwayError, UnreachableError
+from drumbeat.protocol.errors import AwayError, NotFoundError, UnreachableError
 
 from .api_house import BEARER, DOCUMENT, TOKEN, House, eventually, house_in
 
@@ -79,6 +79,15 @@ def test_an_answer_that_is_lost_after_the_commit_is_asked_for_again_and_gives_on
     assert proxy.lost == 0
 
 
+def test_a_removal_whose_answer_is_lost_is_done_and_one_of_nothing_is_refused(house: House) -> None:
+    with Proxy(house.url, b"DELETE /api/v1/aliases", lost=1) as proxy, Client(url=proxy.url, token=TOKEN) as client:
+        client.set_alias("compute", "mine", "local")
+        client.set_alias("compute", "mine", None)
+        assert (client.aliases(), proxy.lost) == ([], 0)
+        with pytest.raises(NotFoundError):
+            client.set_alias("compute", "mine", None)
+
+
 def test_answers_that_are_lost_again_and_again_are_told_and_still_made_one_job(house: House) -> None:
     with (
         Proxy(house.url, b"POST /api/v1/jobs", lost=9) as proxy,
@@ -94,7 +103,6 @@ class Away:
 
     def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch, troubles: int) -> None:
         self.troubles, self.submit = troubles, house.room.control.submit
-        monkeypatch.setattr(connection, "AWAY_PAUSES_S", (0.0, 0.01, 0.02))
         monkeypatch.setattr(house.room.control, "submit", self.taken)
 
     def taken(self, request: Any) -> Any:
@@ -118,7 +126,8 @@ def test_a_job_whose_commit_broke_the_connection_to_the_database_is_submitted_on
 
 @pytest.mark.feature("F10")
 def test_a_database_that_stays_away_is_told_after_a_few_seconds(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    Away(house, monkeypatch, troubles=9)
+    Away(house, monkeypatch, troubles=99)
+    monkeypatch.setattr(connection, "AWAY_S", 0.1)
     with Client(url=house.url, token=TOKEN) as client, pytest.raises(AwayError, match="the connection broke"):
         client.submit(DOCUMENT)
     assert len(house.http.get("/api/v1/jobs").json()["jobs"]) == 1
@@ -167,7 +176,9 @@ def test_a_crowd_that_vanishes_leaves_nothing_behind(house: House) -> None:
     def opened() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
-    def vanish(crowd: list[socket.socket]) -> None:
+    def come_and_vanish() -> None:
+        crowd = [follower(house, job) for _ in range(50)]
+        eventually(lambda: house.room.traffic.in_flight == 50)
         for one in crowd:
             # No goodbye: the connection is reset.
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -175,12 +186,10 @@ def test_a_crowd_that_vanishes_leaves_nothing_behind(house: House) -> None:
         eventually(lambda: house.room.traffic.in_flight == 0)
         eventually(lambda: job not in house.room.fanout._bells)
 
-    vanish([follower(house, job) for _ in range(50)])
+    come_and_vanish()
     files, memory = opened(), psutil.Process().memory_info().rss
     for _ in range(6):
-        crowd = [follower(house, job) for _ in range(50)]
-        eventually(lambda: house.room.traffic.in_flight == 50)
-        vanish(crowd)
+        come_and_vanish()
     eventually(lambda: opened() <= files)
     assert psutil.Process().memory_info().rss - memory < 50 << 20, "a batch for each of the 300 would be 75 MiB"
     assert house.http.get(f"/api/v1/jobs/{job}").status_code == 200

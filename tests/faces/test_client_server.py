@@ -49,7 +49,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
         process = psutil.Process(address.pid)
         if process.pid != os.getpid():
             process.terminate()
-            process.wait(10)
+            process.wait(60)
 
 
 def test_client_and_server_speak_of_the_same_things() -> None:

@@ -19,8 +19,8 @@ from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, Un
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 TRIES = 5
 """How often what may go on where it broke off is begun."""
-AWAY_PAUSES_S = (0.3, 0.7, 2.0)
-"""Before a call is sent again whose server has no database for now: as long as PostgreSQL takes to start again."""
+AWAY_S = 3.0
+"""How long a call is sent again whose server has no database for now: PostgreSQL starts again in about that time."""
 PATIENCE_S = 120.0
 """How long a follower looks for a server that went away."""
 LONGEST_PAUSE_S = 2.0
@@ -67,7 +67,7 @@ class Connection:
 
     def send(self, method: str, path: str, **options: Any) -> httpx.Response:
         """The answer, whole."""
-        return self._sent(lambda http: checked(http.request(method, api(path), **options)))
+        return self._sent(method, lambda http: checked(http.request(method, api(path), **options)))
 
     def upload(
         self, path: str, pieces: Callable[[], Iterable[bytes]], size: int, *, params: dict[str, str] | None = None
@@ -75,7 +75,7 @@ class Connection:
         """Sends a body of `size` bytes; `pieces` gives it from its beginning each time."""
         headers = {"Content-Length": str(size), "Content-Type": "application/octet-stream"}
         options: dict[str, Any] = {"params": params, "headers": headers}
-        return self._sent(lambda http: checked(http.request("PUT", api(path), content=pieces(), **options)))
+        return self._sent("PUT", lambda http: checked(http.request("PUT", api(path), content=pieces(), **options)))
 
     @contextmanager
     def streaming(self, path: str, **options: Any) -> Generator[httpx.Response]:
@@ -132,12 +132,28 @@ class Connection:
             self._line.http.close()
             self._line = None
 
-    def _sent(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
-        for pause_s in AWAY_PAUSES_S:
-            with suppress(AwayError):
-                return self._twice(send)
+    def _sent(self, method: str, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
+        tries = 0
+
+        def once_more(http: httpx.Client) -> httpx.Response:
+            nonlocal tries
+            tries += 1
+            try:
+                return send(http)
+            except NotFoundError:
+                if method != "DELETE" or tries == 1:
+                    raise
+                return httpx.Response(204)  # A try before was heard, though its answer wasn't.
+
+        end, pause_s = time.monotonic() + AWAY_S, 0.2
+        while True:
+            try:
+                return self._twice(once_more)
+            except AwayError:
+                if time.monotonic() > end:
+                    raise
             time.sleep(pause_s)
-        return self._twice(send)
+            pause_s *= 2
 
     def _twice(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
         with suppress(httpx.TransportError):

@@ -137,7 +137,10 @@ class Computes(Mapping[str, Engine]):
 
     def _is_awaited(self, name: str) -> bool:
         one, told = self._known.get(name), self._furnished.get(name)
-        return one is not None and self._now() < one.tried_at + FIRST_S and (told is None or told.is_awaited)
+        if one is None or self._now() >= one.tried_at + FIRST_S:
+            return False
+        # What is known is furnished a moment later, and jobs are sized by that.
+        return one.is_awaited or told is None or told.is_awaited or told.document != one.document
 
     def without_containers(self) -> frozenset[str]:
         """Computes that can't run containers, as far as is known here: of this machine only."""

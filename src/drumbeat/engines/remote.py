@@ -218,7 +218,7 @@ class RemoteEngine:
             surplus = sorted(there - self._wanted())
             told = known.host.reach.ask("clear", {"folder": known.host.folder, "gangs": surplus})
             known.to_end |= told["stuck"].keys()
-            known.swept, known.must_sweep = surplus, False
+            known.swept, known.must_sweep = sorted(set(surplus) - told["stuck"].keys()), False
 
     def close(self) -> None:
         """Asks no more."""

@@ -61,6 +61,7 @@ def played() -> Played:
 def engine(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteEngine]:
     monkeypatch.setattr(remote, "POLL_S", 0.02)
     monkeypatch.setattr(remote, "IDLE_POLL_S", 0.02)
+    monkeypatch.setattr(remote, "FIRST_LOOK_S", 60.0)
     there = RemoteEngine("rack", [Host("m", played, "~/gangs", "~/jobs")], list)
     yield there
     there.close()
