@@ -30,7 +30,7 @@ COMMANDS = {
     "completed": _PRINT,
     "failed once": _PRINT
     + "F=$DRUMBEAT_CHECKPOINT_DIR/failed; [ $RANK != 3 ] || [ -e $F ] || { touch $F; exit 5; }; [ -e $F ] || sleep 60",
-    "canceled": _PRINT + "trap 'exit 0' TERM; touch $DRUMBEAT_CHECKPOINT_DIR/$DRUMBEAT_ROUND.$RANK; sleep 60 & wait",
+    "canceled": _PRINT + "trap 'exit 0' TERM; : > $DRUMBEAT_CHECKPOINT_DIR/$DRUMBEAT_ROUND.$RANK; sleep 60 & wait",
 }
 """By how it goes. The job that fails does so once, whatever becomes of its rounds."""
 
@@ -41,6 +41,8 @@ class Mortal:
 
     house: House
     count: int = 0
+    """Of fuses."""
+    jobs: int = 0
 
     @property
     def fuse(self) -> Path:
@@ -75,13 +77,14 @@ class Mortal:
 
     def go(self, kind: str) -> str:
         """Runs a job of the kind to its end, whoever dies; its name."""
+        self.jobs += 1
         path = self.house.job_file(
-            f"job{self.count}", code=".", command=json.dumps(COMMANDS[kind]), drumbeat="{grace_s: 3}",
+            f"job{self.jobs}", code=".", command=json.dumps(COMMANDS[kind]), drumbeat="{grace_s: 3}",
             distribution="{type: pytorch, process_count_per_instance: 2}", resources="{instance_count: 2}",
-            display_name=f"{kind.replace(' ', '-')}-{self.count}",
+            display_name=f"{kind.replace(' ', '-')}-{self.jobs}",
         )  # fmt: skip
-        name = f"job-{self.count}"
-        self.house.script(f"# {self.count}\n", job=f"job{self.count}")
+        name = f"job-{self.jobs}"
+        self.house.script(f"# {self.jobs}\n", job=f"job{self.jobs}")
         self.ask(lambda: self._submit(path, name))
         if kind == "canceled":
             self._cancel(name)

@@ -32,6 +32,9 @@ def test_every_point_in_the_sources_is_listed_and_named_by_who_and_when():
     assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", name) for name in found)
 
 
+AT_THE_END = ("agent.leaving", "agent.left", "keeper.leaving")
+"""Points that a process may be too slow for: its nodes are ended a moment after it was told to leave."""
+
 PAIRS = [
     pytest.param(point, kind, marks=() if number % len(COMMANDS) == other else pytest.mark.thorough)
     for number, point in enumerate(POINTS)
@@ -63,8 +66,11 @@ def test_a_process_that_dies_later_at_a_point_loses_and_leaves_nothing(mortal: M
 def die_there(mortal: Mortal, point: str, kind: str) -> None:
     mortal.light(point)
     try:
-        name = mortal.go(kind)
-        check(mortal, name, kind)
+        for _ in range(5 if point in AT_THE_END else 1):
+            name = mortal.go(kind)
+            check(mortal, name, kind)
+            if mortal.has_burnt:
+                break
         assert mortal.has_burnt, f"nobody came to {point}"
     finally:
         mortal.put_out()

@@ -14,6 +14,7 @@ import pytest
 
 from drumbeat.agent.holding import door
 from drumbeat.agent.holding.records import Records
+from drumbeat.host import processes
 from drumbeat.testing.agent_gang import end_all, mentioning
 
 from .house import until
@@ -124,6 +125,24 @@ def test_exits_are_told_in_order_with_code_signal_and_time(kept):
     assert before <= exits[0]["at"] <= exits[1]["at"] <= exits[2]["at"] <= time.time()
     assert Records(str(kept.folder)).read_exits(1) == exits
     assert Records(str(kept.folder)).read_round() == {"round": 1, "over": True, "lost": False, "ranks": 0}
+
+
+@pytest.mark.feature("F1")
+def test_a_rank_that_has_ended_before_the_word_to_stop_is_read_ended_by_itself(kept):
+    naps = [f"{rank}{10_000_000 + os.getpid()}" for rank in (1, 2)]
+    kept.start(*[f"exec sleep {nap}" for nap in naps])
+
+    def first() -> list[int]:
+        return [pid for pid, words in processes.command_lines() if words == ["sleep", naps[0]]]
+
+    until(first, 60, "a rank")
+    (pid,) = first()
+    kept.process.send_signal(signal.SIGSTOP)
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: not processes.is_alive(pid), 60, "the end of the rank")
+    kept.stop(5.0)
+    kept.process.send_signal(signal.SIGCONT)
+    assert {one["rank"]: one["told"] for one in kept.over()} == {0: False, 1: True}
 
 
 def test_a_rank_inherits_nothing_of_ours(kept):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,7 +46,7 @@ def works(way: str) -> bool:
             os._exit(1)
         os._exit(0)
     fits = os.waitpid(child, 0)[1] == 0
-    here.rmdir()
+    shutil.rmtree(here)
     return fits
 
 

@@ -61,7 +61,7 @@ class Sender(threading.Thread):
 
 
 @pytest.mark.feature("F5")
-@pytest.mark.timeout(60 + 5 * JOBS)
+@pytest.mark.timeout(max(300, 60 + 10 * JOBS))
 def test_a_server_that_is_killed_under_load_loses_nothing_and_doubles_nothing(own_house: House):
     house = own_house
     (house.folder / "marks").mkdir()

@@ -11,7 +11,7 @@ from typing import Any
 from drumbeat import Client
 from tools.matrix.row import Row
 
-PATIENCE_S = 300
+PATIENCE_S = 600
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,15 @@
 """Inputs and outputs at the paths of `path_on_compute`: links, made only where nothing is, and taken away at the end.
 
 A link leads to `<root>/appears/<host>/…` and from there to the files, so that it shows whose it is. Nodes of one gang
-on one machine share it: their files are the same, or are kept as those of one output. One of another machine, which
-shares the file system that it is on, is left alone.
+on one machine share it: their files are the same, or are kept as those of one output. The folders that one of them made
+above it are taken away by the last that has something in them. A link of another machine, which shares the file system
+that it is on, is left alone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import json
 import os
 
@@ -41,37 +43,36 @@ def _make(root: str, name: str, path: str, place: str) -> None:
     os.makedirs(os.path.dirname(own), exist_ok=True)
     if not os.path.islink(own):
         os.symlink(place, own)
-    if os.path.islink(path):
-        there = os.readlink(path)
-        if there == own or (_is_of_gang(there, root, name) and os.path.islink(there)):
-            return
-        if _is_ours(there) and _is_gone(there):
-            os.unlink(path)  # Of an attempt that is gone, machine and all.
-    if os.path.lexists(path):
+    there = _target(path)
+    if there and _is_ours(there) and _is_gone(there):
+        os.unlink(path)  # Of an attempt that is gone, machine and all.
+    is_there = os.path.lexists(path)
+    if _is_shared(path, root, name):  # Another node of this machine may have made it only now.
+        return
+    if is_there:
         what = f"there is something at {path} on this node already"
         fix = "Take it away, or choose a path where nothing is."
         raise RefusedError(what, where=f"{name}.path_on_compute", fix=fix)
     folders = _missing_above(path)
-    _note(root, [path, *reversed(folders)])
+    _note(root, [path, *_above(path, {*folders, *_made_by_gang(root)})])
     for folder in folders:
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
     try:
         os.symlink(own, path)
-    except FileExistsError:  # Another node of this machine was quicker.
-        if not _is_of_gang(os.readlink(path), root, name):
+    except FileExistsError:
+        if not _is_shared(path, root, name):
             raise
 
 
 def vanish(root: str) -> None:
     """Takes away the links that this node made, and the folders above them that it made and that are empty."""
-    with contextlib.suppress(OSError, ValueError), open(f"{root}/{_MADE}", encoding="utf-8") as file:
-        for path in json.load(file):
-            with contextlib.suppress(OSError):
-                if os.path.islink(path) and os.readlink(path).startswith(f"{root}/{_OURS}/"):
-                    os.unlink(path)
-                elif os.path.isdir(path) and not os.path.islink(path):
-                    os.rmdir(path)
+    for path in _noted(root):
+        with contextlib.suppress(OSError):
+            if os.path.islink(path) and os.readlink(path).startswith(f"{root}/{_OURS}/"):
+                os.unlink(path)
+            elif os.path.isdir(path) and not os.path.islink(path):
+                os.rmdir(path)
     with contextlib.suppress(OSError):
         os.unlink(f"{root}/{_MADE}")
 
@@ -96,6 +97,19 @@ def _is_gone(link: str) -> bool:
     return False
 
 
+def _target(path: str) -> str:
+    """Where a link leads, "" = there is none."""
+    with contextlib.suppress(OSError):
+        return os.readlink(path)
+    return ""
+
+
+def _is_shared(path: str, root: str, name: str) -> bool:
+    """Whether a node of this gang here, this one or another, has made the link."""
+    there = _target(path)
+    return _is_of_gang(there, root, name) and os.path.islink(there)
+
+
 def _is_of_gang(target: str, root: str, name: str) -> bool:
     """Whether a link is that of another node of this gang here: `<gang>/<node>/root/appears/<host>/<name>`."""
     gang = os.path.dirname(os.path.dirname(root))
@@ -112,11 +126,30 @@ def _missing_above(path: str) -> list[str]:
     return found[::-1]
 
 
+def _above(path: str, wanted: set[str]) -> list[str]:
+    """Those of the folders that it is in, the innermost first."""
+    found: list[str] = []
+    while (above := os.path.dirname(path)) != path:
+        found += [above] if above in wanted else []
+        path = above
+    return found
+
+
+def _made_by_gang(root: str) -> set[str]:
+    """What nodes of this gang on this machine have noted."""
+    others = glob.glob(f"{glob.escape(os.path.dirname(os.path.dirname(root)))}/*/root/{_ours()}")
+    return {path for own in others for path in _noted(os.path.dirname(os.path.dirname(own)))}
+
+
+def _noted(root: str) -> list[str]:
+    with contextlib.suppress(OSError, ValueError), open(f"{root}/{_MADE}", encoding="utf-8") as file:
+        return json.load(file)
+    return []
+
+
 def _note(root: str, paths: list[str]) -> None:
     """Before they are made: whoever comes after knows what to take away."""
-    known: list[str] = []
-    with contextlib.suppress(OSError, ValueError), open(f"{root}/{_MADE}", encoding="utf-8") as file:
-        known = json.load(file)
+    known = _noted(root)
     part = f"{root}/{_MADE}.part"
     with open(part, "w", encoding="utf-8") as file:
         json.dump([*(path for path in paths if path not in known), *known], file)

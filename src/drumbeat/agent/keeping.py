@@ -77,6 +77,8 @@ class Keeping:
         """How long the keeper was asked in vain. By no clock: when this agent stood still, nobody was asked."""
         self._child = 0
         self._pid = 0
+        self._starting = threading.Lock()
+        """Held from the look whether a keeper is wanted until it is there."""
         self._closing = False
 
     def begin(self, *, lost_after_s: float, grace_s: float) -> None:
@@ -101,7 +103,8 @@ class Keeping:
 
     def leave(self, grace_s: float) -> None:
         """Ends the keeper and everything that it holds; returns when it is gone."""
-        self._closing = True
+        with self._starting:
+            self._closing = True
         self._tell({"do": "leave", "grace_s": grace_s})
         deadline = time.monotonic() + grace_s + _LEAVE_S
         while self._lives() and time.monotonic() < deadline:
@@ -207,11 +210,14 @@ class Keeping:
         for _ in range(_LOOKS):
             with contextlib.suppress(OSError):
                 return door.connect(self._folder)
-            if not self._closing and not self._lives():
-                if started == 3:
-                    break
-                self._start_keeper()
+            with self._starting:
+                is_wanted = not self._closing and not self._lives()
+                if is_wanted and started < 3:
+                    self._start_keeper()
+            if is_wanted:
                 started += 1
+            if started > 3:
+                break
             time.sleep(_LOOK_S)
         raise EngineError(
             "the keeper doesn't come up",
@@ -227,7 +233,8 @@ class Keeping:
             spared |= {one for pid in spared for one in processes.descendants(pid)}
             left = [pid for pid in below if pid not in spared]
             processes.signal_all(left, signal.SIGKILL)
-        end_rest(self._folder, self._reap)
+        if left := end_rest(self._folder, self._reap):
+            raise EngineError(f"processes {left} of the round before can't be killed")
         log = f"{self._folder}/keeper.log"
         command = [*program("drumbeat.agent.keeper"), self._folder]
         self._child = os.posix_spawn(

@@ -65,7 +65,10 @@ _MPI_CODE = re.compile(r"^Abort\(\d+\)", re.MULTILINE)
 """MPICH says so when it ends the rank with an exit code of its own, whose eighth bit says that an error was fatal."""
 _MPI_ABORT = re.compile(r"^Abort\((-?\d+)\) .*application called MPI_Abort\(", re.MULTILINE)
 _OF_THE_SHELL = (126, 127)
-_PASSING = re.compile(r"EADDRINUSE|address already in use|timed? ?out|temporarily unavailable", re.IGNORECASE)
+_PASSING = re.compile(
+    r"EADDRINUSE|address already in use|timed? ?out|temporarily unavailable|Failed to (?:start|connect to) GCS",
+    re.IGNORECASE,
+)
 """Errors of the moment: the same words at the same place don't mean that a third time ends the same way."""
 
 

@@ -54,8 +54,13 @@ _ABOVE = "check log messages above"
 """Horovod's error says only this, and its C++ has written the reason there."""
 _HOROVOD_SAYS = re.compile(r"^\[[^]]+: [EF] \S+:\d+\] \[\d+\]: (.+)$")
 _MPI_ABORT = re.compile(r"^Abort\(-?\d+\) on node \d+ .*: application called MPI_Abort\(.+$")
-_MPI_LOST = re.compile(r"^.*\bPMIU_\w+ error\b.*$|^.*\bPMI_\w+ returned -1$")
-"""What MPICH's library says in a rank that ends the job, and in those that it is ended for."""
+"""What MPICH's library says in a rank that ends the job."""
+_MPI_LOST = re.compile(
+    r"^.*\bPMIU_\w+ error\b.*$|^.*\bPMI_\w+ returned -1$"
+    r"|^\[\S+\] \*\*\* An error occurred in Socket closed$"
+    r"|^\[\S+\]\[\[\S+\]\[btl_tcp\S+\] .*: Connection reset by peer.*$"
+)
+"""What it says in those that it is ended for, and what Open MPI says in a rank whose peer is gone."""
 _MPI_INVOKED = re.compile(
     r"^MPI_ABORT was invoked on rank (\d+) in communicator MPI_COMM_WORLD\s+"
     r"(?:Proc: \S+\s+Errorcode: |with errorcode )(-?\d+)",

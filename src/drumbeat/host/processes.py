@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import time
@@ -16,6 +17,9 @@ MARKER = "DRUMBEAT_KEEPER"
 _SUBREAPER = 36
 _DEATH_SIGNAL = 1
 _ENDED = frozenset("ZX")
+_PASSES = 3
+LEAST_LOOKS = 20
+"""How often one looks at least whether what was killed is gone."""
 
 
 def adopt_orphans() -> bool:
@@ -56,13 +60,19 @@ def ended_children() -> Iterator[tuple[int, int]]:
 
 def descendants(*pids: int) -> list[int]:
     """Living processes below these, parents first."""
-    children = _children() if pids else {}
+    children: dict[int, list[int]] = {}
+    alive = set[int]()
+    for pid in all_others() if pids else ():
+        if fields := _stat(pid):
+            children.setdefault(int(fields[1]), []).append(pid)
+            if _goes_on(pid, fields):  # Asked later, one might have ended that has just started another.
+                alive.add(pid)
     found: list[int] = []
     level = [*pids]
     while level:
         level = [child for parent in level for child in children.get(parent, ())]
         found += level
-    return [each for each in found if is_alive(each)]
+    return [each for each in found if each in alive]
 
 
 def marked(value: str) -> list[int]:
@@ -77,7 +87,11 @@ def is_alive(pid: int) -> bool:
     One whose first thread has ended looks like that too, while the kernel holds on to another one of its threads.
     """
     fields = _stat(pid)
-    return bool(fields) and (fields[0] not in _ENDED or bool(_live_thread(pid)))
+    return bool(fields) and _goes_on(pid, fields)
+
+
+def _goes_on(pid: int, fields: list[str]) -> bool:
+    return fields[0] not in _ENDED or bool(_live_thread(pid))
 
 
 def _live_thread(pid: int) -> str:
@@ -208,36 +222,47 @@ def signal_all(pids: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
+def looks(within_s: float) -> Iterator[None]:
+    """For so long, and at least so many times: who stands still meanwhile gives nobody time to end."""
+    deadline = time.monotonic() + within_s
+    for count in itertools.count():
+        if count >= LEAST_LOOKS and time.monotonic() >= deadline:
+            return
+        yield
+
+
 def end_marked(value: str, within_s: float = 2.0) -> list[int]:
     """Kills every process with this marker; gives those that are left after `within_s`."""
-    deadline = time.monotonic() + within_s
-    while (left := marked(value)) and time.monotonic() < deadline:
+    left = marked(value)
+    for _ in looks(within_s):
+        if not left:
+            break
         signal_all(left, signal.SIGKILL)
         time.sleep(0.01)
+        left = marked(value)
     return left
 
 
 def end_one(pid: int, born: str, meanwhile: Callable[[], None], within_s: float = 2.0) -> None:
     """Kills a process, unless it is another one by now, and waits until it is gone."""
-    deadline = time.monotonic() + within_s
-    while is_still(pid, born) and time.monotonic() < deadline:
+    for _ in looks(within_s):
+        if not is_still(pid, born):
+            return
         signal_all([pid], signal.SIGKILL)
         meanwhile()
         time.sleep(0.005)
 
 
-def _children() -> dict[int, list[int]]:
-    found: dict[int, list[int]] = {}
-    for pid in all_others():
-        if fields := _stat(pid):
-            found.setdefault(int(fields[1]), []).append(pid)
-    return found
+def all_others() -> Iterator[int]:
+    """Every process but this one, those too that are started while the caller looks at the ones before.
 
-
-def all_others() -> list[int]:
-    """Every process but this one."""
-    own = os.getpid()
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != own]
+    Not without end: a program that starts others all the time is faster than who looks.
+    """
+    seen = {os.getpid()}
+    for _ in range(_PASSES):
+        fresh = {int(name) for name in os.listdir("/proc") if name.isdigit()} - seen
+        yield from sorted(fresh)
+        seen |= fresh
 
 
 def is_of(pid: int, place: str) -> bool:

@@ -22,6 +22,8 @@ SET = (
     "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", PORT,
 )  # fmt: skip
 """The variables that such a job can't set itself."""
+PATIENCE_S = "300"
+"""How far apart ranks may begin. Horovod's own 30 s are less than a slow disk takes to import it."""
 
 
 def is_served(plan: Plan) -> bool:
@@ -43,7 +45,8 @@ def with_rendezvous(process: ProcessSpec, plan: Plan, roster: Roster, rank: Rank
     """The rank's process with what Horovod needs; rank 0's has the store beside it."""
     member = roster.members[rank.node]
     interface = member.interface or ("lo" if plan.nodes == 1 else "")
-    defaults = {"HOROVOD_CPU_OPERATIONS": "gloo", **({"HOROVOD_GLOO_IFACE": interface} if interface else {})}
+    defaults = {"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_TIMEOUT_SECONDS": PATIENCE_S}
+    defaults |= {"HOROVOD_GLOO_IFACE": interface} if interface else {}
     return replace(
         process,
         set={**process.set, **_of_rank(plan, roster, rank)},

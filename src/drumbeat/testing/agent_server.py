@@ -37,6 +37,7 @@ class AgentServer:
         self.outputs: dict[tuple[int, str], bytearray] = {}
         self.shown: dict[int, dict[str, Any]] = {}
         self.snapshots: dict[str, bytes] = {}
+        self.asked_snapshots: list[str] = []
         self.is_over = False
         self.most_bytes: int | None = None
         """Takes no more than so many bytes of a piece; None = all."""
@@ -143,6 +144,15 @@ class AgentServer:
             self.check()
             wanted = self._wanted.get(node, Directive(Order.PREPARE, self.attempt, 0))
         return {"directive": wire.to_wire(wanted)}
+
+    def answer_snapshot(self, digest: str) -> bytes:
+        """What there is under the digest; each question is noted."""
+        with self._news:
+            if digest not in self.snapshots:
+                raise NotFoundError(f"no snapshot {digest}")
+            self.asked_snapshots.append(digest)
+            self._news.notify_all()
+            return self.snapshots[digest]
 
     def answer_put(self, node: int, path: str, offset: int, data: bytes) -> dict[str, Any]:
         """Adds what lies beyond the size."""
@@ -274,6 +284,4 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _get(self, _node: int, path: str, _body: bytes) -> bytes:
         digest = path.removeprefix("snapshots/")
-        if digest not in self.server.owner.snapshots:
-            raise NotFoundError(f"no snapshot {digest}")
-        return self.server.owner.snapshots[digest]
+        return self.server.owner.answer_snapshot(digest)

@@ -218,6 +218,35 @@ def test_nodes_of_one_machine_share_a_path_and_it_goes_with_the_one_that_made_it
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_folder_that_nodes_have_links_in_goes_with_the_last_of_them(
+    roots: list[str], tmp_path: Path, order: tuple[int, int]
+):
+    """Each was quicker with one of the links, the first with the folder."""
+    folder = tmp_path / "new" / "deep"
+    appear(out(folder / "here"), roots[0])
+    appear(out(folder / "there"), roots[1])
+    for node in order:
+        assert folder.is_dir()
+        vanish(roots[node])
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_link_that_another_node_makes_at_that_moment_is_shared(
+    roots: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    path, lexists, quicker = tmp_path / "here", os.path.lexists, [roots[0]]
+
+    def looked(at: str) -> bool:
+        if at == str(path) and quicker:
+            appear(out(path), quicker.pop())
+        return lexists(at)
+
+    monkeypatch.setattr("os.path.lexists", looked)
+    appear(out(path), roots[1])
+    assert path.resolve() == Path(roots[0], "outputs", "o").resolve()
+
+
 def test_a_link_of_a_gang_that_is_gone_is_taken_over_and_one_of_a_living_gang_is_not(roots: list[str], tmp_path: Path):
     path, other = tmp_path / "here", tmp_path / "k.1" / "0" / "root"
     (other / "outputs" / "o").mkdir(parents=True)

@@ -35,9 +35,8 @@ def test_each_rank_knows_its_place_and_rank_0_has_the_store(launcher: str):
     where = {(e.set["HOROVOD_GLOO_RENDEZVOUS_ADDR"], e.set["HOROVOD_GLOO_RENDEZVOUS_PORT"]) for e in made}
     assert where == {("10.0.0.1", "5000")}
     assert [each.rendezvous for each in made] == ["10.0.0.1 5000", "", "", ""]
-    assert {(e.defaulted["HOROVOD_GLOO_IFACE"], e.defaulted["HOROVOD_CPU_OPERATIONS"]) for e in made} == {
-        ("eth0", "gloo")
-    }
+    defaults = ("HOROVOD_GLOO_IFACE", "HOROVOD_CPU_OPERATIONS", "HOROVOD_GLOO_TIMEOUT_SECONDS")
+    assert {tuple(each.defaulted[name] for name in defaults) for each in made} == {("eth0", "gloo", "300")}
 
 
 def test_the_store_has_a_port_of_its_own_on_node_0():

@@ -6,6 +6,8 @@ import contextlib
 import os
 import time
 
+from drumbeat.host import processes
+
 
 class Group:
     """A new group beside this process. Raises OSError where we may not make one or the kernel can't end one."""
@@ -49,8 +51,9 @@ def kill(path: str) -> None:
 def end(path: str, within_s: float) -> None:
     """Kills all in it and takes it away."""
     kill(path)
-    deadline = time.monotonic() + within_s
-    while members(path) and time.monotonic() < deadline:
+    for _ in processes.looks(within_s):
+        if not members(path):
+            break
         time.sleep(0.005)
     for folder, _, _ in os.walk(path, topdown=False):
         with contextlib.suppress(OSError):

@@ -96,6 +96,11 @@ class Starter:
         """
         return self.pid if self._is_door else 0
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether a signal ended it: its ranks end with it."""
+        return self._is_gone
+
     def is_missed(self, now: float) -> bool:
         """Whether it has failed, and its ranks have had the time to end by themselves."""
         return self._failed_at is not None and now >= self._failed_at + WAIT_S
@@ -116,20 +121,29 @@ class Starter:
         be killed, and goes on when nobody does it.
         """
         if code == 0:
-            is_ended = rank in self._joins and _is_gone(self._joins[rank])
+            is_ended = _is_gone(self._joins.get(rank, ""))
             return {"code": 1, "launcher": self._why or ENDED} if is_ended else {}
         if rank in self._ended:
             return {"launcher": self._why or ENDED}
         if self._failed_at is None or not (self._is_gone or self.is_missed(now)):
             return {}
-        return {"error" if os.path.exists(self._joins.get(rank, "")) else "launcher": self._why}
+        return {"error" if _is_waiting(self._joins.get(rank, "")) else "launcher": self._why}
 
     def _fail(self, sentence: str) -> None:
         self._why, self._failed_at = sentence, time.monotonic()
 
 
+def _is_waiting(joins: str) -> bool:
+    """Whether no child has handed over to the rank: its socket is still there, or not yet."""
+    return bool(joins) and (os.path.exists(joins) or not os.path.exists(_child(joins)))
+
+
 def _is_gone(joins: str) -> bool:
     """Whether the child that handed over at this socket has ended."""
+    return bool(joins) and os.path.exists(_child(joins)) and not locks.is_held(_child(joins))
+
+
+def _child(joins: str) -> str:
+    """The lock that a child holds from when it has handed over to its end."""
     folder, _, name = joins.rpartition("/")
-    child = f"{folder}/{name.replace('.sock', '.child')}.lock"
-    return bool(joins) and os.path.exists(child) and not locks.is_held(child)
+    return f"{folder}/{name.replace('.sock', '.child')}.lock"

@@ -34,12 +34,16 @@ def measure(paths: Iterable[str], folder: str) -> Rates | None:
     for path in paths:
         files += 1
         with open(path, "rb", buffering=0) as file:
-            while size < MOST and time.perf_counter() - began < MOST_S and (block := file.read(_BLOCK)):
+            while not _is_enough(size, began) and (block := file.read(_BLOCK)):
                 size += len(block)
-        if size >= MOST or time.perf_counter() - began >= MOST_S:
+        if _is_enough(size, began):
             break
     spent = time.perf_counter() - began
     return Rates(size / spent, _of_disk(f"{folder}/rate", max(size, _BLOCK)), size, files) if size else None
+
+
+def _is_enough(size: int, began: float) -> bool:
+    return size >= MOST or (size > 0 and time.perf_counter() - began >= MOST_S)
 
 
 def _of_disk(place: str, size: int) -> float:

@@ -1,0 +1,77 @@
+"""Looking at processes that come and go meanwhile."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+
+from drumbeat.host import processes
+
+pytestmark = pytest.mark.feature("F6")
+
+
+@pytest.fixture
+def children() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Of this process. All have ended with the test."""
+    there: list[subprocess.Popen[bytes]] = []
+    yield there
+    for one in there:
+        one.kill()
+        one.wait()
+
+
+def start(children: list[subprocess.Popen[bytes]], **variables: str) -> int:
+    children.append(subprocess.Popen(["sleep", "60"], env={**os.environ, **variables}))
+    return children[-1].pid
+
+
+def test_one_that_starts_another_and_ends_while_it_is_looked_at_hides_nothing(
+    children: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+):
+    first, stat = start(children), processes._stat
+
+    def looked(pid: int) -> list[str]:
+        if pid == first and len(children) == 1:
+            start(children)
+            children[0].kill()
+            children[0].wait()
+        return stat(pid)
+
+    monkeypatch.setattr(processes, "_stat", looked)
+    assert processes.descendants(os.getpid()) == [children[1].pid]
+
+
+def test_one_that_was_alive_when_it_was_looked_at_counts(
+    children: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+):
+    """It may have started another one since, which would be seen by nobody."""
+    first, others = start(children), processes.all_others
+
+    def listed() -> Iterator[int]:
+        yield from others()
+        children[0].kill()
+        children[0].wait()
+
+    monkeypatch.setattr(processes, "all_others", listed)
+    assert processes.descendants(os.getpid()) == [first]
+
+
+def test_who_stands_still_at_the_first_look_kills_all_the_same(
+    children: list[subprocess.Popen[bytes]], monkeypatch: pytest.MonkeyPatch
+):
+    start(children, DRUMBEAT_KEEPER="of this test")
+    seconds = iter(range(0, 10_000, 5))
+    clock = SimpleNamespace(monotonic=lambda: float(next(seconds)), sleep=lambda _: children[0].wait())
+    monkeypatch.setattr(processes, "time", clock)
+    assert processes.end_marked("of this test") == []
+    assert children[0].returncode == -9
+
+
+def test_processes_that_start_others_without_end_are_looked_at_for_a_while_only(monkeypatch: pytest.MonkeyPatch):
+    numbers = iter(range(10_000_000, 20_000_000))
+    monkeypatch.setattr(processes, "os", SimpleNamespace(getpid=os.getpid, listdir=lambda _: [str(next(numbers))]))
+    assert len([*processes.all_others()]) < 10
