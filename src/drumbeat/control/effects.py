@@ -17,7 +17,6 @@ from drumbeat.control.loop import Loop
 from drumbeat.control.publishing import MOST_TRIES, PASSING, Publishing, said, wait_after
 from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.events import (
-    Effect,
     GangRefused,
     GangSeen,
     KeepStory,
@@ -59,6 +58,8 @@ class Effects:
         """Of their own: a store that doesn't answer holds up no job that is to start."""
         self._stoppers = ThreadPoolExecutor(max_workers=8, thread_name_prefix="stopper")
         """As well: a cluster takes its time to end what runs there."""
+        self._submitters = ThreadPoolExecutor(max_workers=8, thread_name_prefix="submitter")
+        """As well: every job for a scheduler that doesn't answer waits for it, and is asked for again."""
         self.publishing: Publishing | None = None
         """Puts outputs in their places; set before `start`."""
         self.prepare: Callable[[str, Plan], None] = _nothing
@@ -82,6 +83,7 @@ class Effects:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._publishers.shutdown(wait=False, cancel_futures=True)
         self._stoppers.shutdown(wait=False, cancel_futures=True)
+        self._submitters.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -105,16 +107,23 @@ class Effects:
                     continue
                 self._busy.add(lane)
             seen.add(lane)
-            self._pool_for(pending.effect).submit(self._one, pending)
+            self._pool_for(pending).submit(self._one, pending)
 
-    def _pool_for(self, effect: Effect) -> ThreadPoolExecutor:
-        match effect:
+    def _pool_for(self, pending: PendingEffect) -> ThreadPoolExecutor:
+        match pending.effect:
             case PublishOutputs():
                 return self._publishers
             case StopGang():
                 return self._stoppers
+            case StartGang() if self._is_queued(pending.job):
+                return self._submitters
             case _:
                 return self._pool
+
+    def _is_queued(self, name: str) -> bool:
+        """Whether a scheduler with a queue of its own is to start it."""
+        record = self.loop.jobs.get(name)
+        return record is not None and record.job.plan.compute in self.loop.with_queue
 
     def _one(self, pending: PendingEffect) -> None:
         try:

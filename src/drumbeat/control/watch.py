@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
@@ -61,13 +61,14 @@ class Watch:
 
     def _run(self) -> None:
         self._awake_at = self.loop.clock.monotonic()
+        asked: dict[str, Future[None]] = {}
         while not self._stopping.wait(OBSERVE_S):
             self._excuse()
             jobs = [r.job for r in list(self.loop.jobs.values()) if r.job.state in _WITH_GANG]
             self._forget(jobs)
-            asked = [self._pool.submit(self._guarded, job) for job in jobs]
-            while wait(asked, OBSERVE_S).not_done and not self._stopping.is_set():
-                self._excuse()
+            # An engine that takes long to tell of one gang holds up nobody's but that.
+            asked = {name: one for name, one in asked.items() if not one.done()}
+            asked |= {job.name: self._pool.submit(self._guarded, job) for job in jobs if job.name not in asked}
 
     def _excuse(self) -> None:
         with self._lock:

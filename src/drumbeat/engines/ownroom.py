@@ -5,19 +5,15 @@ It comes back, and the gang isn't at fault: its start is asked for again, while 
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
+from drumbeat.host.machine import PASSING
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
-
-_PASSING = frozenset(
-    (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE)
-)
 
 
 def not_started(error: OSError, folder: Path, fix: str = "") -> DrumbeatError:
     """UnreachableError without a machine where it may pass, EngineError where somebody has to do something."""
     what = f"the agents could not be started: {error}"
-    if error.errno in _PASSING:
+    if error.errno in PASSING:
         return UnreachableError(what)
     return EngineError(what, where=str(error.filename or folder), fix=fix)

@@ -112,12 +112,16 @@ class RemoteEngine:
         self._begin()
         machines = sorted({slot.machine for slot in gang.slots})
         self._started[gang.name] = math.inf
-        asked = self._everywhere(machines, lambda known: self._start_on(known, gang))
+        lacks: dict[str, str] = {}
+        asked = self._everywhere(machines, lambda known: lacks.update(self._start_on(known, gang)))
         failed = {name: error for name, error in asked.items() if error is not None}
-        if failed:
+        if failed or lacks:
             for machine in self._end(gang.name):
                 self._known[machine].to_end.add(gang.name)
-            raise self._not_started(*next(iter(failed.items())))
+            if failed:
+                raise self._not_started(*next(iter(failed.items())))
+            # It comes back, and no machine is to be done without for it: the start is asked for again.
+            raise UnreachableError("; ".join(f"{machine}: {why}" for machine, why in lacks.items()))
         self._started[gang.name] = time.monotonic()
         for machine in machines:
             self._known[machine].must_look.set()
@@ -131,7 +135,8 @@ class RemoteEngine:
         self._known[name].trouble = error.what
         return UnreachableError(what, where=name, fix=error.fix)
 
-    def _start_on(self, known: _Known, gang: Gang) -> None:
+    def _start_on(self, known: _Known, gang: Gang) -> dict[str, str]:
+        """What the machine has too little of for the moment."""
         host = known.host
         folder, checkpoints = self._place(known, host.folder), self._place(known, host.checkpoints)
         texts = {
@@ -148,6 +153,7 @@ class RemoteEngine:
         told = host.reach.ask("start", {"folder": folder, "gang": gang.name, "enrolments": texts})
         for why in told["stuck"].values():
             raise UnreachableError(why)
+        return {host.name: told["lacks"]} if told["lacks"] else {}
 
     def rendered(self, gang: Gang) -> str:
         """Nothing is handed over."""

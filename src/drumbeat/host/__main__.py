@@ -17,7 +17,7 @@ from typing import Any
 
 from drumbeat._version import __version__
 from drumbeat.host.gangs import Gangs, StuckError
-from drumbeat.host.machine import gpus, memory_mib
+from drumbeat.host.machine import PASSING, gpus, memory_mib
 
 ENDING_S = 6.0
 """How long gangs are being ended, one after the other, before the rest is left for the next question."""
@@ -41,14 +41,18 @@ def about(_request: Request) -> Answer:
 
 def start(request: Request) -> Answer:
     """`gang`, `enrolments` by node: starts its agents; their roots are below the gang's folder. `stuck` as for `look`:
-    a start that failed before still has to be ended.
+    a start that failed before still has to be ended. `lacks`: what there is too little of for the moment, "" = nothing.
     """
     enrolments = {int(node): text for node, text in request["enrolments"].items()}
     try:
         _gangs(request).start(request["gang"], enrolments)
     except StuckError as error:
-        return {"stuck": {request["gang"]: str(error)}}
-    return {"stuck": {}}
+        return {"stuck": {request["gang"]: str(error)}, "lacks": ""}
+    except OSError as error:
+        if error.errno not in PASSING:
+            raise
+        return {"stuck": {}, "lacks": _said(error)}
+    return {"stuck": {}, "lacks": ""}
 
 
 def look(request: Request) -> Answer:
@@ -104,6 +108,10 @@ def _gangs(request: Request) -> Gangs:
     return Gangs(Path(os.path.expanduser(request["folder"])), leave_s=request.get("leave_s", 2.0))
 
 
+def _said(error: OSError) -> str:
+    return f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
+
+
 def main() -> int:
     """Carries one verb out."""
     # Whatever else is printed here mustn't stand in the answer.
@@ -112,7 +120,7 @@ def main() -> int:
     try:
         answer, code = VERBS[sys.argv[1]](json.load(sys.stdin)), 0
     except OSError as error:
-        answer, code = {"error": f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")}, 1
+        answer, code = {"error": _said(error)}, 1
     with answering:
         json.dump(answer, answering)
     return code

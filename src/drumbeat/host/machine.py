@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
 from collections.abc import Mapping
 from functools import cache
+
+PASSING = frozenset(
+    (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE)
+)
+"""What the kernel says when a machine lacks room, files, memory or processes for the moment, or its disk is away."""
 
 
 def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:

@@ -53,6 +53,10 @@ class _Step:
         self._is_told = False
 
     def hold(self, given: bytes) -> int:
+        # What nobody holds has been ended by now.
+        if living_agent(self._folder) is not None:
+            print(f"drumbeat: node {self._node}: another Slurm job holds this node's part of the gang", flush=True)  # noqa: T201
+            return LEFT
         processes.adopt_orphans()
         signal.signal(signal.SIGTERM, self._hand_on)
         try:

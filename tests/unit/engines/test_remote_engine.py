@@ -17,7 +17,7 @@ from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("C4")
 TOLD: Mapping[str, object] = {
-    "cpus": 4, "gpus": [], "memory_mib": 1000, "home": "/home/ada", "gone": {}, "stuck": {},
+    "cpus": 4, "gpus": [], "memory_mib": 1000, "home": "/home/ada", "gone": {}, "stuck": {}, "lacks": "",
 }  # fmt: skip
 
 
@@ -29,6 +29,7 @@ class Played:
     """
 
     raises: Exception | None = None
+    lacks: str = ""
     stuck: Mapping[str, str] = field(default_factory=dict[str, str])
     asked: list[tuple[str, Mapping[str, object]]] = field(default_factory=list[tuple[str, Mapping[str, object]]])
     changed: threading.Condition = field(default_factory=threading.Condition)
@@ -41,7 +42,7 @@ class Played:
             raise self.raises
         if verb == "there":
             return {"gangs": ["kept.1", "left.1"]}
-        return {**TOLD, "stuck": self.stuck}
+        return {**TOLD, "stuck": self.stuck, "lacks": self.lacks}
 
     def until(self, condition: Callable[[], object]) -> None:
         """Looked at after each question."""
@@ -143,6 +144,17 @@ def test_what_cant_be_ended_is_stopped_again_and_holds_its_slots(engine: RemoteE
         engine.stop(gang.name)
     played.stuck = {}
     engine.stop(gang.name)
+
+
+def test_a_machine_that_is_full_for_the_moment_is_no_reason_to_refuse_a_gang(engine: RemoteEngine, played: Played):
+    assert usable(engine)
+    played.lacks = "No space left on device: /home/ada/gangs"
+    with pytest.raises(UnreachableError, match=r"m: No space left on device: /home/ada/gangs") as raised:
+        engine.start(a_gang())
+    assert raised.value.where == "", "no machine is to blame"
+    assert [request["gang"] for request in played.requests("stop")] == [a_gang().name]
+    played.lacks = ""
+    assert engine.start(a_gang()) == "started"
 
 
 def test_a_machine_that_was_silent_at_the_sweep_is_swept_when_it_answers(engine: RemoteEngine, played: Played):

@@ -121,6 +121,43 @@ def test_a_gang_that_can_t_be_asked_for_yet_isn_t_missed(engine: SlurmEngine, pl
     assert engine.observe(gang).waits
 
 
+def test_a_slurm_that_was_away_at_the_sweep_is_swept_when_it_answers(
+    engine: SlurmEngine, played: Played, tmp_path: Path
+):
+    kept = NAME.replace("contract", "kept")
+    played.there = [SlurmJob("17", "RUNNING", NAME, nodes="n1"), SlurmJob("18", "RUNNING", kept, nodes="n1")]
+    for name in (NAME, kept):
+        (tmp_path / "gangs" / name).mkdir(parents=True)
+    played.is_away = True
+    wanted = {"kept.1", "contract.1"}
+    with pytest.raises(EngineError, match="Slurm doesn't answer now"):
+        engine.sweep(lambda: wanted)
+    wanted.remove("contract.1")  # Its job ended meanwhile.
+    with pytest.raises(UnreachableError):
+        engine._look()
+    played.is_away = False
+    engine._look()
+    assert [job.id for job in played.there] == ["18"]
+    assert [path.name for path in (tmp_path / "gangs").iterdir()] == [kept]
+
+
+def test_a_slurm_that_stays_away_for_days_is_asked_on(played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    looks = threading.Semaphore(0)
+    monkeypatch.setattr(slurm_engine, "MOST_S", 0.0)
+    engine = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(tmp_path)), "m4rk", played)
+    monkeypatch.setattr(engine._closing, "wait", lambda _: None)
+
+    def look() -> None:
+        looks.release()
+        raise UnreachableError("Slurm doesn't answer now")
+
+    monkeypatch.setattr(engine, "_look", look)
+    engine._begin()
+    for _ in range(1100):
+        assert looks.acquire(timeout=60)
+    engine.close()
+
+
 def test_what_slurm_has_forgotten_is_looked_up_by_the_id_of_its_output(
     engine: SlurmEngine, played: Played, tmp_path: Path
 ):

@@ -76,6 +76,8 @@ class SlurmEngine:
         self._addressed: dict[str, tuple[str, ...]] = {}
         """Which servers the nodes of a gang will call."""
         self._ended: dict[str, Ended | None] = {}
+        self._unswept: Callable[[], set[str]] | None = None
+        """What is wanted, for a sweep that Slurm didn't answer."""
         self._lock, self._must_look, self._closing = threading.Lock(), threading.Event(), threading.Event()
         self._has_looked = threading.Event()
         self._begun = False
@@ -245,18 +247,23 @@ class SlurmEngine:
         return [job for job in self._slurm.jobs(job_name) if job.stage is not Stage.OVER]
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
-        """Cancels the others, then waits for them."""
+        """Cancels the others, then waits for them; when Slurm doesn't answer, as soon as it does."""
         try:
-            there = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix)]
-            folders = list(Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"))
-            keep = {self._job_name(name) for name in wanted()}
-            living = [job for job in there if job.name not in keep and job.stage is not Stage.OVER]
-            self._slurm.cancel([job.id for job in living])
-            ended = sorted({job.name.removeprefix(self._prefix) for job in living})
-            for name in ended:
-                self.stop(name)
+            return self._sweep(wanted)
         except UnreachableError as error:
+            self._unswept = wanted
+            self._begin()
             raise EngineError(error.what, where=error.where, fix=error.fix) from error
+
+    def _sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
+        there = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix)]
+        folders = list(Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"))
+        keep = {self._job_name(name) for name in wanted()}
+        living = [job for job in there if job.name not in keep and job.stage is not Stage.OVER]
+        self._slurm.cancel([job.id for job in living])
+        ended = sorted({job.name.removeprefix(self._prefix) for job in living})
+        for name in ended:
+            self.stop(name)
         for folder in folders:
             if folder.name not in keep:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -292,7 +299,7 @@ class SlurmEngine:
                 self._trouble, failures = "", 0
             self._has_looked.set()
             calm = POLL_S if self._started or self._seen.jobs else IDLE_POLL_S
-            self._must_look.wait(min(MOST_S, calm * 2**failures))
+            self._must_look.wait(min(MOST_S, calm * 2 ** min(failures, 10)))
             self._must_look.clear()
             self._closing.wait(0.2)  # Many starts at once are one question.
 
@@ -306,6 +313,9 @@ class SlurmEngine:
                 found.setdefault(job.name, []).append(job)
         self._seen = _Seen(found, began)
         self._cancel_doubles(found)
+        if self._unswept is not None:
+            self._sweep(self._unswept)
+            self._unswept = None
 
     def _cancel_doubles(self, found: dict[str, list[SlurmJob]]) -> None:
         """A submission that was answered too late was made again: the older one stays."""
