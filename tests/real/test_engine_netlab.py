@@ -125,6 +125,7 @@ def test_an_agent_that_was_killed_is_started_again(engine: NetlabEngine, lab: La
     gang = spread(a_gang(nodes=1))
     engine.start(gang)
     folder = lab.folder / "nodes" / "net-1" / "gangs" / gang.name / "0"
+    wait_until(lambda: living_agent(folder))
     os.kill(living_agent(folder), signal.SIGKILL)
     wait_until(lambda: json.loads((folder / "agent.json").read_text())["starts"] == 2)
     assert engine.observe(gang).gone == {}
