@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import pytest
 
-from drumbeat.agent.logs import GrowingLog, tail
+from drumbeat.agent.logs import PIECE, GrowingLog, tail
 from drumbeat.protocol.agent import Phase
 from drumbeat.testing.agent_gang import AgentGang
 
@@ -120,6 +120,27 @@ def test_a_new_sender_takes_up_where_the_old_one_was(tmp_path):
         assert log.send_piece(server)  # type: ignore[arg-type]
         log.close()
     assert server.had == bytes(range(150))
+
+
+def test_lines_of_a_fast_log_are_cut_only_where_one_is_longer_than_a_piece(tmp_path):
+    """A server that is killed between two pieces has shown no half of a line."""
+    taken: list[bytes] = []
+
+    class Server:
+        def put(self, path: str, offset: int, data: bytes) -> int:
+            taken.append(data)
+            return offset + len(data)
+
+    long = b"x" * (PIECE + 7)
+    (tmp_path / "x").write_bytes(b"".join(b"%d\n" % n for n in range(400_000)) + long + b"\nend")
+    log, had = GrowingLog(str(tmp_path / "x"), "logs/x"), list[int]()
+    while found := log.send_piece(Server()):  # type: ignore[arg-type]
+        had.append(found)
+    log.close()
+    pieces = [one for one in taken if one]
+    assert b"".join(pieces) == (tmp_path / "x").read_bytes()
+    assert [one[-1:] for one in pieces] == [b"\n", b"\n", b"\n", b"x", b"d"]
+    assert had == [PIECE] * 4 + [len(pieces[-1])], "it goes on at once while there is more"
 
 
 def test_the_tail_of_a_log_that_is_not_there_is_empty(tmp_path):

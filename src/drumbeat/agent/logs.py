@@ -108,9 +108,10 @@ class GrowingLog:
         self._sent: int | None = None
         self._shift = 0
         self._mark, self._mark_at = b"", 0
+        self._there = 0
 
     def send_piece(self, link: Link) -> int:
-        """Sends the next piece, if there is one; gives its length, 0 = the server has everything."""
+        """Sends the next piece, if there is one; gives how much there was, 0 = the server has everything."""
         if self._sent is None:
             self._meet(link)
         data = self._next_piece()
@@ -122,7 +123,7 @@ class GrowingLog:
             raise UnreachableError(f"the server takes nothing more of {self._name}")
         self._remember(data, offset)
         faultpoint("agent.log_sent")
-        return len(data)
+        return self._there
 
     def close(self) -> None:
         """Lets go of the file."""
@@ -154,8 +155,15 @@ class GrowingLog:
         if self._file is None or size <= offset:
             return b"" if size == offset else None
         mark = self._mark if self._mark_at == offset else b""
-        data = os.pread(self._file, len(mark) + min(PIECE, size - offset), offset - len(mark))
-        return data[len(mark) :] if data.startswith(mark) else None
+        self._there = min(PIECE, size - offset)
+        data = os.pread(self._file, len(mark) + self._there, offset - len(mark))
+        if not data.startswith(mark):
+            return None
+        piece = data[len(mark) :]
+        if size - offset <= PIECE:
+            return piece
+        # Not in the middle of a line: its beginning would look like one that its rank doesn't end.
+        return piece[: piece.rfind(b"\n") + 1] or piece
 
     def _remember(self, data: bytes, offset: int) -> None:
         """Keeps the last bytes before the place where sending goes on, to know that place by."""
@@ -207,7 +215,7 @@ class LogSender:
         self._done()
 
     def _send_all(self) -> int:
-        """One piece of each, so that a loud rank doesn't hold up a quiet one; the length of the longest."""
+        """One piece of each, so that a loud rank doesn't hold up a quiet one; the most that there was of one."""
         return max((log.send_piece(self._link) for log in self._logs), default=0)
 
     def _close(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 SILENT_S = 0.5
-BACK_S = 10.0
+BACK_S = 30.0
 """How long agents may take to send on what they have, after a new start of their server."""
 LONGEST, LONGEST_RAW = 1 << 16, 1 << 26
 """Characters after which an unfinished line is shown in pieces."""
