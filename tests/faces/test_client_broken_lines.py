@@ -118,6 +118,7 @@ def test_a_job_whose_commit_broke_the_connection_to_the_database_is_submitted_on
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     away = Away(house, monkeypatch, troubles=3)
+    monkeypatch.setattr(connection, "AWAY_S", 60.0)
     with Client(url=house.url, token=TOKEN) as client:
         job = client.submit(DOCUMENT)
     assert [one["name"] for one in house.http.get("/api/v1/jobs").json()["jobs"]] == [job.name]

@@ -146,11 +146,12 @@ class Keeper:
         """SIGTERM once, not to the launcher, which ranks need to the end; a later word only brings SIGKILL nearer."""
         if self.over:
             return
-        kill_at = time.monotonic() + grace_s
         if self.kill_at is None:
             # What has ended already did so for reasons of its own, and so do ranks whose launcher was killed.
             self._reap()
             self.is_launcherless = self.is_launcherless or self.starter.is_gone
+        kill_at = time.monotonic() + grace_s
+        if self.kill_at is None:
             self.kill_at = kill_at
             self._look_at_segments(is_last=True)
             self.confinement.ask(spared=self.starter.pid)

@@ -233,8 +233,8 @@ class Keeping:
             spared |= {one for pid in spared for one in processes.descendants(pid)}
             left = [pid for pid in below if pid not in spared]
             processes.signal_all(left, signal.SIGKILL)
-        if left := end_rest(self._folder, self._reap):
-            raise EngineError(f"processes {left} of the round before can't be killed")
+        # What can't be killed is the host's to tell of, and keeps the slots; the new keeper tells of a lost round.
+        end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"
         command = [*program("drumbeat.agent.keeper"), self._folder]
         self._child = os.posix_spawn(

@@ -133,17 +133,19 @@ class Connection:
             self._line = None
 
     def _sent(self, method: str, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
-        tries = 0
+        may_be_done = False
 
         def once_more(http: httpx.Client) -> httpx.Response:
-            nonlocal tries
-            tries += 1
+            nonlocal may_be_done
             try:
                 return send(http)
             except NotFoundError:
-                if method != "DELETE" or tries == 1:
+                if method != "DELETE" or not may_be_done:
                     raise
-                return httpx.Response(204)  # A try before was heard, though its answer wasn't.
+                return httpx.Response(204)
+            except (AwayError, httpx.TransportError) as error:
+                may_be_done = may_be_done or not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout)
+                raise
 
         end, pause_s = time.monotonic() + AWAY_S, 0.2
         while True:

@@ -17,7 +17,7 @@ from drumbeat.control.whole import remove_all
 from drumbeat.core.inputs import DataFacts, DataVersion, JobOutputs, UsedData, check_output, find_version, known_place
 from drumbeat.core.states import State
 from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError, SpecError, UnreachableError
+from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, SpecError, UnreachableError
 from drumbeat.protocol.layout import UPLOADS
 from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.views import DataUse, DataView
@@ -54,7 +54,7 @@ class DataAssets:
         uri = self._address(asked, f"{source}.path")
         try:
             kept, is_new = self.register(asked, uri)
-        except UnreachableError:
+        except (AwayError, UnreachableError):
             raise  # The next try finds it there.
         except DrumbeatError:
             if is_uploaded:

@@ -58,8 +58,8 @@ class Effects:
         """Of their own: a store that doesn't answer holds up no job that is to start."""
         self._stoppers = ThreadPoolExecutor(max_workers=8, thread_name_prefix="stopper")
         """As well: a cluster takes its time to end what runs there."""
-        self._submitters = ThreadPoolExecutor(max_workers=8, thread_name_prefix="submitter")
-        """As well: every job for a scheduler that doesn't answer waits for it, and is asked for again."""
+        self._submitters: dict[str, ThreadPoolExecutor] = {}
+        """As well, by compute: every job for a scheduler that doesn't answer waits for it, and is asked for again."""
         self.publishing: Publishing | None = None
         """Puts outputs in their places; set before `start`."""
         self.prepare: Callable[[str, Plan], None] = _nothing
@@ -83,7 +83,8 @@ class Effects:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._publishers.shutdown(wait=False, cancel_futures=True)
         self._stoppers.shutdown(wait=False, cancel_futures=True)
-        self._submitters.shutdown(wait=False, cancel_futures=True)
+        for pool in self._submitters.values():
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -115,15 +116,18 @@ class Effects:
                 return self._publishers
             case StopGang():
                 return self._stoppers
-            case StartGang() if self._is_queued(pending.job):
-                return self._submitters
+            case StartGang() if compute := self._scheduler_of(pending.job):
+                if compute not in self._submitters:
+                    self._submitters[compute] = ThreadPoolExecutor(max_workers=8, thread_name_prefix="submitter")
+                return self._submitters[compute]
             case _:
                 return self._pool
 
-    def _is_queued(self, name: str) -> bool:
-        """Whether a scheduler with a queue of its own is to start it."""
+    def _scheduler_of(self, name: str) -> str:
+        """The job's compute, if that has a queue of its own, else ""."""
         record = self.loop.jobs.get(name)
-        return record is not None and record.job.plan.compute in self.loop.with_queue
+        compute = record.job.plan.compute if record else ""
+        return compute if compute in self.loop.with_queue else ""
 
     def _one(self, pending: PendingEffect) -> None:
         try:

@@ -58,7 +58,6 @@ _MPI_ABORT = re.compile(r"^Abort\(-?\d+\) on node \d+ .*: application called MPI
 _MPI_LOST = re.compile(
     r"^.*\bPMIU_\w+ error\b.*$|^.*\bPMI_\w+ returned -1$"
     r"|^\[\S+\] \*\*\* An error occurred in Socket closed$"
-    r"|^\[\S+\]\[\[\S+\]\[btl_tcp\S+\] .*: Connection reset by peer.*$"
 )
 """What it says in those that it is ended for, and what Open MPI says in a rank whose peer is gone."""
 _MPI_INVOKED = re.compile(

@@ -112,6 +112,11 @@ class RemoteEngine:
         self._begin()
         machines = sorted({slot.machine for slot in gang.slots})
         self._started[gang.name] = math.inf
+        for known in self._known.values():
+            if known.host.name in machines and gang.name in known.to_end:
+                raise UnreachableError(
+                    f"{known.host.name}: what was started of {gang.name} before is still to be ended"
+                )
         lacks: dict[str, str] = {}
         asked = self._everywhere(machines, lambda known: lacks.update(self._start_on(known, gang)))
         failed = {name: error for name, error in asked.items() if error is not None}
@@ -121,6 +126,7 @@ class RemoteEngine:
             if failed:
                 raise self._not_started(*next(iter(failed.items())))
             # It comes back, and no machine is to be done without for it: the start is asked for again.
+            self._started[gang.name] = math.inf  # Not to be missed meanwhile.
             raise UnreachableError("; ".join(f"{machine}: {why}" for machine, why in lacks.items()))
         self._started[gang.name] = time.monotonic()
         for machine in machines:

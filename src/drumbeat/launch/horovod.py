@@ -23,7 +23,9 @@ SET = (
 )  # fmt: skip
 """The variables that such a job can't set itself."""
 PATIENCE_S = "300"
-"""How far apart ranks may begin. Horovod's own 30 s are less than a slow disk takes to import it."""
+"""How far apart ranks may begin, and how long one that is silent is waited for. Horovod's own 30 s are less than a slow
+disk takes to import it.
+"""
 
 
 def is_served(plan: Plan) -> bool:

@@ -137,6 +137,8 @@ def test_a_slurm_that_was_away_at_the_sweep_is_swept_when_it_answers(
         engine._look()
     played.is_away = False
     engine._look()
+    assert (tmp_path / "gangs" / NAME).exists(), "until Slurm has ended it"
+    engine._look()
     assert [job.id for job in played.there] == ["18"]
     assert [path.name for path in (tmp_path / "gangs").iterdir()] == [kept]
 

@@ -134,16 +134,16 @@ class Starter:
 
 
 def _is_waiting(joins: str) -> bool:
-    """Whether no child has handed over to the rank: its socket is still there, or not yet."""
+    """Whether no child has come to the rank: its socket is still there, or not yet."""
     return bool(joins) and (os.path.exists(joins) or not os.path.exists(_child(joins)))
 
 
 def _is_gone(joins: str) -> bool:
-    """Whether the child that handed over at this socket has ended."""
+    """Whether the child that comes to this socket has been there and has ended."""
     return bool(joins) and os.path.exists(_child(joins)) and not locks.is_held(_child(joins))
 
 
 def _child(joins: str) -> str:
-    """The lock that a child holds from when it has handed over to its end."""
+    """The lock that a child holds from its beginning to its end."""
     folder, _, name = joins.rpartition("/")
     return f"{folder}/{name.replace('.sock', '.child')}.lock"

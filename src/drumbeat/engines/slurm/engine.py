@@ -249,25 +249,27 @@ class SlurmEngine:
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Cancels the others, then waits for them; when Slurm doesn't answer, as soon as it does."""
         try:
-            return self._sweep(wanted)
+            surplus = self._cancel_surplus(wanted)
+            ended = sorted({job.name.removeprefix(self._prefix) for job in surplus})
+            for name in ended:
+                self.stop(name)
+            return ended
         except UnreachableError as error:
             self._unswept = wanted
             self._begin()
             raise EngineError(error.what, where=error.where, fix=error.fix) from error
 
-    def _sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
+    def _cancel_surplus(self, wanted: Callable[[], set[str]]) -> list[SlurmJob]:
+        """What isn't over of gangs that nobody wants; of the others that are over, the folders go."""
         there = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix)]
         folders = list(Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"))
         keep = {self._job_name(name) for name in wanted()}
         living = [job for job in there if job.name not in keep and job.stage is not Stage.OVER]
         self._slurm.cancel([job.id for job in living])
-        ended = sorted({job.name.removeprefix(self._prefix) for job in living})
-        for name in ended:
-            self.stop(name)
         for folder in folders:
-            if folder.name not in keep:
+            if folder.name not in keep | {job.name for job in living}:
                 shutil.rmtree(folder, ignore_errors=True)
-        return ended
+        return living
 
     def close(self) -> None:
         """Asks no more."""
@@ -313,8 +315,8 @@ class SlurmEngine:
                 found.setdefault(job.name, []).append(job)
         self._seen = _Seen(found, began)
         self._cancel_doubles(found)
-        if self._unswept is not None:
-            self._sweep(self._unswept)
+        # Nothing is waited for: what is still ending is looked at again.
+        if self._unswept is not None and not self._cancel_surplus(self._unswept):
             self._unswept = None
 
     def _cancel_doubles(self, found: dict[str, list[SlurmJob]]) -> None:
