@@ -1,9 +1,12 @@
 """An attempt's whole life on real agents and keepers, with ranks that need nothing but a shell."""
 
+import contextlib
 import hashlib
 import io
 import socket
 import tarfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -141,14 +144,22 @@ def test_a_hostile_snapshot_is_refused_in_a_sentence_and_leaves_nothing(tmp_path
         assert gang.leave() == [0]
 
 
-def test_a_snapshot_that_arrives_broken_is_fetched_again(tmp_path):
-    whole = tar_of({"train.txt": "x" * 100_000})
+@contextlib.contextmanager
+def given_half_of(whole: bytes, tmp_path: Path) -> Iterator[AgentGang]:
+    """A gang that gets ready; of its code's snapshot only one half arrives."""
     with AgentGang(tmp_path, "wc -c train.txt", code=whole) as gang:
         (digest,) = gang.server.snapshots
-        gang.server.snapshots[digest] = whole[:50_000]
+        gang.server.snapshots[digest] = whole[: len(whole) // 2]
         gang.start()
         gang.order(Order.PREPARE)
+        yield gang
+
+
+def test_a_snapshot_that_arrives_broken_is_fetched_again(tmp_path):
+    whole = tar_of({"train.txt": "x" * 100_000})
+    with given_half_of(whole, tmp_path) as gang:
         gang.server.wait_for(lambda: gang.server.asked_snapshots)
+        (digest,) = gang.server.snapshots
         gang.server.snapshots[digest] = whole  # Not when it is told: the agent tries some times only.
         gang.run()
         gang.reach(Phase.ENDED)
@@ -156,12 +167,7 @@ def test_a_snapshot_that_arrives_broken_is_fetched_again(tmp_path):
 
 
 def test_a_snapshot_that_arrives_broken_again_and_again_is_told(tmp_path):
-    whole = tar_of({"train.txt": "x" * 100_000})
-    with AgentGang(tmp_path, "true", code=whole) as gang:
-        (digest,) = gang.server.snapshots
-        gang.server.snapshots[digest] = whole[:50_000]
-        gang.start()
-        gang.order(Order.PREPARE)
+    with given_half_of(tar_of({"train.txt": "x" * 100_000}), tmp_path) as gang:
         gang.server.wait_for(lambda: gang.server.said and gang.status().error)
         assert "arrived with other content" in gang.status().error
         assert len(gang.server.asked_snapshots) > 1

@@ -69,7 +69,7 @@ def vanish(root: str) -> None:
     """Takes away the links that this node made, and the folders above them that it made and that are empty."""
     for path in _noted(root):
         with contextlib.suppress(OSError):
-            if os.path.islink(path) and os.readlink(path).startswith(f"{root}/{_OURS}/"):
+            if _target(path).startswith(f"{root}/{_OURS}/"):
                 os.unlink(path)
             elif os.path.isdir(path) and not os.path.islink(path):
                 os.rmdir(path)

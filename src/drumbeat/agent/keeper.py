@@ -150,14 +150,12 @@ class Keeper:
             # What has ended already did so for reasons of its own, and so do ranks whose launcher was killed.
             self._reap()
             self.is_launcherless = self.is_launcherless or self.starter.is_gone
-        kill_at = time.monotonic() + grace_s
-        if self.kill_at is None:
-            self.kill_at = kill_at
+            self.kill_at = time.monotonic() + grace_s
             self._look_at_segments(is_last=True)
             self.confinement.ask(spared=self.starter.pid)
             processes.signal_all([self.starter.door] if self.starter.door else [], signal.SIGTERM)
             self.door.tell()
-        self.kill_at = min(self.kill_at, kill_at)
+        self.kill_at = min(self.kill_at, time.monotonic() + grace_s)
 
     def _reap(self) -> None:
         """Takes every ended child, the orphans that fell to this process too, and tells of the ranks among them."""

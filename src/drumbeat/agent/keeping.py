@@ -211,13 +211,11 @@ class Keeping:
             with contextlib.suppress(OSError):
                 return door.connect(self._folder)
             with self._starting:
-                is_wanted = not self._closing and not self._lives()
-                if is_wanted and started < 3:
+                if not self._closing and not self._lives():
+                    if started == 3:
+                        break
                     self._start_keeper()
-            if is_wanted:
-                started += 1
-            if started > 3:
-                break
+                    started += 1
             time.sleep(_LOOK_S)
         raise EngineError(
             "the keeper doesn't come up",

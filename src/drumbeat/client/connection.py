@@ -133,6 +133,9 @@ class Connection:
             self._line = None
 
     def _sent(self, method: str, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
+        """Sends it for `AWAY_S` while the database is away. What isn't there to be removed any more, when a try before
+        may have been heard, is removed.
+        """
         may_be_done = False
 
         def once_more(http: httpx.Client) -> httpx.Response:

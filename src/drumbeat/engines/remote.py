@@ -112,11 +112,9 @@ class RemoteEngine:
         self._begin()
         machines = sorted({slot.machine for slot in gang.slots})
         self._started[gang.name] = math.inf
-        for known in self._known.values():
-            if known.host.name in machines and gang.name in known.to_end:
-                raise UnreachableError(
-                    f"{known.host.name}: what was started of {gang.name} before is still to be ended"
-                )
+        for name, known in self._known.items():
+            if name in machines and gang.name in known.to_end:
+                raise UnreachableError(f"{name}: what was started of {gang.name} before is still to be ended")
         lacks: dict[str, str] = {}
         asked = self._everywhere(machines, lambda known: lacks.update(self._start_on(known, gang)))
         failed = {name: error for name, error in asked.items() if error is not None}

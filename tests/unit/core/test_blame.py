@@ -55,18 +55,15 @@ def test_a_killed_rank_is_the_cause_of_what_its_peers_say():
     assert "memory" in found.advice
 
 
-@pytest.mark.parametrize(
-    "said",
-    [
-        """[lab-1:00000] *** An error occurred in Socket closed
+SOCKET_CLOSED = """[lab-1:00000] *** An error occurred in Socket closed
 [lab-1:00000] *** reported by process [2870542337,0]
 [lab-1:00000] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,
-""",
-    ],
-)
+"""
+
+
 @pytest.mark.parametrize("is_told", [False, True])
-def test_a_rank_that_open_mpi_ended_for_a_lost_peer_is_no_cause_though_it_was_seen_first(said: str, is_told: bool):
-    peer, gone = ended(0, 14, at=4.0, tail=said), killed(2, 9, at=6.0)
+def test_a_rank_that_open_mpi_ended_for_a_lost_peer_is_no_cause_though_it_was_seen_first(is_told: bool):
+    peer, gone = ended(0, 14, at=4.0, tail=SOCKET_CLOSED), killed(2, 9, at=6.0)
     found = verdict([(0, replace(peer, told=is_told)), (1, gone)])
     assert (found.rank, found.reason) == (2, Reason.RANK_KILLED)
 

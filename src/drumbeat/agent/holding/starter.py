@@ -23,7 +23,7 @@ ENDED = "MPI has ended the job"
 
 
 class Starter:
-    """That of one round; there may be none. pid: 0 = it isn't running.
+    """That of one round; there may be none. pid: 0 = it isn't running. is_gone: a signal has ended it.
 
     Has a rope to each rank's child, where the launcher lets it have one: its end says that MPI has ended the child.
     """
@@ -34,7 +34,7 @@ class Starter:
         self._ropes: dict[int, int] = {}
         self._held, self._ended = set[int](), set[int]()
         self._ended_at = 0.0
-        self._why, self._is_gone = "", False
+        self._why, self.is_gone = "", False
         self._failed_at: float | None = None
         self._joins: dict[int, str] = {}
         self._role, self._is_door = "", False
@@ -85,7 +85,7 @@ class Starter:
         self.pid = 0
         if code and not self._is_door:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            self._is_gone = code < 0
+            self.is_gone = code < 0
             self._fail(f"{self._role} {how}")
 
     @property
@@ -95,11 +95,6 @@ class Starter:
         It is told to stop as they are, passes that on to the commands, and goes when the last of them has ended.
         """
         return self.pid if self._is_door else 0
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether a signal ended it: its ranks end with it."""
-        return self._is_gone
 
     def is_missed(self, now: float) -> bool:
         """Whether it has failed, and its ranks have had the time to end by themselves."""
@@ -125,7 +120,7 @@ class Starter:
             return {"code": 1, "launcher": self._why or ENDED} if is_ended else {}
         if rank in self._ended:
             return {"launcher": self._why or ENDED}
-        if self._failed_at is None or not (self._is_gone or self.is_missed(now)):
+        if self._failed_at is None or not (self.is_gone or self.is_missed(now)):
             return {}
         return {"error" if _is_waiting(self._joins.get(rank, "")) else "launcher": self._why}
 
