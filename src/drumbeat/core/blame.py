@@ -50,7 +50,7 @@ _OF_BEING_STOPPED = re.compile(
     r"^(?:KeyboardInterrupt|SystemExit)|Signal(?:Exception)?\b.*15|SIGTERM|signal: Terminated"
 )
 _PROCESS_KILLED = re.compile(
-    r"^(?:torchrun's rank \S+|a process of deepspeed's|horovodrun's rank \S+) was ended by SIG(?!TERM|ABRT)"
+    r"^(?:torchrun's rank \S+|a process of deepspeed's|horovodrun's rank \S+|Ray's \w+) was ended by SIG(?!TERM|ABRT)"
 )
 _NEVER_RAN = ("SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "ImportError")
 _BAD_COMMAND = re.compile(
@@ -218,6 +218,8 @@ def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
     first = first or next((one for one in failures if one.exit.told and one.has_lost_a_process), None)
     if first is None:
         return [_left_early(ordered, own) or _with_mpirun(own) or own[0]]
+    if with_mpirun := _beside_its_mpirun(first, own):
+        return [with_mpirun]
     same = [one for one in failures if one.way == first.way and (one is first or one in own or one.has_own_error)]
     alike = [*same, *(one for one in failures if one not in same and one.says_the_same(first))]
     return sorted(alike, key=lambda one: one.exit.rank)
@@ -234,6 +236,14 @@ def _left_early(ordered: Sequence[_Ended], own: Sequence[_Ended]) -> _Ended | No
 def _with_mpirun(own: Sequence[_Ended]) -> _Ended | None:
     """The first rank that was ended with mpirun itself, which other nodes only know as an end of MPI."""
     return next((one for one in own if one.exit.launcher.startswith("mpirun")), None)
+
+
+def _beside_its_mpirun(first: _Ended, own: Sequence[_Ended]) -> _Ended | None:
+    """The rank of a killed mpirun, where the first one says nothing: it lost mpirun too, and was seen to end before."""
+    if first.told.line or first.exit.signal is not None:
+        return None
+    with_it = _with_mpirun([one for one in own if abs(one.exit.at - first.exit.at) <= AT_ONCE_S])
+    return with_it if with_it and "was ended by" in with_it.exit.launcher else None
 
 
 def _who(alike: Sequence[_Ended], world: int, names: Mapping[int, str]) -> str:

@@ -179,6 +179,17 @@ def test_an_mpirun_that_was_killed_is_named_though_nodes_without_it_saw_the_end_
     assert "mpirun was ended by signal 9" in verdict([(1, first), (0, second)], 4).sentence
 
 
+def test_a_killed_mpirun_is_named_though_a_rank_that_lost_it_was_seen_to_end_before_it():
+    """Open MPI ends such a rank without a word."""
+    first, second = ended(0, 195, at=4.0, tail="begun"), ended(1, 195, at=4.1, tail="begun")
+    second = replace(second, launcher="mpirun was ended by signal 9")
+    assert "mpirun was ended by signal 9" in verdict([(0, first), (0, second)], 4).sentence
+    later = replace(second, at=4.5 + AT_ONCE_S)
+    assert "mpirun" not in verdict([(0, first), (0, later)], 4).sentence
+    said = replace(first, tail=RAISED)
+    assert "loss is nan" in verdict([(0, said), (0, second)], 4).sentence
+
+
 def test_an_exit_code_of_mpich_above_128_is_no_signal():
     found = verdict([(0, ended(0, 142, tail="Abort(1090190) on node 0: Fatal error in internal_Init_thread\n"))])
     assert found.sentence.startswith("rank 0 on node 0 stopped with exit code 142")

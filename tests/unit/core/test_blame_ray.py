@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from drumbeat.core.blame import verdict
@@ -55,6 +57,11 @@ def test_a_part_of_ray_that_was_ended_is_named_with_its_node(tail: str):
 def test_a_driver_that_misses_its_actors_node_is_a_symptom():
     exits = [(0, ended(0, 1, at=5.0, tail=ACTOR_GONE)), (1, ended(2, 1, at=5.9, tail=RAYLET_GONE))]
     assert verdict(exits, 3, NAMES).node == 1
+
+
+def test_a_killed_raylet_is_named_though_its_driver_ended_first_and_its_node_was_told_to_stop_then():
+    node = replace(ended(2, 1, at=5.9, tail=RAYLET_GONE), told=True)
+    assert verdict([(0, ended(0, 1, at=5.0, tail=ACTOR_GONE)), (1, node)], 3, NAMES).node == 1
 
 
 def test_a_driver_whose_actor_died_alone_is_the_cause():
