@@ -66,7 +66,7 @@ def _text(lines: list[str]) -> str:
 class LogView:
     """The lines to print for the pieces that arrive. Time is an argument, in seconds of a monotonic clock.
 
-    away: set while no server is heard.
+    away: set each time that no server is heard, and cleared here: it may be heard again before anybody looks.
     """
 
     def __init__(self, look: LogLook, away: threading.Event | None = None) -> None:
@@ -84,6 +84,7 @@ class LogView:
     def due(self, now: float) -> list[str]:
         """What to print because time has passed: unfinished lines, folds that waited."""
         if self._away.is_set():
+            self._away.clear()
             self._lines.excuse(now)
         shown = self._show(self._lines.silent(now), now)
         return shown + [self._folded(fold) for fold in self._folding.due(now)]

@@ -154,7 +154,8 @@ class Client(DataCalls, RegistryCalls):
         """Story lines, states, pieces of logs from the beginning and as they happen; the last one is `End`.
 
         Goes on by itself after a broken connection or a new start of the server: nothing comes twice. Raises
-        UnreachableError when no server answers for two minutes; the job may go on. away: is set while none does.
+        UnreachableError when no server answers for two minutes; the job may go on. away: is set each time that none
+        does; whoever gave it clears it.
         """
         place = following.Place(has_logs=logs, away=away or threading.Event())
         return following.follow(self.connection.another(), name, place)

@@ -27,7 +27,7 @@ SHORT_S = 1.0
 class Place:
     """How far a follower is. last: the id of the last event that it saw. until: on the monotonic clock.
 
-    away: set while no server is heard.
+    away: set each time that no server is heard; whoever gave it clears it.
     """
 
     last: str = ""
@@ -63,7 +63,6 @@ def _follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
         try:
             for event in _events(connection, job, place):
                 wait.reset()
-                place.away.clear()
                 yield event
                 if isinstance(event, End) or place.is_over:
                     return
@@ -100,8 +99,8 @@ def read(told: ServerSentEvent) -> Event | None:
 
 def _come_back(connection: Connection, place: Place, wait: Wait, trouble: UnreachableError) -> None:
     """Opens a new connection, or raises what was wrong once the time is up."""
-    place.away.set()
     while True:
+        place.away.set()
         wait.pause(trouble)
         try:
             connection.reopen()
