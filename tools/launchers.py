@@ -6,10 +6,12 @@ it, and of the environment, by variables.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import shutil
 import subprocess
+import time
 from pathlib import Path
 
 from tools import curated
@@ -18,6 +20,8 @@ from tools.kept import KEPT
 OPERATORS = KEPT / "torch_extensions"
 _NOTE = KEPT / "launchers"
 PATIENCE_S = 1500
+LOADED_S = 120.0
+"""How long loading the compiled operator may take: its lock is held no longer."""
 _COMPILE = "from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder as B; B().load()"
 
 
@@ -46,7 +50,16 @@ def _folder() -> Path:
             _NOTE.unlink(missing_ok=True)
             _compile(there)
             _NOTE.write_text(str(there))
+        _unlock()
         return there
+
+
+def _unlock() -> None:
+    """A rank that is killed while it loads the operator leaves torch's lock, and each later one waits for that."""
+    for lock in OPERATORS.glob("*/lock"):
+        with contextlib.suppress(FileNotFoundError):
+            if time.time() - lock.stat().st_mtime > LOADED_S:
+                lock.unlink()
 
 
 def _compile(folder: Path) -> None:

@@ -21,7 +21,7 @@ from tools.kept import KEPT
 from .guard import guarded
 
 PATIENCE_S = 60
-FIRST_PORT = 20_000
+FIRST_PORT, END_OF_PORTS = 2_200, 5_000
 LOCKS = Path(tempfile.gettempdir(), f"drumbeat-tests-ports-{os.getuid()}")
 
 
@@ -50,11 +50,12 @@ def until_there(condition: Callable[[], Any], what: str) -> Any:
 
 
 def free_ports(count: int) -> list[int]:
-    """This process's own to its end: below those that the kernel gives away, and locked among those who ask here."""
+    """This process's own to its end: below those that the kernel or a drumbeat server takes, and locked among those who
+    ask here.
+    """
     LOCKS.mkdir(exist_ok=True)
-    first_of_the_kernel = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    found = list(itertools.islice(filter(_is_ours_now, range(FIRST_PORT, first_of_the_kernel)), count))
-    assert len(found) == count, f"no {count} ports are free from {FIRST_PORT} to {first_of_the_kernel}"
+    found = list(itertools.islice(filter(_is_ours_now, range(FIRST_PORT, END_OF_PORTS)), count))
+    assert len(found) == count, f"no {count} ports are free from {FIRST_PORT} to {END_OF_PORTS}"
     return found
 
 

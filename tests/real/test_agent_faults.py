@@ -244,6 +244,7 @@ def test_an_agent_that_the_machine_stops_gives_the_ranks_their_grace_and_goes(tm
         gang.server.wait_for(lambda: gang.server.log(0))
         gang.agents[0].terminate()
         assert gang.agents[0].wait(20) == 143
+        gang.server.wait_for(lambda: gang.status().exits)
         assert gang.server.log(0) == b"up\nsaved\n"
         assert [(e.code, e.told) for e in gang.status().exits] == [(0, True)]
         assert mentioning(str(tmp_path)) == []

@@ -105,7 +105,7 @@ class TestSlurm(EngineContract):
         gang = a_gang(nodes=3)
         engine.start(gang)
         lose(gang, 1)
-        until(lambda: engine.observe(gang).gone, "it is noticed")
+        until(lambda: engine.observe(gang).gone, "it is noticed", 120)
         sighting = engine.observe(gang)
         assert (sighting.word, sighting.cause, set(sighting.gone)) == ("NODE_FAIL", Loss.LOST, {0, 1, 2}), sighting
         assert sighting.gone[1].endswith("lost a node (NODE_FAIL)")

@@ -124,5 +124,7 @@ def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: Mem
             fetch(tmp_path, data, Patience(timeout_s=2, give_up_s=5))
     finally:
         stalling.is_over.set()
-    assert raised.value.what == f"input train: nothing came for 2 s ({host}); no byte came for 5 s"
+    # Its last try may have been cut off before the first byte of the answer.
+    ways = (f"nothing came for 2 s ({host})", f"{host} doesn't answer: timed out")
+    assert raised.value.what in [f"input train: {way}; no byte came for 5 s" for way in ways]
     assert raised.value.fix == "See whether the nodes and the server reach it, and run the job again."

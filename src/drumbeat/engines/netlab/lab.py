@@ -24,6 +24,7 @@ from drumbeat.host import processes
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 
 UP_S = 20.0
+"""How long the first node of a lab may take to come up, and each one after it."""
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
 """Programs that a lab is made with, and Debian's package of each."""
 
@@ -109,8 +110,10 @@ class Lab:
                 [sys.executable, "-I", "-m", "drumbeat.engines.netlab.holder", str(self.folder)],
                 stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/",
             )  # fmt: skip
-        deadline = time.monotonic() + UP_S
-        while len(self._said().get("nodes", ())) < self.nodes:
+        there, deadline = 0, time.monotonic() + UP_S
+        while (now := len(self._said().get("nodes", ()))) < self.nodes:
+            if now > there:
+                there, deadline = now, time.monotonic() + UP_S
             if holder.poll() is not None or time.monotonic() > deadline:
                 holder.kill()
                 holder.wait()

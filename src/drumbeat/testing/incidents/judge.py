@@ -354,7 +354,7 @@ _WITH_TORCH = (
             raise IndexError("token 50257 is out of range")
         dist.all_reduce(torch.ones(1))
         """, "token 50257 is out of range", "", 2,
-        "bash -c 'set -o pipefail; python t.py 2>&1 | tee log.$RANK'", _TORCH,
+        "bash -c 'set -o pipefail; python t.py 2>&1 | (trap \"\" TERM; exec tee log.$RANK)'", _TORCH,
     ),
     Incident(
         "rank 0 is busy for longer than a collective waits", (0, 1), _FAILED,
