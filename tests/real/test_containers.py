@@ -16,7 +16,7 @@ from drumbeat.client.views import JobView
 from tools.slurmlab import SlurmLab
 
 from .boxes import IMAGE, a_podman
-from .house import House, a_house, until
+from .house import House, a_house, line_of, until
 from .places import slurm
 
 pytestmark = [pytest.mark.feature("E1", "E5"), pytest.mark.xdist_group("labs")]
@@ -128,6 +128,21 @@ def test_nothing_survives_the_end_of_the_job(boxed: House, first: str):
         boxed.client.cancel(job.name)
     ended(boxed, job)
     until(lambda: not sleepers(nap), 20, what="the end of what the ranks started")
+
+
+@pytest.mark.feature("F6")
+def test_a_job_whose_agents_hang_leaves_no_container(boxed: House, podman: dict[str, str]):
+    """It is ended by force, and the container engine with it, which would have removed them."""
+    keys = "{max_retries: 0, grace_s: 1, lost_after_s: 20}"
+    job = start(boxed, "echo begun; exec sleep 600", drumbeat=keys)
+    until(lambda: sum("begun" in text for text in boxed.logs(job.name).values()) == 4, what="the start")
+    assert left(podman)
+    for process in boxed.processes():
+        if "enrolment.json" in line_of(process):
+            process.suspend()
+    boxed.client.cancel(job.name)
+    assert ended(boxed, job).state == "canceled"
+    until(lambda: not left(podman), what="the end of every container")
 
 
 def kill(house: House, module: str) -> None:

@@ -27,6 +27,12 @@ def start(words: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
     return child
 
 
+def leave(child: subprocess.Popen[Any]) -> None:
+    """Nobody waits for it any more: its end is seen to with that of whatever falls to this process."""
+    with _lock:
+        _own.discard(child.pid)
+
+
 def wait(child: subprocess.Popen[Any]) -> int:
     """Its exit code, when it has ended."""
     try:

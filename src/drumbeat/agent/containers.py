@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from drumbeat.agent import children
+from drumbeat.agent.remote.place import write
 from drumbeat.launch.containers import CONTAINER_ENGINES, LABEL, MOST_PROCESSES, Engine, run_once
 from drumbeat.protocol.errors import RefusedError
 
+NOTE = "containers.json"
+"""Beside an attempt's folder: how what is left of its containers is removed. Not in it, where a container may write."""
+
 _ASK_S = 60.0
+_PAUSES = (0.0, 0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
+"""Before each try to remove containers: right after its monitor was killed an engine may not find one dead yet."""
+_SETTINGS = ("CONTAINER", "DOCKER_", "STORAGE_", "XDG_", "HOME", "PATH")
+"""How the variables begin by which an engine finds its storage."""
 _UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied|no basic auth", re.IGNORECASE)
 _FIX = "Install Podman there (Debian: apt-get install podman), or give the job a conda_file instead of an image."
 
@@ -102,11 +113,33 @@ def inside(engine: Engine, image: str, argv: Sequence[str]) -> subprocess.Comple
     return ask(engine, *run_once(engine, image, argv))
 
 
-def clear(engine: Engine, root: str) -> None:
-    """Removes what is left of the containers of this attempt's folder: nothing of them runs any more."""
-    found = ask(engine, "ps", "--all", "--quiet", "--filter", f"label={LABEL}={root}").stdout.split()
-    if found:
-        ask(engine, "rm", "--force", *found)
+def note(engine: Engine, root: str) -> None:
+    """Writes down, before containers of this attempt's folder are started, how they are removed. Raises OSError."""
+    path = _note(root)
+    if not os.path.exists(path):
+        settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
+        write(path, json.dumps({"program": engine.program, "settings": settings}), 0o600)
+
+
+def clear(root: str) -> None:
+    """Removes what is left of the containers that were noted for this attempt's folder: none of them is to run on."""
+    with contextlib.suppress(OSError, ValueError):
+        with open(_note(root), encoding="utf-8") as file:
+            told = json.load(file)
+        settings = {**os.environ, **told["settings"]}
+        which = ("ps", "--all", "--quiet", "--filter", f"label={LABEL}={root}")
+        for pause in _PAUSES:
+            time.sleep(pause)
+            listed = _asked(told["program"], which, settings)
+            found = listed.stdout.split()
+            if found:
+                _asked(told["program"], ("rm", "--force", *found), settings)
+            elif listed.returncode == 0:
+                return
+
+
+def _note(root: str) -> str:
+    return f"{os.path.dirname(root)}/{NOTE}"
 
 
 def _engine(program: str, kind: str) -> Engine:
@@ -135,8 +168,14 @@ def _trouble(program: str) -> str:
 
 def ask(engine: Engine, *words: str) -> subprocess.CompletedProcess[str]:
     """What the engine answers; exit code 1 when it takes too long."""
+    return _asked(engine.program, words)
+
+
+def _asked(
+    program: str, words: Sequence[str], variables: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     try:
-        done = children.run([engine.program, *words], _ASK_S)
+        done = children.run([program, *words], _ASK_S, env=variables)
     except subprocess.SubprocessError:
         return subprocess.CompletedProcess(words, 1, "", "")
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(errors="replace"), "")

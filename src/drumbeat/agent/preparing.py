@@ -130,6 +130,7 @@ class Preparing:
         if self._plan.container is None:
             return spec
         self._engine = self._engine or containers.find()  # Another agent may have provided it.
+        containers.note(self._engine, self._enrolment.root)
         shown = [folder for folder in (cache_root.data_folder(),) if os.path.isdir(folder)]
         return contained(spec, self._plan, member, self._engine, shown)
 
@@ -159,7 +160,7 @@ class Preparing:
     def clear(self) -> None:
         """The round is over."""
         if self._plan.container:
-            containers.clear(self._engine or containers.find(), self._enrolment.root)
+            containers.clear(self._enrolment.root)
         mpi_place.clear_noted(self._note)
         ray_place.clear_noted(self._ray_note)
 

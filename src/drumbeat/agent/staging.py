@@ -88,7 +88,8 @@ class Staging:
             self._unpack(planned.uri, place)
             return
         folder = f"{place}.folder"
-        self._unpack(planned.uri, folder)
+        if not os.path.isdir(folder):  # An agent that was killed may have left it whole.
+            self._unpack(planned.uri, folder)
         files = os.listdir(folder)
         if len(files) != 1:
             raise RefusedError(

@@ -204,7 +204,7 @@ class Gangs:
         for node in [node for node in list(self._agents) if node.parent == folder]:
             self._reap(node)
         for node in _nodes(folder):
-            _end_held(node / "root" / "keeper")
+            _end_held(node / "root")
         faultpoint("engine.agents_gone")
         aside = self.folder / f".{name}"  # What takes long holds no other gang up.
         _remove(aside)
@@ -306,15 +306,18 @@ def _wait_for(pids: list[int], seconds: float) -> None:
         time.sleep(0.01)
 
 
-_TO_CLEAR = ("hold.json", "segments.json", "../mpi", "../mounts", "../appears.json", "../ray")
+_TO_CLEAR = (
+    "keeper/hold.json", "keeper/segments.json", "errands/*/hold.json", "mpi", "mounts", "appears.json", "ray",
+    "../containers.json",
+)  # fmt: skip
 
 
-def _end_held(keeper: Path) -> None:
+def _end_held(root: Path) -> None:
     """Ends what a keeper that was killed held on to, and clears what its agent didn't: only the agent's own program
     knows how.
     """
-    if any((keeper / name).exists() for name in _TO_CLEAR) or _has_mounts(keeper.parent):
-        ending = [*program("drumbeat.agent.holding.ending"), str(keeper)]
+    if any(any(root.glob(name)) for name in _TO_CLEAR) or _has_mounts(root):
+        ending = [*program("drumbeat.agent.holding.ending"), str(root)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=ENDING_S, check=False)
 
@@ -327,11 +330,18 @@ def _has_mounts(folder: Path) -> bool:
 
 
 def _remove(gang: Path) -> None:
-    """Inputs are read-only folders, which only root could remove as they are."""
-    for inputs in gang.glob("*/root/inputs"):
-        for folder, _, _ in os.walk(inputs):
+    """With folders that may not be written to, as inputs are: only root could remove them as they are.
+
+    Not while something is mounted there: that isn't the gang's alone.
+    """
+    if not gang.exists() or _has_mounts(gang):
+        return
+    shutil.rmtree(gang, ignore_errors=True)
+    for folder, below, _ in os.walk(gang):
+        for path in (folder, *(os.path.join(folder, name) for name in below)):
             with contextlib.suppress(OSError):
-                Path(folder).chmod(0o700)
+                if not os.path.islink(path):
+                    os.chmod(path, 0o700)
     shutil.rmtree(gang, ignore_errors=True)
 
 

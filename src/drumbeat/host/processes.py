@@ -134,8 +134,9 @@ def session(pid: int) -> int:
     return int(fields[3]) if fields else 0
 
 
-_OF_CONTAINERS = ("podman", "docker", "conmon", "runc", "crun")
-"""They end with what they hold, and pass on every signal that it has had already."""
+_OF_CONTAINERS = ("podman", "conmon", "runc", "crun")
+"""They end with what they hold, and pass on every signal that it has had already. Not so Docker's program: what it
+holds isn't below it, and has had none."""
 
 
 def is_helper(pid: int) -> bool:

@@ -94,7 +94,8 @@ class _Step:
 
 
 def _own_folder() -> Path:
-    return Path(tempfile.gettempdir(), f"drumbeat-{os.getuid()}")
+    """With the node's name in it: where `TMPDIR` is a disk that nodes share, none of them touches another's."""
+    return Path(tempfile.gettempdir(), f"drumbeat-{os.getuid()}-{os.uname().nodename}")
 
 
 def _own_gpus(wanted: tuple[str, ...]) -> tuple[str, ...]:

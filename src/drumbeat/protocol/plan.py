@@ -115,6 +115,10 @@ class PythonEnvironment:
     builds: tuple[SourceBuild, ...] = ()
 
 
+BUILT = "localhost/drumbeat"
+"""What images that nodes build are called; the tag is the beginning of `ImageBuild.key`."""
+
+
 @dataclass(frozen=True)
 class ImageBuild:
     """An image that each node makes of a Dockerfile once, keeps, and shares among jobs.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -76,3 +78,14 @@ def test_processes_that_start_others_without_end_are_looked_at_for_a_while_only(
     numbers = iter(range(10_000_000, 20_000_000))
     monkeypatch.setattr(processes, "os", SimpleNamespace(getpid=os.getpid, listdir=lambda _: [str(next(numbers))]))
     assert len([*processes.all_others()]) < 10
+
+
+@pytest.mark.parametrize(("program", "is_helper"), [("podman", True), ("docker", False)])
+def test_only_a_container_engine_whose_ranks_are_below_it_counts_as_told(tmp_path: Path, program: str, is_helper: bool):
+    """Docker's are its daemon's children: SIGTERM reaches them by the program that was started, or not at all."""
+    named = shutil.copy("/bin/sleep", tmp_path / program)
+    with subprocess.Popen([named, "60"]) as started:
+        try:
+            assert processes.is_helper(started.pid) == is_helper
+        finally:
+            started.kill()

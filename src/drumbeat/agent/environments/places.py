@@ -70,9 +70,11 @@ class Place:
         """Removes all that speaks of it. The caller holds it alone."""
         self.unmake()
         shutil.rmtree(self.folder + _PINS, ignore_errors=True)
-        for end in (_FAILED, _LOCK):
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(self.folder + end)
+        above, name = os.path.split(self.folder)
+        for entry in os.listdir(above):
+            if entry.startswith(f"{name}."):  # With what a maker that was killed left beside it.
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(f"{above}/{entry}")
 
     # --- failed -------------------------------------------------------------------------------------------------------
     def mark_failed(self, sentence: str, tail: str) -> None:

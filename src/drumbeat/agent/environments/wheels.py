@@ -33,6 +33,7 @@ from drumbeat.protocol.wire import to_wire
 LOOK_S = 0.1
 _HASHES = "--require-hashes"
 _WITH_EXTRAS = re.compile(r"[\w.-]+(?:\s*\[[^\]]*\])?")
+_PART = ".part"
 UNUSED_S = 30 * 86400.0
 """How long a wheel is kept that nobody asks for. What was made with it doesn't need it any more."""
 
@@ -87,10 +88,10 @@ def provide(build: SourceBuild, requirement: str, site: Site) -> str:
     try:
         if not _in(folder):
             _make(build, requirement, site, folder, lock)
-            collect(root, time.time())
         else:
             site.say(f"{requirement} was built on this machine before: {_in(folder)}")
         os.utime(folder)
+        collect(root, time.time())
     finally:
         os.close(lock)
     return _in(folder)
@@ -106,10 +107,10 @@ def key(build: SourceBuild, requirement: str, site: Site) -> str:
 
 
 def collect(root: str, now: float) -> None:
-    """Removes what nobody has asked for in a long time, and what broke off."""
+    """Removes what nobody has asked for in a long time, and what broke off: whoever builds holds the lock."""
     for entry in list(os.scandir(root)):
-        name = entry.path.removesuffix(".part")
-        if not entry.is_dir() or now - entry.stat().st_mtime < UNUSED_S:
+        name = entry.path.removesuffix(_PART)
+        if not entry.is_dir() or (name == entry.path and _age(name, now) < UNUSED_S):
             continue
         lock = locks.take(f"{name}.lock")
         if lock is not None:
@@ -118,12 +119,20 @@ def collect(root: str, now: float) -> None:
             os.close(lock)
 
 
+def _age(folder: str, now: float) -> float:
+    """How long nobody has asked for it, in seconds; 0 = another one has just removed it."""
+    try:
+        return now - os.stat(folder).st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 # --- building ---------------------------------------------------------------------------------------------------
 def _make(build: SourceBuild, requirement: str, site: Site, folder: str, lock: int) -> None:
     what = f"environment {site.wanted.name}: {build.package}"
     compilers.require(build.programs, site.path, what, site.wanted.source)
     site.say(f"building {requirement} from source; this takes minutes, and what comes out is kept")
-    began, part = time.monotonic(), f"{folder}.part"
+    began, part = time.monotonic(), folder + _PART
     _remove(part)
     os.makedirs(f"{part}/scratch")
     try:

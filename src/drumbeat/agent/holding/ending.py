@@ -1,10 +1,15 @@
-"""`python -I -m drumbeat.agent.holding.ending FOLDER`: ends what a dead keeper left there; 1 = some of it is left."""
+"""`python -I -m drumbeat.agent.holding.ending ROOT`: ends what an attempt's agent and keeper left that were killed.
+
+Exit code 1: something of it is left.
+"""
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 
+from drumbeat.agent import containers
 from drumbeat.agent.appearing import vanish
 from drumbeat.agent.holding.confinement import end_rest
 from drumbeat.agent.mounting.clearing import clear
@@ -14,9 +19,11 @@ from drumbeat.agent.ray import place as ray_place
 
 def main() -> int:
     """Whether something can't be ended."""
-    folder = os.path.abspath(sys.argv[1])
-    root = os.path.dirname(folder)
-    left = [*end_rest(folder), *clear(root)]
+    root = os.path.abspath(sys.argv[1])
+    here = glob.escape(root)
+    held = [*glob.glob(f"{here}/keeper"), *glob.glob(f"{here}/errands/*")]
+    left = [*(pid for one in held for pid in end_rest(one)), *clear(root)]
+    containers.clear(root)
     clear_noted(f"{root}/mpi")
     ray_place.clear_noted(f"{root}/ray")
     vanish(root)

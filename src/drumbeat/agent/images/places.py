@@ -14,6 +14,7 @@ from typing import Any
 from drumbeat.agent import cache_root, containers
 from drumbeat.agent.environments.places import Place
 from drumbeat.launch.containers import Engine
+from drumbeat.protocol.plan import BUILT
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,13 @@ class ImagePlace(Place):
         """What `mark_made` wrote; None = it isn't there, or its image has gone since."""
         told = self.told()
         return told if told and containers.has(self.engine, str(told["image"])) else None
+
+    def forget(self) -> None:
+        """It stays while somebody's container is of its image, which may be there though nobody marked it as made."""
+        image = f"{BUILT}:{os.path.basename(self.folder)}"
+        containers.remove(self.engine, image)
+        if not containers.has(self.engine, image):
+            super().forget()
 
     def unmake(self) -> None:
         """Removes its image too; other images that have layers of it keep these."""

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from drumbeat.agent import children
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.mounting.clearing import clear, end_holder, folder_of, state, unmount
 from drumbeat.agent.mounting.holder import MOUNT_S
@@ -121,20 +122,25 @@ class Mounts:
     def _start(self, folder: str) -> None:
         """Returns when it is mounted. Raises EngineError with what rclone said."""
         with open(f"{folder}/holder.log", "ab") as log:
-            holder = subprocess.Popen(
+            holder = children.start(
                 [*program("drumbeat.agent.mounting.holder"), folder], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 cwd="/", start_new_session=True,
             )  # fmt: skip
+        try:
+            self._wait_for_mount(folder, holder.pid)
+        finally:
+            children.leave(holder)  # From now on its `state.json` tells whose it is.
+
+    def _wait_for_mount(self, folder: str, holder: int) -> None:
         deadline = time.monotonic() + MOUNT_S + 10.0
         while time.monotonic() < deadline:
             told = state(folder)
-            if told.get("pid") == holder.pid and told.get("is_mounted"):
+            if told.get("pid") == holder and told.get("is_mounted"):
                 return
-            # Its exit code may be taken by whoever looks after the agent's children.
-            if not processes.is_alive(holder.pid):
+            if not processes.is_alive(holder):
                 raise EngineError(f"rclone says: {told.get('trouble') or 'nothing'}")
             time.sleep(_LOOK_S)
-        processes.signal_all([holder.pid], 9)
+        processes.signal_all([holder], 9)
         raise EngineError(f"rclone has not mounted it within {MOUNT_S:.0f} s")
 
     def _measured(self, planned: InputPlan, listing: Listing, place: str) -> Rates | None:

@@ -39,18 +39,25 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
 
 
 def note(path: str, roster: Roster, node: int) -> None:
-    """Writes down what is about to be made, for whoever must clear it."""
+    """Writes down what is about to be made, for whoever must clear it; an earlier round's that nobody did goes now."""
+    noted = [mpi.place(roster), node]
+    if _noted(path) != noted:
+        clear_noted(path)
     with open(path, "w", encoding="utf-8") as file:
-        json.dump([mpi.place(roster), node], file)
+        json.dump(noted, file)
 
 
 def clear_noted(path: str) -> None:
     """Clears what was noted there, if anything was."""
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        with open(path, encoding="utf-8") as file:
-            folder, node = json.load(file)
-        clear(folder, node)
+    if noted := _noted(path):
+        clear(*noted)
         os.unlink(path)
+
+
+def _noted(path: str) -> list[Any]:
+    with contextlib.suppress(FileNotFoundError, ValueError), open(path, encoding="utf-8") as file:
+        return json.load(file)
+    return []
 
 
 def clear(folder: str, node: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from drumbeat.protocol.errors import RefusedError, SpecError
-from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
+from drumbeat.protocol.plan import BUILT, PythonEnvironment, SourceBuild
 from drumbeat.protocol.wire import to_wire
 from drumbeat.spec.environment import BuildContext, Environment
 from drumbeat.spec.environments import conda, requirements, sources
@@ -17,9 +17,6 @@ from drumbeat.spec.environments.curated import Curated, curated_image
 from drumbeat.spec.environments.requirements import Line
 from drumbeat.spec.environments.texts import Texts, is_requirements
 from drumbeat.spec.problems import short
-
-BUILT = "localhost/drumbeat"
-"""What the images are called that nodes build; the key is their tag."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,149 @@
+"""What an agent that was killed has left on its node, and who removes it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drumbeat.agent import children, containers
+from drumbeat.agent.environments import wheels
+from drumbeat.agent.environments.collecting import collect
+from drumbeat.agent.holding import ending
+from drumbeat.agent.images.places import ImagePlace
+from drumbeat.agent.link import Link
+from drumbeat.agent.mpi import place as mpi_place
+from drumbeat.agent.staging import Staging
+from drumbeat.host.gangs import Gangs
+from drumbeat.launch import mpi
+from drumbeat.launch.containers import Engine
+from drumbeat.protocol import layout
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.protocol.roster import Member, Roster
+
+pytestmark = pytest.mark.feature("F6")
+
+NOW = 1_800_000_000.0
+
+PODMAN = """#!/bin/sh
+echo "$CONTAINERS_STORAGE_CONF: $*" >>{folder}/asked
+case "$1 $2" in
+    "ps --all") cat {folder}/there 2>/dev/null || true ;;
+    "rm --force") [ -e {folder}/dead ] && rm -f {folder}/there; touch {folder}/dead ;;
+    "image inspect") [ -e {folder}/image ] ;;
+    "image rm") [ -e {folder}/used ] || rm -f {folder}/image ;;
+esac
+"""
+
+
+@pytest.fixture
+def podman(tmp_path: Path) -> Engine:
+    """It doesn't find a container dead at the first try. there: its containers. image: it has the image."""
+    program = tmp_path / "podman"
+    program.write_text(PODMAN.format(folder=tmp_path))
+    program.chmod(0o755)
+    return Engine(str(program), "podman", "0:0")
+
+
+def test_containers_of_a_gang_that_was_ended_by_force_are_removed_with_it(
+    tmp_path: Path, podman: Engine, monkeypatch: pytest.MonkeyPatch
+):
+    root = tmp_path / "gangs" / "j.1" / "0" / "root"
+    root.mkdir(parents=True)
+    with monkeypatch.context() as patch:
+        patch.setenv("CONTAINERS_STORAGE_CONF", "/of/the/node")
+        containers.note(podman, str(root))
+    (tmp_path / "there").write_text("c0ffee\n")
+    Gangs(tmp_path / "gangs", leave_s=0.0).stop("j.1")
+    asked = (tmp_path / "asked").read_text().splitlines()
+    which = f"/of/the/node: ps --all --quiet --filter label=drumbeat.root={root}"
+    assert asked == [which, "/of/the/node: rm --force c0ffee"] * 2 + [which]
+    assert not root.exists()
+
+
+def test_what_an_errand_that_was_killed_held_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    held = tmp_path / "root" / "errands" / "environment"
+    held.mkdir(parents=True)
+    with subprocess.Popen(["sleep", "60"]) as left:
+        from drumbeat.host import processes
+
+        (held / "hold.json").write_text(json.dumps({"first": left.pid, "birth": processes.birth(left.pid)}))
+        monkeypatch.setattr("sys.argv", ["ending", str(tmp_path / "root")])
+        assert ending.main() == 0
+        assert left.wait(10) == -9
+    assert not (held / "hold.json").exists()
+
+
+def test_an_image_that_was_built_and_not_marked_goes_and_one_that_is_in_use_stays(tmp_path: Path, podman: Engine):
+    place = ImagePlace(str(tmp_path / "images" / "k"), podman)
+    (tmp_path / "images").mkdir()
+    for name in ("image", "used", "images/k.failed", "images/k.lock"):
+        (tmp_path / name).touch()
+    place.forget()
+    assert (tmp_path / "images" / "k.failed").exists(), "a container is of it: it is looked at again"
+    (tmp_path / "used").unlink()
+    place.forget()
+    assert not (tmp_path / "image").exists()
+    assert list((tmp_path / "images").iterdir()) == []
+    assert ": image rm localhost/drumbeat:k" in (tmp_path / "asked").read_text()
+
+
+def test_what_a_killed_maker_left_beside_an_environment_is_removed_once(tmp_path: Path):
+    (tmp_path / "k.requirements.txt").touch()
+    (tmp_path / "k.requirements.txt.constraints").touch()
+    assert collect(str(tmp_path), NOW) == [str(tmp_path / "k")]
+    assert collect(str(tmp_path), NOW) == []
+
+
+def test_a_wheel_that_was_not_finished_goes_at_once_unless_somebody_builds_it(tmp_path: Path):
+    for name in ("left.part", "built.part", "whole"):
+        (tmp_path / name).mkdir()
+    with (tmp_path / "built.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wheels.collect(str(tmp_path), (tmp_path / "whole").stat().st_mtime + 60.0)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["built.part", "whole"]
+
+
+def test_a_round_whose_ranks_were_refused_leaves_nothing_in_the_machines_memory(tmp_path: Path):
+    member = Member(0, "h", "10.0.0.1", str(tmp_path), "/keep")
+    first = Roster(1, 1, (member,), port=29511)
+    note = str(tmp_path / "mpi")
+    mpi_place.note(note, first, 0)
+    folder = Path(mpi.place(first))
+    folder.mkdir(0o700, exist_ok=True)
+    (folder / "node.0").touch()
+    mpi_place.note(note, first, 0)
+    assert folder.exists(), "the same round, by the agent that came after"
+    mpi_place.note(note, replace(first, round=2), 0)
+    assert not folder.exists()
+    mpi_place.clear_noted(note)
+    assert not Path(note).exists()
+
+
+def test_a_file_whose_agent_was_killed_before_it_was_in_its_place_is_staged(tmp_path: Path):
+    wanted = InputPlan("d", "uri_file", "snapshot:" + "0" * 64, "ro_mount", file="x.csv")
+    plan = Plan("j", "e", "pytorch", 1, 1, "true", (), inputs=(wanted,))
+    enrolment = Enrolment("j", 1, 0, ("http://127.0.0.1:1",), "s", str(tmp_path / "root"), str(tmp_path / "c"), plan)
+    place = Path(layout.input_path(enrolment.root, wanted))
+    left = Path(f"{place}.folder")
+    left.mkdir(parents=True)
+    (left / "x.csv").write_text("1,2\n")
+    Staging(enrolment, Link(enrolment), lambda _: None).stage()
+    assert place.read_text() == "1,2\n"
+    assert not left.exists()
+
+
+def test_a_child_that_nobody_waits_for_any_more_is_not_spared():
+    child = children.start(["sleep", "60"])
+    with children.unchanged() as own:
+        assert child.pid in own
+    children.leave(child)
+    with children.unchanged() as own:
+        assert child.pid not in own
+    child.kill()
+    child.wait()

@@ -1,0 +1,60 @@
+"""What is left of a gang on this machine, and its removal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from drumbeat.host import gangs as module
+from drumbeat.host import slurmstep
+from drumbeat.host.gangs import Gangs
+
+pytestmark = pytest.mark.feature("F6")
+
+STOP = """
+import os, sys
+from pathlib import Path
+from drumbeat.host.gangs import Gangs
+if os.geteuid() == 0:
+    os.setuid(65534)  # Root may remove what it likes.
+root = Path(sys.argv[1], "j.1", "0", "root")
+for folder in ("inputs/data/deep", "code/cache"):
+    (root / folder).mkdir(parents=True)
+    (root / folder / "file").touch()
+    (root / folder).chmod(0o555)
+    (root / folder).parent.chmod(0o500)
+(root / "code" / "cache").chmod(0o000)
+Gangs(Path(sys.argv[1]), leave_s=0.0).stop("j.1")
+"""
+
+
+def test_a_folder_that_the_job_has_made_read_only_is_removed(tmp_path: Path):
+    if os.geteuid() == 0:
+        for folder in (tmp_path, *tmp_path.parents[:2]):
+            folder.chmod(0o777)
+    subprocess.run([sys.executable, "-c", STOP, tmp_path], check=True, cwd="/")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_mounted_in_a_gangs_folder_is_not_removed_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    ours = tmp_path / "j.1" / "0" / "root" / "code"
+    ours.mkdir(parents=True)
+    (ours / "theirs").touch()
+    gangs = Gangs(tmp_path, leave_s=0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(module, "_has_mounts", lambda _: True)
+        gangs.stop("j.1")
+    assert [path.name for path in tmp_path.rglob("theirs")] == ["theirs"]
+    gangs.tidy()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nodes_that_share_their_scratch_disk_have_a_folder_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    names = iter(("rack1", "rack2"))
+    monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", next(names), "6", "1", "x86_64")))
+    assert slurmstep._own_folder() != slurmstep._own_folder()
