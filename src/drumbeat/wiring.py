@@ -70,7 +70,7 @@ def make_control(home: Path) -> Control:
             programs=str(Path(sys.executable).parent),
             is_alone=not url,
             make_engine=lambda spec: make_engine(spec, site),
-            data=StoreAccess(datastores.all),
+            data=StoreAccess(datastores.all, halves=home / "halves"),
             datastores=datastores,
         )
     )

@@ -18,6 +18,7 @@ from drumbeat.protocol.listing import Link, ListedFile, Listing
 from drumbeat.spec import datastores as spec_of
 from drumbeat.spec.datastores import Datastore
 from drumbeat.stores.data.addresses import Target, target_of
+from drumbeat.stores.data.halves import Halves
 from drumbeat.stores.data.places import below, listed, listing_of
 from drumbeat.stores.data.shelf import MOST_FILES, Counted, Found, Patience, Shelf, SignsWrites, Wanted, changed, shown
 
@@ -25,10 +26,18 @@ MOST_SHELVES = 64
 
 
 class StoreAccess:
-    """Data in the datastores that a function gives, and at addresses. Close it at the end."""
+    """Data in the datastores that a function gives, and at addresses. Close it at the end.
 
-    def __init__(self, datastores: Callable[[], Mapping[str, Datastore]], patience: Patience | None = None) -> None:
-        self._datastores, self._patience = datastores, patience or Patience()
+    halves: a folder of this process's own, where it is written down what a write that is broken off may leave.
+    """
+
+    def __init__(
+        self,
+        datastores: Callable[[], Mapping[str, Datastore]],
+        patience: Patience | None = None,
+        halves: Path | None = None,
+    ) -> None:
+        self._datastores, self._patience, self._halves = datastores, patience or Patience(), Halves(halves)
         self._shelves: OrderedDict[str, Shelf] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -78,7 +87,13 @@ class StoreAccess:
 
     def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
         target, shelf = self._find(uri)
-        return replace(shelf.write(below(target.place, path), Counted(pieces, size)), path=path)
+        place, counted = below(target.place, path), Counted(pieces, size)
+        if not shelf.shows_halves:
+            return replace(shelf.write(place, counted, ""), path=path)
+        with self._halves.begun(shelf.address, place) as aside:
+            written = shelf.write(place, counted, aside)
+        self._halves.remove_left(shelf.address, shelf.remove)
+        return replace(written, path=path)
 
     def write_link(self, uri: str, lifetime_s: float) -> Link:
         target, shelf = self._find(uri)

@@ -81,6 +81,7 @@ class AzureShelf:
     """A container. now: the time, for signatures."""
 
     knows_folders = False
+    shows_halves = False
 
     def __init__(
         self,
@@ -212,7 +213,8 @@ class AzureShelf:
             return self._delegation[1]
 
     # --- writing --------------------------------------------------------------------------------------------------
-    def write(self, place: str, pieces: Counted) -> Written:
+    def write(self, place: str, pieces: Counted, aside: str) -> Written:
+        del aside
         with self._asked("write", place):
             client = self._writing.get_container_client(self._container).get_blob_client(place)
             named = [self._sdk.BlobBlock(name) for name in put_blocks(client, pieces)]

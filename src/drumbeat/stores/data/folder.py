@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, suppress
@@ -20,11 +19,9 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import Link
+from drumbeat.stores.data.halves import HALF
 from drumbeat.stores.data.shelf import PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
 from drumbeat.stores.folder.disk import sync_folder, write_all
-
-HALF = ".drumbeat-part"
-"""What a file is called at its end while it is being written. Such files aren't listed."""
 
 _TROUBLES: dict[int, Trouble] = {
     errno.ENOENT: Trouble(NotFoundError, "there is nothing there", "Check the path."),
@@ -57,6 +54,7 @@ class FolderShelf:
     """A folder. Links in it may point to what is in it, not out of it."""
 
     knows_folders = True
+    shows_halves = True
 
     def __init__(self, root: Path, title: str) -> None:
         self._root, self._title = root.expanduser(), title
@@ -122,17 +120,17 @@ class FolderShelf:
         if (status.st_size, _tag(status)) != (wanted.size, wanted.tag):
             raise changed(self._title, wanted.place)
 
-    def write(self, place: str, pieces: Counted) -> Written:
+    def write(self, place: str, pieces: Counted, aside: str) -> Written:
         with self._asked("write", place):
             path = self._inside(place)
             path.parent.mkdir(parents=True, exist_ok=True)
-            aside = path.with_name(f".{secrets.token_hex(8)}{HALF}")
+            half = path.with_name(aside)
             try:
-                tag = _put(aside, pieces)
-                aside.replace(path)
+                tag = _put(half, pieces)
+                half.replace(path)
             except BaseException:
                 with suppress(OSError):
-                    aside.unlink()
+                    half.unlink()
                 raise
             sync_folder(path.parent)
         return Written(place, pieces.seen, pieces.sha256, tag)

@@ -36,6 +36,7 @@ class GcsShelf:
     """A bucket. A file's tag is its generation, which names its content for ever."""
 
     knows_folders = False
+    shows_halves = False
 
     def __init__(self, spec: GcsDatastore, title: str, patience: Patience) -> None:
         self._spec, self._title = spec, title
@@ -102,7 +103,8 @@ class GcsShelf:
             )  # fmt: skip
         return Link(str(signed))
 
-    def write(self, place: str, pieces: Counted) -> Written:
+    def write(self, place: str, pieces: Counted, aside: str) -> Written:
+        del aside
         blob = self._bucket.blob(place)
         with self._asked("write", place):
             try:

@@ -65,6 +65,7 @@ class HttpShelf:
     """What is below an address. query: of the address of one file, where it has one."""
 
     knows_folders = True
+    shows_halves = False
 
     def __init__(self, spec: HttpDatastore, title: str, patience: Patience, query: str = "") -> None:
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
@@ -184,8 +185,8 @@ class HttpShelf:
         return Link(self._url(wanted.place), _only_if(wanted))
 
     # --- writing --------------------------------------------------------------------------------------------------
-    def write(self, place: str, pieces: Counted) -> Written:
-        del pieces
+    def write(self, place: str, pieces: Counted, aside: str) -> Written:
+        del pieces, aside
         raise refused(self._title, "write", place, _READ_ONLY)
 
     def remove(self, place: str) -> None:

@@ -69,6 +69,7 @@ class S3Shelf:
     """A bucket, or what is below a prefix of it."""
 
     knows_folders = False
+    shows_halves = False
 
     def __init__(self, spec: S3Datastore, title: str, patience: Patience) -> None:
         self._spec, self._title, self._patience = spec, title, patience
@@ -145,7 +146,8 @@ class S3Shelf:
             )
 
     # --- writing --------------------------------------------------------------------------------------------------
-    def write(self, place: str, pieces: Counted) -> Written:
+    def write(self, place: str, pieces: Counted, aside: str) -> Written:
+        del aside
         at = {"Bucket": self._spec.bucket, "Key": self._key(place)}
         with self._asked("write", place):
             tag = self._put(at, pieces) if pieces.size <= PART else put_parts(self._writing, at, pieces)

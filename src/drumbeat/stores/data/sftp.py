@@ -7,7 +7,6 @@ import io
 import logging
 import posixpath
 import queue
-import secrets
 import stat
 from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -25,6 +24,7 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.listing import Link
 from drumbeat.spec.credentials import SftpCredentials
 from drumbeat.spec.datastores import SftpDatastore
+from drumbeat.stores.data.halves import HALF
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused
 
@@ -34,7 +34,6 @@ QUIET = f"{__name__}.paramiko"
 """Where paramiko writes, which puts a traceback for each connection that breaks; what it raises is told here."""
 logging.getLogger(QUIET).setLevel(logging.CRITICAL + 1)
 
-HALF = ".drumbeat-part"
 PIECE = 256 << 10
 MOST_IDLE = 4
 
@@ -50,6 +49,7 @@ class SftpShelf:
     """A folder on another machine. Connections are kept for the next question, a few of them."""
 
     knows_folders = True
+    shows_halves = True
 
     def __init__(self, spec: SftpDatastore, title: str, patience: Patience) -> None:
         self._spec, self._title, self._patience = spec, title, patience
@@ -122,24 +122,24 @@ class SftpShelf:
             raise changed(self._title, wanted.place)
 
     # --- writing --------------------------------------------------------------------------------------------------
-    def write(self, place: str, pieces: Counted) -> Written:
+    def write(self, place: str, pieces: Counted, aside: str) -> Written:
         with self._line("write", place) as line:
             path = line.inside(place)
             folder = posixpath.dirname(path)
             _make_folders(line.sftp, folder)
-            aside = f"{folder}/.{secrets.token_hex(8)}{HALF}"
+            half = f"{folder}/{aside}"
             try:
-                with line.sftp.open(aside, "wbx") as file:
+                with line.sftp.open(half, "wbx") as file:
                     file.set_pipelined(True)
                     for piece in pieces:
                         file.write(piece)
-                status = line.sftp.stat(aside)
+                status = line.sftp.stat(half)
                 if status.st_size != pieces.seen:
                     raise OSError(errno.EIO, "")
-                line.sftp.posix_rename(aside, path)
+                line.sftp.posix_rename(half, path)
             except BaseException:
                 with suppress(OSError, EOFError, self._paramiko.SSHException):
-                    line.sftp.remove(aside)
+                    line.sftp.remove(half)
                 raise
         return Written(place, pieces.seen, pieces.sha256, str(status.st_mtime))
 

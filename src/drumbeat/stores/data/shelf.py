@@ -66,10 +66,12 @@ class Shelf(Protocol):
     """One store: a bucket, a container, a folder. Safe for several threads. Raises what `DataAccess` raises.
 
     address: where it is, for people and for keys; without credentials. knows_folders: a folder can be there and empty.
+    shows_halves: a file is seen while it is written.
     """
 
     address: str
     knows_folders: bool
+    shows_halves: bool
 
     def close(self) -> None:
         """Ends connections that it keeps."""
@@ -95,8 +97,8 @@ class Shelf(Protocol):
         """Its bytes; ConflictError when it is other content. offset is below its size."""
         ...
 
-    def write(self, place: str, pieces: Counted) -> Written:
-        """Puts a file there, whole or not at all."""
+    def write(self, place: str, pieces: Counted, aside: str) -> Written:
+        """Puts a file there, whole or not at all. aside: what it is called beside it until then, where that is seen."""
         ...
 
     def remove(self, place: str) -> None:
