@@ -37,7 +37,8 @@ def a_podman(folder: Path) -> Iterator[dict[str, str]]:
     missing = [package for program, package in NEEDED.items() if shutil.which(program) is None]
     if missing or os.geteuid():
         pytest.skip(f"needs root and Podman: apt-get install {' '.join(missing or NEEDED.values())}")
-    (folder / "containers.conf").write_text(CONTAINERS)
+    (folder / "on-its-way").mkdir()
+    (folder / "containers.conf").write_text(f'{CONTAINERS}image_copy_tmp_dir = "{folder}/on-its-way"\n')
     variables = {
         "CONTAINERS_CONF": f"{folder}/containers.conf",
         "CONTAINERS_STORAGE_CONF": f"{folder}/storage.conf",

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
 import resource
+import secrets
 import shutil
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from drumbeat.agent import children
 from drumbeat.agent.remote.place import write
@@ -22,6 +25,7 @@ NOTE = "containers.json"
 """Beside an attempt's folder: how what is left of its containers is removed. Not in it, where a container may write."""
 
 _ASK_S = 60.0
+_SCRATCH = "{{.Store.ImageCopyTmpDir}}"
 _PAUSES = (0.0, 0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
 """Before each try to remove containers: right after its monitor was killed an engine may not find one dead yet."""
 _SETTINGS = ("CONTAINER", "DOCKER_", "STORAGE_", "XDG_", "HOME", "PATH")
@@ -49,17 +53,20 @@ def find() -> Engine:
 class Access:
     """How one gets images. folder: the engine's settings with the credentials in them, "" = none.
 
-    insecure: addresses that are spoken to without TLS, or whose certificate isn't checked.
+    insecure: addresses that are spoken to without TLS, or whose certificate isn't checked. scratch: where it keeps what
+    is on its way, "" = in the engine's own folder.
     """
 
     folder: str = ""
     insecure: tuple[str, ...] = ()
+    scratch: str = ""
 
     def variables(self) -> dict[str, str]:
-        """What an engine's program is run with, to find the credentials."""
+        """What an engine's program is run with."""
+        scratch = {"TMPDIR": self.scratch} if self.scratch else {}
         if not self.folder:
-            return {}
-        return {"REGISTRY_AUTH_FILE": f"{self.folder}/config.json", "DOCKER_CONFIG": self.folder}
+            return scratch
+        return {**scratch, "REGISTRY_AUTH_FILE": f"{self.folder}/config.json", "DOCKER_CONFIG": self.folder}
 
     def is_insecure(self, image: str) -> bool:
         """Whether the image's registry is one of those."""
@@ -115,27 +122,52 @@ def inside(engine: Engine, image: str, argv: Sequence[str]) -> subprocess.Comple
 
 def note(engine: Engine, root: str) -> None:
     """Writes down, before containers of this attempt's folder are started, how they are removed. Raises OSError."""
-    path = _note(root)
-    if not os.path.exists(path):
+    if not _noted(root):
         settings = {name: value for name, value in os.environ.items() if name.startswith(_SETTINGS)}
-        write(path, json.dumps({"program": engine.program, "settings": settings}), 0o600)
+        scratch = ""
+        if engine.kind == "podman":
+            own = ask(engine, "info", "--format", _SCRATCH).stdout.strip()
+            scratch = f"{own}/drumbeat-{secrets.token_hex(6)}" if os.path.isdir(own) else ""
+        write(_note(root), json.dumps({"program": engine.program, "settings": settings, "scratch": scratch}), 0o600)
+
+
+def scratch(engine: Engine, root: str) -> str:
+    """A folder where an engine that is killed may leave what it had of an image, which is large; "" = it has its own.
+
+    Raises OSError.
+    """
+    note(engine, root)
+    folder = _noted(root)["scratch"]
+    if folder:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        if os.lstat(folder).st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it belongs to somebody else", folder)
+    return folder
 
 
 def clear(root: str) -> None:
-    """Removes what is left of the containers that were noted for this attempt's folder: none of them is to run on."""
-    with contextlib.suppress(OSError, ValueError):
-        with open(_note(root), encoding="utf-8") as file:
-            told = json.load(file)
+    """Removes what is left of what was noted for this attempt's folder: none of its containers is to run on."""
+    if told := _noted(root):
+        if told["scratch"]:
+            shutil.rmtree(told["scratch"], ignore_errors=True)
         settings = {**os.environ, **told["settings"]}
         which = ("ps", "--all", "--quiet", "--filter", f"label={LABEL}={root}")
-        for pause in _PAUSES:
-            time.sleep(pause)
-            listed = _asked(told["program"], which, settings)
-            found = listed.stdout.split()
-            if found:
-                _asked(told["program"], ("rm", "--force", *found), settings)
-            elif listed.returncode == 0:
-                return
+        with contextlib.suppress(OSError):  # The program may be gone by now.
+            for pause in _PAUSES:
+                time.sleep(pause)
+                listed = _asked(told["program"], which, settings)
+                found = listed.stdout.split()
+                if found:
+                    _asked(told["program"], ("rm", "--force", *found), settings)
+                elif listed.returncode == 0:
+                    return
+
+
+def _noted(root: str) -> dict[str, Any]:
+    """{} = nothing."""
+    with contextlib.suppress(OSError, ValueError), open(_note(root), encoding="utf-8") as file:
+        return json.load(file)
+    return {}
 
 
 def _note(root: str) -> str:

@@ -33,6 +33,7 @@ NOW = 1_800_000_000.0
 PODMAN = """#!/bin/sh
 echo "$CONTAINERS_STORAGE_CONF: $*" >>{folder}/asked
 case "$1 $2" in
+    "info --format") echo {folder}/tmp ;;
     "ps --all") cat {folder}/there 2>/dev/null || true ;;
     "rm --force") [ -e {folder}/dead ] && rm -f {folder}/there; touch {folder}/dead ;;
     "image inspect") [ -e {folder}/image ] ;;
@@ -57,12 +58,16 @@ def test_containers_of_a_gang_that_was_ended_by_force_are_removed_with_it(
     root.mkdir(parents=True)
     with monkeypatch.context() as patch:
         patch.setenv("CONTAINERS_STORAGE_CONF", "/of/the/node")
-        containers.note(podman, str(root))
+        (tmp_path / "tmp").mkdir()
+        scratch = Path(containers.scratch(podman, str(root)))
+        (scratch / "blob").touch()
+        assert containers.scratch(podman, str(root)) == str(scratch), "the same for each agent of the attempt"
     (tmp_path / "there").write_text("c0ffee\n")
     Gangs(tmp_path / "gangs", leave_s=0.0).stop("j.1")
     asked = (tmp_path / "asked").read_text().splitlines()
     which = f"/of/the/node: ps --all --quiet --filter label=drumbeat.root={root}"
-    assert asked == [which, "/of/the/node: rm --force c0ffee"] * 2 + [which]
+    assert asked[1:] == [which, "/of/the/node: rm --force c0ffee"] * 2 + [which]
+    assert not scratch.exists()
     assert not root.exists()
 
 

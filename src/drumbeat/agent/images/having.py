@@ -17,7 +17,7 @@ from drumbeat.agent.link import Link
 from drumbeat.agent.nodelog import NodeLog
 from drumbeat.launch.containers import Engine
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.errors import StorageError, UnreachableError
 from drumbeat.protocol.plan import Container
 
 Say = Callable[[str], None]
@@ -50,8 +50,9 @@ class Having:
     @contextlib.contextmanager
     def _access(self, wanted: Container, say: Say) -> Generator[containers.Access]:
         """What the server gives for the job's registries, in a folder that only this user can read."""
+        scratch = self._scratch()
         if not wanted.registries:
-            yield containers.Access()
+            yield containers.Access(scratch=scratch)
             return
         told = self._asked(say)
         folder = f"{self._enrolment.root}/{_ACCESS}"
@@ -59,9 +60,18 @@ class Having:
         os.mkdir(folder, 0o700)
         try:
             _write_credentials(f"{folder}/config.json", told["auths"])
-            yield containers.Access(folder, tuple(told["insecure"]))
+            yield containers.Access(folder, tuple(told["insecure"]), scratch)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
+
+    def _scratch(self) -> str:
+        try:
+            return containers.scratch(self._engine, self._enrolment.root)
+        except OSError as error:
+            what = f"there is no room for an image on its way: {error.strerror or error}"
+            raise StorageError(
+                what, where=error.filename or "", fix="Make room, or the right to write there."
+            ) from error
 
     def _asked(self, say: Say) -> dict[str, Any]:
         """What the server gives, after any time without one."""
