@@ -108,7 +108,7 @@ class Watch:
         if job.observed is None and not any(job.nodes):
             return []  # Not asked for yet: the outbox is still at it.
         sighting = self.engines[job.plan.compute].observe(self.gang_of(job))
-        events: list[Event] = [GangSeen(job.attempt, sighting.word, sighting.waits)]
+        events: list[Event] = [GangSeen(job.attempt, sighting.word, sighting.waits)] if sighting.word else []
         gone = dict(sighting.gone)
         if sighting.waits:
             self._miss_nobody(job)

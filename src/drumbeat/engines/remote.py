@@ -89,7 +89,7 @@ class RemoteEngine:
         self._addresses = addresses
         self._known = {host.name: _Known(host) for host in hosts}
         self._started: dict[str, float] = {}
-        """When each gang was there, by the monotonic clock; what was seen before says nothing of it."""
+        """Since when each gang is there for sure, by the monotonic clock: what was seen before says nothing of it."""
         self._wanted: Callable[[], set[str]] = set[str]
         self._lock = threading.Lock()
         self._closing = threading.Event()
@@ -167,6 +167,8 @@ class RemoteEngine:
     def observe(self, gang: Gang) -> Sighting:
         """What the machines said when they were last asked."""
         self._begin()
+        now = time.monotonic()
+        since = self._started.setdefault(gang.name, now)  # Another server may have started it.
         gone: dict[int, str] = {}
         silent: set[str] = set()
         for slot in gang.slots:
@@ -174,15 +176,12 @@ class RemoteEngine:
             why = f"machine {slot.machine} is no part of this compute any more" if known is None else ""
             if known is not None:
                 silent |= {slot.machine} if known.trouble else set()
-                why = self._why_gone(known, gang.name, slot.node)
+                why = _why_gone(known, gang.name, slot.node, since)
+                if since == now:
+                    known.must_look.set()
             if why:
                 gone[slot.node] = why
         return Sighting(_word(gone, silent, len(gang.slots)), gone)
-
-    def _why_gone(self, known: _Known, gang: str, node: int) -> str:
-        if not known.seen_at or known.seen_at < self._started.get(gang, 0.0):
-            return ""
-        return known.gone.get(gang, {}).get(node, f"machine {known.host.name} knows nothing of it")
 
     def stop(self, name: str) -> None:
         """Ends it on every machine. One that doesn't answer ends it as soon as it does; nothing is started there
@@ -315,6 +314,13 @@ def _machine(known: _Known) -> Machine:
         or ("it still ends what ran there" if known.to_end or known.must_sweep else ""),
         is_awaited=not known.has_looked.is_set(),
     )
+
+
+def _why_gone(known: _Known, gang: str, node: int, since: float) -> str:
+    """Only a look that was begun since then tells."""
+    if known.seen_at < since:
+        return ""
+    return known.gone.get(gang, {}).get(node, f"machine {known.host.name} knows nothing of it")
 
 
 def _word(gone: Mapping[int, str], silent: set[str], nodes: int) -> str:

@@ -52,9 +52,10 @@ class Gang:
 
 @dataclass(frozen=True)
 class Sighting:
-    """What an engine says of a gang. word: its own. gone: nodes that it knows to have ended, with a sentence each.
+    """What an engine says of a gang. word: its own, "" = it hasn't looked for this gang yet, and says nothing new.
 
-    cause: why they are gone. waits: the gang stands in the engine's own queue: nobody is to be missed yet.
+    gone: nodes that it knows to have ended, with a sentence each. cause: why they are gone. waits: the gang stands in
+    the engine's own queue, or may: nobody is to be missed yet.
     """
 
     word: str

@@ -20,7 +20,7 @@ from drumbeat.core.events import StopGang
 from drumbeat.core.states import Reason, State
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import Gangs
-from drumbeat.ports import Change, Machine
+from drumbeat.ports import Change, Machine, Sighting
 from drumbeat.protocol.agent import AgentStatus, Order, Phase, RankExit
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -279,6 +279,19 @@ def test_a_job_that_was_taken_is_the_answer_although_it_couldnt_be_sent_now(
     assert house.submit("j", key="once") == name
     with pytest.raises(RefusedError, match="it has not answered yet"):
         house.submit("k", key="another")
+
+
+@pytest.mark.feature("F5")
+def test_an_engine_that_has_not_looked_for_a_gang_yet_changes_nothing_of_its_job(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    name = house.submit("j")
+    house.gang(name)
+    until(lambda: (seen := house.store.load(name).job.observed) is not None and seen.word == "running")
+    monkeypatch.setattr(house.engine, "observe", lambda _gang: Sighting("", waits=True))
+    before, story = house.store.load(name).job, house.store.story(name)
+    house.control.watch.look_after(before)
+    assert (house.store.load(name).job, house.store.story(name)) == (before, story)
 
 
 def test_a_silent_node_is_given_up_after_lost_after(house: House):

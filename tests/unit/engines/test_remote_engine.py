@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,11 +24,13 @@ TOLD: Mapping[str, object] = {
 
 @dataclass
 class Played:
-    """The way to the machine. raises: instead of every answer. stuck: gangs that can't be ended there, and why.
+    """The way to the machine. gangs: what is there, and of its nodes why they are gone, "" = they aren't.
 
-    asked: verbs and requests, oldest first.
+    raises: instead of every answer. stuck: gangs that can't be ended there, and why. asked: verbs and requests, oldest
+    first.
     """
 
+    gangs: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
     raises: Exception | None = None
     lacks: str = ""
     stuck: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -42,7 +45,11 @@ class Played:
             raise self.raises
         if verb == "there":
             return {"gangs": ["kept.1", "left.1"]}
-        return {**TOLD, "stuck": self.stuck, "lacks": self.lacks}
+        if verb == "start":
+            self.gangs[request["gang"]] = dict.fromkeys(request["enrolments"], "")
+        if verb == "stop":
+            self.gangs.pop(request["gang"], None)
+        return {**TOLD, "gone": {**self.gangs}, "stuck": self.stuck, "lacks": self.lacks}
 
     def until(self, condition: Callable[[], object]) -> None:
         """Looked at after each question."""
@@ -63,9 +70,20 @@ def engine(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteEn
     monkeypatch.setattr(remote, "POLL_S", 0.02)
     monkeypatch.setattr(remote, "IDLE_POLL_S", 0.02)
     monkeypatch.setattr(remote, "FIRST_LOOK_S", 60.0)
-    there = RemoteEngine("rack", [Host("m", played, "~/gangs", "~/jobs")], list)
+    there = over(played)
     yield there
     there.close()
+
+
+def over(way: Played) -> RemoteEngine:
+    return RemoteEngine("rack", [Host("m", way, "~/gangs", "~/jobs")], list)
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end, "it never came to hold"
+        time.sleep(0.005)
 
 
 def usable(engine: RemoteEngine) -> bool:
@@ -186,3 +204,24 @@ def test_a_sweep_tells_of_what_the_machine_s_own_thread_was_the_first_to_end(
 
     monkeypatch.setattr(engine, "_everywhere", late)
     assert engine.sweep(lambda: {"kept.1"}) == ["left.1"]
+
+
+@pytest.mark.feature("F5")
+@pytest.mark.parametrize("trouble", [None, UnreachableError("no route")])
+def test_a_look_from_before_another_server_started_a_gang_says_nothing_of_it(
+    engine: RemoteEngine, played: Played, monkeypatch: pytest.MonkeyPatch, trouble: Exception | None
+):
+    monkeypatch.setattr(remote, "IDLE_POLL_S", 60.0)
+    other, gang = Played(played.gangs), a_gang()
+    successor = over(other)
+    assert usable(successor)
+    engine.start(gang)
+    other.raises, looks = trouble, len(other.asked)
+    assert successor.observe(gang).gone == {}
+    other.until(lambda: len(other.asked) > looks)  # It is asked at once.
+    assert successor.observe(gang).gone == {}
+    other.raises = None
+    played.gangs.clear()
+    why = "machine m knows nothing of it"
+    until(lambda: successor.observe(gang).gone == {0: why, 1: why})
+    successor.close()

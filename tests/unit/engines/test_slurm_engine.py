@@ -168,10 +168,30 @@ def test_what_slurm_has_forgotten_is_looked_up_by_the_id_of_its_output(
     folder.mkdir(parents=True)
     (folder / "slurm-9.out").touch()
     played.ends = {"9": Ended("TIMEOUT", 0, 61, 60)}
+    engine.observe(a_gang())
     engine._look()
     seen = engine.observe(a_gang())
     assert (seen.word, seen.cause) == ("TIMEOUT", Loss.TIMED_OUT)
     assert seen.gone[0].startswith("Slurm job 9 reached Slurm's time limit of 00:01:00")
+
+
+@pytest.mark.feature("F5")
+@pytest.mark.parametrize("is_away", [False, True])
+def test_a_look_from_before_another_server_submitted_a_gang_says_nothing_of_it(
+    engine: SlurmEngine, played: Played, tmp_path: Path, is_away: bool
+):
+    gang = a_gang()
+    engine._look()
+    other = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(tmp_path)), "m4rk", played)
+    other._begun = True
+    other.start(gang)
+    played.is_away, engine._trouble = is_away, "Slurm doesn't answer now" if is_away else ""
+    seen = engine.observe(gang)
+    assert (seen.word, seen.gone) == ("", {}), "neither lost, nor waiting, nor begun: the story stays as it is"
+    assert engine._must_look.is_set()
+    played.is_away, engine._trouble = False, ""
+    engine._look()
+    assert engine.observe(gang).word == "PENDING (Priority), Slurm job 17"
 
 
 def test_a_gang_is_submitted_once_and_taken_away_whole(engine: SlurmEngine, played: Played, tmp_path: Path):

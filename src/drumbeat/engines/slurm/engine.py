@@ -73,6 +73,7 @@ class SlurmEngine:
         self._seen = _Seen()
         self._trouble = ""
         self._started: dict[str, tuple[float, str]] = {}
+        """Since when each gang is there for sure, by the monotonic clock, and the id of its job, "" = not known yet."""
         self._addressed: dict[str, tuple[str, ...]] = {}
         """Which servers the nodes of a gang will call."""
         self._ended: dict[str, Ended | None] = {}
@@ -160,11 +161,11 @@ class SlurmEngine:
     def observe(self, gang: Gang) -> Sighting:
         """What Slurm said when it was last asked."""
         self._begin()
-        asked_at, number = self._started.get(gang.name, (0.0, ""))
+        since, number = self._since(gang.name)
         seen, trouble = self._seen, self._trouble
-        if not seen.at or seen.at < asked_at:
-            told = f"submitted as Slurm job {number}" if number else "not asked for yet"
-            return Sighting(f"{told}: {trouble}" if trouble else told, waits=True)
+        if seen.at < since:
+            told = f"submitted as Slurm job {number}" if number else "not asked for yet" if since == math.inf else ""
+            return Sighting(f"{told}: {trouble}" if told and trouble else told, waits=True)
         job = _chosen(seen.jobs.get(self._job_name(gang.name), []), number)
         stage = job.stage if job else Stage.OVER
         if stage is Stage.WAITS:
@@ -173,6 +174,13 @@ class SlurmEngine:
             told = f"{job.told}, Slurm job {job.id}" + (f"; {trouble}" if trouble else "")
             return Sighting(told, waits=stage is Stage.WAITS)
         return self._gone(gang, job, number)
+
+    def _since(self, gang: str) -> tuple[float, str]:
+        with self._lock:
+            if gang not in self._started:  # Another server started it.
+                self._started[gang] = time.monotonic(), ""
+                self._must_look.set()
+            return self._started[gang]
 
     def _readdress(self, gang: Gang) -> None:
         """Its nodes will call whichever servers there are when they start, which may be days from now."""
