@@ -417,9 +417,8 @@ def test_a_door_is_open_before_anybody_stands_in_it(tmp_path: Path) -> None:
     [
         ("8.8.8.8", "this address is public"), ("2001:4860:4860::8888", "this address is public"),
         ("::ffff:8.8.8.8", "this address is public"), ("0.0.0.0", "means another one"), ("::", "means another one"),
-        ("fe80::1%lo", "means another one"), ("10.254.253.252", "Cannot assign requested address"),
-        ("100.64.0.1", "Cannot assign requested address"), ("169.254.1.2", "Cannot assign requested address"),
-        ("not an address", "stands for no address"), ("", "stands for no address"),
+        ("fe80::1%lo", "means another one"), ("not an address", "stands for no address"),
+        ("", "stands for no address"),
     ],
 )  # fmt: skip
 def test_an_address_that_cannot_be_listened_at_is_refused_in_a_sentence(tmp_path: Path, address: str, why: str) -> None:
@@ -428,8 +427,47 @@ def test_an_address_that_cannot_be_listened_at_is_refused_in_a_sentence(tmp_path
     assert refused.value.fix
 
 
+@pytest.mark.parametrize("address", ["10.254.253.252", "100.64.0.1", "169.254.1.2"])
+def test_an_address_that_is_not_here_yet_is_no_refusal(tmp_path: Path, address: str) -> None:
+    said = f"{address}: agents can't be listened for: Cannot assign requested address"
+    with pytest.raises(UnreachableError, match=said) as waits:
+        _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls([address]))
+    assert (waits.value.where, bool(waits.value.fix)) == ("", True), "no machine of the compute is at fault"
+
+
+@pytest.mark.feature("F10")
+def test_a_job_waits_for_the_address_that_its_agents_call_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.01)
+    with doors_in(tmp_path) as there:
+        there.engine.addresses = ["10.254.253.252"]  # Its interface comes up later than the server.
+        answer = there.house.http.post("/api/v1/jobs", json={"document": {"command": "true", "name": "early"}})
+        assert answer.status_code == 201, answer.text
+        said = "local could not be asked for nodes yet: 10.254.253.252: agents can't be listened for"
+        store = there.house.control.store
+        eventually(lambda: store.load("early").job.sentence.startswith(said))
+        there.engine.addresses = [FIRST]
+        eventually(lambda: "early.1" in there.engine.gangs)
+        assert store.load("early").job.failures == ()
+
+
+def test_a_name_that_nobody_can_look_up_now_is_no_refusal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(number: int) -> None:
+        def look_up(*_asked: object, **_more: object) -> None:
+            raise socket.gaierror(number, "nobody knows")
+
+        monkeypatch.setattr(socket, "getaddrinfo", look_up)
+        _closed(TlsDoors(rules(tmp_path), SystemClock()), lambda doors: doors.urls(["server.example"]))
+
+    with pytest.raises(UnreachableError, match=r"^server\.example: agents can't be listened for: nobody knows"):
+        fails(socket.EAI_AGAIN)
+    with pytest.raises(EngineError, match="nobody knows"):
+        fails(socket.EAI_NONAME)
+
+
 def test_a_public_address_is_listened_at_when_that_is_meant(tmp_path: Path) -> None:
-    with pytest.raises(EngineError, match="Cannot assign requested address"):
+    with pytest.raises(UnreachableError, match="Cannot assign requested address"):
         _closed(TlsDoors(rules(tmp_path, allow_public=True), SystemClock()), lambda doors: doors.urls(["8.8.8.8"]))
 
 
@@ -438,7 +476,7 @@ import subprocess, sys
 from pathlib import Path
 from urllib.parse import urlsplit
 import socket
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import UnreachableError
 from drumbeat.server.doors import Rules, TlsDoors
 from drumbeat.wiring import SystemClock
 
@@ -453,7 +491,7 @@ address("add")
 address("del")
 try:
     doors.urls(["10.77.0.1"])
-except EngineError as error:
+except UnreachableError as error:
     print(error)
 print(doors.hosts())
 address("add")

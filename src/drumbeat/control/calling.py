@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from drumbeat.control.loop import Loop
 from drumbeat.ports import Doors, Engine, LiveServer
-from drumbeat.protocol.errors import DrumbeatError, EngineError
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +52,14 @@ class Calling:
         if self.doors is None:
             raise EngineError("this server listens to agents on its own machine only")
         return self.doors.urls(addresses)
+
+    def require(self, address: str) -> None:
+        """Raises EngineError unless agents can be let in at this address now."""
+        try:
+            if self.doors is not None:
+                self.doors.urls([address])
+        except UnreachableError as error:
+            raise EngineError(error.what, where=error.where, fix=error.fix) from error
 
     def authority(self, servers: Sequence[str]) -> str:
         """The certificate (PEM) that agents check these addresses with; "" = they call on this machine."""

@@ -59,7 +59,7 @@ from drumbeat.protocol.errors import (
     UnauthorizedError,
 )  # fmt: skip
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.spec.computes import compute_from
+from drumbeat.spec.computes import RemoteCompute, compute_from
 from drumbeat.spec.data_paths import InStore, reference_to
 from drumbeat.spec.environments.texts import Texts
 from drumbeat.spec.job import CommandJob
@@ -386,6 +386,9 @@ class Control:
         Raises SpecError; ConflictError when jobs use another of its name; RefusedError, EngineError when it can't be.
         """
         made = compute_from(document, source)
+        there = self.engines.all().get(made.name)
+        if isinstance(made, RemoteCompute) and made.server_address and (there is None or there.spec != made):
+            self.calling.require(made.server_address)
         is_new = self.engines.create(made)
         return self.compute(made.name), is_new
 

@@ -128,6 +128,6 @@ class Doors(Protocol):
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
         """Listens at these addresses, where it doesn't yet, and gives their URLs; quick when it does already.
 
-        Raises EngineError when it can't listen at one of them.
+        Raises EngineError when it can't listen at one of them, UnreachableError where that may pass by itself.
         """
         ...

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import re
 import socket
 from dataclasses import dataclass
 
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?", re.ASCII | re.IGNORECASE)
 QUEUE = 1024
 CARRIERS = ipaddress.ip_network("100.64.0.0/10")
 """Addresses behind a provider's translation (RFC 6598), which overlay networks use as well."""
+_PASSING = (
+    errno.EADDRNOTAVAIL, errno.EADDRINUSE, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS,
+    socket.EAI_AGAIN, socket.EAI_MEMORY,
+)  # fmt: skip
+"""An interface that isn't up yet, a name server that doesn't answer; no port, file or memory is left."""
 
 
 @dataclass(frozen=True)
@@ -40,14 +46,13 @@ class Address:
         return found
 
     def require_here(self) -> None:
-        """Raises EngineError unless it is this machine's now."""
+        """Raises UnreachableError, EngineError unless it is this machine's now."""
         try:
             with socket.socket(self.family, socket.SOCK_DGRAM) as probe:
                 probe.bind((self.ip, 0))
         except OSError as error:
-            what = f"agents can't be listened for: {error.strerror}"
             fix = "See with `ip addr` which addresses this machine has."
-            raise EngineError(what, where=self.name, fix=fix) from None
+            raise not_listened(self.name, error, fix) from None
 
 
 def plain(name: str) -> str:
@@ -56,7 +61,10 @@ def plain(name: str) -> str:
 
 
 def address_of(name: str, *, allow_public: bool) -> Address:
-    """An IP address, or a name that stands for one, if it may be listened at. Raises EngineError."""
+    """An IP address, or a name that stands for one, if it may be listened at.
+
+    Raises EngineError; UnreachableError where nobody can tell what the name stands for now.
+    """
     ip = _literal(name) or _looked_up(name)
     if ip.is_unspecified or ip.is_multicast or getattr(ip, "scope_id", None):
         what = "agents can't be listened for at this address: on other machines it means another one, or none"
@@ -66,6 +74,15 @@ def address_of(name: str, *, allow_public: bool) -> Address:
         fix = "Name one of a private network, or start the server with --allow-public if that is meant."
         raise EngineError(what, where=name, fix=fix)
     return Address(plain(name), str(ip))
+
+
+def not_listened(name: str, error: OSError | ValueError, fix: str = "") -> DrumbeatError:
+    """UnreachableError, of no machine, where it may pass by itself; EngineError where somebody has to do something."""
+    why = getattr(error, "strerror", None) or "the name stands for no address"
+    what = f"agents can't be listened for: {why}"
+    if getattr(error, "errno", None) in _PASSING:
+        return UnreachableError(f"{name}: {what}", fix=fix)
+    return EngineError(what, where=name[:100], fix=fix)
 
 
 def is_public(ip: IpAddress) -> bool:
@@ -89,6 +106,4 @@ def _looked_up(name: str) -> IpAddress:
         found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
         return ipaddress.ip_address(str(found[0][4][0]))
     except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or "the name stands for no address"
-        fix = "Name an IP address of this machine."
-        raise EngineError(f"agents can't be listened for: {why}", where=name[:100], fix=fix) from None
+        raise not_listened(name, error, "Name an IP address of this machine.") from None

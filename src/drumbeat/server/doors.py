@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.ports import Clock
-from drumbeat.protocol.errors import EngineError
-from drumbeat.server.addresses import Address, address_of, plain
+from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.server.addresses import Address, address_of, not_listened, plain
 from drumbeat.server.home import write_whole
 from drumbeat.server.listening import quiet_ports
 
@@ -119,7 +119,7 @@ class TlsDoors:
         for name in list(self._ports):
             try:
                 self.urls([name])
-            except EngineError as error:
+            except DrumbeatError as error:
                 log.warning("a door that was open stays shut: %s", error)
 
     def hosts(self) -> frozenset[str]:
@@ -158,7 +158,7 @@ class TlsDoors:
     def _door(self, address: Address) -> Door:
         try:
             address.require_here()
-        except EngineError:
+        except DrumbeatError:
             # It may come back, as another interface's.
             self._shut(address.name)
             raise
@@ -179,13 +179,13 @@ class TlsDoors:
     def _listening(self, address: Address) -> socket.socket:
         """On the address's port of last time, else on that of the other doors, else on a free one."""
         known = [self._ports.get(address.name, 0), *(door.port for door in self._doors.values()), *self._ports.values()]
-        reason = ""
-        for port in dict.fromkeys([*filter(None, known), *quiet_ports(), 0]):
-            try:
+        for port in dict.fromkeys([*filter(None, known), *quiet_ports()]):
+            with contextlib.suppress(OSError):
                 return address.listener(port)
-            except OSError as error:
-                reason = error.strerror or str(error)
-        raise EngineError(f"agents can't be listened for: {reason}", where=address.name)
+        try:
+            return address.listener(0)
+        except OSError as error:
+            raise not_listened(address.name, error) from None
 
     def _shut(self, name: str) -> None:
         door = self._doors.get(name)

@@ -35,12 +35,15 @@ class Far(FakeEngine):
 
 @dataclass
 class Doors:
-    """Passes as `ports.Doors`."""
+    """Passes as `ports.Doors`. trouble: why nobody can be listened for."""
 
     port: int
     ca: str = "the authority"
+    trouble: str = ""
 
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
+        if self.trouble:
+            raise UnreachableError(self.trouble)
         return tuple(f"https://{address}:{self.port}" for address in addresses)
 
 
@@ -56,7 +59,10 @@ class Servers:
     def open(self, number: int, *, has_doors: bool = True) -> Control:
         store = MemoryStore(self.shelf, monotonic=self.clock.monotonic)
         engines = {"local": FakeEngine(), "far": self.far}
-        setting = Setting(store, FolderArtifacts(self.folder), engines, self.clock, b"key", is_alone=False)
+        setting = Setting(
+            store, FolderArtifacts(self.folder), engines, self.clock, b"key", is_alone=False,
+            make_engine=lambda _spec: FakeEngine(),
+        )  # fmt: skip
         control = Control(setting)
         control.calling.here = (f"http://127.0.0.1:{number}",)
         control.calling.doors = Doors(number) if has_doors else None
@@ -156,3 +162,15 @@ def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):
     assert one.calling.open_for("local") == ("http://127.0.0.1:1",)
     assert one.calling.authority(("http://127.0.0.1:1",)) == ""
     assert one.directive(run(one, "local"), 1).order is Order.PREPARE
+
+
+def test_a_compute_is_refused_when_it_is_made_with_an_address_that_isn_t_here(servers: Servers):
+    one, rack = servers.open(1), {"name": "rack", "type": "ssh", "hosts": ["h"], "server_address": "10.0.0.9"}
+    one.calling.doors = away = Doors(1, trouble="10.0.0.9: agents can't be listened for: it isn't here")
+    with pytest.raises(EngineError, match=r"10\.0\.0\.9: agents can't be listened for: it isn't here"):
+        one.create_compute(rack)
+    assert "rack" not in one.engines
+    one.calling.doors = Doors(1)
+    assert one.create_compute(rack)[1]
+    one.calling.doors = away
+    assert not one.create_compute(rack)[1], "the same again is the same success"
