@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from drumbeat.engines.enrolling import enrolment
+from drumbeat.engines.leftovers import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
@@ -60,7 +61,7 @@ class _Known:
     """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
 
     to_end: gangs that were stopped while it didn't answer, or couldn't be ended, for which `stuck` says why.
-    must_sweep: what an earlier server left is to be ended. swept: which gangs that were.
+    must_sweep: what nobody wants is to be ended. swept: which gangs that were.
     """
 
     host: Host
@@ -90,7 +91,8 @@ class RemoteEngine:
         self._known = {host.name: _Known(host) for host in hosts}
         self._started: dict[str, float] = {}
         """Since when each gang is there for sure, by the monotonic clock: what was seen before says nothing of it."""
-        self._wanted: Callable[[], set[str]] = set[str]
+        self._wanted: Wanted | None = None
+        """What the first sweep was told; before, whatever is there is left alone."""
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._begun = False
@@ -210,7 +212,7 @@ class RemoteEngine:
         why = known.host.reach.ask("stop", request)["stuck"].get(name)
         return {known.host.name: why} if why else {}
 
-    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
+    def sweep(self, wanted: Wanted) -> list[str]:
         """Ends the others where machines answer, and where one doesn't as soon as it does."""
         self._wanted = wanted
         for known in self._known.values():
@@ -221,7 +223,7 @@ class RemoteEngine:
     def _sweep_on(self, known: _Known) -> None:
         """Nothing is placed there before. Whoever asks it first, the sweeper or the machine's own thread, does it."""
         with known.sweeping:
-            if not known.must_sweep:
+            if not known.must_sweep or self._wanted is None:
                 return
             there = set(known.host.reach.ask("there", {"folder": known.host.folder})["gangs"])
             surplus = sorted(there - self._wanted())
@@ -275,9 +277,11 @@ class RemoteEngine:
     def _look(self, known: _Known) -> None:
         try:
             self._sweep_on(known)
-            began, ended = time.monotonic(), set(known.to_end)
+            began, ended, ours = time.monotonic(), set(known.to_end), {*self._started}
             request = {"folder": known.host.folder, "ended": sorted(ended)}
             told = known.host.reach.ask("look", request)
+            there = told["gone"].keys() - known.to_end
+            leftovers = unwanted({*there, *ours}, self._wanted)
         except DrumbeatError as error:
             known.trouble = error.what
             return
@@ -290,6 +294,11 @@ class RemoteEngine:
         known.told = told
         known.gone = {gang: {int(node): why for node, why in nodes.items()} for gang, nodes in told["gone"].items()}
         known.seen_at, known.trouble = began, ""
+        for gang in leftovers:
+            self._started.pop(gang, None)
+        if leftovers & there - ours:  # One of ours may have ended since it was listed.
+            known.must_sweep = True
+            known.must_look.set()
 
     @staticmethod
     def _place(known: _Known, folder: str) -> str:

@@ -106,7 +106,8 @@ class Engine(Protocol):
         """Ends every gang of this compute but the wanted ones, by name, and gives the names of those ended: what an
         earlier server left, or a machine that went down.
 
-        wanted: asked once it is known what is there, so that what another server starts meanwhile is left alone.
+        wanted: asked once it is known what is there, so that what another server starts meanwhile is left alone. It
+        stays good: what is carried out after its own stop, by a machine or a scheduler, is ended when it is seen.
         """
         ...
 

@@ -13,7 +13,7 @@ import pytest
 from drumbeat.engines import remote
 from drumbeat.engines.remote import Host, RemoteEngine
 from drumbeat.ports import Gang
-from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.protocol.errors import AwayError, EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("C4")
@@ -44,11 +44,11 @@ class Played:
         if self.raises is not None:
             raise self.raises
         if verb == "there":
-            return {"gangs": ["kept.1", "left.1"]}
+            return {"gangs": ["kept.1", "left.1", *self.gangs]}
         if verb == "start":
             self.gangs[request["gang"]] = dict.fromkeys(request["enrolments"], "")
-        if verb == "stop":
-            self.gangs.pop(request["gang"], None)
+        for gang in {"stop": [request.get("gang")], "clear": request.get("gangs")}.get(verb) or []:
+            self.gangs.pop(gang, None)
         return {**TOLD, "gone": {**self.gangs}, "stuck": self.stuck, "lacks": self.lacks}
 
     def until(self, condition: Callable[[], object]) -> None:
@@ -225,3 +225,58 @@ def test_a_look_from_before_another_server_started_a_gang_says_nothing_of_it(
     why = "machine m knows nothing of it"
     until(lambda: successor.observe(gang).gone == {0: why, 1: why})
     successor.close()
+
+
+def test_what_is_started_after_its_end_is_ended(engine: RemoteEngine, played: Played):
+    """The machine took so long with it that it was given up, and stopped before it was there."""
+    gang, wanted = a_gang(), {"contract.1", "other.1"}
+    assert usable(engine)
+    engine.sweep(lambda: wanted)
+    played.raises = UnreachableError("it doesn't answer within 20 s")
+    with pytest.raises(UnreachableError):
+        engine.start(gang)
+    played.raises = None
+    engine.stop(gang.name)
+    wanted.remove(gang.name)
+    played.gangs |= {"other.1": {"0": ""}, gang.name: {"0": "", "1": ""}}
+    played.until(lambda: gang.name not in played.gangs)
+    assert "other.1" in played.gangs
+    until(lambda: usable(engine))
+    cleared, looks = len(played.requests("clear")), len(played.requests("look"))
+    played.until(lambda: len(played.requests("look")) > looks + 5)
+    assert len(played.requests("clear")) == cleared, "once"
+
+
+def test_what_can_t_be_ended_is_not_swept_again_and_again(engine: RemoteEngine, played: Played):
+    assert usable(engine)
+    played.gangs["contract.1"] = {"0": ""}
+    played.stuck = {"contract.1": "process 7 can't be killed"}
+    engine.sweep(set[str])
+    played.gangs["contract.1"] = {"0": ""}
+    looks = len(played.requests("look"))
+    played.until(lambda: len(played.requests("look")) > looks + 5)
+    assert len(played.requests("clear")) <= 2, "by the sweep, and by a look that was under way"
+
+
+def test_while_nobody_can_tell_what_is_wanted_all_is_left_alone(engine: RemoteEngine, played: Played):
+    answers = iter([{"kept.1", "left.1"}])
+
+    def wanted() -> set[str]:
+        for answer in answers:
+            return answer
+        raise AwayError("the database doesn't answer")
+
+    assert usable(engine)
+    engine.sweep(wanted)
+    played.gangs["contract.1"] = {"0": ""}
+    looks = len(played.requests("look"))
+    played.until(lambda: len(played.requests("look")) > looks + 5)
+    assert usable(engine)
+    assert "contract.1" in played.gangs
+
+
+def test_gangs_that_nobody_wants_any_more_are_forgotten(engine: RemoteEngine):
+    assert usable(engine)
+    engine.sweep(set[str])
+    engine.observe(a_gang())  # Just after another server has ended it.
+    until(lambda: engine._started == {})

@@ -143,6 +143,26 @@ def test_a_slurm_that_was_away_at_the_sweep_is_swept_when_it_answers(
     assert [path.name for path in (tmp_path / "gangs").iterdir()] == [kept]
 
 
+def test_a_submission_that_slurm_takes_after_its_end_is_cancelled(engine: SlurmEngine, played: Played, tmp_path: Path):
+    gang, wanted = a_gang(), {"contract.1", "other.1"}
+    engine._look()
+    assert engine.sweep(lambda: wanted) == []
+    played.is_away = True  # sbatch was given up; slurmctld has it nevertheless.
+    with pytest.raises(UnreachableError):
+        engine.start(gang)
+    played.is_away = False
+    engine.stop(gang.name)
+    played.there = [SlurmJob("17", "PENDING", NAME), SlurmJob("18", "RUNNING", NAME.replace("contract", "other"))]
+    engine._look()
+    assert [job.id for job in played.there] == ["17", "18"], "while its slots aren't given back"
+    wanted.remove(gang.name)
+    engine._look()
+    assert [job.id for job in played.there] == ["18"]
+    engine._look()
+    assert not engine._must_sweep
+    assert list((tmp_path / "gangs").glob("*")) == []
+
+
 def test_a_slurm_that_stays_away_for_days_is_asked_on(played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     looks = threading.Semaphore(0)
     monkeypatch.setattr(slurm_engine, "MOST_S", 0.0)

@@ -13,12 +13,13 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from drumbeat.core.events import Loss
 from drumbeat.engines.enrolling import enrolment
+from drumbeat.engines.leftovers import Wanted, unwanted
 from drumbeat.engines.ownroom import not_started
 from drumbeat.engines.parcel import parcel
 from drumbeat.engines.slurm import words
@@ -77,8 +78,9 @@ class SlurmEngine:
         self._addressed: dict[str, tuple[str, ...]] = {}
         """Which servers the nodes of a gang will call."""
         self._ended: dict[str, Ended | None] = {}
-        self._unswept: Callable[[], set[str]] | None = None
-        """What is wanted, for a sweep that Slurm didn't answer."""
+        self._wanted: Wanted | None = None
+        """What the first sweep was told; before, whatever is there is left alone."""
+        self._must_sweep = False
         self._lock, self._must_look, self._closing = threading.Lock(), threading.Event(), threading.Event()
         self._has_looked = threading.Event()
         self._begun = False
@@ -254,20 +256,21 @@ class SlurmEngine:
     def _living(self, job_name: str) -> list[SlurmJob]:
         return [job for job in self._slurm.jobs(job_name) if job.stage is not Stage.OVER]
 
-    def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
+    def sweep(self, wanted: Wanted) -> list[str]:
         """Cancels the others, then waits for them; when Slurm doesn't answer, as soon as it does."""
         try:
             surplus = self._cancel_surplus(wanted)
+            self._wanted = wanted
             ended = sorted({job.name.removeprefix(self._prefix) for job in surplus})
             for name in ended:
                 self.stop(name)
             return ended
-        except UnreachableError as error:
-            self._unswept = wanted
+        except DrumbeatError as error:
+            self._wanted, self._must_sweep = wanted, True
             self._begin()
             raise EngineError(error.what, where=error.where, fix=error.fix) from error
 
-    def _cancel_surplus(self, wanted: Callable[[], set[str]]) -> list[SlurmJob]:
+    def _cancel_surplus(self, wanted: Wanted) -> list[SlurmJob]:
         """What isn't over of gangs that nobody wants; of the others that are over, the folders go."""
         there = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix)]
         folders = list(Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"))
@@ -323,9 +326,15 @@ class SlurmEngine:
                 found.setdefault(job.name, []).append(job)
         self._seen = _Seen(found, began)
         self._cancel_doubles(found)
-        # Nothing is waited for: what is still ending is looked at again.
-        if self._unswept is not None and not self._cancel_surplus(self._unswept):
-            self._unswept = None
+        there = {name.removeprefix(self._prefix) for name, jobs in found.items() if _some_live(jobs)}
+        leftovers = unwanted({*there, *self._started}, self._wanted)
+        with self._lock:
+            for gang in leftovers:
+                self._started.pop(gang, None)
+                self._addressed.pop(gang, None)
+        if self._wanted is not None and (self._must_sweep or leftovers & there):
+            # Nothing is waited for: what is still ending is looked at again.
+            self._must_sweep = bool(self._cancel_surplus(self._wanted))
 
     def _cancel_doubles(self, found: dict[str, list[SlurmJob]]) -> None:
         """A submission that was answered too late was made again: the older one stays."""
@@ -394,6 +403,10 @@ def _is_at_limit(ended: Ended, grace_s: float) -> bool:
 def _shown(seconds: int | None) -> str:
     hours, rest = divmod(seconds or 0, 3600)
     return f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+
+
+def _some_live(jobs: Sequence[SlurmJob]) -> bool:
+    return any(job.stage is not Stage.OVER for job in jobs)
 
 
 def _chosen(jobs: Sequence[SlurmJob], number: str) -> SlurmJob | None:
