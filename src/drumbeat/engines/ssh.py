@@ -116,7 +116,11 @@ class SshHost:
         # What breaks off is for `cat` an end like any other.
         is_whole = f'[ "$(wc -c < {part})" -eq {len(parcel().content)} ]'
         placed = f"cat > {part} && {is_whole} && mv -f {part} {folder}/{name}"
-        command = f"umask 077; mkdir -p {folder} && {{ {placed} || {{ rm -f {part}; exit 1; }}; }}"
+        # Whoever brought a part a day ago was killed over it.
+        cleared = f"find {folder} -name 'agent-*.pyz.*' -mtime +0 -exec rm -f {{}} +"
+        command = (
+            f"umask 077; mkdir -p {folder} && {{ {placed} || {{ rm -f {part}; exit 1; }}; }} && {{ {cleared} || :; }}"
+        )
         with self._lock:
             done = self._run(command, parcel().content, DELIVER_S)
         if done.returncode:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.core.events import Loss
+from drumbeat.engines.parcel import parcel
 from drumbeat.engines.slurm import engine as slurm_engine
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.engine import SlurmEngine
@@ -222,6 +224,18 @@ def test_a_gang_is_submitted_once_and_taken_away_whole(engine: SlurmEngine, play
     engine.stop(gang.name)
     assert played.there == []
     assert not (tmp_path / "gangs" / NAME).exists()
+
+
+def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(engine: SlurmEngine, tmp_path: Path):
+    agents = tmp_path / "agents"
+    agents.mkdir()
+    names = ["agent-1.pyz", "agent-1.pyz.7", "agent-2.pyz.8"]
+    for name in names:
+        (agents / name).touch()
+    for name in names[:2]:
+        os.utime(agents / name, (0, 0))
+    engine.start(a_gang())
+    assert sorted(path.name for path in agents.iterdir()) == sorted(["agent-1.pyz", "agent-2.pyz.8", parcel().name])
 
 
 def test_a_gang_that_waits_will_call_the_servers_that_there_are_when_it_starts(

@@ -43,6 +43,7 @@ END_S = 50.0
 """How long a stop waits for Slurm at a time; it is tried again."""
 SLURMCTLD_PORT = 6817
 _MOST_OUTPUT = 100_000
+_PART_S = 86_400.0
 SIGNALLED = 143
 """How a node ends that was told to stop."""
 _WARNS_EARLY_S = 60
@@ -150,6 +151,7 @@ class SlurmEngine:
             part = agents / f"{parcel().name}.{threading.get_ident()}"
             part.write_bytes(parcel().content)
             part.replace(agents / parcel().name)
+            _clear_parts(agents)
         folder.parent.mkdir(0o700, parents=True, exist_ok=True)
         folder.mkdir(0o700, exist_ok=True)
         for slot in gang.slots:
@@ -403,6 +405,14 @@ def _is_at_limit(ended: Ended, grace_s: float) -> bool:
 def _shown(seconds: int | None) -> str:
     hours, rest = divmod(seconds or 0, 3600)
     return f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
+
+
+def _clear_parts(agents: Path) -> None:
+    """Whoever brought a part a day ago was killed over it."""
+    for part in agents.glob("agent-*.pyz.*"):
+        with contextlib.suppress(OSError):
+            if time.time() - part.stat().st_mtime > _PART_S:
+                part.unlink()
 
 
 def _some_live(jobs: Sequence[SlurmJob]) -> bool:

@@ -1,0 +1,38 @@
+"""How the agent comes to a host: the host is this machine's own shell."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from drumbeat.engines.parcel import parcel
+from drumbeat.engines.ssh import Login, SshHost
+
+pytestmark = pytest.mark.feature("C4")
+
+
+class Here(SshHost):
+    """Its commands are run here."""
+
+    def _run(self, command: str, text: bytes, timeout_s: float) -> subprocess.CompletedProcess[bytes]:
+        shell = ["/bin/sh", "-c", command]
+        return subprocess.run(shell, input=text, capture_output=True, timeout=timeout_s, check=False)
+
+
+def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    agents = tmp_path / "node s" / "agents"
+    agents.mkdir(parents=True)
+    names = ["agent-1.pyz", "agent-1.pyz.7", "agent-2.pyz.8"]
+    for name in names:
+        (agents / name).touch()
+    for name in names[:2]:
+        os.utime(agents / name, (0, 0))
+    Here(Login("h"), "python3", "~/node s")._deliver()
+    assert sorted(path.name for path in agents.iterdir()) == sorted(["agent-1.pyz", "agent-2.pyz.8", parcel().name])
+    assert (agents / parcel().name).read_bytes() == parcel().content
