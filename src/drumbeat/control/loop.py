@@ -212,6 +212,10 @@ class Loop:
         except StaleError:
             self.jobs.pop(name, None)  # Another server holds it now.
             raise
+        except StorageError:
+            if not self.is_alone:  # It may be written, and its answer lost: the store knows, and `sharing` asks it.
+                self.jobs.pop(name, None)
+            raise
         if change.job.state.is_terminal:
             self.jobs.pop(name, None)
             self._time_up_at.pop(name, None)

@@ -339,7 +339,9 @@ class Control:
         return (self.loop.jobs.get(name) if self.loop.is_sure else None) or self.store.load(name)
 
     def _current(self, name: str, attempt: int) -> Job:
-        return _of_attempt(attempt, self._known(name).job)
+        """Raises StaleError unless the job is in that attempt, which memory knows only once its grant was answered."""
+        known = self._known(name).job
+        return _of_attempt(attempt, known if known.attempt >= attempt else self.store.load(name).job)
 
     def check_secret(self, job: str, attempt: int, secret: str) -> None:
         """Raises UnauthorizedError for a secret that isn't the attempt's, whether or not there is such a job."""

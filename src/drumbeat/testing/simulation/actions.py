@@ -170,8 +170,9 @@ def watch_late(world: World, action: Action) -> None:
 
 
 def store_refuses(world: World, action: Action) -> None:
-    """The disk is full, for some commits."""
-    which(world, action).refusals = 1 + action.a % 3
+    """The disk is full, for some commits; or a database that is shared goes away between them and its answers."""
+    server = which(world, action)
+    server.refusals, server.loses_answers = 1 + action.a % 3, len(world.servers) > 1 and action.a % 2 == 0
 
 
 def engine_refuses(world: World, action: Action) -> None:

@@ -61,10 +61,10 @@ class Nap:
 class Server:
     """A place where a server runs, or doesn't. fuse: it dies at this many fault points from now.
 
-    refusals: how many of its next commits the store refuses. nap: where it will be stopped. has_napped: in the middle
-    of what it is asked now. calls: what it is at: a thread may still be stopped while others go on. is_held: that is
-    its loop's thread. handed: the effects that its threads may hold in their hands, however old. busy: lanes that its
-    threads are at.
+    refusals: how many of its next commits the store refuses. loses_answers: it writes them, and can't say so.
+    nap: where it will be stopped. has_napped: in the middle of what it is asked now. calls: what it is at: a thread may
+    still be stopped while others go on. is_held: that is its loop's thread. handed: the effects that its threads may
+    hold in their hands, however old. busy: lanes that its threads are at.
     """
 
     number: int
@@ -72,6 +72,7 @@ class Server:
     is_asleep: bool = False
     fuse: int | None = None
     refusals: int = 0
+    loses_answers: bool = False
     nap: Nap | None = None
     has_napped: bool = False
     calls: int = 0
@@ -197,7 +198,7 @@ class World:
                     self._stopped_here(server, nap.actions)
             if server.control is not control:
                 raise Killed  # While it was stopped.
-            if server.refusals and point == "loop.before_commit":
+            if server.refusals and point == ("loop.after_commit" if server.loses_answers else "loop.before_commit"):
                 server.refusals -= 1
                 raise StorageError("the disk is full")
             if server.fuse is not None:
