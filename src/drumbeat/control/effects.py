@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
@@ -108,7 +108,20 @@ class Effects:
                     continue
                 self._busy.add(lane)
             seen.add(lane)
-            self._pool_for(pending).submit(self._one, pending)
+            self._hand_to_pool(pending)
+
+    def _hand_to_pool(self, pending: PendingEffect) -> None:
+        turn: Future[None] = Future()
+        try:
+            self._pool_for(pending).submit(self._one, pending, turn)
+        except RuntimeError as error:  # No thread can be started. It's in the pool's queue all the same.
+            if turn.cancel():
+                self._leave(lane_of(pending))
+                log.warning("effect %s of job %s waits: %s", pending.effect.kind, pending.job, error)
+
+    def _leave(self, lane: Lane) -> None:
+        with self._lock:
+            self._busy.discard(lane)
 
     def _pool_for(self, pending: PendingEffect) -> ThreadPoolExecutor:
         match pending.effect:
@@ -129,7 +142,10 @@ class Effects:
         compute = record.job.plan.compute if record else ""
         return compute if compute in self.loop.with_queue else ""
 
-    def _one(self, pending: PendingEffect) -> None:
+    def _one(self, pending: PendingEffect, turn: Future[None]) -> None:
+        """turn: to be taken; one that was called off is handed out again."""
+        if not turn.set_running_or_notify_cancel():
+            return
         try:
             self.carry_out(pending)
         except StaleError as error:
@@ -142,8 +158,7 @@ class Effects:
             with contextlib.suppress(StorageError):  # Only a count; the same disk may be why it failed.
                 self.loop.store.tried(pending.id)
         finally:
-            with self._lock:
-                self._busy.discard(lane_of(pending))
+            self._leave(lane_of(pending))
             self.loop.has_effects.set()
 
     def carry_out(self, pending: PendingEffect) -> None:

@@ -78,8 +78,9 @@ class Makings(Generic[K, T]):
         with self._lock:
             making = self._known(key)
             if making is None:
-                making = self._open[key] = Making()
+                making = Making[T]()
                 threading.Thread(target=self._run, args=[key, making, make], name="making", daemon=True).start()
+                self._open[key] = making
             making.waiting += 1
         try:
             yield making

@@ -63,12 +63,21 @@ class Watch:
         self._awake_at = self.loop.clock.monotonic()
         asked: dict[str, Future[None]] = {}
         while not self._stopping.wait(OBSERVE_S):
-            self._excuse()
-            jobs = [r.job for r in list(self.loop.jobs.values()) if r.job.state in _WITH_GANG]
-            self._forget(jobs)
-            # An engine that takes long to tell of one gang holds up nobody's but that.
-            asked = {name: one for name, one in asked.items() if not one.done()}
-            asked |= {job.name: self._pool.submit(self._guarded, job) for job in jobs if job.name not in asked}
+            try:
+                asked = {name: one for name, one in asked.items() if not one.done()}
+                self._ask(asked)
+            except Exception:
+                if not self._stopping.is_set():
+                    log.exception("the gangs could not be asked about; trying again")
+
+    def _ask(self, asked: dict[str, Future[None]]) -> None:
+        """asked: those whose answers are waited for, and more are added to them."""
+        self._excuse()
+        jobs = [r.job for r in list(self.loop.jobs.values()) if r.job.state in _WITH_GANG]
+        self._forget(jobs)
+        for job in jobs:
+            if job.name not in asked:  # An engine that takes long to tell of one gang holds up nobody's but that.
+                asked[job.name] = self._pool.submit(self._guarded, job)
 
     def _excuse(self) -> None:
         with self._lock:

@@ -61,7 +61,7 @@ class _Known:
     """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
 
     to_end: gangs that were stopped while it didn't answer, or couldn't be ended, for which `stuck` says why.
-    must_sweep: what nobody wants is to be ended. swept: which gangs that were.
+    must_sweep: what nobody wants is to be ended. swept: which gangs that were. is_followed: has its thread.
     """
 
     host: Host
@@ -74,6 +74,7 @@ class _Known:
     must_sweep: bool = False
     swept: list[str] = field(default_factory=list[str])
     sweeping: threading.Lock = field(default_factory=threading.Lock)
+    is_followed: bool = False
     must_look: threading.Event = field(default_factory=threading.Event)
     has_looked: threading.Event = field(default_factory=threading.Event)
 
@@ -95,7 +96,6 @@ class RemoteEngine:
         """What the first sweep was told; before, whatever is there is left alone."""
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._begun = False
         self._pool = ThreadPoolExecutor(max_workers=min(32, len(hosts)), thread_name_prefix=f"{name}-ask")
 
     # --- machines ---------------------------------------------------------------------------------------------
@@ -257,13 +257,12 @@ class RemoteEngine:
 
     def _begin(self) -> None:
         with self._lock:
-            if self._begun:
-                return
-            self._begun = True
-        for known in self._known.values():
-            threading.Thread(target=self._follow, args=[known], name=f"{self.name}-look", daemon=True).start()
+            new = [known for known in self._known.values() if not known.is_followed]
+            for known in new:
+                threading.Thread(target=self._follow, args=[known], name=f"{self.name}-look", daemon=True).start()
+                known.is_followed = True
         deadline = time.monotonic() + FIRST_LOOK_S
-        for known in self._known.values():
+        for known in new:
             known.has_looked.wait(max(0.0, deadline - time.monotonic()))
 
     def _follow(self, known: _Known) -> None:

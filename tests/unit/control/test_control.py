@@ -39,6 +39,7 @@ from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
+from tests.threads import refuse_once
 
 JOB = {"command": "python t.py", "distribution": {"type": "pytorch", "process_count_per_instance": 1}}
 
@@ -85,11 +86,11 @@ class House:
         status = AgentStatus(phase, round_, Member(node, "h", "127.0.0.1", f"/r{node}", "/c"), 2000, **more)
         return self.control.agent_said(name, attempt, node, secret, status)
 
-    def run_to_end(self, name: str, nodes: int = 1, code: int = 0) -> None:
+    def run_to_end(self, name: str, nodes: int = 1, code: int = 0, attempt: int = 1) -> None:
         for phase in (Phase.READY, Phase.ENDED, Phase.UPLOADED):
             for node in range(nodes):
                 exits = (RankExit(node, code, None, 1.0, 0),) if phase is not Phase.READY else ()
-                self.say(name, node, phase, exits=exits)
+                self.say(name, node, phase, attempt, exits=exits)
 
 
 @pytest.fixture
@@ -486,6 +487,19 @@ def test_an_effect_that_fails_waits_although_its_failure_cant_be_written_down(
     house.run_to_end(house.submit("j"))
     until(lambda: not house.control.has_unfinished_work())
     assert min(later - before for before, later in pairwise(tries)) >= AGAIN_S
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize("thread", ["effect", "observe"])
+def test_a_thread_that_cant_be_started_now_is_started_later(house: House, monkeypatch: pytest.MonkeyPatch, thread: str):
+    refused = refuse_once(monkeypatch, thread)
+    name = house.submit("j")
+    house.gang(name)
+    house.engine.gone["j.1"] = {0: "no power"}
+    house.gang(name, attempt=2)
+    assert refused == [f"{thread}_0"]
+    house.run_to_end(name, attempt=2)
+    until(lambda: not house.control.has_unfinished_work())
 
 
 def test_everybody_who_listens_hears_of_changes(house: House):

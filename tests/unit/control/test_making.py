@@ -9,6 +9,7 @@ import pytest
 
 from drumbeat.control.making import Making, Makings
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, UnreachableError
+from tests.threads import refuse_once
 
 pytestmark = pytest.mark.feature("D5", "F10")
 
@@ -72,6 +73,16 @@ def test_what_a_store_refuses_is_asked_for_anew():
     makings = Makings[str, str]()
     makings.begin("a", failing(NotFoundError("nothing there")))
     until_forgotten(makings)
+
+
+def test_what_no_thread_could_be_started_for_is_made_for_who_asks_next(monkeypatch: pytest.MonkeyPatch):
+    makings, refused = Makings[str, str](), refuse_once(monkeypatch, "making")
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        makings.begin("a", lambda: "made")
+    assert refused == ["making"]
+    with makings.joined("a", lambda: "made") as making:
+        done(making)
+        assert making.result() == "made"
 
 
 def until_forgotten(makings: Makings[str, str]) -> None:

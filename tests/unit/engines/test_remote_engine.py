@@ -15,6 +15,7 @@ from drumbeat.engines.remote import Host, RemoteEngine
 from drumbeat.ports import Gang
 from drumbeat.protocol.errors import AwayError, EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
+from tests.threads import refuse_once
 
 pytestmark = pytest.mark.feature("C4")
 TOLD: Mapping[str, object] = {
@@ -114,6 +115,18 @@ def test_whatever_breaks_a_look_the_machine_is_looked_at_again(
     played.until(lambda: not usable(engine))
     assert engine.machines()[0].unusable == said
     played.raises = None
+    played.until(lambda: usable(engine))
+
+
+def test_a_machine_that_no_thread_could_be_started_for_is_looked_at_when_one_can(
+    engine: RemoteEngine, played: Played, monkeypatch: pytest.MonkeyPatch
+):
+    refused = refuse_once(monkeypatch, "rack-look")
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        engine.machines()
+    assert refused == ["rack-look"]
+    monkeypatch.setattr(remote, "FIRST_LOOK_S", 0.0)
+    engine.machines()
     played.until(lambda: usable(engine))
 
 

@@ -20,6 +20,7 @@ from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.spec.computes import SlurmCompute
 from drumbeat.testing.engine_contract import a_gang
+from tests.threads import refuse_once
 
 pytestmark = pytest.mark.feature("C4")
 NAME = "drumbeat-rack-m4rk-contract.1"
@@ -97,6 +98,16 @@ def test_a_gang_waits_runs_and_is_gone_as_slurm_says(engine: SlurmEngine, played
     engine._look()
     seen = engine.observe(gang)
     assert (seen.word, seen.cause, sorted(seen.gone)) == ("PREEMPTED", Loss.PREEMPTED, [0, 1])
+
+
+def test_slurm_is_looked_at_when_a_thread_for_that_can_be_started(engine: SlurmEngine, monkeypatch: pytest.MonkeyPatch):
+    engine._begun = False
+    refused = refuse_once(monkeypatch, "slurm-look")
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        engine.machines()
+    assert refused == ["slurm-look"]
+    engine.machines()
+    assert engine._has_looked.wait(60)
 
 
 def test_what_nobody_can_tell_about_isn_t_gone(engine: SlurmEngine, played: Played):

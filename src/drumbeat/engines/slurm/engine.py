@@ -296,8 +296,8 @@ class SlurmEngine:
     def _begin(self) -> None:
         with self._lock:
             if not self._begun:
-                self._begun = True
                 threading.Thread(target=self._follow, name="slurm-look", daemon=True).start()
+                self._begun = True
         self._has_looked.wait(FIRST_LOOK_S)
 
     def _follow(self) -> None:
