@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 
 from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
@@ -48,6 +49,15 @@ Lane = tuple[str, bool]
 """A job, and whether its files are meant or its nodes: effects of a lane are done in their order."""
 
 
+@dataclass(frozen=True)
+class Later:
+    """An effect that is left alone. tries: those that failed before. until: by the monotonic clock."""
+
+    effect: int = 0
+    tries: int = 0
+    until: float = 0.0
+
+
 class Effects:
     """Runs what the outbox holds, beside the loop."""
 
@@ -64,8 +74,8 @@ class Effects:
         """Puts outputs in their places; set before `start`."""
         self.prepare: Callable[[str, Plan], None] = _nothing
         """Begins what the nodes of a job will ask for; set before `start`."""
-        self._later: dict[str, tuple[int, float]] = {}
-        """Of a job, the effect that is left alone, and until when by the monotonic clock."""
+        self._later: dict[str, Later] = {}
+        """By job."""
         self._busy: set[Lane] = set()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
@@ -102,8 +112,8 @@ class Effects:
         for pending in self.loop.store.outbox(self.loop.token):
             lane = lane_of(pending)
             with self._lock:
-                effect, until = self._later.get(pending.job, (0, 0.0))
-                is_later = effect == pending.id and until > self.loop.clock.monotonic()
+                later = self._later.get(pending.job, Later())
+                is_later = later.effect == pending.id and later.until > self.loop.clock.monotonic()
                 if lane in self._busy or lane in seen or is_later:
                     continue
                 self._busy.add(lane)
@@ -154,6 +164,8 @@ class Effects:
             is_known = isinstance(error, UnreachableError)
             words = "effect %s of job %s failed; it is tried again: %s"
             log.warning(words, pending.effect.kind, pending.job, error, exc_info=not is_known)
+            if isinstance(pending.effect, PublishOutputs):
+                self._put_off(pending)
             self._stopping.wait(AGAIN_S)
             with contextlib.suppress(StorageError):  # Only a count; the same disk may be why it failed.
                 self.loop.store.tried(pending.id)
@@ -241,12 +253,18 @@ class Effects:
             with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="outputs") as pool:
                 words = [one.result() for one in [pool.submit(self._put, output, pending) for output in left]]
             if any(isinstance(word, OutputHeldUp) for word in words):
-                self._later[pending.job] = pending.id, self.loop.clock.monotonic() + wait_after(pending.tries)
+                self._put_off(pending)
                 self.loop.store.tried(pending.id)
                 return
         self._later.pop(pending.job, None)
         self.write_story(self.loop.store.load(pending.job).job)
         self.loop.store.done(pending.id)
+
+    def _put_off(self, pending: PendingEffect) -> None:
+        """Each time for longer, also where the store can't count the tries."""
+        before = self._later.get(pending.job, Later())
+        tries = max(pending.tries, before.tries + 1 if before.effect == pending.id else 0)
+        self._later[pending.job] = Later(pending.id, tries, self.loop.clock.monotonic() + wait_after(tries))
 
     def _put(self, output: OutputPlan, pending: PendingEffect) -> OutputPublished | OutputHeldUp | None:
         """Tries once; the job knows what came of it. None: a person has given it up meanwhile."""

@@ -85,7 +85,8 @@ class Publishing:
     ) -> Published | None:
         """What has become of an output; None: it isn't wanted any more. is_wanted: asked now and then.
 
-        A passing trouble is raised, unless it is the last try: then it is told.
+        A passing trouble is raised, unless it is the last try: then it is told. One that nobody has thought of counts
+        as passing: StorageError.
         """
         try:
             return self._publish(job, output, is_wanted)
@@ -94,10 +95,15 @@ class Publishing:
         except StaleError:
             raise
         except DrumbeatError as error:
-            if isinstance(error, PASSING) and not is_last:
-                raise
-            log.warning("output %s of job %s isn't published: %s", output.name, job.name, error)
-            return Published(output.name, output.uri, problem=f"{said(error)}. {error.fix}".removesuffix(". "))
+            trouble = error
+        except Exception as error:
+            log.exception("output %s of job %s can't be published", output.name, job.name)
+            what = f"an error that wasn't foreseen, {type(error).__name__}: {error}"
+            trouble = StorageError(what, fix="More about it is in the server's log.")
+        if isinstance(trouble, PASSING) and not is_last:
+            raise trouble
+        log.warning("output %s of job %s isn't published: %s", output.name, job.name, trouble)
+        return Published(output.name, output.uri, problem=f"{said(trouble)}. {trouble.fix}".removesuffix(". "))
 
     def _publish(self, job: Job, output: OutputPlan, is_wanted: Callable[[], bool]) -> Published:
         source = output.uri if output.mode == "direct" else OfJob(job.name, output.name).uri

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -9,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.service import Control, Request, Setting
-from drumbeat.core.events import PublishOutputs, StartGang
+from drumbeat.core.aftermath import PATIENCE, is_over
+from drumbeat.core.events import KeepStory, PublishOutputs, StartGang, StopGang
 from drumbeat.core.states import State
-from drumbeat.ports import Change
+from drumbeat.ports import Change, StoredFile
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
-from drumbeat.protocol.errors import AwayError
+from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.protocol.roster import Member
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.clock import FakeClock
@@ -23,6 +25,13 @@ from drumbeat.testing.memory_store import MemoryStore
 pytestmark = pytest.mark.feature("F5", "F10")
 
 JOB = {"name": "j", "command": "python t.py", "outputs": {"model": {"type": "uri_folder", "name": "best"}}}
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline, "it didn't happen in time"
+        time.sleep(0.005)
 
 
 class Shared(MemoryStore):
@@ -68,6 +77,15 @@ class House:
         status = AgentStatus(phase, 1, Member(0, "h", "127.0.0.1", "/r", "/c"), 2000, exits)
         self.control.agent_said("j", 1, 0, self.engine.gangs["j.1"].secret, status)
 
+    def run_to_end(self) -> None:
+        self.submit()
+        self.control.loop.place()
+        self.carry_out(StartGang)
+        for phase in (Phase.READY, Phase.ENDED):
+            self.say(phase)
+        self.keep_output()
+        self.say(Phase.UPLOADED)
+
     def keep_output(self) -> None:
         self.artifacts.append_output("j", 1, 0, "model/a", 0, b"a")
         assert self.artifacts.commit_outputs("j", 1, 0, {"model/a": (1, sha256(b"a").hexdigest())}) == []
@@ -90,15 +108,9 @@ def test_a_start_is_noted_although_the_answer_to_its_grant_was_lost(house: House
 
 
 def test_an_output_is_noted_although_the_answer_to_the_jobs_end_was_lost(house: House):
-    house.submit()
-    house.control.loop.place()
-    house.carry_out(StartGang)
-    house.say(Phase.READY)
-    house.say(Phase.ENDED)
-    house.keep_output()
     house.store.lost = State.COMPLETED
     with pytest.raises(AwayError):
-        house.say(Phase.UPLOADED)
+        house.run_to_end()
     house.carry_out(PublishOutputs)
     assert [one.asset for one in house.store.load("j").job.published] == ["best:1"]
 
@@ -109,3 +121,46 @@ def test_an_agent_that_calls_before_the_answer_to_its_grant_is_none_of_an_old_at
     house.store.meanwhile = lambda: asked.append(house.control._current("j", 1).attempt)
     house.control.loop.place()
     assert asked == [1]
+
+
+# --- outputs ----------------------------------------------------------------------------------------------------
+def test_who_follows_a_job_isnt_kept_waiting_by_an_error_that_nobody_has_thought_of(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    def damaged(_job: str) -> list[StoredFile]:
+        raise TypeError("list indices must be integers")
+
+    house.run_to_end()
+    monkeypatch.setattr(house.artifacts, "files", damaged)
+    for _ in range(2):
+        house.carry_out(PublishOutputs)
+        house.clock.advance(PATIENCE.total_seconds())
+    job = house.store.load("j").job
+    assert is_over(job)
+    assert [(one.output, "TypeError: list indices" in one.why) for one in job.held_up] == [("model", True)]
+
+
+def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    house.run_to_end()
+    house.carry_out(StopGang)
+    house.carry_out(KeepStory)
+    tries = list[float]()
+
+    def full(*_: object) -> None:
+        raise StorageError("the disk is full")
+
+    def noted(token: int, changes: Sequence[Change]) -> None:
+        del token, changes
+        tries.append(house.clock.monotonic())
+        full()
+
+    monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.0)
+    monkeypatch.setattr(house.store, "tried", full)
+    monkeypatch.setattr(house.store, "commit", noted)
+    for _ in range(20):
+        house.control.effects._hand_out()
+        until(lambda: not house.control.effects._busy)
+        house.clock.advance(1)
+    assert tries == [0, 1, 3, 7, 15]

@@ -26,6 +26,7 @@ from drumbeat.protocol.errors import (
     ForbiddenError,
     NotFoundError,
     StaleError,
+    StorageError,
     UnreachableError,
 )
 from drumbeat.protocol.listing import Listing
@@ -134,6 +135,16 @@ def test_the_last_try_tells_instead_of_trying_again(room: Room):
     with pytest.raises(UnreachableError):
         room.publish()
     assert room.publish(is_last=True).problem == "the store is down"
+
+
+def test_an_error_that_nobody_has_thought_of_is_tried_again_and_told_at_the_last_try(room: Room):
+    room.data.left, room.data.error = 0, TypeError("'NoneType' object is not iterable")  # type: ignore[assignment]
+    with pytest.raises(StorageError, match="an error that wasn't foreseen, TypeError: 'NoneType' object"):
+        room.publish()
+    assert room.publish(is_last=True).problem == (
+        "an error that wasn't foreseen, TypeError: 'NoneType' object is not iterable. "
+        "More about it is in the server's log."
+    )
 
 
 def test_what_is_given_up_meanwhile_is_neither_shown_as_whole_nor_named(room: Room):
