@@ -76,8 +76,9 @@ class Loop:
     # --- the thread -------------------------------------------------------------------------------------------
     def open(self) -> None:
         """Takes the lease and reads what is unfinished; a server that isn't alone begins with nothing."""
-        self._beat_at = self.clock.monotonic()
+        self.jobs, at = {}, self.clock.monotonic()
         self.token = self.store.lease(is_alone=self.is_alone, address=self.address)
+        self._beat_at = at
         records = self.store.unfinished() if self.is_alone else []
         self.jobs = {record.job.name: record for record in records}
         self.has_effects.set()

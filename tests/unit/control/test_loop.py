@@ -123,6 +123,24 @@ def test_an_agent_that_calls_before_the_answer_to_its_grant_is_none_of_an_old_at
     assert asked == [1]
 
 
+def test_a_server_that_was_replaced_is_sure_of_nothing_before_it_has_a_new_lease(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    def away(*, is_alone: bool, address: str) -> int:
+        raise AwayError(f"the connection was cut: {is_alone} {address}")
+
+    house.submit()
+    house.clock.advance(20)
+    house.store.lease(is_alone=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(house.store, "lease", away)
+        with pytest.raises(AwayError):
+            house.control.loop.beat()
+    assert (house.control.loop.jobs, house.control.loop.is_sure) == ({}, False)
+    house.control.loop.beat()
+    assert house.control.loop.is_sure
+
+
 # --- outputs ----------------------------------------------------------------------------------------------------
 def test_who_follows_a_job_isnt_kept_waiting_by_an_error_that_nobody_has_thought_of(
     house: House, monkeypatch: pytest.MonkeyPatch
