@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import uvicorn
 
+from drumbeat.protocol.errors import StorageError
 from drumbeat.server.doorway import Doorway
 from drumbeat.server.room import Room, away
 
@@ -59,6 +60,12 @@ class Running(uvicorn.Server):
         if self._doorway is not None:
             await self._doorway.see_off()
 
+    def _may_have_work(self) -> bool:
+        try:
+            return self.room.control.has_unfinished_work()
+        except StorageError:  # Nobody knows now.
+            return True
+
     async def _stop_when_idle(self, idle_s: float) -> None:
         """The time counts from the last request, or from when the last work was seen."""
         traffic = self.room.traffic
@@ -66,7 +73,7 @@ class Running(uvicorn.Server):
             await asyncio.sleep(min(idle_s / 10, LONGEST_LOOK_S))
             if traffic.idle_s() < idle_s:
                 continue
-            if await away(self.room.control.has_unfinished_work):
+            if await away(self._may_have_work):
                 traffic.touch()
             elif traffic.idle_s() >= idle_s:
                 self.stop()

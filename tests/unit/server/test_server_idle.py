@@ -1,0 +1,35 @@
+"""When a server that was started for somebody ends by itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from fastapi import FastAPI
+
+from drumbeat.protocol.errors import AwayError
+from drumbeat.server.room import Room
+from drumbeat.server.running import Running
+
+IDLE_S = 0.05
+
+
+class Control:
+    """As much of the control room as is asked. answers: each once; the last again and again."""
+
+    def __init__(self, *answers: bool | Exception) -> None:
+        self.answers = list(answers)
+
+    def has_unfinished_work(self) -> bool:
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.mark.feature("F10")
+def test_a_server_whose_store_didnt_answer_once_ends_when_nothing_is_left_to_do():
+    control = Control(AwayError("the connection was cut"), True, False)
+    running = Running(FastAPI(), Room(control), on_ready=list, on_end=list)  # type: ignore[arg-type]
+    asyncio.run(asyncio.wait_for(running._stop_when_idle(IDLE_S), 60))
+    assert (running.should_exit, control.answers) == (True, [False])
