@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from drumbeat.control.loop import Loop
-from drumbeat.core.events import AgentSaid
+from drumbeat.core.events import AgentSaid, PublishOutputs
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
 from drumbeat.ports import Head, Message
@@ -24,6 +24,8 @@ class Sharing:
         self.loop, self.heard = loop, heard
         self._others: dict[str, State] = {}
         self._bookings: dict[str, int] = {}
+        self._moving: set[str] = set()
+        """Unfinished jobs, and those whose outputs weren't in their places, at the last look."""
 
     def deliver(self, name: str, message: Message) -> Job:
         """The job after the message; as it is, where the message waits for the job's holder."""
@@ -74,6 +76,8 @@ class Sharing:
         bookings = {compute: loop.store.booked(compute) for compute in queued}
         if (others, bookings) != (self._others, self._bookings):
             loop.must_place = True
-        for name in {head.name for head in heads} | self._others.keys():
+        publishing = {one.job for one in loop.store.outbox() if isinstance(one.effect, PublishOutputs)}
+        moving = {head.name for head in heads} | publishing
+        for name in moving | self._moving:
             loop.announce(name)
-        self._others, self._bookings = others, bookings
+        self._others, self._bookings, self._moving = others, bookings, moving

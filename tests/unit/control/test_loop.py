@@ -20,7 +20,7 @@ from drumbeat.protocol.roster import Member
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.engine import FakeEngine
-from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.testing.memory_store import MemoryStore, Shelf
 
 pytestmark = pytest.mark.feature("F5", "F10")
 
@@ -40,8 +40,8 @@ class Shared(MemoryStore):
     meanwhile: called between a commit and its answer.
     """
 
-    def __init__(self, clock: FakeClock) -> None:
-        super().__init__(monotonic=clock.monotonic)
+    def __init__(self, shelf: Shelf, clock: FakeClock) -> None:
+        super().__init__(shelf, monotonic=clock.monotonic)
         self.lost: State | None = None
         self.meanwhile: Callable[[], object] = int
 
@@ -54,11 +54,12 @@ class Shared(MemoryStore):
 
 
 class House:
-    """A server whose threads the test plays, and the agent of its job."""
+    """A server whose threads the test plays, and the agent of its job. other: over the same database."""
 
-    def __init__(self, folder: Path) -> None:
-        self.clock, self.engine, self.artifacts = FakeClock(), FakeEngine(), FolderArtifacts(folder)
-        self.store = Shared(self.clock)
+    def __init__(self, folder: Path, other: House | None = None) -> None:
+        self.clock, self.engine = (other.clock, other.engine) if other else (FakeClock(), FakeEngine())
+        self.artifacts = FolderArtifacts(folder)
+        self.store = Shared(other.store.shelf if other else Shelf(), self.clock)
         engines = {"local": self.engine}
         self.control = Control(Setting(self.store, self.artifacts, engines, self.clock, b"key", is_alone=False))
         self.control.open()
@@ -182,3 +183,20 @@ def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
         until(lambda: not house.control.effects._busy)
         house.clock.advance(1)
     assert tries == [0, 1, 3, 7, 15]
+
+
+@pytest.mark.feature("D3")
+def test_who_follows_at_another_server_hears_of_outputs_that_are_put_in_their_places(house: House, tmp_path: Path):
+    other, heard = House(tmp_path, house), list[str]()
+    other.control.subscribe(heard.append)
+
+    def ticks(count: int) -> list[str]:
+        heard.clear()
+        for _ in range(count):
+            other.control.loop.tick()
+        return heard
+
+    house.run_to_end()
+    assert ticks(3) == ["j"] * 3
+    house.carry_out(PublishOutputs)
+    assert ticks(3) == ["j"]
