@@ -176,14 +176,8 @@ async def put_log(path: str, offset: Offset, caller: Admitted, request: Request)
 
 def notice(caller: Caller, sentence: str) -> None:
     """Shows what keeps the job's logs from being stored to all who look at it; "" = nothing any more."""
-    notices = caller.room.notices
-    if sentence == notices.get(caller.job, ""):
-        return
-    if sentence:
-        notices[caller.job] = sentence
-    else:
-        del notices[caller.job]
-    caller.room.control.log_arrived(caller.job)
+    if caller.room.notices.say(caller.job, sentence):
+        caller.room.control.log_arrived(caller.job)
 
 
 def own_log(path: str, caller: Caller) -> str:

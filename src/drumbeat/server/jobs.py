@@ -89,8 +89,7 @@ def show(name: str, room: RoomOf) -> JobWithStory:
     """One job and its story."""
     control = room.control
     record = current(control, name)
-    notice = room.notices.get(name, "")
-    return job_with_story(record, control.store.story(name), notice)
+    return job_with_story(record, control.store.story(name), room.notices.of(record.job))
 
 
 @router.get("/jobs/{name}/story")

@@ -117,7 +117,7 @@ class Follower:
         return [self._event("log", view, position=view.position) for view in views]
 
     def _news(self, record: Record) -> list[bytes]:
-        notice = self.notices.get(self.job, "")
+        notice = self.notices.of(record.job)
         if (record.version, notice) == self._seen:
             return []
         self._seen = (record.version, notice)

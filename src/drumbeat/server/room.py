@@ -15,6 +15,7 @@ from drumbeat.control.service import Control
 from drumbeat.ports import Record
 from drumbeat.server.doors import TlsDoors
 from drumbeat.server.fanout import Fanout
+from drumbeat.server.notices import Notices
 from drumbeat.server.traffic import Traffic
 
 PROTOCOL = 1
@@ -56,8 +57,7 @@ class Room:
     traffic: Traffic = field(default_factory=Traffic)
     idle_stop_s: float = 0.0
     started: float = field(default_factory=time.monotonic)
-    notices: dict[str, str] = field(default_factory=dict[str, str])
-    """Job to what keeps its logs from being stored; they wait on their nodes meanwhile."""
+    notices: Notices = field(default_factory=Notices)
     stop: Callable[[], None] = lambda: None
     doors: TlsDoors | None = None
     """For agents on other machines."""

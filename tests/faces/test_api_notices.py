@@ -1,0 +1,102 @@
+"""That a job's logs wait on their nodes is said for as long as they do, whichever server takes them then."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from drumbeat.control.service import Control, Setting
+from drumbeat.protocol.errors import StorageError
+from drumbeat.server.notices import LASTS_S, Notices
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.clock import FakeClock
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore, Shelf
+from drumbeat.wiring import SystemClock
+
+from .api_house import House, eventually, served
+
+pytestmark = pytest.mark.feature("F10")
+
+
+class Disk(FolderArtifacts):
+    """A folder that is full when a test says so."""
+
+    is_full = False
+
+    def append_log(self, job: str, path: str, offset: int, data: bytes) -> int:
+        if self.is_full:
+            raise StorageError("the disk is full")
+        return super().append_log(job, path, offset, data)
+
+
+@contextmanager
+def server(folder: Path, shelf: Shelf, engine: FakeEngine, clock: FakeClock) -> Iterator[House]:
+    """One of several over the same store and folder. clock: that of its notices."""
+    setting = Setting(MemoryStore(shelf), Disk(folder), {"local": engine}, SystemClock(), b"k" * 32, is_alone=False)
+    control = Control(setting)
+    control.start()
+    try:
+        with served(control, folder) as room:
+            room.notices = Notices(clock.monotonic)
+            with House(folder, engine, control, room, "").connected() as house:
+                yield house
+    finally:
+        control.stop()
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def servers(tmp_path: Path, clock: FakeClock) -> Iterator[list[House]]:
+    shelf, engine = Shelf(), FakeEngine()
+    with ExitStack() as both:
+        yield [both.enter_context(server(tmp_path, shelf, engine, clock)) for _ in range(2)]
+
+
+def refuse(house: House, job: str) -> None:
+    agent = house.agent(job)
+    disk = house.control.artifacts
+    assert isinstance(disk, Disk)
+    disk.is_full = True
+    address = f"{agent.path}/logs/1.1/0/0.log"
+    assert house.http.put(address, params={"offset": 0}, content=b"a\n", headers=agent.headers).status_code == 507
+    disk.is_full = False
+
+
+def notice(house: House, job: str) -> str:
+    return house.http.get(f"/api/v1/jobs/{job}").json()["notice"]
+
+
+def test_logs_that_another_server_took_dont_wait(servers: list[House], clock: FakeClock):
+    one, other = servers
+    job = one.submit("j")
+    refuse(one, job)
+    assert notice(one, job) == "its logs wait on their nodes: the disk is full"
+    other.agent(job).log(b"a\n", 0)
+    clock.advance(LASTS_S)
+    assert notice(one, job) == ""
+
+
+def test_logs_that_are_refused_again_and_again_wait(servers: list[House], clock: FakeClock):
+    one = servers[0]
+    job = one.submit("j")
+    for _ in range(4):
+        refuse(one, job)
+        clock.advance(LASTS_S / 2)
+    assert notice(one, job) == "its logs wait on their nodes: the disk is full"
+    one.agent(job).log(b"a\n", 0)
+    assert notice(one, job) == ""
+
+
+def test_nothing_waits_of_a_job_that_has_ended(servers: list[House]):
+    one = servers[0]
+    job = one.submit("j")
+    refuse(one, job)
+    one.finish(job)
+    eventually(lambda: one.http.get(f"/api/v1/jobs/{job}").json()["state"] == "completed")
+    assert notice(one, job) == ""
