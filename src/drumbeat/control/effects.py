@@ -280,7 +280,7 @@ class Effects:
                 return None
             word = OutputPublished(published)
         except PASSING as error:
-            word = OutputHeldUp(output.name, said(error))
+            word = OutputHeldUp(output.name, said(error), pending.tries)
             log.warning("job %s: output %s isn't in its place yet: %s", pending.job, output.name, word.why)
         self.loop.call(lambda: self.loop.apply(pending.job, word))
         faultpoint("effect.published")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from drumbeat.core.events import Decision, PublishOutputs, StoryEntry
+from drumbeat.core.events import Decision, OutputHeldUp, PublishOutputs, StoryEntry
 from drumbeat.core.job import HeldUp, Job, Published
 from drumbeat.core.outputs import is_published, is_registered
 from drumbeat.core.words import counted
@@ -17,6 +17,8 @@ from drumbeat.protocol.plan import OutputPlan
 
 PATIENCE = timedelta(seconds=30)
 """So long after its end those who follow a job wait for an output that is held up."""
+PATIENT_TRIES = 5
+"""Nor for longer than so many tries, whatever the clock says: they are 1, 2, 4, 8 and 16 s apart at least."""
 
 
 class Place(StrEnum):
@@ -85,13 +87,15 @@ def published(job: Job, told: Published, now: datetime) -> Decision:
     return Decision(kept, (), (_line(job, f"output {told.output}: {told.problem or is_somewhere + named}", now),))
 
 
-def held_up(job: Job, output: str, why: str, now: datetime) -> Decision:
+def held_up(job: Job, event: OutputHeldUp, now: datetime) -> Decision:
     """An output is tried again later; the story has each reason once."""
+    output, why = event.output, event.why
     if all(one.name != output for one in outputs_left(job)):
         return Decision(job)
     sentence = f"output {output} isn't in its place yet: {why}; it is tried again"
     is_known = any((one.output, one.why) == (output, why) for one in job.held_up)
-    told = HeldUp(output, why, is_long=job.ended_at is not None and now - job.ended_at >= PATIENCE)
+    is_late = job.ended_at is not None and now - job.ended_at >= PATIENCE
+    told = HeldUp(output, why, is_long=is_late or event.tries >= PATIENT_TRIES)
     kept = replace(job, held_up=(*_without(job.held_up, output), told))
     return Decision(kept, (), () if is_known else (_line(job, sentence, now),))
 

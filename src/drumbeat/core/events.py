@@ -108,10 +108,14 @@ class OutputPublished:
 
 @dataclass(frozen=True)
 class OutputHeldUp:
-    """An output of a job that has ended can't be brought to its place now, and why; it is tried again."""
+    """An output of a job that has ended can't be brought to its place now, and why; it is tried again.
+
+    tries: those that failed before.
+    """
 
     output: str
     why: str
+    tries: int = 0
 
 
 Event = (

@@ -87,7 +87,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case _, OutputPublished() if job.state.is_terminal:
             return aftermath.published(job, event.published, now)
         case _, OutputHeldUp():
-            return aftermath.held_up(job, event.output, event.why, now)
+            return aftermath.held_up(job, event, now)
         case _, CancelRequested(discard=True):
             return aftermath.given_up(job, event.by, now)
         case _, GangSeen() if not job.state.is_terminal:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.service import Control, Request, Setting
-from drumbeat.core.aftermath import PATIENCE, is_over
+from drumbeat.core.aftermath import PATIENCE, PATIENT_TRIES, is_over
 from drumbeat.core.events import KeepStory, PublishOutputs, StartGang, StopGang
 from drumbeat.core.states import State
 from drumbeat.ports import Change, StoredFile
@@ -143,12 +143,13 @@ def test_a_server_that_was_replaced_is_sure_of_nothing_before_it_has_a_new_lease
 
 
 # --- outputs ----------------------------------------------------------------------------------------------------
+def damaged(_job: str) -> list[StoredFile]:
+    raise TypeError("list indices must be integers")
+
+
 def test_who_follows_a_job_isnt_kept_waiting_by_an_error_that_nobody_has_thought_of(
     house: House, monkeypatch: pytest.MonkeyPatch
 ):
-    def damaged(_job: str) -> list[StoredFile]:
-        raise TypeError("list indices must be integers")
-
     house.run_to_end()
     monkeypatch.setattr(house.artifacts, "files", damaged)
     for _ in range(2):
@@ -157,6 +158,19 @@ def test_who_follows_a_job_isnt_kept_waiting_by_an_error_that_nobody_has_thought
     job = house.store.load("j").job
     assert is_over(job)
     assert [(one.output, "TypeError: list indices" in one.why) for one in job.held_up] == [("model", True)]
+
+
+def test_who_follows_a_job_isnt_kept_waiting_by_a_clock_that_was_put_back(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    house.run_to_end()
+    house.clock.advance(-3600)
+    monkeypatch.setattr(house.artifacts, "files", damaged)
+    for _ in range(PATIENT_TRIES):
+        house.carry_out(PublishOutputs)
+        assert not is_over(house.store.load("j").job)
+    house.carry_out(PublishOutputs)
+    assert is_over(house.store.load("j").job)
 
 
 def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
