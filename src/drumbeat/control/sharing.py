@@ -12,9 +12,12 @@ from drumbeat.control.loop import Loop
 from drumbeat.core.events import AgentSaid, PublishOutputs
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
-from drumbeat.ports import Head, Message
+from drumbeat.ports import Head, Letter, Message
 from drumbeat.protocol.errors import StaleError
 from drumbeat.protocol.faults import faultpoint
+
+HEAR_S = 1.0
+"""About how long one look may be at what came to other servers."""
 
 
 class Sharing:
@@ -60,13 +63,18 @@ class Sharing:
                 self.loop.has_effects.set()
 
     def _hear(self) -> None:
-        for letter in self.loop.store.inbox(self.loop.token):
-            message = letter.message
-            if isinstance(message, AgentSaid):
-                self.heard(letter.job, message.attempt, message.node)
-            self.loop.apply(letter.job, message)
-            faultpoint("sharing.heard")
-            self.loop.store.heard([letter.id])
+        """What takes long waits for the next look: the lease has to be kept in between."""
+        store, clock = self.loop.store, self.loop.clock
+        there = store.inbox(self.loop.token)
+        end = clock.monotonic() + HEAR_S
+        for letters in _together(there):
+            newest = letters[-1]
+            if isinstance(newest.message, AgentSaid):
+                self.heard(newest.job, newest.message.attempt, newest.message.node)
+            if clock.monotonic() < end:
+                self.loop.apply(newest.job, newest.message)
+                faultpoint("sharing.heard")
+                store.heard([one.id for one in letters])
 
     def _notice(self, heads: Sequence[Head]) -> None:
         """Followers hear of jobs and logs that moved elsewhere; and the queue is looked at again if they did."""
@@ -81,3 +89,17 @@ class Sharing:
         for name in moving | self._moving:
             loop.announce(name)
         self._others, self._bookings, self._moving = others, bookings, moving
+
+
+def _together(letters: Sequence[Letter]) -> list[list[Letter]]:
+    """Those of one agent, the newest last: it says all that is still so of the others. What else came is by itself."""
+    found: dict[object, list[Letter]] = {}
+    for letter in letters:
+        said = letter.message
+        sender = (letter.job, said.attempt, said.node) if isinstance(said, AgentSaid) else letter.id
+        found.setdefault(sender, []).append(letter)
+    return [sorted(several, key=_serial) for several in found.values()]
+
+
+def _serial(letter: Letter) -> int:
+    return letter.message.status.serial if isinstance(letter.message, AgentSaid) else 0

@@ -65,18 +65,18 @@ class House:
         self.control.open()
         self.control.engines.look()
 
-    def submit(self) -> None:
-        self.control.submit(Request(JOB, key="k"))
+    def submit(self, nodes: int = 1) -> None:
+        self.control.submit(Request({**JOB, "resources": {"instance_count": nodes}}, key="k"))
 
     def carry_out(self, kind: type) -> None:
         for pending in self.store.outbox():
             if isinstance(pending.effect, kind):
                 self.control.effects.carry_out(pending)
 
-    def say(self, phase: Phase) -> None:
-        exits = (RankExit(0, 0, None, 1.0, 0),) if phase is not Phase.READY else ()
-        status = AgentStatus(phase, 1, Member(0, "h", "127.0.0.1", "/r", "/c"), 2000, exits)
-        self.control.agent_said("j", 1, 0, self.engine.gangs["j.1"].secret, status)
+    def say(self, phase: Phase, node: int = 0, serial: int = 0) -> None:
+        exits = (RankExit(0, 0, None, 1.0, 0),) if phase in (Phase.ENDED, Phase.UPLOADED) else ()
+        status = AgentStatus(phase, 1, Member(node, "h", "127.0.0.1", "/r", "/c"), 2000, exits, serial=serial)
+        self.control.agent_said("j", 1, node, self.engine.gangs["j.1"].secret, status)
 
     def run_to_end(self) -> None:
         self.submit()
@@ -142,6 +142,50 @@ def test_a_server_that_was_replaced_is_sure_of_nothing_before_it_has_a_new_lease
     assert house.control.loop.is_sure
 
 
+# --- what came to another server --------------------------------------------------------------------------------
+@pytest.fixture
+def other(house: House, tmp_path: Path) -> House:
+    return House(tmp_path, house)
+
+
+def test_a_holder_that_many_agents_write_to_keeps_its_lease(house: House, other: House):
+    taken = list[str]()
+
+    def slow() -> None:
+        house.clock.advance(1)
+        other.store.beat(other.control.loop.token)
+        taken.extend(other.store.claim(other.control.loop.token))
+
+    house.engine.cpus = 100
+    house.control.engines.look()
+    house.submit(nodes=20)
+    house.control.loop.place()
+    house.carry_out(StartGang)
+    for node in range(20):
+        other.say(Phase.READY, node)
+    house.store.meanwhile = slow
+    for _ in range(20):
+        house.control.loop.tick()
+    assert taken == []
+    assert house.store.load("j").job.state is State.RUNNING
+    assert house.store.inbox(house.control.loop.token) == []
+
+
+def test_of_what_an_agent_said_at_another_server_the_newest_is_heard(house: House, other: House):
+    house.submit()
+    house.control.loop.place()
+    house.carry_out(StartGang)
+    commits = list[str]()
+    house.store.meanwhile = lambda: commits.append("one")
+    for serial, phase in enumerate((Phase.ENROLLED, Phase.STAGING, Phase.READY), start=1):
+        other.say(phase, serial=serial)
+    other.say(Phase.ENROLLED, serial=1)
+    house.control.loop.tick()
+    assert commits == ["one"]
+    assert house.store.load("j").job.state is State.RUNNING
+    assert house.store.inbox(house.control.loop.token) == []
+
+
 # --- outputs ----------------------------------------------------------------------------------------------------
 def damaged(_job: str) -> list[StoredFile]:
     raise TypeError("list indices must be integers")
@@ -200,8 +244,8 @@ def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
 
 
 @pytest.mark.feature("D3")
-def test_who_follows_at_another_server_hears_of_outputs_that_are_put_in_their_places(house: House, tmp_path: Path):
-    other, heard = House(tmp_path, house), list[str]()
+def test_who_follows_at_another_server_hears_of_outputs_that_are_put_in_their_places(house: House, other: House):
+    heard = list[str]()
     other.control.subscribe(heard.append)
 
     def ticks(count: int) -> list[str]:
