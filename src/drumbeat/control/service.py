@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import hmac
+import json
 import logging
 import secrets
 import threading
@@ -195,15 +196,22 @@ class Control:
 
     # --- jobs -------------------------------------------------------------------------------------------------
     def submit(self, request: Request) -> tuple[Record, bool]:
-        """The job, durable; and whether it is new. Raises SpecError, RefusedError, ConflictError."""
+        """The job, durable; and whether it is new. Raises SpecError, RefusedError; ConflictError, also for a key that
+        came with another document.
+        """
         try:
             submission = self._submission(request)
-            return self.loop.call(lambda: self._write(submission))
+            record, is_new = self.loop.call(lambda: self._write(submission))
         except DrumbeatError:
             # What can't be sent now may have been taken before, and its answer lost on the way.
-            if request.key and (taken := self.store.submitted(request.key)):
-                return taken, False
-            raise
+            taken = self.store.submitted(request.key) if request.key else None
+            if taken is None or not _is_of(taken, request):
+                raise
+            return taken, False
+        if not _is_of(record, request):
+            what = f"job {record.job.name} was submitted with this key, and from another document"
+            raise ConflictError(what, fix="Send what was sent with it before, or give this job a key of its own.")
+        return record, is_new
 
     def _submission(self, request: Request) -> Submission:
         written, made = submitting.planned(request, self._facts, self.environments)
@@ -424,6 +432,12 @@ class Control:
         held = tuple(self.store.reservations(name))
         spec = one.document or {}
         return ComputeView(name, one.engine.name, one.machines, held, queued.count(name), one.trouble, spec)
+
+
+def _is_of(record: Record, request: Request) -> bool:
+    """Whether the job was made from the request's document."""
+    sent, kept = (json.dumps(one, sort_keys=True) for one in (request.document, record.spec))
+    return sent == kept
 
 
 def _of_attempt(attempt: int, job: Job) -> Job:

@@ -44,7 +44,7 @@ SERVED = (_tasks(1, 1, 1), _tasks(2, 1, 1), _tasks(2, 2, 1, has_chief=False))
 
 
 def submit(world: World, action: Action) -> None:
-    """A job of some size. The same key now and then: a client that never got its answer."""
+    """A job of some size; with a key that was used, the one of before."""
     shape = SERVED[action.a % 3] if action.a % 24 >= 18 else RANKS[action.a % 6]
     key = f"k{action.b % 12}"
     document: dict[str, object] = {

@@ -99,6 +99,8 @@ class World:
         self.engine.late_by, self.engine.on_stop = self._late_by, self._stops
         self.acknowledged: dict[str, str] = {}
         """Key of a submission to the job that was acknowledged for it."""
+        self.sent: dict[str, dict[str, object]] = {}
+        """Key of a submission to what was first sent with it."""
         self.cancels: set[str] = set()
         self.looked: list[Job] = []
         """Jobs as they were when somebody looked after them: an engine takes its time to answer."""
@@ -219,7 +221,8 @@ class World:
 
     # --- what a server is asked -------------------------------------------------------------------------------
     def _submit(self, control: Control, key: str, document: dict[str, object]) -> None:
-        record, _ = control.submit(Request(document, key=key))
+        """The same again with a key that was used: a client that never got its answer."""
+        record, _ = control.submit(Request(self.sent.setdefault(key, document), key=key))
         self.acknowledged[key] = record.job.name
 
     def _cancel(self, control: Control, name: str, discard: bool) -> None:  # noqa: FBT001 - asked by position
