@@ -20,7 +20,7 @@ from tools.kept import KEPT
 OPERATORS = KEPT / "torch_extensions"
 _NOTE = KEPT / "launchers"
 PATIENCE_S = 1500
-LOADED_S = 120.0
+LOADED_S = 600.0
 """How long loading the compiled operator may take: its lock is held no longer."""
 _COMPILE = "from deepspeed.ops.op_builder.cpu import ShareMemCommBuilder as B; B().load()"
 

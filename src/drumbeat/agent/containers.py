@@ -26,8 +26,10 @@ NOTE = "containers.json"
 
 _ASK_S = 60.0
 _SCRATCH = "{{.Store.ImageCopyTmpDir}}"
-_PAUSES = (0.0, 0.0, 0.2, 0.5, 1.0, 2.0, 5.0)
-"""Before each try to remove containers: right after its monitor was killed an engine may not find one dead yet."""
+_CLEAR_S = 15.0
+_PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0)
+"""After each try to remove containers: right after its monitor was killed an engine may not find one dead yet."""
+_TIMED_OUT = 124
 _SETTINGS = ("CONTAINER", "DOCKER_", "STORAGE_", "XDG_", "HOME", "PATH")
 """How the variables begin by which an engine finds its storage."""
 _UNAUTHORIZED = re.compile(r"unauthorized|authentication required|denied|no basic auth", re.IGNORECASE)
@@ -104,9 +106,11 @@ def has(engine: Engine, image: str) -> bool:
     return ask(engine, "image", "inspect", "--format", "{{.Id}}", image).returncode == 0
 
 
-def remove(engine: Engine, image: str) -> None:
-    """Takes it out of the storage, unless a container is of it."""
+def remove(engine: Engine, image: str) -> bool:
+    """Takes it out of the storage, unless a container is of it; gives whether it is there no more, for sure."""
     ask(engine, "image", "rm", image)
+    listed = ask(engine, "images", "--quiet", "--filter", f"reference={image}")
+    return listed.returncode == 0 and not listed.stdout.strip()
 
 
 def storage(engine: Engine) -> str:
@@ -137,7 +141,7 @@ def scratch(engine: Engine, root: str) -> str:
     Raises OSError.
     """
     note(engine, root)
-    folder = _noted(root)["scratch"]
+    folder = _noted(root).get("scratch", "")
     if folder:
         os.makedirs(folder, 0o700, exist_ok=True)
         if os.lstat(folder).st_uid != os.geteuid():
@@ -148,19 +152,19 @@ def scratch(engine: Engine, root: str) -> str:
 def clear(root: str) -> None:
     """Removes what is left of what was noted for this attempt's folder: none of its containers is to run on."""
     if told := _noted(root):
-        if told["scratch"]:
-            shutil.rmtree(told["scratch"], ignore_errors=True)
+        if folder := told.get("scratch"):
+            shutil.rmtree(folder, ignore_errors=True)
         settings = {**os.environ, **told["settings"]}
         which = ("ps", "--all", "--quiet", "--filter", f"label={LABEL}={root}")
         with contextlib.suppress(OSError):  # The program may be gone by now.
             for pause in _PAUSES:
-                time.sleep(pause)
-                listed = _asked(told["program"], which, settings)
+                listed = _asked(told["program"], which, settings, _CLEAR_S)
                 found = listed.stdout.split()
-                if found:
-                    _asked(told["program"], ("rm", "--force", *found), settings)
-                elif listed.returncode == 0:
+                removed = _asked(told["program"], ("rm", "--force", *found), settings, _CLEAR_S) if found else listed
+                # Whoever doesn't answer holds nobody up for long: much waits for the end of a round.
+                if (not found and listed.returncode == 0) or removed.returncode == _TIMED_OUT:
                     return
+                time.sleep(pause)
 
 
 def _noted(root: str) -> dict[str, Any]:
@@ -199,15 +203,15 @@ def _trouble(program: str) -> str:
 
 
 def ask(engine: Engine, *words: str) -> subprocess.CompletedProcess[str]:
-    """What the engine answers; exit code 1 when it takes too long."""
+    """What the engine answers; exit code 124 when it takes too long."""
     return _asked(engine.program, words)
 
 
 def _asked(
-    program: str, words: Sequence[str], variables: Mapping[str, str] | None = None
+    program: str, words: Sequence[str], variables: Mapping[str, str] | None = None, within_s: float = _ASK_S
 ) -> subprocess.CompletedProcess[str]:
     try:
-        done = children.run([program, *words], _ASK_S, env=variables)
+        done = children.run([program, *words], within_s, env=variables)
     except subprocess.SubprocessError:
-        return subprocess.CompletedProcess(words, 1, "", "")
+        return subprocess.CompletedProcess(words, _TIMED_OUT, "", "")
     return subprocess.CompletedProcess(words, done.returncode, done.stdout.decode(errors="replace"), "")

@@ -57,7 +57,7 @@ class Calling:
         """Raises EngineError unless agents can be let in at this address now."""
         try:
             if self.doors is not None:
-                self.doors.urls([address])
+                self.doors.require(address)
         except UnreachableError as error:
             raise EngineError(error.what, where=error.where, fix=error.fix) from error
 

@@ -159,6 +159,7 @@ class Effects:
         try:
             self.carry_out(pending)
         except StaleError as error:
+            self._later.pop(pending.job, None)
             log.info("effect %s of job %s is another server's: %s", pending.effect.kind, pending.job, error)
         except Exception as error:
             is_known = isinstance(error, UnreachableError)

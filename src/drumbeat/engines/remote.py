@@ -26,6 +26,8 @@ log = logging.getLogger(__name__)
 POLL_S = 1.0
 """How often machines are asked while gangs are on them."""
 IDLE_POLL_S = 5.0
+JUDGED_EVERY_S = 5.0
+"""How often it is asked, for each machine, whether what is there is wanted: that asks the store."""
 FIRST_LOOK_S = 3.0
 """How long the first question about the machines waits for their first answers."""
 
@@ -62,6 +64,7 @@ class _Known:
 
     to_end: gangs that were stopped while it didn't answer, or couldn't be ended, for which `stuck` says why.
     must_sweep: what nobody wants is to be ended. swept: which gangs that were. is_followed: has its thread.
+    judged_at, strange: when it was last asked what is wanted of what is there, and what wasn't.
     """
 
     host: Host
@@ -72,6 +75,8 @@ class _Known:
     to_end: set[str] = field(default_factory=set[str])
     stuck: str = ""
     must_sweep: bool = False
+    judged_at: float = -math.inf
+    strange: set[str] = field(default_factory=set[str])
     swept: list[str] = field(default_factory=list[str])
     sweeping: threading.Lock = field(default_factory=threading.Lock)
     is_followed: bool = False
@@ -279,8 +284,6 @@ class RemoteEngine:
             began, ended, ours = time.monotonic(), set(known.to_end), {*self._started}
             request = {"folder": known.host.folder, "ended": sorted(ended)}
             told = known.host.reach.ask("look", request)
-            there = told["gone"].keys() - known.to_end
-            leftovers = unwanted({*there, *ours}, self._wanted)
         except DrumbeatError as error:
             known.trouble = error.what
             return
@@ -293,11 +296,21 @@ class RemoteEngine:
         known.told = told
         known.gone = {gang: {int(node): why for node, why in nodes.items()} for gang, nodes in told["gone"].items()}
         known.seen_at, known.trouble = began, ""
+        there = told["gone"].keys() - known.to_end
+        if began >= known.judged_at + JUDGED_EVERY_S and (there or ours):
+            known.judged_at = began
+            self._judge(known, there, ours)
+
+    def _judge(self, known: _Known, there: set[str], ours: set[str]) -> None:
+        """Has ended what nobody wants, seen twice: one that is just being ended is there a moment longer."""
+        leftovers = unwanted({*there, *ours}, self._wanted)
         for gang in leftovers:
             self._started.pop(gang, None)
-        if leftovers & there - ours:  # One of ours may have ended since it was listed.
+        strange = leftovers & (there - ours)
+        if strange & known.strange:
             known.must_sweep = True
             known.must_look.set()
+        known.strange = strange
 
     @staticmethod
     def _place(known: _Known, folder: str) -> str:

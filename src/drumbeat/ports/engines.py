@@ -126,6 +126,10 @@ class Doors(Protocol):
         """The certificate (PEM) that agents check the server's own with."""
         ...
 
+    def require(self, address: str) -> None:
+        """Raises EngineError, UnreachableError unless it could be listened at this address now."""
+        ...
+
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
         """Listens at these addresses, where it doesn't yet, and gives their URLs; quick when it does already.
 

@@ -103,6 +103,10 @@ class TlsDoors:
         with self._lock:
             return self._kept()[0].pem
 
+    def require(self, address: str) -> None:
+        """Raises EngineError, UnreachableError unless it could be listened there now."""
+        address_of(address, allow_public=self.rules.allow_public).require_here()
+
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
         """Where agents find the server, for each address."""
         allow, known = self.rules.allow_public, self._doors

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -37,6 +38,7 @@ case "$1 $2" in
     "ps --all") cat {folder}/there 2>/dev/null || true ;;
     "rm --force") [ -e {folder}/dead ] && rm -f {folder}/there; touch {folder}/dead ;;
     "image inspect") [ -e {folder}/image ] ;;
+    "images --quiet") [ ! -e {folder}/image ] || echo c0ffee; [ ! -e {folder}/dumb ] ;;
     "image rm") [ -e {folder}/used ] || rm -f {folder}/image ;;
 esac
 """
@@ -87,11 +89,14 @@ def test_what_an_errand_that_was_killed_held_is_ended_too(tmp_path: Path, monkey
 def test_an_image_that_was_built_and_not_marked_goes_and_one_that_is_in_use_stays(tmp_path: Path, podman: Engine):
     place = ImagePlace(str(tmp_path / "images" / "k"), podman)
     (tmp_path / "images").mkdir()
-    for name in ("image", "used", "images/k.failed", "images/k.lock"):
+    for name in ("image", "used", "dumb", "images/k.failed", "images/k.lock"):
         (tmp_path / name).touch()
     place.forget()
     assert (tmp_path / "images" / "k.failed").exists(), "a container is of it: it is looked at again"
     (tmp_path / "used").unlink()
+    place.forget()
+    assert (tmp_path / "images" / "k.failed").exists(), "nobody can tell whether it is gone"
+    (tmp_path / "dumb").unlink()
     place.forget()
     assert not (tmp_path / "image").exists()
     assert list((tmp_path / "images").iterdir()) == []
@@ -105,13 +110,16 @@ def test_what_a_killed_maker_left_beside_an_environment_is_removed_once(tmp_path
     assert collect(str(tmp_path), NOW) == []
 
 
-def test_a_wheel_that_was_not_finished_goes_at_once_unless_somebody_builds_it(tmp_path: Path):
-    for name in ("left.part", "built.part", "whole"):
+def test_a_wheel_that_was_not_finished_goes_after_a_day_unless_somebody_builds_it(tmp_path: Path):
+    now = (tmp_path / "left.part").parent.stat().st_mtime
+    for name, age_s in (("left.part", 2 * 86400), ("built.part", 2 * 86400), ("fresh.part", 60), ("whole", 2 * 86400)):
         (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (now - age_s, now - age_s))
     with (tmp_path / "built.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        wheels.collect(str(tmp_path), (tmp_path / "whole").stat().st_mtime + 60.0)
-    assert sorted(path.name for path in tmp_path.iterdir() if path.is_dir()) == ["built.part", "whole"]
+        wheels.collect(str(tmp_path), now)
+    left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert left == ["built.part", "fresh.part", "whole"]
 
 
 def test_a_round_whose_ranks_were_refused_leaves_nothing_in_the_machines_memory(tmp_path: Path):

@@ -41,6 +41,9 @@ class Doors:
     ca: str = "the authority"
     trouble: str = ""
 
+    def require(self, address: str) -> None:
+        self.urls([address])
+
     def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
         if self.trouble:
             raise UnreachableError(self.trouble)

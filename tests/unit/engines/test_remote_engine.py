@@ -70,6 +70,7 @@ def played() -> Played:
 def engine(played: Played, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteEngine]:
     monkeypatch.setattr(remote, "POLL_S", 0.02)
     monkeypatch.setattr(remote, "IDLE_POLL_S", 0.02)
+    monkeypatch.setattr(remote, "JUDGED_EVERY_S", 0.02)
     monkeypatch.setattr(remote, "FIRST_LOOK_S", 60.0)
     there = over(played)
     yield there

@@ -72,9 +72,12 @@ class Place:
         shutil.rmtree(self.folder + _PINS, ignore_errors=True)
         above, name = os.path.split(self.folder)
         for entry in os.listdir(above):
-            if entry.startswith(f"{name}."):  # With what a maker that was killed left beside it.
-                with contextlib.suppress(FileNotFoundError):
+            # With what a maker that was killed left beside it; the lock last, for whoever takes it makes it anew.
+            if entry.startswith(f"{name}.") and entry != name + _LOCK:
+                with contextlib.suppress(OSError):
                     os.unlink(f"{above}/{entry}")
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.folder + _LOCK)
 
     # --- failed -------------------------------------------------------------------------------------------------------
     def mark_failed(self, sentence: str, tail: str) -> None:

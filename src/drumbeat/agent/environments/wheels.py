@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import hashlib
 import json
@@ -34,6 +35,8 @@ LOOK_S = 0.1
 _HASHES = "--require-hashes"
 _WITH_EXTRAS = re.compile(r"[\w.-]+(?:\s*\[[^\]]*\])?")
 _PART = ".part"
+BROKEN_S = 86400.0
+"""How long what somebody was building is kept: where nodes share the cache, their locks may not be seen here."""
 UNUSED_S = 30 * 86400.0
 """How long a wheel is kept that nobody asks for. What was made with it doesn't need it any more."""
 
@@ -91,7 +94,8 @@ def provide(build: SourceBuild, requirement: str, site: Site) -> str:
         else:
             site.say(f"{requirement} was built on this machine before: {_in(folder)}")
         os.utime(folder)
-        collect(root, time.time())
+        with contextlib.suppress(OSError):
+            collect(root, time.time())
     finally:
         os.close(lock)
     return _in(folder)
@@ -110,7 +114,7 @@ def collect(root: str, now: float) -> None:
     """Removes what nobody has asked for in a long time, and what broke off: whoever builds holds the lock."""
     for entry in list(os.scandir(root)):
         name = entry.path.removesuffix(_PART)
-        if not entry.is_dir() or (name == entry.path and _age(name, now) < UNUSED_S):
+        if not entry.is_dir() or _age(entry.path, now) < (UNUSED_S if name == entry.path else BROKEN_S):
             continue
         lock = locks.take(f"{name}.lock")
         if lock is not None:

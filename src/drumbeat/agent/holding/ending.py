@@ -23,10 +23,10 @@ def main() -> int:
     here = glob.escape(root)
     held = [*glob.glob(f"{here}/keeper"), *glob.glob(f"{here}/errands/*")]
     left = [*(pid for one in held for pid in end_rest(one)), *clear(root)]
-    containers.clear(root)
     clear_noted(f"{root}/mpi")
     ray_place.clear_noted(f"{root}/ray")
     vanish(root)
+    containers.clear(root)  # Last: an engine that doesn't answer takes its time.
     return bool(left)
 
 

@@ -31,8 +31,7 @@ class ImagePlace(Place):
     def forget(self) -> None:
         """It stays while somebody's container is of its image, which may be there though nobody marked it as made."""
         image = f"{BUILT}:{os.path.basename(self.folder)}"
-        containers.remove(self.engine, image)
-        if not containers.has(self.engine, image):
+        if containers.remove(self.engine, image):
             super().forget()
 
     def unmake(self) -> None:

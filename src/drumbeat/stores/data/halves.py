@@ -19,6 +19,10 @@ HALF = ".drumbeat-part"
 """How they end. Such files aren't listed."""
 
 
+AT_ONCE = 16
+"""How many are removed beside one write, which waits for that."""
+
+
 class Halves:
     """Those of one process. folder: where they are written down, None = nowhere. For any thread."""
 
@@ -45,20 +49,21 @@ class Halves:
         self._forget(note)
 
     def remove_left(self, store: str, remove: Callable[[str], None]) -> None:
-        """Removes what is left in this store, which has just been reached."""
+        """Removes some of what is left in this store, which has just been reached; ends when it isn't any more."""
         with self._lock:
-            mine = {note: half for note, (where, half) in self._left.items() if where == store}
-            for note in mine:
-                del self._left[note]
-        for note, half in mine.items():
+            mine = [note for note, (where, _) in self._left.items() if where == store][:AT_ONCE]
+            halves = [(note, self._left.pop(note)[1]) for note in mine]
+        while halves:
+            note, half = halves[-1]
             try:
                 with suppress(NotFoundError):
                     remove(half)
             except DrumbeatError:
-                with self._lock:
-                    self._left[note] = (store, half)
-            else:
-                self._forget(note)
+                break
+            self._forget(note)
+            halves.pop()
+        with self._lock:
+            self._left.update({note: (store, half) for note, half in halves})
 
     def _note(self, note: str, told: str) -> None:
         if self._folder is not None:
@@ -70,7 +75,8 @@ class Halves:
 
     def _forget(self, note: str) -> None:
         if self._folder is not None:
-            (self._folder / note).unlink(missing_ok=True)
+            with suppress(OSError):
+                (self._folder / note).unlink()
 
 
 def _told(note: Path) -> tuple[str, str] | None:
