@@ -90,10 +90,7 @@ class Effects:
         self._stopping.set()
         self.loop.has_effects.set()
         self._thread.join(timeout=2)
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        self._publishers.shutdown(wait=False, cancel_futures=True)
-        self._stoppers.shutdown(wait=False, cancel_futures=True)
-        for pool in self._submitters.values():
+        for pool in (self._pool, self._publishers, self._stoppers, *self._submitters.values()):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _run(self) -> None:

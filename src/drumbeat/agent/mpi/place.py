@@ -51,7 +51,8 @@ def clear_noted(path: str) -> None:
     """Clears what was noted there, if anything was."""
     if noted := _noted(path):
         clear(*noted)
-        os.unlink(path)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _noted(path: str) -> list[Any]:

@@ -38,13 +38,13 @@ class Halves:
         """A name beside `place` for one write, which removes the file itself when it can. Raises StorageError."""
         note = secrets.token_hex(8)
         name = f".{note}{HALF}"
-        half = place.rpartition("/")[0] + f"/{name}"
-        self._note(note, json.dumps([store, half.lstrip("/")]))
+        half = f"{place.rpartition('/')[0]}/{name}".lstrip("/")
+        self._note(note, json.dumps([store, half]))
         try:
             yield name
         except BaseException:
             with self._lock:
-                self._left[note] = (store, half.lstrip("/"))
+                self._left[note] = (store, half)
             raise
         self._forget(note)
 
