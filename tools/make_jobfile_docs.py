@@ -98,7 +98,14 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
     (
         "Environment",
         "",
-        (environment.Environment, environment.BuildContext, environment.InferenceConfig, environment.Route),
+        (
+            environment.Environment,
+            environment.EnvironmentExtensions,
+            environment.FromSource,
+            environment.BuildContext,
+            environment.InferenceConfig,
+            environment.Route,
+        ),
     ),
     (
         "Compute",
@@ -119,7 +126,7 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
     ),
     (
         "What drumbeat adds",
-        "One table, `drumbeat:`; `drumbeat export` leaves it out.",
+        "One table, `drumbeat:`, which Azure doesn't know.",
         (extensions.Extensions, extensions.Checkpoints),
     ),
     (

@@ -37,11 +37,21 @@ class Resources(Model):
         description="`cpu`, `gpu` (a GPU for each rank), `gpu:N` (N GPUs on each node), or a name that an alias gives "
         "one of these.",
     )
-    max_instance_count: Count | None = Field(default=None, description="Most nodes that an elastic job may grow to.")
-    shm_size: MemorySize | None = Field(default=None, description="Shared memory of a container, like `2g`.")
+    max_instance_count: Count | None = Field(
+        default=None,
+        description="Most nodes that an elastic job may grow to. In this version nothing but `instance_count`.",
+    )
+    shm_size: MemorySize | None = Field(
+        default=None,
+        description="Shared memory of a container, like `2g`. Changes nothing here: ranks have the machine's.",
+    )
     docker_args: TextOrList | None = Field(default=None, description="More arguments for the container engine.")
-    locations: list[Filled] | None = Field(default=None, description="Regions that the job may run in.")
-    properties: Table = Field(default_factory=dict, description="Settings for the compute, passed on.")
+    locations: list[Filled] | None = Field(
+        default=None, description="Regions that the job may run in. Changes nothing here."
+    )
+    properties: Table = Field(
+        default_factory=dict, description="Settings for the compute in a cloud. Changes nothing here."
+    )
 
     def contradictions(self) -> Iterator[Contradiction]:
         most = self.max_instance_count
@@ -57,14 +67,18 @@ JobResourceConfiguration = Resources
 class CommandJobLimits(Model):
     """When a job is ended whatever it does."""
 
-    timeout: Seconds | None = Field(default=None, description="Seconds after which the job is ended.")
+    timeout: Seconds | None = Field(
+        default=None,
+        description="Seconds from the first start of its ranks after which the job is ended: as failed, with exit code "
+        "124, and it isn't tried again.",
+    )
 
 
 class QueueSettings(Model):
     """How the job waits among others."""
 
     job_tier: Annotated[Literal["spot", "basic", "standard", "premium"], AnyCase()] | None = Field(
-        default=None, description="Class of service; `spot` may be taken away."
+        default=None, description="Class of service. Changes nothing here."
     )
     priority: Annotated[Literal["low", "medium", "high"], AnyCase()] | None = Field(
         default=None, description="Place in the queue."

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class BuildContext(Model):
     """A folder with a Dockerfile."""
 
-    path: Filled = Field(description="The folder, beside the job file or at an address.")
+    path: Filled = Field(description="The folder: its path.")
     dockerfile_path: InnerPath = Field(default="Dockerfile", description="The Dockerfile inside that folder.")
 
 
@@ -94,9 +94,15 @@ class Environment(Model):
     image: Filled | None = Field(default=None, description="Container image.")
     build: BuildContext | None = Field(default=None, description="Image to build; instead of `image`.")
     conda_file: TextOrTable | None = Field(default=None, description="Conda file, as a path or written out.")
-    inference_config: InferenceConfig | None = Field(default=None, description="Routes, for serving.")
-    os_type: Annotated[Literal["linux", "windows"], AnyCase()] = Field(default="linux", description="Operating system.")
-    datastore: Filled | None = Field(default=None, description="Datastore that a build folder is uploaded to.")
+    inference_config: InferenceConfig | None = Field(
+        default=None, description="Routes, for serving. Changes nothing here."
+    )
+    os_type: Annotated[Literal["linux", "windows"], AnyCase()] = Field(
+        default="linux", description="Operating system. Nodes run Linux: `windows` is refused."
+    )
+    datastore: Filled | None = Field(
+        default=None, description="Datastore that a build folder is uploaded to, in a cloud. Changes nothing here."
+    )
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
     description: Text | None = Field(default=None, description="What it is for.")
     drumbeat: EnvironmentExtensions = Field(

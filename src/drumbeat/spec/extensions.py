@@ -1,4 +1,4 @@
-"""The `drumbeat:` table: what drumbeat adds to the dialect. `export` leaves it out."""
+"""The `drumbeat:` table: what drumbeat adds to the dialect."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ from drumbeat.spec.values import Count, Filled, Tally, Text, Wait
 class Checkpoints(Model):
     """How checkpoints are kept."""
 
-    keep: Count = Field(default=3, description="How many of the last checkpoints stay.")
+    keep: Count = Field(
+        default=3, description="How many of the last checkpoints stay. Refused in this version, as is the whole table."
+    )
 
 
 class Extensions(Model):
-    """What drumbeat adds. Which of these a person set is in `model_fields_set`."""
+    """What drumbeat adds.
+
+    Which of these a person set is in `model_fields_set`.
+    """
 
     max_retries: Tally = Field(
         default=3, description="New starts after failures of the job's own; preemption and node loss don't count."
@@ -28,13 +33,21 @@ class Extensions(Model):
         default=600.0, description="Seconds that a node which nobody can tell about is waited for."
     )
     min_nodes: Count | None = Field(
-        default=None, description="Fewest nodes the job goes on with; `instance_count` when absent."
+        default=None,
+        description="Fewest nodes the job goes on with; `instance_count` when absent. In this version nothing else.",
     )
     max_nodes: Count | None = Field(
-        default=None, description="Most nodes the job grows to; `instance_count` when absent."
+        default=None,
+        description="Most nodes the job grows to; `instance_count` when absent. In this version nothing else.",
     )
-    warm_start: bool = Field(default=True, description="Whether ranks start in prepared interpreters.")
-    hang_after_s: Wait = Field(default=600.0, description="Seconds of silence before a hang is looked for; 0 is never.")
+    warm_start: bool = Field(
+        default=True,
+        description="Whether ranks start in prepared interpreters. Not in this version: refused, except `false`.",
+    )
+    hang_after_s: Wait = Field(
+        default=600.0,
+        description="Seconds of silence before a hang is looked for; 0 is never. In this version nothing else.",
+    )
     environment: Annotated[Literal["job", "current"], AnyCase()] = Field(
         default="job", description="`job` takes the job's environment, `current` the server's own interpreter."
     )
@@ -51,7 +64,9 @@ class Extensions(Model):
         default=None,
         description="Interface or subnet between nodes; found when absent. `tcp`, or `tcp:` in front: no InfiniBand.",
     )
-    checkpoints: Checkpoints = Field(default_factory=Checkpoints, description="How checkpoints are kept.")
+    checkpoints: Checkpoints = Field(
+        default_factory=Checkpoints, description="How checkpoints are kept. Not in this version: refused."
+    )
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.min_nodes and self.max_nodes and self.min_nodes > self.max_nodes:

@@ -43,8 +43,12 @@ class JobHead(Model):
     tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
     properties: dict[str, AsText] = Field(default_factory=dict, description="Labels that stay as they are.")
     compute: ComputeName | None = Field(default=None, description="Where it runs; the default compute when absent.")
-    identity: IdentityValue | None = Field(default=None, description="As whom it reads data.")
-    services: dict[Identifier, ServiceValue] = Field(default_factory=dict, description="Interactive services, by name.")
+    identity: IdentityValue | None = Field(
+        default=None, description="As whom it reads data. In this version nothing but `user_identity`."
+    )
+    services: dict[Identifier, ServiceValue] = Field(
+        default_factory=dict, description="Interactive services, by name. Not in this version: refused."
+    )
     inputs: dict[Identifier, InputValue] = Field(default_factory=dict, description="What goes in, by name.")
     outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="What comes out, by name.")
 
