@@ -27,8 +27,8 @@ HEAD = """\
 
 Each cell is a real training run (`tools/matrix/rows/`; pytorch and mpi: `recipes/fashion_mnist`, 4 epochs on
 scikit-learn's digits, two ranks a node): its accuracy on held-out data, and the seconds from the submitted job to its
-end. netlab, ssh and slurm have nodes with addresses of their own, made on one machine of {cores} cores, so the seconds
-say that it works, not how fast it is.
+end. All but `local` have nodes with addresses of their own, made on one machine of {cores} cores, so the seconds say
+that it works, not how fast it is.
 
 `python -m tools.matrix.cut` cuts a node's link for 60 s in the middle of such a run, on netlab, ssh and slurm. Seen:
 where the job waits for its node (`lost_after_s: 600`) it goes on in the same attempt; where it doesn't (20), and on
