@@ -11,10 +11,8 @@ import pytest
 from tools.import_rooms import find_breaches, parse_rooms
 
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
-# The agent ships alone and `train` rides on PYTHONPATH: both meet whatever environment the user has.
-STANDARD_LIBRARY_ONLY = ("protocol", "launch", "agent", "train")
-# Imported inside functions of `train` only, where the user's own script has chosen them.
-LAZY_IN_TRAIN = {"torch"}
+# These are shipped to nodes, where they meet whatever Python there is.
+STANDARD_LIBRARY_ONLY = ("protocol", "host", "launch", "agent")
 
 
 def build_graph(*imports: tuple[str, str]) -> grimp.ImportGraph:
@@ -48,16 +46,15 @@ def test_a_private_module_of_the_root_is_open_to_all():
     assert find_breaches(graph, "app", parse_rooms(["core ->"])) == []
 
 
-def find_imports(tree: ast.AST, *, lazy: bool = False) -> Iterator[tuple[str, int, bool]]:
-    """Every import in a module: the top name, the line, and whether it stands inside a function."""
+def find_imports(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every import in a module: the top name, and the line."""
     for node in ast.iter_child_nodes(tree):
-        inside = lazy or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         if isinstance(node, ast.Import):
-            yield from ((alias.name.split(".")[0], node.lineno, lazy) for alias in node.names)
+            yield from ((alias.name.split(".")[0], node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and not node.level:
-            yield (node.module or "").split(".")[0], node.lineno, lazy
+            yield (node.module or "").split(".")[0], node.lineno
         elif not is_type_checking(node):
-            yield from find_imports(node, lazy=inside)
+            yield from find_imports(node)
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -73,9 +70,8 @@ def list_modules(room: str) -> list[Path]:
 def test_rooms_that_travel_import_the_standard_library_only(room: str):
     strangers = []
     for path in list_modules(room):
-        for name, line, lazy in find_imports(ast.parse(path.read_text(encoding="utf-8"))):
-            known = name in sys.stdlib_module_names or name in {"drumbeat", ""}
-            if not known and not (room == "train" and lazy and name in LAZY_IN_TRAIN):
+        for name, line in find_imports(ast.parse(path.read_text(encoding="utf-8"))):
+            if name not in sys.stdlib_module_names and name not in {"drumbeat", ""}:
                 strangers.append(f"{path.relative_to(SOURCE)}:{line} imports {name}")
     assert strangers == []
 

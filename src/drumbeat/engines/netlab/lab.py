@@ -254,7 +254,8 @@ def require_tools() -> None:
     """Raises EngineError unless this user can make networks here."""
     if os.geteuid() != 0:
         what = "a lab of network namespaces can only be made by root"
-        raise EngineError(what, fix="Run the server as root (sudo drumbeat server start), or use the compute `local`.")
+        fix = "Work as root (`sudo -s`), whose server it then is, or use the compute `local`."
+        raise EngineError(what, fix=fix)
     for tool, package in TOOLS.items():
         if shutil.which(tool) is None:
             raise EngineError(f"the program `{tool}` is missing", fix=f"Install it: apt-get install {package}")
