@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
+from drumbeat.agent import locks
 from drumbeat.host.kernel import call
 from drumbeat.host.machine import boot
 from drumbeat.protocol.listing import ListedFile
@@ -56,6 +57,16 @@ class Files:
         """Where it grows."""
         return os.path.join(self.folder, "parts", name)
 
+    def take_part(self, name: str, *, create: bool = True) -> int | None:
+        """Its part, locked, as `locks.take` gives it."""
+        path = self.part(name)
+        try:
+            return locks.take(path, create=create)
+        except PermissionError:  # Older versions left parts read-only when they were killed.
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(path, 0o600)
+            return locks.take(path, create=create)
+
     def has(self, name: str, size: int) -> bool:
         """Whether it is there as it was put there.
 
@@ -68,14 +79,16 @@ class Files:
         return found.st_size == size and found.st_mtime_ns in (_SETTLED_NS, _fresh_ns())
 
     def touch(self, name: str) -> None:
-        """It is used now."""
+        """It is used now; and read-only, also if its maker was killed just as it had put it here."""
         with contextlib.suppress(FileNotFoundError):
             place = self.place(name)
-            os.utime(place, ns=(time.time_ns(), os.stat(place).st_mtime_ns))
+            found = os.stat(place)
+            os.utime(place, ns=(time.time_ns(), found.st_mtime_ns))
+            if found.st_mode & 0o222:
+                os.chmod(place, 0o444)
 
     def take_in(self, descriptor: int, part: str, name: str) -> None:
         """Makes a file out of a part whose bytes are right. Raises OSError."""
-        os.fchmod(descriptor, 0o444)
         os.utime(descriptor, ns=(time.time_ns(), _fresh_ns()))
         os.close(os.dup(descriptor))  # A network's file system says only now what it couldn't write.
         place = self.place(name)
@@ -84,6 +97,7 @@ class Files:
         except FileNotFoundError:
             os.makedirs(os.path.dirname(place), mode=0o700, exist_ok=True)
             os.rename(part, place)
+        os.fchmod(descriptor, 0o444)  # Not before: who may only read a part can neither claim it nor go on with it.
 
     def settle(self, names: Iterable[str]) -> None:
         """Has the disk take all that was written. Raises OSError."""

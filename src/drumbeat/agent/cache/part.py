@@ -13,7 +13,6 @@ import threading
 from collections.abc import Iterator
 from enum import Enum, auto
 
-from drumbeat.agent import locks
 from drumbeat.agent.cache.files import MARKS, Files, name_of
 from drumbeat.host.machine import boot
 from drumbeat.protocol.faults import faultpoint
@@ -42,7 +41,7 @@ def claim(files: Files, file: ListedFile) -> Part | Claim:
     name = name_of(file)
     if files.has(name, file.size):
         return Claim.WHOLE
-    descriptor = locks.take(files.part(name))
+    descriptor = files.take_part(name)
     if descriptor is None:
         return Claim.TAKEN
     if files.has(name, file.size):  # It was finished meanwhile.

@@ -152,7 +152,7 @@ class Room:
             self._files.remove(one.name)
             faultpoint("cache.evicted")
         for name in verdict.loose_parts:
-            descriptor = locks.take(self._files.part(name), create=False)
+            descriptor = self._files.take_part(name, create=False)
             if descriptor is not None:
                 forget(self._files, name)
                 os.close(descriptor)

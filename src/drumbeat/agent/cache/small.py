@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 
-from drumbeat.agent import locks
 from drumbeat.agent.cache.files import Files, name_of
 from drumbeat.agent.cache.part import Claim, forget
 from drumbeat.protocol.faults import faultpoint
@@ -19,7 +18,7 @@ SMALL = 1 << 18
 def claim_small(files: Files, file: ListedFile) -> Small | Claim:
     """A small file for this process to bring; or WHOLE, or TAKEN while another one is at it."""
     name = name_of(file)
-    descriptor = locks.take(files.part(name))
+    descriptor = files.take_part(name)
     if descriptor is None:
         return Claim.TAKEN
     if files.has(name, file.size):
