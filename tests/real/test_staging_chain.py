@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.agent.cache.files import Files, name_of
-from drumbeat.agent.cache.part import PIECE, Part, claim, pieces
+from drumbeat.agent.cache.part import PIECE, Part, claim, piece_at, piece_count
 from drumbeat.agent.cache.small import Small, claim_small
 from drumbeat.agent.fetching.chain import Chain, Place
 from drumbeat.agent.fetching.serving import Serving
@@ -94,7 +94,7 @@ def chain_to(serving: Serving, *, secret: str = "secret", patience: Patience = Q
 def ask(chain: Chain, number: int = 0) -> bytes | None:
     lines = Lines(QUICK)
     try:
-        return chain.get(lines, name_of(FILE), pieces(FILE.size)[number], lambda: False)
+        return chain.get(lines, name_of(FILE), piece_at(FILE.size, number), lambda: False)
     finally:
         lines.close()
 
@@ -120,11 +120,12 @@ def test_a_piece_of_a_growing_file_is_passed_on_as_soon_as_it_is_there(files: Fi
 
 def test_a_whole_file_is_passed_on(files: Files, serving: Serving):
     part = growing(files)
-    for number, (offset, length) in enumerate(pieces(FILE.size)):
+    for number in range(piece_count(FILE.size)):
+        offset, length = piece_at(FILE.size, number)
         part.write(offset, BIG[offset : offset + length])
         part.have(number)
     assert part.finish()
-    last = len(pieces(FILE.size)) - 1
+    last = piece_count(FILE.size) - 1
     assert ask(chain_to(serving), last) == BIG[last * PIECE :]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from drumbeat.agent.cache import tree
-from drumbeat.agent.cache.part import PIECE, pieces
+from drumbeat.agent.cache.part import PIECE, piece_at, piece_count
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.listing import ListedFile, Listing, listing
 
@@ -45,6 +45,6 @@ def test_others_are_taken():
 
 def test_pieces_cover_a_file_without_gap():
     for size in (0, 1, PIECE - 1, PIECE, PIECE + 1, 5 * PIECE):
-        found = pieces(size)
+        found = [piece_at(size, number) for number in range(piece_count(size))]
+        assert found == [(at, min(PIECE, size - at)) for at in range(0, size, PIECE)]
         assert sum(length for _, length in found) == size
-        assert [offset for offset, _ in found] == [n * PIECE for n in range(len(found))]

@@ -132,3 +132,9 @@ def test_a_batch_is_no_larger_than_a_piece(files: Files):
         assert sum(want.file.size for want in found.wants) <= PIECE
         seen += found.wants
     assert seen == wants
+
+
+def test_a_piece_of_a_huge_file_is_told_without_all_the_others():
+    huge = Want("in", ListedFile("huge", (1 << 60) + 7, "f" * 64))  # A list of its pieces fits into no memory.
+    assert huge.piece(0) == (0, PIECE)
+    assert huge.piece((1 << 60) // PIECE) == (1 << 60, 7)

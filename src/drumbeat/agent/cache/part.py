@@ -31,9 +31,14 @@ class Claim(Enum):
     TAKEN = auto()
 
 
-def pieces(size: int) -> list[tuple[int, int]]:
-    """(offset, length) of each piece of a file."""
-    return [(at, min(PIECE, size - at)) for at in range(0, size, PIECE)]
+def piece_count(size: int) -> int:
+    """How many pieces a file has."""
+    return -(-size // PIECE)
+
+
+def piece_at(size: int, number: int) -> tuple[int, int]:
+    """(offset, length) of one of them."""
+    return number * PIECE, min(PIECE, size - number * PIECE)
 
 
 def claim(files: Files, file: ListedFile) -> Part | Claim:
@@ -85,7 +90,7 @@ class Part:
 
     def missing(self) -> list[int]:
         """Numbers of the pieces that aren't there."""
-        marks = os.pread(self._marks, len(pieces(self.file.size)), _HEAD)
+        marks = os.pread(self._marks, piece_count(self.file.size), _HEAD)
         return [number for number, mark in enumerate(marks) if mark != 1]
 
     def reset(self) -> None:
@@ -94,7 +99,7 @@ class Part:
             os.ftruncate(self._marks, 0)
             os.ftruncate(self._descriptor, 0)
             os.ftruncate(self._descriptor, self.file.size)
-            os.ftruncate(self._marks, _HEAD + len(pieces(self.file.size)))
+            os.ftruncate(self._marks, _HEAD + piece_count(self.file.size))
             os.pwrite(self._marks, self._head, 0)
             self._digest, self._hashed = hashlib.sha256(), 0
 
@@ -126,7 +131,7 @@ class Part:
         faultpoint("cache.checked")
         self._files.take_in(self._descriptor, self._files.part(self.name), self.name)
         faultpoint("cache.renamed")
-        if len(pieces(self.file.size)) > 1:
+        if piece_count(self.file.size) > 1:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(_done(self._files, self.name))
         self.close()
@@ -147,7 +152,7 @@ class Part:
             self._hashed += len(block)
 
     def _next_blocks(self) -> Iterator[bytes]:
-        gap = os.pread(self._marks, len(pieces(self.file.size)), _HEAD).find(b"\0")
+        gap = os.pread(self._marks, piece_count(self.file.size), _HEAD).find(b"\0")
         end = self.file.size if gap < 0 else gap * PIECE
         while self._hashed < end:
             block = os.pread(self._descriptor, min(_BLOCK, end - self._hashed), self._hashed)
@@ -158,7 +163,7 @@ class Part:
 
 def _open_marks(files: Files, file: ListedFile) -> int:
     """A file that lasts, where there are several pieces to be remembered; else one without a name."""
-    if len(pieces(file.size)) > 1:
+    if piece_count(file.size) > 1:
         return os.open(_done(files, name_of(file)), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     return os.memfd_create("marks", os.MFD_CLOEXEC)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.agent.cache.files import Files, name_of
-from drumbeat.agent.cache.part import PIECE, Claim, Part, claim, pieces
+from drumbeat.agent.cache.part import PIECE, Claim, Part, claim, piece_at, piece_count
 from drumbeat.agent.cache.small import SMALL
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.listing import ListedFile
@@ -45,7 +45,7 @@ class Want:
 
     def piece(self, number: int) -> tuple[int, int]:
         """(offset, length)."""
-        return pieces(self.file.size)[number]
+        return piece_at(self.file.size, number)
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ class Work:
     def again(self, want: Want) -> None:
         """All of it is to be fetched once more."""
         with self._news:
-            want.todo = deque(range(len(pieces(want.file.size))))
+            want.todo = deque(range(piece_count(want.file.size)))
             want.going, want.is_asked, want.is_serial = 0, False, False
             self._news.notify_all()
 
