@@ -51,7 +51,8 @@ class Link:
 
     def commit(self, files: dict[str, dict[str, Any]]) -> list[str]:
         """Makes the outputs visible; gives the paths that the server doesn't have as said (none = it is done)."""
-        return self._json("POST", "/outputs/commit", json.dumps({"files": files}).encode())["missing"]
+        listed = json.dumps({"files": files}, ensure_ascii=False, separators=(",", ":")).encode()
+        return self._json("POST", "/outputs/commit", listed)["missing"]
 
     def input(self, name: str) -> tuple[Any, str]:
         """All files of an input, and the server's own folder that it is, "" = it is none."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.link import Link
-from drumbeat.protocol.agent import WAITS
+from drumbeat.protocol.agent import LISTED_BYTES, WAITS
 from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
@@ -25,6 +26,8 @@ from drumbeat.protocol.faults import faultpoint
 
 PIECE = 1 << 20
 _TRIES = 5
+_DESCRIBED = len(':{"size":,"sha256":""},') + 20 + 64
+"""Bytes of a file in the list beside its path, at most."""
 _FINAL = (StaleError, RefusedError, ForbiddenError, ConflictError)
 """Answers that asking again doesn't change."""
 
@@ -44,14 +47,16 @@ class Outputs:
         self._folder, self._link, self._journal, self._progress = folder, link, journal, progress
         self._unkept: dict[str, str] = {}
 
-    def send(self) -> None:
+    def send(self, most_listed: int = LISTED_BYTES) -> None:
         """Returns when everything is visible. Goes on through any time without a server.
+
+        most_listed: bytes of the list of them that the server takes; the first of them are kept that fit in it.
 
         Raises StaleError when the attempt is over, StorageError when something can't be read, or when the server has
         been given it again and again and still misses some of it: then all the others are visible.
         """
         self._unkept = {}
-        self._send(sorted(self._files(self._folder, "")))
+        self._send(self._fitting(sorted(self._files(self._folder, "")), most_listed))
         if self._unkept:
             path, why = min(self._unkept.items())
             count = "an output" if len(self._unkept) == 1 else f"{len(self._unkept)} outputs, this one first,"
@@ -60,6 +65,16 @@ class Outputs:
                 where=f"{self._folder}/{path}".rstrip("/"),
                 fix="All others of this node are kept.",
             )
+
+    def _fitting(self, paths: list[str], most: int) -> list[str]:
+        left = most - len('{"files":{}}')
+        for number, path in enumerate(paths):
+            left -= len(json.dumps(path, ensure_ascii=False).encode()) + _DESCRIBED
+            if left < 0:
+                why = f"the list of the node's outputs would be longer than {most:,} bytes"
+                self._unkept |= dict.fromkeys(paths[number:], f"{why}: pack them into fewer files")
+                return paths[:number]
+        return paths
 
     def _send(self, paths: list[str]) -> None:
         missing, files = paths, dict[str, dict[str, Any]]()

@@ -15,6 +15,9 @@ from drumbeat.protocol.roster import Member, Roster
 LEFT_OUT = "[… more was said here …]"
 """Stands in the end of a log between an error further up and the last lines."""
 
+LISTED_BYTES = 256 << 20
+"""How long the list of a node's outputs may be, which comes in one request: a million files with paths of 170 bytes."""
+
 
 class Phase(StrEnum):
     """How far an agent is; in order."""

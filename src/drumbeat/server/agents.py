@@ -196,10 +196,11 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
 
     Much to check takes longer than an agent waits for an answer, and so it asks again meanwhile and afterwards.
     """
-    files = _files(json_object(await request.body()))
     artifacts, room, node = caller.room.control.artifacts, caller.room, (caller.job, caller.attempt, caller.node)
-    if node in room.committing:
+    body = await request.body()
+    if node in room.committing:  # Before it is read: a long list takes seconds, again and again.
         raise UnreachableError("the server is still checking them")
+    files = _files(json_object(body))
     found = room.lacking.get(node)
     if found and found.files == files:
         return {"missing": found.missing}

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from starlette.exceptions import HTTPException
 
+from drumbeat.protocol.agent import LISTED_BYTES
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -18,13 +20,13 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/api/v1/storage/file"), 16 << 40),
     (re.compile(r"/api/v1/storage/manifest"), 256 * MIB),
     (re.compile(r"/api/v1/(datastores|data|registries)"), 1 * MIB),
-    (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), 64 * MIB),
+    (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), LISTED_BYTES),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(logs|outputs)/.*"), 4 * MIB),
     (re.compile(r"/agent/.*"), 16 * MIB),
     (re.compile(r"/api/v1/(jobs|plan|environments)"), 4 * MIB),
 )
-"""The largest body of each address, first match. A snapshot is 1 GiB of content and its tar headers; a commit lists
-some 300,000 files.
+"""The largest body of each address, first match. A snapshot is 1 GiB of content and its tar headers. A list
+of outputs takes five times its length in memory while it is read and checked.
 """
 
 ELSEWHERE = 64 * KIB

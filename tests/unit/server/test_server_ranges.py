@@ -46,7 +46,7 @@ def test_the_id_of_an_event_is_read_back(position: int, story: int) -> None:
         ("/agent/v1/j/1/0/logs/1.1/0/0.log", 4 * MIB),
         ("/agent/v1/j/1/0/outputs/a/b", 4 * MIB),
         ("/agent/v1/j/1/0/sync", 16 * MIB),
-        ("/agent/v1/j/1/0/outputs/commit", 64 * MIB),
+        ("/agent/v1/j/1/0/outputs/commit", 256 * MIB),
         ("/api/v1/stop", ELSEWHERE),
         ("/api/v1/jobs/x/cancel", ELSEWHERE),
     ],
