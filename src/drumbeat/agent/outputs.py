@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -25,6 +26,7 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.faults import faultpoint
 
 PIECE = 1 << 20
+_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _TRIES = 5
 _DESCRIBED = len(':{"size":,"sha256":""},') + 20 + 64
 """Bytes of a file in the list beside its path, at most."""
@@ -168,7 +170,7 @@ class Outputs:
         try:
             kind = entry.stat().st_mode
         except OSError as error:
-            self._journal.note(f"{path!r} isn't sent as an output: {error}")
+            self._no_kind(path, error)
             return
         if stat.S_ISDIR(kind) and entry.is_symlink() and not self._is_near(entry.path):
             self._unkept[path] = f"it is a link to {os.path.realpath(entry.path)}, a folder outside of the job's own"
@@ -178,6 +180,13 @@ class Outputs:
             yield path
         else:
             self._journal.note(f"{path} isn't sent as an output: it is no file")
+
+    def _no_kind(self, path: str, error: OSError) -> None:
+        """A link that leads nowhere is no output; what a failing disk doesn't show may be one."""
+        if error.errno in _NOWHERE:
+            self._journal.note(f"{path!r} isn't sent as an output: {error}")
+        else:
+            self._unkept[path] = error.strerror or str(error)
 
     def _is_near(self, link: str) -> bool:
         there = os.path.realpath(link)

@@ -82,3 +82,17 @@ def test_the_list_of_outputs_is_sent_as_short_as_it_was_counted(tmp_path: Path):
     outputs_of(tmp_path / "outputs", server).send(most_listed=12 + 4 * each)
     assert len(server.files) == 4
     assert len(body_of(server.files, tmp_path)) == 12 + 4 * (each - len("00000000000000000012") + len("12")) - len(",")
+
+
+def test_what_the_disk_does_not_show_is_said_to_be_lost_and_a_link_to_nowhere_is_no_output(tmp_path: Path):
+    (tmp_path / "outputs").mkdir()
+    (tmp_path / "outputs" / "nowhere").symlink_to("gone")
+    (tmp_path / "outputs" / "circle").symlink_to("circle")
+    (tmp_path / "outputs" / "inside a file").symlink_to("good/x")
+    (tmp_path / "outputs" / "hidden").symlink_to("x" * 300)  # stat() fails, and not for want of a file.
+    (tmp_path / "outputs" / "good").write_text("x")
+    server = Taker()
+    with pytest.raises(StorageError, match="an output could not be kept: File name too long") as told:
+        outputs_of(tmp_path / "outputs", server).send()
+    assert told.value.where == f"{tmp_path}/outputs/hidden"
+    assert set(server.files) == {"good"}
