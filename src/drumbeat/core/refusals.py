@@ -37,8 +37,9 @@ def _of_resources(job: CommandJob) -> Iterator[Problem]:
 def _of_extensions(job: CommandJob) -> Iterator[Problem]:
     extra = job.drumbeat
     given = extra.model_fields_set
-    if (extra.min_nodes or job.node_count) != job.node_count or (extra.max_nodes or job.node_count) != job.node_count:
-        yield _later("an elastic number of nodes", "drumbeat.min_nodes", "Leave min_nodes and max_nodes out.")
+    for key, nodes in (("min_nodes", extra.min_nodes), ("max_nodes", extra.max_nodes)):
+        if nodes not in (None, job.node_count):
+            yield _later("an elastic number of nodes", f"drumbeat.{key}", "Leave it out.")
     if "warm_start" in given and extra.warm_start:
         yield _later("warm start", "drumbeat.warm_start", "Leave it out, or set it to false.")
     if "hang_after_s" in given and extra.hang_after_s:

@@ -9,6 +9,7 @@ import pytest
 from drumbeat.core import plan as planning
 from drumbeat.core.job import Need
 from drumbeat.core.plan import Facts, Planned, Sources
+from drumbeat.protocol.errors import NotYetError
 from drumbeat.spec.job import CommandJob
 
 
@@ -67,3 +68,19 @@ def test_a_chief_that_nobody_asked_for_is_told_of():
     assert "drumbeat.tensorflow_chief: false" in note
     assert planned(8, 0, **tasks(2, 1, 2), drumbeat={"tensorflow_chief": False}).notes == ()
     assert planned(8, 0, **tasks(2, 0, 2)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"max_nodes": 3}, ["drumbeat.max_nodes"]),
+        ({"min_nodes": 1}, ["drumbeat.min_nodes"]),
+        ({"min_nodes": 1, "max_nodes": 3}, ["drumbeat.min_nodes", "drumbeat.max_nodes"]),
+    ],
+)
+def test_a_number_of_nodes_that_may_change_is_refused_at_the_key_that_says_so(given: dict[str, int], named: list[str]):
+    with pytest.raises(NotYetError) as refused:
+        planned(8, 0, resources={"instance_count": 2}, drumbeat=given)
+    assert [problem.where for problem in refused.value.fields] == named
+    assert str(refused.value.fields[0]).endswith("doesn't have an elastic number of nodes yet. Leave it out.")
+    assert planned(8, 0, resources={"instance_count": 2}, drumbeat=dict.fromkeys(given, 2)).need.nodes == 2
