@@ -22,6 +22,9 @@ RETRY_WORDS = {
     Retry.NEVER: "not tried again",
 }
 
+DEFECT = "A defect of drumbeat's own; its trace is in `server.log` in the server's home folder."
+"""What the tree's base means when it comes by itself."""
+
 
 def states_page() -> str:
     """States with where they lead, reasons with what they lead to."""
@@ -53,11 +56,11 @@ def errors_page() -> str:
         "Whatever drumbeat refuses, it says what, where, and what to do. Over HTTP an error is",
         "`{code, what, where, fix, fields}`; `fields` lists every problem where there are several.", "",
     ]  # fmt: skip
-    for cls in tree(DrumbeatError):
-        if cls is not DrumbeatError:
-            words = " ".join((cls.__doc__ or "").split())
-            status = status_of(cls("what"))
-            lines += [f"## `{cls.code}`", "", words, "", f"HTTP {status}; in Python `{cls.__name__}`.", ""]
+    base, *kinds = tree(DrumbeatError)
+    for cls in (*kinds, base):
+        words = DEFECT if cls is base else " ".join((cls.__doc__ or "").split())
+        status = status_of(cls("what"))
+        lines += [f"## `{cls.code}`", "", words, "", f"HTTP {status}; in Python `{cls.__name__}`.", ""]
     return "\n".join(lines)
 
 

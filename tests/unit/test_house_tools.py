@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.protocol.errors import every_error
+from tools.make_reference_docs import errors_page
+
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
 MODULES = sorted(set(re.findall(r"\$\(PYTHON\) -m ((?:bench|tools)\.\w+)", MAKEFILE.read_text())))
 
@@ -20,3 +23,9 @@ def test_what_make_runs_can_be_loaded(name: str):
     if loaded.__spec__ and loaded.__spec__.submodule_search_locations:
         loaded = importlib.import_module(f"{name}.__main__")
     assert callable(loaded.main)
+
+
+def test_the_page_of_errors_has_every_code_that_may_come_over_http():
+    page = errors_page()
+    assert [code for code in every_error() if f"## `{code}`" not in page] == []
+    assert "## `error`\n\nA defect of drumbeat's own; its trace is in `server.log`" in page
