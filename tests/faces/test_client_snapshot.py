@@ -1,5 +1,6 @@
 """The code's snapshot: same content, same bytes; nothing that was to stay out; no way out."""
 
+import io
 import os
 import socket
 import tarfile
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.agent.archive import unpack
 from drumbeat.client.snapshot import LEAVE_OUT, pack
 from drumbeat.protocol.errors import RefusedError, SpecError
 
@@ -101,8 +103,42 @@ def test_links_inside_stay_links(tmp_path: Path) -> None:
     (tmp_path / "deep" / "up").symlink_to("../real.txt")
     (tmp_path / "absolute").symlink_to(tmp_path / "deep" / "er")
     (tmp_path / "dangling").symlink_to("not-yet")
+    (tmp_path / "deep" / "top").symlink_to("..")
+    (tmp_path / "relative").symlink_to("deep/er/")
+    (tmp_path / "through").symlink_to("relative/x")
     links = {member.name: member.linkname for member in members_of(tmp_path) if member.issym()}
-    assert links == {"deep/up": "../real.txt", "absolute": "deep/er", "dangling": "not-yet"}
+    assert links == {
+        "deep/up": "../real.txt", "deep/top": "..", "absolute": "deep/er", "relative": "deep/er", "dangling": "not-yet",
+        "through": "relative/x",
+    }  # fmt: skip
+
+
+def test_links_that_name_the_folder_itself_are_taken_by_a_node_under_whatever_name(tmp_path: Path) -> None:
+    folder = tmp_path / "proj"
+    fill(folder, "y", "deep/er/z")
+    (folder / "x").symlink_to("../proj/y")
+    (folder / "deep" / "all").symlink_to("../../proj/deep/er")
+    (folder / "self").symlink_to("../proj")
+    packed = pack(folder, "code")
+    with closing(packed.file):
+        unpack(io.BytesIO(b"".join(packed.pieces())), packed.digest, str(tmp_path / "code"))  # type: ignore[arg-type]
+    assert (tmp_path / "code" / "x").read_text() == "y"
+    assert (tmp_path / "code" / "deep" / "all" / "z").read_text() == "deep/er/z"
+    assert (tmp_path / "code" / "self").resolve() == tmp_path / "code"
+
+
+def test_a_link_up_from_a_linked_folder_is_sent_as_the_kernel_follows_it(tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    fill(folder, "deep/er/x", "deep/y", "y")
+    fill(tmp_path, "z")
+    (folder / "way").symlink_to("deep/er")
+    (folder / "here").symlink_to(".")
+    (folder / "link").symlink_to("way/../y")
+    assert {one.name: one.linkname for one in members_of(folder) if one.issym()}["link"] == "deep/y"
+    (folder / "link").unlink()
+    (folder / "link").symlink_to("here/../z")
+    with pytest.raises(RefusedError, match=r"leaves the folder, to here/\.\./z"):
+        pack(folder, "code")
 
 
 @pytest.mark.feature("X5")

@@ -147,14 +147,20 @@ def _entry(place: Path, root: Path, path: str, subject: Subject) -> Entry:
 
 def _target(link: Path, root: Path, subject: Subject) -> str:
     """Where a link points to, relative to it. Links out of the folder would point at nothing, or at others' files."""
-    target = link.readlink()
-    aim = os.path.normpath(link.parent.resolve() / target)
-    top = root.resolve()
-    if not Path(aim).is_relative_to(top) or not Path(os.path.realpath(aim)).is_relative_to(top):
+    aim, top = _aim(link), root.resolve()
+    if not aim.is_relative_to(top) or not Path(os.path.realpath(aim)).is_relative_to(top):
         others = f"Copy what it points to, make it an input, or leave the link out. {LEAVE_OUT}"
-        what, fix = f"this link leaves the folder, to {target}", UPLOAD if subject.is_data else others
+        what, fix = f"this link leaves the folder, to {link.readlink()}", UPLOAD if subject.is_data else others
         raise RefusedError(what, where=f"{subject.key}: {link}", fix=fix)
-    return os.path.relpath(aim, link.parent.resolve()) if target.is_absolute() else str(target)
+    # As written it may go up past the folder and name it on its way back, and there it has another name.
+    return os.path.relpath(aim, link.parent.resolve())
+
+
+def _aim(link: Path) -> Path:
+    """What a link names. `..` goes up from where a folder really lies, as the kernel has it."""
+    parts = (link.parent.resolve() / link.readlink()).parts
+    climbed = max((n for n, one in enumerate(parts, 1) if one == ".."), default=1)
+    return Path(os.path.realpath(Path(*parts[:climbed])), *parts[climbed:])
 
 
 def _check_size(entries: list[Entry], subject: Subject, most: int) -> None:
