@@ -296,6 +296,14 @@ def test_half_a_file_is_gone_on_with(client: Client, tmp_path: Path):
     assert seen[0] == 3000
 
 
+def test_long_names_of_any_letters_and_one_content_come_each_whole(client: Client, tmp_path: Path):
+    names = ["数" * 80 + end for end in ("甲", "乙")] + ["x" * 250 + end for end in "abcdef"]
+    client.upload_data(folder_of(tmp_path / "tree", **dict.fromkeys(names, "0123456789" * 300_000)), f"{HERE}/tree")
+    assert client.download_data(f"{HERE}/tree", tmp_path / "got").moved == 8
+    assert sorted(one.name for one in (tmp_path / "got").iterdir()) == sorted(names)
+    assert {(tmp_path / "got" / name).stat().st_size for name in names} == {3_000_000}
+
+
 @pytest.mark.parametrize("path", ["../x", "/x", "a//b", "a/../../b", "."])
 @pytest.mark.feature("X5")
 def test_no_path_leaves_its_folder(house: House, path: str):

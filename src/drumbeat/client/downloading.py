@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from drumbeat.client.connection import Connection, again, part
+from drumbeat.client.partials import partial_of
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, RefusedError, StorageError, UnreachableError
 
 PIECE = 1 << 20
@@ -42,6 +43,11 @@ class Source:
     size: int
     etag: str
 
+    @property
+    def version(self) -> str:
+        """The same for the same content, in 12 hex digits."""
+        return hashlib.sha256(self.etag.encode()).hexdigest()[:12]
+
 
 def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) -> None:
     """Brings one file to `to`. What of it came before a break isn't sent again, unless it changed meanwhile."""
@@ -50,18 +56,11 @@ def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) ->
     source = Source(address, int(head["content-length"]), head["etag"])
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        partial = _partial(to, source)
+        partial = partial_of(to, source.version)
         _complete(connection, source, partial, seen)
         partial.replace(to)
     except OSError as error:
         raise StorageError(f"can't be written: {error.strerror or error}", where=str(to)) from None
-
-
-def _partial(to: Path, source: Source) -> Path:
-    """Where the beginning of this version of the file is kept, and found again by another run."""
-    version = hashlib.sha256(source.etag.encode()).hexdigest()[:12]
-    readable = os.fsencode(to.name)[:200].decode(errors="ignore")  # A disk counts a name's bytes, not its letters.
-    return to.with_name(f".{readable}.{version}.part")
 
 
 def _complete(connection: Connection, source: Source, partial: Path, seen: Seen) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 from drumbeat.client.connection import Connection, again
 from drumbeat.client.dataviews import ListedView, ListingView, Moved
 from drumbeat.client.downloading import check_folder, place_in
+from drumbeat.client.partials import partial_of
 from drumbeat.client.sources import Source
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -203,7 +204,7 @@ class Download:
             return
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            partial = place.with_name(f".{place.name[:100]}.{file.key[:12]}.part")
+            partial = partial_of(place, file.key[:12])
             self._complete(line, file, partial)
             partial.replace(place)
         except OSError as error:

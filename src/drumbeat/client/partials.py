@@ -1,0 +1,23 @@
+"""What files are called here that haven't come whole yet: found again by another run, one for each file and version."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+LONGEST_SHOWN = 200
+"""Bytes of a file's name in its partial's; a disk counts a name's bytes, not its letters, and takes 255."""
+
+
+def partial_of(to: Path, version: str) -> Path:
+    """Where the beginning of this version of the file is kept. version: 12 hex digits."""
+    return to.with_name(f".{_shown(to.name)}.{version}.part")
+
+
+def _shown(name: str) -> str:
+    """The name, or as much as there is room for, with a hash of all of it: other names may begin the same."""
+    told = os.fsencode(name)
+    if len(told) <= LONGEST_SHOWN:
+        return name
+    return f"{told[: LONGEST_SHOWN - 13].decode(errors='ignore')}~{hashlib.sha256(told).hexdigest()[:12]}"

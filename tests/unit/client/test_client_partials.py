@@ -1,0 +1,34 @@
+"""What half a file is called: short enough for a disk, and no other file's."""
+
+from pathlib import Path
+
+import pytest
+
+from drumbeat.client.partials import partial_of
+
+VERSION = "0123456789ab"
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "数", "\udcff"])
+def test_a_partials_name_fits_a_disk_whatever_the_letters(letter: str):
+    longest = letter * (255 // len(letter.encode("utf-8", "surrogateescape")))
+    assert len(partial_of(Path(longest), VERSION).name.encode("utf-8", "surrogateescape")) <= 255
+
+
+def test_files_that_begin_the_same_have_partials_of_their_own():
+    names = [
+        "a" * 230,
+        "a" * 231,
+        "a" * 200,
+        "a" * 201,
+        "a\udcff",
+        "a",
+        "a." + VERSION,
+        "数" * 80 + "甲",
+        "数" * 80 + "乙",
+    ]
+    assert len({partial_of(Path(name), VERSION) for name in names}) == len(names)
+
+
+def test_a_partial_is_found_again_by_name_and_version():
+    assert partial_of(Path("there/log"), VERSION) == Path(f"there/.log.{VERSION}.part")
