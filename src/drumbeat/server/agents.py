@@ -198,18 +198,18 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
     """
     artifacts, room, node = caller.room.control.artifacts, caller.room, (caller.job, caller.attempt, caller.node)
     body = await request.body()
-    if node in room.committing:  # Before it is read: a long list takes seconds, again and again.
+    if node in room.committing:
         raise UnreachableError("the server is still checking them")
-    files = _files(json_object(body))
-    found = room.lacking.get(node)
-    if found and found.files == files:
-        return {"missing": found.missing}
     room.committing.add(node)
     try:
+        files = await away(lambda: _files(json_object(body)))  # A long list takes seconds to read.
+        found = room.lacking.get(node)
+        if found and found.files == files:
+            return {"missing": found.missing}
+        room.lacking.pop(node, None)
         missing = await away(lambda: artifacts.commit_outputs(*node, files), room.commits)
     finally:
         room.committing.discard(node)
-        room.lacking.pop(node, None)
     if missing:
         for older in [one for one in room.lacking if one[0] == caller.job and one[1] != caller.attempt]:
             del room.lacking[older]
