@@ -11,8 +11,9 @@ import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from drumbeat.agent.cache.tree import fresh
 from drumbeat.agent.link import Link
-from drumbeat.agent.unpacking import bring, fresh
+from drumbeat.agent.unpacking import bring
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError

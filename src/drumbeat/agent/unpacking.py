@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable
-from contextlib import suppress
 
 from drumbeat.agent.archive import unpack
 from drumbeat.agent.backoff import Backoff
+from drumbeat.agent.cache.tree import fresh
 from drumbeat.agent.link import Link
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.errors import StorageError, UnreachableError
@@ -40,13 +39,3 @@ def bring(link: Link, digest: str, place: str, say: Callable[[str], None]) -> No
             os.rename(part, place)
             faultpoint("agent.renamed")
             return
-
-
-def fresh(place: str) -> str:
-    """A place to build in, beside the place itself; what a broken-off attempt at it left is removed."""
-    part = f"{place}.part"
-    if os.path.isdir(part):
-        shutil.rmtree(part)
-    with suppress(FileNotFoundError):
-        os.unlink(part)
-    return part
