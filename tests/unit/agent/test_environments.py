@@ -1,9 +1,11 @@
 """Where environments lie, what makes them, which are kept."""
 
+import contextlib
 import fcntl
 import os
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from drumbeat.agent.environments.builders import Builder, choose, tool_environme
 from drumbeat.agent.environments.collecting import Bounds, collect
 from drumbeat.agent.environments.distributions import fingerprint, installed
 from drumbeat.agent.environments.interpreters import Interpreter, bundled
+from drumbeat.agent.environments.making import Making
 from drumbeat.agent.environments.pipsettings import own_places
 from drumbeat.agent.environments.places import Place
 from drumbeat.protocol.errors import RefusedError
@@ -183,15 +186,67 @@ def test_a_lock_is_held_by_one_alone_or_shared_by_many(tmp_path: Path):
         os.close(fresh)
 
 
-@pytest.mark.feature("E1")
-def test_only_those_who_waited_hear_of_a_failure(tmp_path: Path):
-    place = Place(str(tmp_path / "a"))
-    before = time.time()
-    place.mark_failed("no such package", "ERROR: …")
-    told = place.failed(before)
-    assert told is not None
-    assert told["what"] == "no such package"
-    assert place.failed(told["at"] + 1) is None
+class Tried(Exception):
+    """It is being made."""
+
+
+class Log:
+    """As much of a NodeLog as is needed; what it hears is of no interest."""
+
+    path, told_by = "/dev/null", ""
+
+    def size(self) -> int:
+        return 0
+
+    def say(self, sentence: str) -> None: ...
+
+    add = say
+
+
+class Trying:
+    """In the place of errands."""
+
+    def run(self, name: str, command: object) -> int:
+        raise Tried
+
+
+@pytest.fixture
+def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """The place of `mine`."""
+    monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path))
+    key = choose(mine("tiny"), interpreters.find("", "mine")).key(mine("tiny"))
+    (tmp_path / "environments").mkdir()
+    return Place(str(tmp_path / "environments" / key))
+
+
+def make_one(progress: Callable[[str], None] = lambda _: None) -> None:
+    Making(mine("tiny"), "/root", Log(), Trying(), progress).provide()  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.feature("E4")
+def test_only_those_who_waited_hear_of_a_failure(one: Place):
+    one.mark_failed("no tiny", "ERROR: none")
+    with pytest.raises(Tried):
+        make_one()
+    with contextlib.ExitStack() as another:
+        another.enter_context(one.held(shared=False, waits=None))
+
+        def fails(_said: str) -> None:
+            one.mark_failed("no tiny any more", "ERROR: gone")
+            another.close()
+
+        with pytest.raises(RefusedError, match="no tiny any more"):
+            make_one(fails)
+
+
+@pytest.mark.feature("E4")
+def test_a_clock_that_is_put_back_tells_no_failure_a_second_time(one: Place, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as later:
+        now = time.time()
+        later.setattr(time, "time", lambda: now + 3600)
+        one.mark_failed("no tiny", "ERROR: none")
+    with pytest.raises(Tried):
+        make_one()
 
 
 @pytest.mark.feature("E1")

@@ -52,10 +52,16 @@ def _known(folder: str, place_of: Callable[[str], Place]) -> Iterator[tuple[floa
 def _remove(place: Place, used_at: float, now: float) -> bool:
     """Unless it is in use by now."""
     with place.held(shared=False, waits=None) as lock:
-        if lock is None or place.used_at() != used_at or place.pins(now) or place.failed(now - FAILED_S):
+        if lock is None or place.used_at() != used_at or place.pins(now) or _has_just_failed(place, now):
             return False
         place.forget()
         return True
+
+
+def _has_just_failed(place: Place, now: float) -> bool:
+    """Somebody may still wait to hear of it."""
+    told = place.failed()
+    return told is not None and told["at"] >= now - FAILED_S
 
 
 def size_of(folder: str) -> int:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from drumbeat.agent import cache_root
 from drumbeat.agent.environments import builders, interpreters, troubles, wheels
@@ -45,7 +46,8 @@ class Making:
         self._wanted, self._root, self._log, self._errands = wanted, root, log, errands
         self._name = wanted.name
         self._progress = progress
-        self._began_at = time.time()
+        self._known: dict[str, Any] | None = None
+        """The failure that was there before."""
 
     def provide(self) -> Environment:
         """The environment, pinned for this attempt. Raises RefusedError with a sentence when it can't be made,
@@ -54,6 +56,7 @@ class Making:
         python = None if self._wanted.conda else interpreters.find(self._wanted.python, self._name)
         builder = builders.choose(self._wanted, python)
         place = Place(os.path.join(os.path.abspath(cache_root.folder("environments")), builder.key(self._wanted)))
+        self._known = place.failed()
         try:
             while (found := self._use(place)) is None:
                 with place.held(shared=False, waits=self._waits) as lock:
@@ -109,7 +112,8 @@ class Making:
 
     def _share_failure(self, place: Place) -> None:
         """Who waited while another one failed doesn't try the same again."""
-        if told := place.failed(self._began_at):
+        told = place.failed()
+        if told and told != self._known:
             self._log.say("another job on this machine has tried to make the same environment; it ended so:")
             self._log.add(told["tail"])
             raise RefusedError(told["what"])

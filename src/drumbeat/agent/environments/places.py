@@ -85,10 +85,9 @@ class Place:
         with open(self.folder + _FAILED, "w", encoding="utf-8") as file:
             json.dump({"what": sentence, "tail": tail, "at": time.time()}, file)
 
-    def failed(self, since: float) -> dict[str, Any] | None:
-        """What was written there at this time or later."""
-        told = _read(self.folder + _FAILED)
-        return told if told and told["at"] >= since else None
+    def failed(self) -> dict[str, Any] | None:
+        """What was written there last; another failure is another value, for it has another time (`at`)."""
+        return _read(self.folder + _FAILED)
 
     # --- use ----------------------------------------------------------------------------------------------------------
     def use(self, root: str) -> None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from drumbeat.agent import containers
 from drumbeat.agent.environments.collecting import collect
@@ -46,7 +47,8 @@ class Building:
     ) -> None:
         self._enrolment, self._root, self._engine = enrolment, enrolment.root, engine
         self._log, self._errands, self._progress = log, errands, progress
-        self._began_at = time.time()
+        self._known: dict[str, Any] | None = None
+        """The failure that was there before."""
 
     def provide(self, wanted: Container, access: containers.Access, tell: Callable[[str], None]) -> None:
         """Has the image, pinned for this attempt. Raises RefusedError with a sentence when it can't be built."""
@@ -55,6 +57,7 @@ class Building:
         work = Work(wanted.image, wanted.build, access, tell)
         folder = places.folder(self._engine)
         place = ImagePlace(f"{folder}/{work.build.key[:32]}", self._engine)
+        self._known = place.failed()
         try:
             while not self._use(place):
                 with place.held(shared=False, waits=partial(self._waits, work.build)) as lock:
@@ -104,7 +107,8 @@ class Building:
 
     def _share_failure(self, place: Place) -> None:
         """Who waited while another one failed doesn't try the same again."""
-        if told := place.failed(self._began_at):
+        told = place.failed()
+        if told and told != self._known:
             self._log.say("another job on this machine has tried to build the same image; it ended so:")
             self._log.add(told["tail"])
             raise RefusedError(told["what"])
