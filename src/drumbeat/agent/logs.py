@@ -10,12 +10,14 @@ import contextlib
 import os
 import re
 import threading
+import time
 from collections.abc import Callable
 
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.first_word import first_word
 from drumbeat.agent.journal import Journal
 from drumbeat.agent.link import Link
+from drumbeat.agent.setbacks import Setbacks
 from drumbeat.protocol.agent import LEFT_OUT
 from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
@@ -109,9 +111,12 @@ class GrowingLog:
         self._shift = 0
         self._mark, self._mark_at = b"", 0
         self._there = 0
+        self._is_lost = False
 
     def send_piece(self, link: Link) -> int:
         """Sends the next piece, if there is one; gives how much there was, 0 = the server has everything."""
+        if self._is_lost:
+            return 0
         if self._sent is None:
             self._meet(link)
         data = self._next_piece()
@@ -125,10 +130,18 @@ class GrowingLog:
         faultpoint("agent.log_sent")
         return self._there
 
+    def give_up(self, link: Link, error: OSError) -> None:
+        """Counts as sent to its end; in the server's log stands why it ends there."""
+        why = error.strerror or str(error)
+        said = f"drumbeat: the rest of this log is lost: its node can't read {self._path} ({why})\n"
+        link.put(self._name, link.put(self._name, 0, b""), said.encode())
+        self._is_lost = True
+
     def close(self) -> None:
         """Lets go of the file."""
         if self._file is not None:
-            os.close(self._file)
+            with contextlib.suppress(OSError):  # A share that is gone says so once more.
+                os.close(self._file)
             self._file = None
 
     @property
@@ -136,9 +149,10 @@ class GrowingLog:
         return self._sent or 0
 
     def _meet(self, link: Link) -> None:
-        self._sent = link.put(self._name, 0, b"")
+        sent = link.put(self._name, 0, b"")
         # More there than here: the log was cut in an earlier agent's time, or the disk was lost. What is here was sent.
-        self._shift = max(0, self._sent - self._size())
+        self._shift = max(0, sent - self._size())
+        self._sent = sent
 
     def _next_piece(self) -> bytes:
         # When the server has less than was cut away here, the gap can't be filled: what is left follows it.
@@ -187,6 +201,7 @@ class LogSender:
     ) -> None:
         self._logs, self._link, self._journal, self._done, self._pause_s = logs, link, journal, done, pause_s
         self._ended = threading.Event()
+        self._setbacks = Setbacks(pause_s)
         threading.Thread(target=self._run, name="logs", daemon=True).start()
 
     def finish(self) -> None:
@@ -199,24 +214,41 @@ class LogSender:
             # Asked before the files are looked at: what was written before the end is seen by this very look.
             was_ended = self._ended.is_set()
             try:
-                longest = self._send_all()
+                longest = max((self._send(log, was_ended=was_ended) for log in self._logs), default=0)
             except StaleError:
                 return
-            except (DrumbeatError, OSError) as error:
+            except DrumbeatError as error:
                 self._journal.note(f"logs wait: {error}")
                 backoff.wait()
                 continue
             backoff.reset()
             if was_ended and not longest:
                 break
-            if longest < PIECE:
-                self._ended.wait(self._pause_s)
+            if longest < PIECE and self._ended.wait(self._pause_s) and self._setbacks:
+                time.sleep(self._pause_s)
         self._close()
         self._done()
 
-    def _send_all(self) -> int:
-        """One piece of each, so that a loud rank doesn't hold up a quiet one; the most that there was of one."""
-        return max((log.send_piece(self._link) for log in self._logs), default=0)
+    def _send(self, log: GrowingLog, *, was_ended: bool) -> int:
+        """One piece, so that a loud rank doesn't hold up a quiet one; how much there was, of one unread at least 1."""
+        if self._setbacks.has_to_wait(log):
+            return 1
+        try:
+            there = log.send_piece(self._link)
+        except OSError as error:
+            return self._not_read(log, error, was_ended=was_ended)
+        self._setbacks.over(log)
+        return there
+
+    def _not_read(self, log: GrowingLog, error: OSError, *, was_ended: bool) -> int:
+        if log not in self._setbacks:
+            self._journal.note(f"a log waits: {error}")
+        if not self._setbacks.met(log, error, was_ended=was_ended):
+            return 1
+        log.give_up(self._link, error)
+        self._setbacks.over(log)
+        self._journal.note(f"the rest of a log is lost: {error}")
+        return 0
 
     def _close(self) -> None:
         for log in self._logs:

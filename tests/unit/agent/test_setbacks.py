@@ -1,0 +1,83 @@
+"""Logs that can't be read hold up neither the others nor the end of their round."""
+
+import errno
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumbeat.agent.journal import Journal
+from drumbeat.agent.logs import GrowingLog, LogSender
+from drumbeat.agent.setbacks import TRIES, Setbacks
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def refused(number: int) -> OSError:
+    return OSError(number, os.strerror(number))
+
+
+def test_a_log_is_tried_again_ever_more_seldom():
+    clock = Clock()
+    setbacks = Setbacks(0.025, clock)
+    assert not setbacks
+    assert not setbacks.has_to_wait("log")
+    for _ in range(100):
+        assert not setbacks.met("log", refused(errno.EIO), was_ended=False), "its ranks still run"
+        assert setbacks.has_to_wait("log")
+        assert not setbacks.has_to_wait("another")
+        clock.now += 3.7
+    setbacks.met("log", refused(errno.EIO), was_ended=False)
+    assert setbacks.has_to_wait("log")
+    clock.now += 5.0
+    assert not setbacks.has_to_wait("log")
+    setbacks.over("log")
+    assert not setbacks
+
+
+@pytest.mark.parametrize(("number", "is_lost"), [(errno.EIO, True), (errno.ESTALE, True), (errno.EMFILE, False)])
+def test_a_log_is_lost_once_it_was_tried_often_after_the_end(number: int, is_lost: bool):
+    setbacks = Setbacks(0.025, Clock())
+    tried = [setbacks.met("log", refused(number), was_ended=True) for _ in range(TRIES)]
+    assert tried == [False] * (TRIES - 1) + [is_lost]
+
+
+class Keeper:
+    """A server that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.logs: dict[str, bytes] = {}
+        self.news = threading.Condition()
+
+    def put(self, name: str, offset: int, data: bytes) -> int:
+        with self.news:
+            had = self.logs.get(name, b"")
+            assert offset <= len(had)
+            self.logs[name] = had + data[len(had) - offset :]
+            self.news.notify_all()
+            return len(self.logs[name])
+
+
+def test_a_log_that_cannot_be_read_holds_up_neither_the_others_nor_the_end(tmp_path: Path):
+    (tmp_path / "0.log" / "x").mkdir(parents=True)  # It can be opened and has a size; reading it is refused.
+    (tmp_path / "1.log").write_text("all is well\n")
+    server, done = Keeper(), threading.Event()
+    link: Any = server
+    logs = [GrowingLog(str(tmp_path / name), name) for name in ("0.log", "1.log")]
+    sender = LogSender(logs, link, Journal(str(tmp_path / "journal")), done.set, pause_s=0.0001)
+    with server.news:
+        assert server.news.wait_for(lambda: server.logs.get("1.log"), 20), "the other log is sent"
+    assert not done.is_set()
+    sender.finish()
+    assert done.wait(20), "the round ends"
+    why = f"drumbeat: the rest of this log is lost: its node can't read {tmp_path}/0.log (Is a directory)\n"
+    assert server.logs == {"0.log": why.encode(), "1.log": b"all is well\n"}
+    assert "the rest of a log is lost: [Errno 21]" in (tmp_path / "journal").read_text()
