@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.errors import AwayError
+from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.protocol.faults import ELSEWHERE
 from drumbeat.protocol.listing import Link, ListedFile
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
@@ -99,13 +99,16 @@ def test_a_store_in_trouble_is_waited_for_and_said(depot: Depot, status: int):
 
 
 @pytest.mark.feature("F5", "F10")
-def test_a_server_whose_own_store_cannot_answer_is_waited_for(depot: Depot, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("error", [AwayError, StorageError], ids=["database", "disk"])
+def test_a_server_whose_own_store_cannot_answer_is_waited_for(
+    depot: Depot, monkeypatch: pytest.MonkeyPatch, error: type[StorageError]
+):
     keep, refused = depot.control.artifacts.keep_text, list[str]()
 
     def refuse(job: str, path: str, text: str) -> str:
         if len(refused) < 3:
             refused.append(path)
-            raise AwayError("database: the connection broke")
+            raise error("it refused")
         return keep(job, path, text)
 
     monkeypatch.setattr(depot.control.artifacts, "keep_text", refuse)

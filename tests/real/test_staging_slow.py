@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
 import os
+import tarfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drumbeat.agent.cache.files import Files, name_of
+from drumbeat.agent.cache.small import SMALL
 from drumbeat.agent.fetching.fetch import Fetch
 from drumbeat.agent.fetching.means import Means
 from drumbeat.agent.fetching.meter import Meter
 from drumbeat.agent.fetching.web import Patience
 from drumbeat.agent.fetching.work import Want
+from drumbeat.agent.unpacking import bring
 from drumbeat.protocol import wire
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.errors import StorageError, UnreachableError
 from drumbeat.testing.memory_data import ROOT, Answer, Asked, MemoryData
 
 from .depot import a_depot, remote
@@ -83,18 +88,30 @@ def data() -> Iterator[MemoryData]:
 class Server:
     """As much of the agent's link to the server as is asked for."""
 
-    def __init__(self, data: MemoryData) -> None:
-        self._data = data
+    def __init__(self, data: MemoryData, refusals: int = 0) -> None:
+        """refusals: how often its own disk is full."""
+        self._data, self._refusals = data, refusals
 
     def links(self, _name: str, paths: list[str]) -> list[Any]:
+        self._refuse()
         listed = {one.path: one for one in self._data.listing(f"{ROOT}/set", is_file=False).files}
         return [wire.to_wire(self._data.link(f"{ROOT}/set", listed[path], 60)) for path in paths]
 
+    @contextlib.contextmanager
+    def snapshot(self, digest: str) -> Generator[io.BytesIO]:
+        self._refuse()
+        yield io.BytesIO(self._data.files[digest])
 
-def fetch(folder: Path, data: MemoryData, patience: Patience) -> bytes:
+    def _refuse(self) -> None:
+        if self._refusals > 0:
+            self._refusals -= 1
+            raise StorageError("the disk is full", where="/home", fix="Make room on it.")
+
+
+def fetch(folder: Path, data: MemoryData, patience: Patience, refusals: int = 0) -> bytes:
     files = Files(str(folder))
     (file,) = data.listing(f"{ROOT}/set", is_file=False).files
-    server: Any = Server(data)
+    server: Any = Server(data, refusals)
     meter = Meter("input train", file.size, lambda _sentence: None)
     Fetch(Means(files, lambda: server, meter, patience), [Want("train", file)]).run()
     return Path(files.place(name_of(file))).read_bytes()
@@ -128,3 +145,34 @@ def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: Mem
     ways = (f"nothing came for 2 s ({host})", f"{host} doesn't answer: timed out")
     assert raised.value.what in [f"input train: {way}; no byte came for 5 s" for way in ways]
     assert raised.value.fix == "See whether the nodes and the server reach it, and run the job again."
+
+
+@pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
+def test_a_server_whose_own_disk_refuses_is_waited_for(tmp_path: Path, data: MemoryData, size: int):
+    data.files["set/large"] = os.urandom(size)
+    assert fetch(tmp_path, data, Patience(), refusals=4) == data.files["set/large"]
+
+
+@pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
+def test_a_server_whose_disk_always_refuses_is_given_up_in_its_words(tmp_path: Path, data: MemoryData, size: int):
+    data.files["set/large"] = os.urandom(size)
+    with pytest.raises(UnreachableError) as raised:
+        fetch(tmp_path, data, Patience(give_up_s=1), refusals=1000)
+    assert str(raised.value) == "/home: the disk is full; no byte came for 1 s. Make room on it."
+
+
+def test_code_is_waited_for_longer_than_wrong_content_is_while_the_servers_disk_refuses(
+    tmp_path: Path, data: MemoryData
+):
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo("a"))
+    digest, said = hashlib.sha256(archive.getvalue()).hexdigest(), list[str]()
+    data.files[digest] = archive.getvalue()
+    server: Any = Server(data, refusals=9)
+    bring(server, digest, str(tmp_path / "code"), said.append)
+    assert (tmp_path / "code" / "a").is_file()
+    assert said == ["staging waits: the disk is full"] * 9
+    data.files[digest] += b"x"
+    with pytest.raises(StorageError, match="arrived with other content"):
+        bring(server, digest, str(tmp_path / "again"), said.append)

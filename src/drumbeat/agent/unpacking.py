@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import ExitStack
 
 from drumbeat.agent.archive import unpack
 from drumbeat.agent.backoff import Backoff
@@ -19,15 +20,15 @@ _TRIES = 8
 def bring(link: Link, digest: str, place: str, say: Callable[[str], None]) -> None:
     """Unpacks it there, whole or not at all.
 
-    Goes on through any time without a server; content that is wrong again and again is an error.
+    Goes on through any time without a server, or with one whose own disk refuses; content that is wrong again and again
+    is an error.
     """
     backoff, wrong = Backoff(), 0
     os.makedirs(os.path.dirname(place), exist_ok=True)
     while True:
         part = fresh(place)
         try:
-            with link.snapshot(digest) as stream:
-                unpack(stream, digest, part)
+            _once(link, digest, part)
         except (UnreachableError, StorageError) as error:
             wrong += isinstance(error, StorageError)
             if wrong == _TRIES:
@@ -39,3 +40,13 @@ def bring(link: Link, digest: str, place: str, say: Callable[[str], None]) -> No
             os.rename(part, place)
             faultpoint("agent.renamed")
             return
+
+
+def _once(link: Link, digest: str, part: str) -> None:
+    """Raises StorageError for wrong content only."""
+    with ExitStack() as answer:
+        try:
+            stream = answer.enter_context(link.snapshot(digest))
+        except StorageError as error:
+            raise UnreachableError(error.what, where=error.where, fix=error.fix) from error
+        unpack(stream, digest, part)

@@ -12,7 +12,7 @@ from drumbeat.agent.cache.small import Small, claim_small
 from drumbeat.agent.fetching.means import Means
 from drumbeat.agent.fetching.store import Store
 from drumbeat.agent.fetching.work import Want, Work
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.errors import StorageError, UnreachableError
 
 
 @dataclass
@@ -65,7 +65,7 @@ class Bringing:
             before = len(came)
             try:
                 self._read_on(want, came)
-            except UnreachableError as error:
+            except (UnreachableError, StorageError) as error:
                 if len(came) > before:
                     backoff.reset()
                 self.means.wait(error, backoff)

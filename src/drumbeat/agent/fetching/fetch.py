@@ -117,7 +117,7 @@ class Fetch:
             before = sink.at
             try:
                 self._read(store, want, sink)
-            except UnreachableError as error:
+            except (UnreachableError, StorageError) as error:  # The node's own disk says OSError.
                 if sink.at > before:
                     backoff.reset()
                 self._means.wait(error, backoff)

@@ -31,11 +31,15 @@ class Means:
     patience: Patience
     chain: Chain | None = None
 
-    def wait(self, error: UnreachableError, backoff: Backoff) -> None:
-        """The store's trouble has an end; a server of ours that is away is waited for as long as it takes."""
-        is_store = error.where.startswith("inputs.")
-        if is_store and time.monotonic() - self.meter.moved_at > self.patience.give_up_s:
-            fix = "See whether the nodes and the server reach it, and run the job again."
+    def wait(self, error: UnreachableError | StorageError, backoff: Backoff) -> None:
+        """Trouble of the store or of the server's disk has an end; a server that is away is waited for without one.
+
+        error: of the server or the store, never of this node's own disk.
+        """
+        is_disk = isinstance(error, StorageError)
+        has_end = is_disk or error.where.startswith("inputs.")
+        if has_end and time.monotonic() - self.meter.moved_at > self.patience.give_up_s:
+            fix = error.fix if is_disk else "See whether the nodes and the server reach it, and run the job again."
             raise UnreachableError(
                 f"{error.what}; no byte came for {self.patience.give_up_s:.0f} s", where=error.where, fix=fix
             )

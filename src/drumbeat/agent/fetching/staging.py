@@ -105,15 +105,15 @@ class Inputs:
         return self._ways.has(planned, listing, folder)
 
     def _until_reached(self, planned: InputPlan, ask: Callable[[], T]) -> T:
-        """The store's trouble has an end; a server of ours that is away is waited for as long as it takes."""
+        """Trouble of the store or of the server's disk has an end; a server that is away is waited for without one."""
         backoff, since = Backoff(), time.monotonic()
         while True:
             try:
                 return ask()
-            except UnreachableError as error:
-                is_store = error.where.startswith("inputs.")
-                if is_store and time.monotonic() - since > self._patience.give_up_s:
-                    raise
+            except (UnreachableError, StorageError) as error:
+                has_end = isinstance(error, StorageError) or error.where.startswith("inputs.")
+                if has_end and time.monotonic() - since > self._patience.give_up_s:
+                    raise UnreachableError(error.what, where=error.where, fix=error.fix) from error
                 named = f"input {planned.name}"
                 self._progress(f"{named}{WAITS}{error.what.removeprefix(f'{named}: ')}")
                 backoff.wait()

@@ -37,6 +37,8 @@ _TROUBLES: dict[int, Trouble] = {
     errno.ENOSPC: Trouble(StorageError, "the disk is full", "Make room on it; nothing was kept of the file."),
     errno.EDQUOT: Trouble(StorageError, "the quota on the disk is used up", "Make room, or have it raised."),
     errno.EFBIG: Trouble(StorageError, "the file is too big for the disk's file system", "Use another disk."),
+    errno.EMFILE: Trouble(UnreachableError, "the server has too many files open", "Raise its limit (ulimit -n)."),
+    errno.ENFILE: Trouble(UnreachableError, "the server's machine has too many files open", "Raise fs.file-max."),
     errno.ESTALE: Trouble(UnreachableError, "the share has gone away", "See that its server runs; mount it again."),
     errno.EIO: Trouble(UnreachableError, "the disk or share failed", "Look at the system's log."),
     errno.ETIMEDOUT: Trouble(UnreachableError, "the share doesn't answer", "See that its server runs."),
