@@ -1,6 +1,7 @@
 """Files come whole or not at all, go on where they broke off, and stay inside the folder."""
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -10,7 +11,7 @@ import pytest
 from drumbeat.client import Client
 from drumbeat.client.connection import Connection
 from drumbeat.client.downloading import place_in
-from drumbeat.protocol.errors import ForbiddenError, NotFoundError, UnreachableError
+from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, UnreachableError
 
 from .api_house import TOKEN, House, eventually, house_in
 
@@ -81,7 +82,7 @@ class _Breaking:
 
     def __enter__(self) -> Self:
         self.response = self.answer.__enter__()  # type: ignore[attr-defined]
-        self.status_code = self.response.status_code
+        self.status_code, self.headers = self.response.status_code, self.response.headers
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -90,6 +91,91 @@ class _Breaking:
     def iter_bytes(self, size: int) -> Iterator[bytes]:
         yield next(self.response.iter_bytes(size // 4))
         raise httpx.ReadError("broke")
+
+
+class _Changing:
+    """An answer after whose first piece the file is another one, and which then breaks off if it is to."""
+
+    def __init__(self, answer: object, change: Callable[[], None], *, is_breaking: bool) -> None:
+        self.answer, self.change, self.is_breaking = answer, change, is_breaking
+
+    def __enter__(self) -> Self:
+        self.response = self.answer.__enter__()  # type: ignore[attr-defined]
+        self.status_code, self.headers = self.response.status_code, self.response.headers
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.answer.__exit__(*error)  # type: ignore[attr-defined]
+
+    def iter_bytes(self, size: int) -> Iterator[bytes]:
+        pieces = self.response.iter_bytes(size // 4)
+        yield next(pieces)
+        self.change()
+        if self.is_breaking:
+            raise httpx.ReadError("broke")
+        yield from pieces
+
+
+@pytest.fixture
+def printed(house: House) -> Path:
+    """A log that a rank still writes."""
+    log = house.home / "jobs/filed/logs/1.1/0/8.log"
+    log.write_bytes(CONTENT)
+    return log
+
+
+def changing(patch: pytest.MonkeyPatch, change: Callable[[], None], breaks: int) -> None:
+    """The file changes in every answer, and the first `breaks` of them break off."""
+    streaming, left = Connection.streaming, iter([True] * breaks)
+
+    def streamed(self: Connection, path: str, **options: dict[str, str]) -> object:
+        return _Changing(streaming(self, path, **options), change, is_breaking=next(left, False))
+
+    patch.setattr(Connection, "streaming", streamed)
+
+
+@pytest.mark.parametrize("breaks", [0, 1, 3])
+def test_a_log_that_grows_all_the_time_comes_as_it_was_at_one_moment(
+    client: Client, printed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: int
+) -> None:
+    def grow() -> None:
+        with printed.open("ab") as file:
+            file.write(b"more\n")
+
+    send = Connection.send
+    monkeypatch.setattr(Connection, "send", lambda self, *a, **o: (send(self, *a, **o), grow())[0])
+    changing(monkeypatch, grow, breaks)
+    seen: list[int] = []
+    client.fetch("filed", "logs/1.1/0/8.log", tmp_path / "log", seen.append)
+    got = (tmp_path / "log").read_bytes()
+    assert got.startswith(CONTENT)
+    assert printed.read_bytes().startswith(got)
+    assert sum(seen) == len(got)
+    assert [one.name for one in tmp_path.iterdir()] == ["log"]
+
+
+def test_a_file_that_is_never_the_same_twice_is_given_up_without_a_trace(
+    client: Client, printed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    changing(monkeypatch, lambda: printed.write_bytes(os.urandom(1) + printed.read_bytes()), breaks=99)
+    with pytest.raises(ConflictError, match="the file changed while it was brought"):
+        client.fetch("filed", "logs/1.1/0/8.log", tmp_path / "log")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_broken_run_left_of_another_version_goes_with_a_whole_one(
+    client: Client, printed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr("drumbeat.client.connection.TRIES", 1)
+        changing(patch, lambda: None, breaks=99)
+        with pytest.raises(UnreachableError):
+            client.download("filed", tmp_path, under="logs/1.1/0/8")
+    assert [one.suffix for one in tmp_path.rglob("*.*") if one.is_file()] == [".part"]
+    printed.write_bytes(b"another")
+    (place,) = client.download("filed", tmp_path, under="logs/1.1/0/8")
+    assert place.read_bytes() == b"another"
+    assert list(place.parent.iterdir()) == [place]
 
 
 def test_another_run_goes_on_too(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,6 +69,7 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
 
 def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> None:
     """Brings the files, with progress on a terminal."""
+    from drumbeat.client import partials
     from drumbeat.client.downloading import check_folder, place_in
 
     check_folder(folder)
@@ -77,6 +78,7 @@ def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> Non
         for file, place in wanted:
             place.parent.mkdir(parents=True, exist_ok=True)
             server.fetch(name, file.path, place, seen=advance)
+    partials.clear(place for _, place in wanted)
 
 
 @contextmanager

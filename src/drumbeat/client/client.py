@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from drumbeat.client import downloading, following, sending
+from drumbeat.client import downloading, following, partials, sending
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.data import DataCalls
 from drumbeat.client.discovery import where_of
@@ -186,6 +186,7 @@ class Client(DataCalls, RegistryCalls):
         places = [downloading.place_in(Path(to), path) for path in chosen]
         for path, place in zip(chosen, places, strict=True):
             self.fetch(name, path, place)
+        partials.clear(places)
         return places
 
     # --- the server -------------------------------------------------------------------------------------------

@@ -5,16 +5,23 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+import httpx
 
 from drumbeat.client.connection import Connection, again, part
 from drumbeat.client.partials import partial_of
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, RefusedError, StorageError, UnreachableError
 
 PIECE = 1 << 20
+BEGINNINGS = 5
+"""How often a file is begun that changes while it is brought."""
 
 Seen = Callable[[int], None]
+Write = Callable[[bytes], int]
 
 
 def place_in(folder: Path, path: str) -> Path:
@@ -37,11 +44,16 @@ def check_folder(folder: Path) -> None:
 
 @dataclass(frozen=True)
 class Source:
-    """A file on the server, as it is now."""
+    """One version of a file on the server."""
 
     address: str
     size: int
     etag: str
+
+    @classmethod
+    def told(cls, address: str, response: httpx.Response) -> Source:
+        """The version that an answer tells of, or begins to send."""
+        return cls(address, int(response.headers["content-length"]), response.headers["etag"])
 
     @property
     def version(self) -> str:
@@ -50,23 +62,59 @@ class Source:
 
 
 def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) -> None:
-    """Brings one file to `to`. What of it came before a break isn't sent again, unless it changed meanwhile."""
+    """Brings one file to `to`, as it was at one moment.
+
+    What of it came before a break isn't sent again, unless it changed meanwhile: then it is begun anew. seen: is told
+    fewer than 0 bytes for those that came in vain.
+    """
     address = f"/jobs/{part(name)}/files/{'/'.join(map(part, path.split('/')))}"
-    head = connection.send("HEAD", address).headers
-    source = Source(address, int(head["content-length"]), head["etag"])
     try:
         to.parent.mkdir(parents=True, exist_ok=True)
-        partial = partial_of(to, source.version)
-        _complete(connection, source, partial, seen)
-        partial.replace(to)
+        _whole(connection, address, to, seen).replace(to)
     except OSError as error:
         raise StorageError(f"can't be written: {error.strerror or error}", where=str(to)) from None
 
 
+def _whole(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
+    """Where all of one version of the file lies."""
+    for left in reversed(range(BEGINNINGS)):
+        source = again(connection, lambda: _begin(connection, address, to, seen))
+        partial = partial_of(to, source.version)
+        try:
+            _complete(connection, source, partial, seen)
+            return partial
+        except ConflictError:
+            seen(-partial.stat().st_size)
+            partial.unlink()
+            if not left:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _begin(connection: Connection, address: str, to: Path, seen: Seen) -> Source:
+    """The version that is there now. It comes with the same answer, unless a part of it lies here from another run."""
+    now = Source.told(address, connection.send("HEAD", address))
+    if (half := partial_of(to, now.version)).exists():
+        seen(half.stat().st_size)
+        return now
+    with connection.streaming(address, headers={"Range": "bytes=0-"}) as response:
+        source = Source.told(address, response)
+        with _opened(partial_of(to, source.version)) as file:
+            had = file.seek(0, os.SEEK_END)
+            seen(had)
+            if not had:
+                with suppress(httpx.TransportError):  # `_complete` goes on behind what has come.
+                    _pass_on(response, file.write, seen)
+    return source
+
+
+def _opened(partial: Path) -> BinaryIO:
+    return os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
+
+
 def _complete(connection: Connection, source: Source, partial: Path, seen: Seen) -> None:
-    descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-    with os.fdopen(descriptor, "r+b") as file:
-        seen(file.seek(0, os.SEEK_END))
+    with _opened(partial) as file:
+        file.seek(0, os.SEEK_END)
 
         def rest() -> None:
             if file.tell() < source.size:
@@ -78,12 +126,16 @@ def _complete(connection: Connection, source: Source, partial: Path, seen: Seen)
             raise UnreachableError(what, where=source.address, fix="Try again: it may be written right now.")
 
 
-def _append(connection: Connection, source: Source, start: int, write: Callable[[bytes], int], seen: Seen) -> None:
+def _append(connection: Connection, source: Source, start: int, write: Write, seen: Seen) -> None:
     """The rest of the file from `start`."""
     headers = {"Range": f"bytes={start}-{source.size - 1}", "If-Range": source.etag}
     with connection.streaming(source.address, headers=headers) as response:
         if response.status_code != 206:
             raise ConflictError("the file changed while it was brought", where=source.address, fix="Try again.")
-        for piece in response.iter_bytes(PIECE):
-            write(piece)
-            seen(len(piece))
+        _pass_on(response, write, seen)
+
+
+def _pass_on(response: httpx.Response, write: Write, seen: Seen) -> None:
+    for piece in response.iter_bytes(PIECE):
+        write(piece)
+        seen(len(piece))

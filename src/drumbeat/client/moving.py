@@ -17,10 +17,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from drumbeat.client import partials
 from drumbeat.client.connection import Connection, again
 from drumbeat.client.dataviews import ListedView, ListingView, Moved
 from drumbeat.client.downloading import check_folder, place_in
-from drumbeat.client.partials import partial_of
 from drumbeat.client.sources import Source
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -195,6 +195,7 @@ class Download:
             each(self.listing.files, lambda one: self._fetch(lines.mine(), one, moved))
         finally:
             lines.close()
+        partials.clear(place_in(self.to, file.path) for file in self.listing.files)
         return Moved(self.listing.uri, len(self.listing.files), self.listing.size, len(moved))
 
     def _fetch(self, line: Connection, file: ListedView, moved: list[str]) -> None:
@@ -204,7 +205,7 @@ class Download:
             return
         try:
             place.parent.mkdir(parents=True, exist_ok=True)
-            partial = partial_of(place, file.key[:12])
+            partial = partials.partial_of(place, file.key[:12])
             self._complete(line, file, partial)
             partial.replace(place)
         except OSError as error:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 LONGEST_SHOWN = 200
 """Bytes of a file's name in its partial's; a disk counts a name's bytes, not its letters, and takes 255."""
+_PARTIAL = re.compile(r"\.(.+)\.[0-9a-f]{12}\.part", re.DOTALL)
 
 
 def partial_of(to: Path, version: str) -> Path:
@@ -21,3 +26,21 @@ def _shown(name: str) -> str:
     if len(told) <= LONGEST_SHOWN:
         return name
     return f"{told[: LONGEST_SHOWN - 13].decode(errors='ignore')}~{hashlib.sha256(told).hexdigest()[:12]}"
+
+
+def clear(places: Iterable[Path]) -> None:
+    """Removes what is left beside files that are whole: parts of versions that they had before."""
+    whole = set(places)
+    by_folder: dict[Path, set[str]] = defaultdict(set)
+    for place in whole:
+        by_folder[place.parent].add(_shown(place.name))
+    for folder, names in by_folder.items():
+        with suppress(OSError):
+            _clear(folder, names, whole)
+
+
+def _clear(folder: Path, names: set[str], whole: set[Path]) -> None:
+    for found in folder.iterdir():
+        partial = _PARTIAL.fullmatch(found.name)
+        if partial and partial[1] in names and found not in whole:
+            found.unlink()

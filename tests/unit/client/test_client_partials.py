@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.partials import partial_of
+from drumbeat.client.partials import clear, partial_of
 
 VERSION = "0123456789ab"
 
@@ -32,3 +32,21 @@ def test_files_that_begin_the_same_have_partials_of_their_own():
 
 def test_a_partial_is_found_again_by_name_and_version():
     assert partial_of(Path("there/log"), VERSION) == Path(f"there/.log.{VERSION}.part")
+
+
+def test_partials_of_whole_files_go_and_what_only_looks_like_one_stays(tmp_path: Path):
+    log, listed = tmp_path / "log", tmp_path / f".log.{VERSION}.part"
+    long = [tmp_path / ("a" * 230), tmp_path / ("a" * 231)]
+    stays = [
+        log,
+        listed,
+        long[0],
+        partial_of(long[1], VERSION),
+        tmp_path / f".other.{VERSION}.part",
+        tmp_path / ".log.part",
+    ]
+    goes = [partial_of(log, "ba9876543210"), partial_of(long[0], VERSION)]
+    for place in (*stays, *goes):
+        place.touch()
+    clear([log, listed, long[0], tmp_path / "none" / "there"])
+    assert sorted(tmp_path.iterdir()) == sorted(stays)
