@@ -9,12 +9,14 @@ import os
 import tarfile
 import threading
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drumbeat.agent.cache.files import Files, name_of
+from drumbeat.agent.cache.part import PIECE
 from drumbeat.agent.cache.small import SMALL
 from drumbeat.agent.fetching.fetch import Fetch
 from drumbeat.agent.fetching.means import Means
@@ -23,7 +25,7 @@ from drumbeat.agent.fetching.web import Patience
 from drumbeat.agent.fetching.work import Want
 from drumbeat.agent.unpacking import bring
 from drumbeat.protocol import wire
-from drumbeat.protocol.errors import StorageError, UnreachableError
+from drumbeat.protocol.errors import ConflictError, StorageError, UnreachableError
 from drumbeat.testing.memory_data import ROOT, Answer, Asked, MemoryData
 
 from .depot import a_depot, remote
@@ -88,14 +90,17 @@ def data() -> Iterator[MemoryData]:
 class Server:
     """As much of the agent's link to the server as is asked for."""
 
-    def __init__(self, data: MemoryData, refusals: int = 0) -> None:
-        """refusals: how often its own disk is full."""
-        self._data, self._refusals = data, refusals
+    def __init__(self, data: MemoryData, refusals: int = 0, where: str = "/home") -> None:
+        """refusals: how often a disk is full. where: its own, or a store's."""
+        self._data, self._refusals, self._where = data, refusals, where
 
     def links(self, _name: str, paths: list[str]) -> list[Any]:
         self._refuse()
         listed = {one.path: one for one in self._data.listing(f"{ROOT}/set", is_file=False).files}
         return [wire.to_wire(self._data.link(f"{ROOT}/set", listed[path], 60)) for path in paths]
+
+    def input_file(self, name: str, path: str, *_span: int) -> Any:
+        raise ConflictError(f"input {name}: {path} isn't what it was")
 
     @contextlib.contextmanager
     def snapshot(self, digest: str) -> Generator[io.BytesIO]:
@@ -105,15 +110,15 @@ class Server:
     def _refuse(self) -> None:
         if self._refusals > 0:
             self._refusals -= 1
-            raise StorageError("the disk is full", where="/home", fix="Make room on it.")
+            raise StorageError("the disk is full", where=self._where, fix="Make room on it.")
 
 
-def fetch(folder: Path, data: MemoryData, patience: Patience, refusals: int = 0) -> bytes:
+def fetch(folder: Path, data: MemoryData, patience: Patience, server: Server | None = None, tag: str = "") -> bytes:
     files = Files(str(folder))
-    (file,) = data.listing(f"{ROOT}/set", is_file=False).files
-    server: Any = Server(data, refusals)
+    file = replace(data.listing(f"{ROOT}/set", is_file=False).files[0], tag=tag)
+    link: Any = server or Server(data)
     meter = Meter("input train", file.size, lambda _sentence: None)
-    Fetch(Means(files, lambda: server, meter, patience), [Want("train", file)]).run()
+    Fetch(Means(files, lambda: link, meter, patience), [Want("train", file)]).run()
     return Path(files.place(name_of(file))).read_bytes()
 
 
@@ -133,6 +138,19 @@ def test_a_small_file_whose_store_breaks_off_again_and_again_is_gone_on_with(tmp
     assert [one.offset for one in data.asked] == [0, BLOCK, 2 * BLOCK, 3 * BLOCK]
 
 
+def test_a_file_that_is_replaced_while_it_comes_isnt_put_together_of_two(tmp_path: Path, data: MemoryData):
+    data.tells_sha256 = False
+    content = data.files["set/large"] = os.urandom(3 * PIECE)
+    tag = f'W/"{hashlib.md5(content, usedforsecurity=False).hexdigest()}"'
+
+    def replaced(_asked: Asked) -> None:  # The first answer has its bytes already.
+        data.files["set/large"] = bytes(len(content))
+
+    data.spoil = replaced
+    with pytest.raises(ConflictError, match="isn't what it was"):
+        fetch(tmp_path, data, Patience(), tag)
+
+
 def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: MemoryData):
     stalling = Stalling(data, blocks=0, always=True)
     host = data.url.removeprefix("http://")
@@ -150,15 +168,23 @@ def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: Mem
 @pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
 def test_a_server_whose_own_disk_refuses_is_waited_for(tmp_path: Path, data: MemoryData, size: int):
     data.files["set/large"] = os.urandom(size)
-    assert fetch(tmp_path, data, Patience(), refusals=4) == data.files["set/large"]
+    assert fetch(tmp_path, data, Patience(), Server(data, 4)) == data.files["set/large"]
 
 
 @pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
 def test_a_server_whose_disk_always_refuses_is_given_up_in_its_words(tmp_path: Path, data: MemoryData, size: int):
     data.files["set/large"] = os.urandom(size)
     with pytest.raises(UnreachableError) as raised:
-        fetch(tmp_path, data, Patience(give_up_s=1), refusals=1000)
+        fetch(tmp_path, data, Patience(give_up_s=1), Server(data, 1000))
     assert str(raised.value) == "/home: the disk is full; no byte came for 1 s. Make room on it."
+
+
+@pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
+def test_what_a_store_refuses_for_good_is_told_at_once(tmp_path: Path, data: MemoryData, size: int):
+    data.files["set/large"] = os.urandom(size)
+    with pytest.raises(StorageError) as raised:
+        fetch(tmp_path, data, Patience(), Server(data, 1000, "inputs.train"))
+    assert str(raised.value) == "inputs.train: the disk is full. Make room on it."
 
 
 def test_code_is_waited_for_longer_than_wrong_content_is_while_the_servers_disk_refuses(

@@ -9,7 +9,7 @@ import pytest
 
 from drumbeat.agent.fetching.chain import answer_proof, ask_proof, before
 from drumbeat.agent.fetching.meter import Meter
-from drumbeat.agent.fetching.web import Patience, Refusal, check, stream
+from drumbeat.agent.fetching.web import Patience, Refusal, check, require_same, stream
 from drumbeat.protocol.errors import UnreachableError
 
 pytestmark = pytest.mark.feature("D5")
@@ -69,6 +69,43 @@ def test_another_size_is_another_content(answer: Any):
 def test_another_range_than_was_asked_for_isnt_taken(said: str):
     with pytest.raises(UnreachableError, match="another part"):
         check(ranged(said), 10, 100)
+
+
+def replied(headers: dict[str, str]) -> Any:
+    return Reply(206, None, None, **headers)
+
+
+MONDAY, TUESDAY = "Mon, 23 Nov 2026 23:25:28 GMT", "Tue, 24 Nov 2026 23:25:28 GMT"
+
+
+@pytest.mark.parametrize(
+    ("tag", "told"),
+    [
+        ('W/"a"', {"ETag": 'W/"b"'}),
+        ('"a"', {"ETag": '"b"', "Last-Modified": MONDAY}),
+        (MONDAY, {"Last-Modified": TUESDAY}),
+    ],
+)
+def test_another_tag_is_another_content(tag: str, told: dict[str, str]):
+    with pytest.raises(Refusal) as refused:
+        require_same(replied(told), tag)
+    assert refused.value.status == 0
+
+
+@pytest.mark.parametrize(
+    ("tag", "told"),
+    [
+        ('W/"a"', {"ETag": 'W/"a"', "Last-Modified": MONDAY}),
+        ('W/"a"', {"ETag": '"a"'}),
+        ('"a"', {"Last-Modified": MONDAY}),
+        (MONDAY, {"ETag": '"a"', "Last-Modified": MONDAY}),
+        (MONDAY, {}),
+        ("1700000000123", {"ETag": '"a"', "Last-Modified": MONDAY}),
+        ("", {"ETag": '"a"', "Last-Modified": MONDAY}),
+    ],
+)
+def test_the_same_tag_or_one_that_cant_be_compared_is_taken(tag: str, told: dict[str, str]):
+    require_same(replied(told), tag)
 
 
 def test_a_connection_that_is_slow_for_long_is_given_up():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing as closed
 from urllib.parse import urlsplit
 
-from drumbeat.agent.fetching.web import Lines, Patience, Refusal, check, closing, stream
+from drumbeat.agent.fetching.web import Lines, Patience, Refusal, check, closing, require_same, stream
 from drumbeat.agent.fetching.work import Want
 from drumbeat.agent.link import Link as Server
 from drumbeat.protocol import wire
@@ -114,7 +114,9 @@ class Store:
         answer = self.lines.get(link.url, {**link.headers, **wanted})
         self._links.met(link)
         with closing(self.lines, link.url, answer):
-            on_answer(check(answer, offset, want.file.size))
+            is_range = check(answer, offset, want.file.size)
+            require_same(answer, want.file.tag)
+            on_answer(is_range)
             has_come = False
             with closed(stream(answer, self._patience)) as blocks:
                 for block in blocks:

@@ -22,6 +22,8 @@ _MOVED = (301, 302, 303, 307, 308)
 _MOST_MOVES = 5
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.ASCII)
 
+_ETAG = ('"', 'W/"')
+
 
 @dataclass(frozen=True)
 class Patience:
@@ -142,6 +144,22 @@ def check(answer: http.client.HTTPResponse, offset: int, size: int) -> bool:
     if said[3] not in ("*", str(size)):
         raise Refusal(0)
     return True
+
+
+def require_same(answer: http.client.HTTPResponse, tag: str) -> None:
+    """Raises Refusal where the answer tells that it is other content than what was listed with this tag.
+
+    It is looked at since a link can't ask for just this content by a weak ETag (RFC 9110, 13.1.1), and not every web
+    server heeds such conditions.
+    """
+    if tag.startswith(_ETAG):
+        said = answer.headers.get("ETag", "")
+    elif tag.endswith(" GMT"):
+        said = answer.headers.get("Last-Modified", "")
+    else:
+        return
+    if said and said.removeprefix("W/") != tag.removeprefix("W/"):
+        raise Refusal(0)
 
 
 def stream(
