@@ -148,7 +148,7 @@ def test_a_file_that_is_replaced_while_it_comes_isnt_put_together_of_two(tmp_pat
 
     data.spoil = replaced
     with pytest.raises(ConflictError, match="isn't what it was"):
-        fetch(tmp_path, data, Patience(), tag)
+        fetch(tmp_path, data, Patience(), tag=tag)
 
 
 def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: MemoryData):

@@ -37,8 +37,10 @@ class Means:
         error: of the server or the store, never of this node's own disk.
         """
         is_disk = isinstance(error, StorageError)
-        has_end = is_disk or error.where.startswith("inputs.")
-        if has_end and time.monotonic() - self.meter.moved_at > self.patience.give_up_s:
+        is_store = error.where.startswith("inputs.")
+        if is_disk and is_store:
+            raise error  # What a store refuses it will refuse again.
+        if (is_disk or is_store) and time.monotonic() - self.meter.moved_at > self.patience.give_up_s:
             fix = error.fix if is_disk else "See whether the nodes and the server reach it, and run the job again."
             raise UnreachableError(
                 f"{error.what}; no byte came for {self.patience.give_up_s:.0f} s", where=error.where, fix=fix

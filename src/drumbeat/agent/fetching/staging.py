@@ -111,8 +111,10 @@ class Inputs:
             try:
                 return ask()
             except (UnreachableError, StorageError) as error:
-                has_end = isinstance(error, StorageError) or error.where.startswith("inputs.")
-                if has_end and time.monotonic() - since > self._patience.give_up_s:
+                is_disk, is_store = isinstance(error, StorageError), error.where.startswith("inputs.")
+                if is_disk and is_store:
+                    raise  # What a store refuses it will refuse again.
+                if (is_disk or is_store) and time.monotonic() - since > self._patience.give_up_s:
                     raise UnreachableError(error.what, where=error.where, fix=error.fix) from error
                 named = f"input {planned.name}"
                 self._progress(f"{named}{WAITS}{error.what.removeprefix(f'{named}: ')}")
