@@ -93,19 +93,12 @@ class _Breaking:
         raise httpx.ReadError("broke")
 
 
-class _Changing:
+class _Changing(_Breaking):
     """An answer after whose first piece the file is another one, and which then breaks off if it is to."""
 
     def __init__(self, answer: object, change: Callable[[], None], *, is_breaking: bool) -> None:
-        self.answer, self.change, self.is_breaking = answer, change, is_breaking
-
-    def __enter__(self) -> Self:
-        self.response = self.answer.__enter__()  # type: ignore[attr-defined]
-        self.status_code, self.headers = self.response.status_code, self.response.headers
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.answer.__exit__(*error)  # type: ignore[attr-defined]
+        super().__init__(answer)
+        self.change, self.is_breaking = change, is_breaking
 
     def iter_bytes(self, size: int) -> Iterator[bytes]:
         pieces = self.response.iter_bytes(size // 4)
