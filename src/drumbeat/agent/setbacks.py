@@ -45,8 +45,9 @@ class Setbacks:
 
     def met(self, log: Hashable, error: OSError, *, was_ended: bool) -> bool:
         """Gives whether the log is lost. While its ranks run it never is: a disk or share may come back."""
-        backoff = Backoff(self._first_s, min(200 * self._first_s, 5.0))
-        setback = self._known.setdefault(log, _Setback(backoff))
+        if log not in self._known:
+            self._known[log] = _Setback(Backoff(self._first_s, min(200 * self._first_s, 5.0)))
+        setback = self._known[log]
         setback.in_vain += was_ended and error.errno not in _PASSING
         setback.again_at = self._now() + setback.backoff.next_s()
         return setback.in_vain >= TRIES

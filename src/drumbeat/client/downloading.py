@@ -77,18 +77,23 @@ def fetch(connection: Connection, name: str, path: str, to: Path, seen: Seen) ->
 
 def _whole(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
     """Where all of one version of the file lies."""
-    for left in reversed(range(BEGINNINGS)):
-        source = again(connection, lambda: _begin(connection, address, to, seen))
-        partial = partial_of(to, source.version)
-        try:
-            _complete(connection, source, partial, seen)
-            return partial
-        except ConflictError:
-            seen(-partial.stat().st_size)
-            partial.unlink()
-            if not left:
-                raise
-    raise AssertionError("unreachable")
+    for _ in range(BEGINNINGS - 1):
+        with suppress(ConflictError):
+            return _version(connection, address, to, seen)
+    return _version(connection, address, to, seen)
+
+
+def _version(connection: Connection, address: str, to: Path, seen: Seen) -> Path:
+    """Where all of the version lies that is there now. Raises ConflictError, and leaves nothing, when it goes."""
+    source = again(connection, lambda: _begin(connection, address, to, seen))
+    partial = partial_of(to, source.version)
+    try:
+        _complete(connection, source, partial, seen)
+    except ConflictError:
+        seen(-partial.stat().st_size)
+        partial.unlink()
+        raise
+    return partial
 
 
 def _begin(connection: Connection, address: str, to: Path, seen: Seen) -> Source:

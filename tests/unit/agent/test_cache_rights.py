@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from drumbeat.agent.cache.files import Files
+from tests.nobody import run_as_nobody
 
 pytestmark = pytest.mark.feature("D5")
 
 BEGIN = """
-import os
 from drumbeat.agent.cache.files import Files, name_of
 from drumbeat.agent.cache.part import Claim, Part, claim
 from drumbeat.agent.cache.room import Room
@@ -21,8 +19,7 @@ from drumbeat.agent.cache.small import Small, claim_small
 from drumbeat.host.machine import boot
 from drumbeat.protocol.listing import ListedFile
 boot()  # What is imported later, only root may be able to read.
-if os.geteuid() == 0:
-    os.setuid(65534)  # Root may open what it likes.
+become_nobody()
 files, file = Files("."), ListedFile("f", 4, "a" * 64)
 name = name_of(file)
 """
@@ -70,9 +67,7 @@ assert os.listdir("parts") == []
 
 @pytest.mark.parametrize("script", [SECOND, KILLED, LEFT], ids=["second", "killed", "left"])
 def test_a_part_can_be_claimed_whatever_became_of_the_one_before(tmp_path: Path, script: str):
-    tmp_path.chmod(0o777)
-    # From within: pytest's folders above are root's alone, when root runs this.
-    subprocess.run([sys.executable, "-c", BEGIN + script], check=True, cwd=tmp_path)
+    run_as_nobody(BEGIN + script, tmp_path)
 
 
 def test_a_file_whose_maker_was_killed_just_as_it_came_is_made_read_only(tmp_path: Path):

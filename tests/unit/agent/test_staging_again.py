@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from tests.nobody import run_as_nobody
+
 pytestmark = pytest.mark.feature("D5")
 
 AGAIN = """
-import os, shutil
+import shutil
 from drumbeat.agent.staging import Staging
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.plan import InputPlan, Plan
-if os.geteuid() == 0:
-    os.setuid(65534)  # Root may remove what it likes.
+become_nobody()
 os.makedirs("data/deep")
 open("data/deep/file", "wb").close()
 os.chmod("data/deep", 0o555)
@@ -30,6 +29,4 @@ assert os.listdir("root/inputs/train/deep") == ["file"]
 
 
 def test_a_read_only_folder_that_was_copied_halfway_is_copied_anew(tmp_path: Path):
-    tmp_path.chmod(0o777)
-    # From within: pytest's folders above are root's alone, when root runs this.
-    subprocess.run([sys.executable, "-c", AGAIN], check=True, cwd=tmp_path)
+    run_as_nobody(AGAIN, tmp_path)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,15 +10,14 @@ import pytest
 from drumbeat.host import gangs as module
 from drumbeat.host import slurmstep
 from drumbeat.host.gangs import Gangs
+from tests.nobody import run_as_nobody
 
 pytestmark = pytest.mark.feature("F6")
 
 STOP = """
-import os, sys
 from pathlib import Path
 from drumbeat.host.gangs import Gangs
-if os.geteuid() == 0:
-    os.setuid(65534)  # Root may remove what it likes.
+become_nobody()
 root = Path("j.1", "0", "root")
 for folder in ("inputs/data/deep", "code/cache"):
     (root / folder).mkdir(parents=True)
@@ -33,9 +30,7 @@ Gangs(Path(), leave_s=0.0).stop("j.1")
 
 
 def test_a_folder_that_the_job_has_made_read_only_is_removed(tmp_path: Path):
-    tmp_path.chmod(0o777)
-    # From within: pytest's folders above are root's alone, when root runs this.
-    subprocess.run([sys.executable, "-c", STOP], check=True, cwd=tmp_path)
+    run_as_nobody(STOP, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 

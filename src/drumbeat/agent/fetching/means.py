@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.cache.files import Files
 from drumbeat.agent.fetching.meter import Meter
-from drumbeat.agent.fetching.web import Patience
+from drumbeat.agent.fetching.web import Patience, is_for_good
 from drumbeat.protocol.errors import StorageError, UnreachableError
 
 if TYPE_CHECKING:
@@ -32,15 +31,13 @@ class Means:
     chain: Chain | None = None
 
     def wait(self, error: UnreachableError | StorageError, backoff: Backoff) -> None:
-        """Trouble of the store or of the server's disk has an end; a server that is away is waited for without one.
-
-        error: of the server or the store, never of this node's own disk.
+        """Until it may be tried again. error: of the server or the store, never of this node's own disk; raised when
+        it is for good, and in its words when it has lasted too long.
         """
-        is_disk = isinstance(error, StorageError)
-        is_store = error.where.startswith("inputs.")
-        if is_disk and is_store:
-            raise error  # What a store refuses it will refuse again.
-        if (is_disk or is_store) and time.monotonic() - self.meter.moved_at > self.patience.give_up_s:
+        if is_for_good(error):
+            raise error
+        if self.patience.is_over(error, self.meter.moved_at):
+            is_disk = isinstance(error, StorageError)
             fix = error.fix if is_disk else "See whether the nodes and the server reach it, and run the job again."
             raise UnreachableError(
                 f"{error.what}; no byte came for {self.patience.give_up_s:.0f} s", where=error.where, fix=fix

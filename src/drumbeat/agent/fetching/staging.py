@@ -19,7 +19,7 @@ from drumbeat.agent.cache.room import Room, in_words
 from drumbeat.agent.fetching.fetch import Fetch
 from drumbeat.agent.fetching.means import Means
 from drumbeat.agent.fetching.meter import Meter
-from drumbeat.agent.fetching.web import Patience
+from drumbeat.agent.fetching.web import Patience, is_for_good
 from drumbeat.agent.fetching.work import Want
 from drumbeat.agent.link import Link
 from drumbeat.protocol import layout, wire
@@ -105,16 +105,15 @@ class Inputs:
         return self._ways.has(planned, listing, folder)
 
     def _until_reached(self, planned: InputPlan, ask: Callable[[], T]) -> T:
-        """Trouble of the store or of the server's disk has an end; a server that is away is waited for without one."""
+        """The answer. Raises what is for good, and what has lasted too long."""
         backoff, since = Backoff(), time.monotonic()
         while True:
             try:
                 return ask()
             except (UnreachableError, StorageError) as error:
-                is_disk, is_store = isinstance(error, StorageError), error.where.startswith("inputs.")
-                if is_disk and is_store:
-                    raise  # What a store refuses it will refuse again.
-                if (is_disk or is_store) and time.monotonic() - since > self._patience.give_up_s:
+                if is_for_good(error):
+                    raise
+                if self._patience.is_over(error, since):
                     raise UnreachableError(error.what, where=error.where, fix=error.fix) from error
                 named = f"input {planned.name}"
                 self._progress(f"{named}{WAITS}{error.what.removeprefix(f'{named}: ')}")

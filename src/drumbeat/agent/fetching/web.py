@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.errors import DrumbeatError, StorageError, UnreachableError
 
 if TYPE_CHECKING:
     import ssl
@@ -37,6 +37,23 @@ class Patience:
     slow_bytes_s: float = 8192.0
     give_up_s: float = 600.0
     silent_s: float = 10.0
+
+    def is_over(self, error: DrumbeatError, moved_at: float) -> bool:
+        """Whether it has lasted too long since then (`time.monotonic`).
+
+        Trouble of the store or of the server's disk has an end; a server that is away is waited for without one.
+        """
+        has_end = isinstance(error, StorageError) or _is_of_store(error)
+        return has_end and time.monotonic() - moved_at > self.give_up_s
+
+
+def is_for_good(error: DrumbeatError) -> bool:
+    """Whether a store has refused: it will again. The server's own disk may have room in a while."""
+    return isinstance(error, StorageError) and _is_of_store(error)
+
+
+def _is_of_store(error: DrumbeatError) -> bool:
+    return error.where.startswith("inputs.")
 
 
 class Refusal(Exception):

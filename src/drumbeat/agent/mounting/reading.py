@@ -44,8 +44,7 @@ class Reading:
                         backoff.reset()
                         yield block
             except UnreachableError as error:
-                is_store = error.where.startswith("inputs.")
-                if is_store and time.monotonic() - moved_at > self._patience.give_up_s:
+                if self._patience.is_over(error, moved_at):
                     raise
                 backoff.wait()
 
