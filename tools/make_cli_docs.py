@@ -40,10 +40,10 @@ spelled out (`\\x1b`), except colours, so that a log can't drive your terminal; 
 CODES = {
     Exit.FAILED: "refused, not found or failed: standard error says why; `run`, `wait`: an output isn't in its place",
     Exit.BAD_JOB: "the job file or the call can't be meant as it is written; nothing was started",
-    Exit.TIMEOUT: "`wait --timeout`: the job hadn't ended, or its outputs weren't in their places yet",
+    Exit.TIMEOUT: "`wait --timeout`: the job hadn't ended, its outputs weren't in place yet, or no server answered",
     Exit.UNREACHABLE: "no server answers, or a store that it was to ask doesn't",
     124: "the job reached its time limit",
-    130: "the job was canceled; or it was left with Ctrl-C, and goes on: `detached: …` is printed then",
+    130: "the job was canceled; or it was left with Ctrl-C, and goes on: `detached: …` or `left before …` is printed",
     137: "the memory limit of a node was reached",
     143: "left by SIGTERM; the job goes on",
     Exit.BROKEN_PIPE: "the reader of the output went away",

@@ -228,6 +228,20 @@ def test_wait_ends_with_the_jobs_exit_code_or_3(drumbeat: Type, server: FakeServ
     assert ("wait", "mnist-7f3a", 2.0) in server.calls
 
 
+def test_wait_whose_time_is_up_ends_with_3_though_no_server_answers(
+    drumbeat: Type, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+):
+    server.jobs["mnist-7f3a"] = a_job()
+
+    def waited(_name: str, _timeout_s: float | None = None) -> None:
+        server.error = UnreachableError("no server answers", where="http://127.0.0.1:1")
+
+    monkeypatch.setattr(server, "wait", waited)
+    shown = drumbeat("wait", "mnist", "--timeout", 2)
+    assert (shown.exit_code, shown.stderr) == (3, "")
+    assert shown.stdout == "mnist-7f3a: isn't over after 2 s, as far as is known: no server answers\n"
+
+
 @pytest.mark.feature("D3")
 def test_wait_says_which_output_isnt_in_its_place(drumbeat: Type, server: FakeServer):
     refused = OutputView("model", "failed", "s3://b/p", problem="no permission to write")

@@ -9,12 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from drumbeat.client.views import End
+from drumbeat.client.views import End, VerdictView
 from drumbeat.protocol.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type, in_memory, typing_in
 from tests.unit.cli.samples import a_failed_job, a_job, after, piece, story
@@ -39,6 +39,12 @@ def run(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def press(number: int) -> Callable[[], None]:
     return lambda: os.kill(os.getpid(), number)
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 @pytest.mark.feature("M1", "M4")
@@ -117,6 +123,61 @@ def test_ctrl_c_without_a_terminal_cancels_and_follows_to_the_end(run: Type, ser
         "0:0 │ saved",
         "canceled after 9.0s",
     ]
+
+
+IS_KEPT = [
+    "job mnist-7f3a is done and keeps its results",
+    "  → To give up the others: drumbeat cancel mnist-7f3a --discard",
+]
+ASKED = VerdictView("cancel_requested", "a person asked for it")
+
+
+@pytest.mark.parametrize(
+    ("verdict", "says"), [(None, IS_KEPT), (ASKED, ["mnist-7f3a is canceled, and keeps its results"])]
+)
+def test_ctrl_c_while_results_are_kept_promises_no_signal_and_a_second_one_detaches(
+    run: Type, server: FakeServer, verdict: VerdictView | None, says: list[str]
+):
+    server.jobs["mnist-7f3a"] = a_job(state="finalizing", verdict=verdict)
+    blocked = threading.Event()
+    server.events = [
+        press(signal.SIGINT),
+        lambda: until(lambda: ("cancel", "mnist-7f3a") in server.calls),
+        press(signal.SIGINT),
+        lambda: blocked.wait(60),
+        End("completed", 0),
+    ]
+    shown = run()
+    blocked.set()
+    assert shown.exit_code == 130
+    assert shown.stdout.splitlines()[1 : 2 + len(says)] == [*says, "detached: mnist-7f3a goes on"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("words", "look", "job"), [((), "drumbeat list", "JOB"), (("--name", "mine"), "drumbeat show mine", "mine")]
+)
+def test_who_is_interrupted_before_the_server_has_answered_is_told_that_there_may_be_a_job(
+    run: Type,
+    server: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    words: Sequence[str],
+    look: str,
+    job: str,
+):
+    def taking(*_: object, **_named: object) -> None:
+        press(number)()
+        threading.Event().wait(60)
+
+    monkeypatch.setattr(server, "submit", taking)
+    shown = run(*words)
+    assert (shown.exit_code, shown.stdout) == (128 + number, "")
+    assert shown.stderr == (
+        "left before the server had answered: if it has taken the job in, the job goes on\n"
+        f"  look    {look}\n"
+        f"  cancel  drumbeat cancel {job}\n"
+    )
 
 
 def test_sigterm_detaches(run: Type, server: FakeServer):

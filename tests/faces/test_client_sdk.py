@@ -205,6 +205,19 @@ def test_a_stream_ends_with_the_job(client: Client, house: House) -> None:
     assert not [one for one in client.stream(job, logs=False) if isinstance(one, LogPiece)]
 
 
+def test_logs_end_though_the_job_writes_on(client: Client, house: House) -> None:
+    job = house.submit("talkative")
+    agent = house.agent(job)
+    agent.log(b"0123", 0)
+    agent.log(b"4567", 4)
+    seen = 0
+    for n, piece in enumerate(client.logs(job), 2):
+        seen += len(piece.text)
+        agent.log(b"more", 4 * n)
+        assert n < 10
+    assert seen == 8
+
+
 def test_wait_gives_the_job_or_none_when_the_time_is_up(client: Client, house: House) -> None:
     job = house.submit("awaited")
     assert client.wait(job, timeout_s=0.3) is None

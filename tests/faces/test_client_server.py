@@ -3,18 +3,21 @@
 import fcntl
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
 import psutil
 import pytest
 
-from drumbeat.client import Client, autostart, discovery, following
+from drumbeat.client import Client, autostart, connection, discovery, following
 from drumbeat.client.connection import Connection
 from drumbeat.client.discovery import Where, find, here, where_of
 from drumbeat.client.views import End, Event, LogPiece, StoryLine
@@ -119,6 +122,36 @@ def test_a_number_that_another_process_has_by_now_is_no_server(home: Path) -> No
     with Client(home, token=None) as client:
         # The token of before is still this home's.
         assert client.status().pid != os.getpid()
+
+
+def test_a_server_that_stands_still_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(autostart, "DEADLINE_S", 20.0)
+    monkeypatch.setattr(autostart, "STUCK_S", 0.0)
+    monkeypatch.setattr(connection, "HELLO", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as mute, Home(tmp_path).lock(), Client(tmp_path) as client:
+        announce(tmp_path, url=f"http://127.0.0.1:{mute.getsockname()[1]}")
+        with pytest.raises(UnreachableError, match=rf"process {os.getpid()}, has this home and doesn't.* \(Ctrl-Z\)"):
+            client.list()
+
+
+@pytest.mark.parametrize("holder", ["", "4711"])
+def test_a_home_that_is_taken_by_a_server_on_its_way_is_waited_for_with_few_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, holder: str
+) -> None:
+    clock, started = [0.0], list[Path]()
+
+    def spawned(starting: autostart.Starting) -> SimpleNamespace:
+        started.append(starting.home)
+        return SimpleNamespace(poll=lambda: autostart.EXIT_TAKEN)
+
+    monkeypatch.setattr(autostart, "_spawn", spawned)
+    monkeypatch.setattr(autostart.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(autostart.time, "sleep", lambda seconds: clock.append(clock.pop() + seconds))
+    announce(tmp_path)
+    (tmp_path / "server.lock").write_text(holder)
+    with pytest.raises(UnreachableError, match="isn't ready after 120 s"):
+        autostart.start(autostart.Starting(tmp_path, silent=find(tmp_path)))
+    assert len(started) < 70
 
 
 def test_where_the_server_is_comes_from_arguments_then_the_environment(tmp_path: Path) -> None:
@@ -256,6 +289,20 @@ def test_a_follower_gives_up_after_its_patience(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(UnreachableError, match="goes on without its server"):
         list(stream)
     client.close()
+
+
+def test_a_follower_with_a_time_limit_ends_with_it_though_the_server_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "PATIENCE_S", 0.3)
+    with house_in(tmp_path) as house:
+        job = house.submit("awaited")
+        announce(tmp_path, url=house.url)
+        place = following.Place(until=time.monotonic() + 60)
+        stream = following.follow(Connection(Where(tmp_path), is_starting=False), job, place)
+        next(stream)
+    place.until = time.monotonic() + 0.1
+    assert all(not isinstance(one, End) for one in stream), "and nothing is raised"
 
 
 def test_a_log_line_is_not_delayed_by_who_follows_slowly(tmp_path: Path) -> None:

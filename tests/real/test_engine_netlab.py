@@ -93,6 +93,23 @@ class TestNetlab(EngineContract):
         return lambda _gang, node: lab.switch_off(f"net-{node + 1}")
 
 
+def test_a_node_whose_first_process_is_on_its_way_out_is_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It lives on without namespaces while the kernel waits for the last of its node, as an ended one does here."""
+
+    def is_still(_pid: int, _birth: str) -> bool:
+        return True
+
+    monkeypatch.setattr(processes, "is_still", is_still)
+    with subprocess.Popen(["true"]) as ending:
+        os.waitid(os.P_PID, ending.pid, os.WEXITED | os.WNOWAIT)
+        nodes = {"going-1": {"pid": ending.pid, "birth": ""}, "going-2": {"pid": os.getpid(), "birth": ""}}
+        (tmp_path / "holder.json").write_text(json.dumps({"pid": os.getpid(), "birth": "", "nodes": nodes}))
+        lab = Lab(tmp_path, "going", 2)
+        assert [lab.trouble("going-1"), lab.trouble("going-2")] == ["node going-1 is off", ""]
+        with pytest.raises(EngineError, match="node going-1 is off"):
+            lab.inside("going-1", ["true"])
+
+
 def on(lab: Lab, node: str, command: str, *, ok: bool = True) -> str:
     done = subprocess.run(lab.inside(node, ["sh", "-c", command]), capture_output=True, text=True, check=False)
     assert (done.returncode == 0) is ok, done.stderr

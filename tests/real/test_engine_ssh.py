@@ -206,6 +206,7 @@ def test_a_host_that_was_started_again_has_a_new_agent(engine: SshEngine, hosts:
     engine.start(gang)
     before = living_agent(folder_of(hosts, "far-2", gang.name) / "1")
     hosts.lab.switch_off("far-2")
+    wait_until(lambda: not hosts.lab.pid_of("far-2"))
     wait_until(lambda: engine.machines()[1].unusable)
     hosts.lab.switch_on("far-2")
     wait_until(lambda: hosts.lab.pid_of("far-2"))

@@ -11,6 +11,7 @@ import typer
 from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.help import add_command, new_family
 from drumbeat.cli.jobs import AsJson
+from drumbeat.cli.submitting import submit
 from drumbeat.protocol.errors import SpecError
 
 app = new_family("Make and look at environments: what jobs run in. Without one, jobs run in the server's interpreter.")
@@ -135,7 +136,8 @@ def build(
     It is a job like any other: it waits for its nodes, its log is kept, and Ctrl-C asks what is to become of it.
     """
     server = connect()
-    job = server.submit(
+    job = submit(
+        server,
         {
             "display_name": f"build-{title.replace(':', '-')}",
             "experiment_name": "environments",
@@ -144,9 +146,8 @@ def build(
             "compute": compute,
             "resources": {"instance_count": nodes or _usable(server, compute)},
             "drumbeat": {"max_retries": 0},
-        }
+        },
     )
-    print(job.name, flush=True)
     if detach:
         print(f"follow it: drumbeat logs -f {job.name}", file=sys.stderr)
         return

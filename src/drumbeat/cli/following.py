@@ -11,15 +11,14 @@ from drumbeat.cli.batches import Batches, Signalled
 from drumbeat.cli.closing import exit_code_of, say_closing
 from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.ink import has_terminal, ink_for
-from drumbeat.cli.interrupts import Choice, choose, signals_to
+from drumbeat.cli.interrupts import SIGNAL_EXIT, Choice, choose, signals_to
 from drumbeat.cli.logview import LogLook, LogView, prefix_width, weight_of
+from drumbeat.cli.safe import make_safe
 from drumbeat.cli.statusline import StatusLine
 from drumbeat.cli.watch import Now, Watch
 from drumbeat.client.views import Event, JobView
+from drumbeat.core.states import State
 from drumbeat.protocol.errors import ConflictError, UnreachableError
-
-SIGNAL_EXIT = 128
-"""A shell's exit code for a signal is this and the signal's number."""
 
 
 def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
@@ -68,18 +67,20 @@ def _is_left(watch: Watch, signalled: Signalled) -> bool:
     choice = choose(signalled, is_stopping=watch.is_canceling, has_person=has_person)
     if choice is Choice.CANCEL:
         watch.is_canceling = True
-        print(f"canceling {watch.job.name}; its ranks get SIGTERM, and SIGKILL after their grace time", flush=True)
-        cancel_if_running(watch.job.name)
+        print(*cancel(watch.job.name), sep="\n", flush=True)
     return choice is Choice.DETACH
 
 
-def cancel_if_running(name: str) -> None:
-    """Asks the job to stop; one that has ended meanwhile is as good."""
+def cancel(name: str) -> list[str]:
+    """Asks the job to stop; says what follows, or why there is nothing to stop any more."""
     try:
         # By a client of its own: the other one is the thread's that reads the stream.
-        connect(autostart=False).cancel(name)
-    except ConflictError:
-        return
+        asked = connect(autostart=False).cancel(name)
+    except ConflictError as error:
+        return [make_safe(error.what), *([f"  → {make_safe(error.fix)}"] if error.fix else [])]
+    if asked.state == State.FINALIZING:
+        return [f"{name} is canceled, and keeps its results"]
+    return [f"canceling {name}; its ranks get SIGTERM, and SIGKILL after their grace time"]
 
 
 def say_detached(name: str) -> list[str]:

@@ -16,6 +16,8 @@ from typing import TextIO
 from drumbeat.cli.batches import Signalled
 
 WATCHED = (signal.SIGINT, signal.SIGTERM)
+SIGNAL_EXIT = 128
+"""A shell's exit code for a signal is this and the signal's number."""
 QUESTION = "detach (the job goes on), cancel the job, or go on watching? [d/c/g] "
 
 
@@ -43,6 +45,19 @@ def signals_to(take: Callable[[int], None]) -> Generator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class Left(KeyboardInterrupt):
+    """A signal came while there was nothing to ask about yet."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def leave(number: int) -> None:
+    """Raises `Left`."""
+    raise Left(number)
 
 
 @contextmanager

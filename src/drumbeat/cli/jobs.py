@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.connect import connect
+from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.failures import Exit
 from drumbeat.cli.safe import make_safe
 from drumbeat.core.states import State
+from drumbeat.protocol.errors import AwayError, UnreachableError
 
 if TYPE_CHECKING:
     from drumbeat.client.views import JobView
@@ -92,10 +93,17 @@ def wait(
     found = find_job(server, job)
     ended = server.wait(found.name, timeout)
     if ended is None:
-        print(f"{found.name}: isn't over after {timeout:g} s: {make_safe(server.get(found.name).doing)}")
+        print(f"{found.name}: isn't over after {timeout:g} s{_say_doing(server, found.name)}")
         raise typer.Exit(Exit.TIMEOUT)
     print(_say_end(ended))
     raise typer.Exit(exit_code_of(ended))
+
+
+def _say_doing(server: Server, name: str) -> str:
+    try:
+        return f": {make_safe(server.get(name).doing)}"
+    except (UnreachableError, AwayError) as error:
+        return f", as far as is known: {make_safe(error.what)}"
 
 
 def _say_end(ended: JobView) -> str:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from drumbeat.cli.connect import connect
+from drumbeat.cli.connect import Server, connect
 from drumbeat.cli.failures import Exit
+from drumbeat.cli.interrupts import SIGNAL_EXIT, Left, leave, signals_to
 from drumbeat.protocol.errors import SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.client.views import JobView
 
 DEFAULT_FILE = Path("job.yml")
 
@@ -59,17 +64,40 @@ def run(
     """Run a job: submit it, follow its stages and logs, and end with its exit code.
 
     Ctrl-C asks whether to detach, to cancel the job, or to go on; without a terminal it cancels the job. SIGTERM
-    detaches: the job goes on.
+    detaches: the job goes on. Before the server has answered with the job's name, both leave: a job that it has taken
+    in goes on.
     """
     server = connect()
-    job = server.submit(_chosen(file), sets=sets or [], name=name)
-    print(job.name, flush=True)
+    job = submit(server, _chosen(file), sets=sets or [], name=name)
     if detach:
         print(f"follow it: drumbeat logs -f {job.name}", file=sys.stderr)
         return
     from drumbeat.cli.following import follow
 
     raise typer.Exit(follow(server, job, is_quiet=quiet))
+
+
+def submit(
+    server: Server, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None
+) -> JobView:
+    """The job, taken in by the server; prints its name. Who leaves before is told what may have become of it."""
+    try:
+        with signals_to(leave):
+            taken = server.submit(job, sets=sets, name=name)
+            print(taken.name, flush=True)
+            return taken
+    except Left as left:
+        print(*say_left(name), sep="\n", file=sys.stderr)
+        raise typer.Exit(SIGNAL_EXIT + left.number) from None
+
+
+def say_left(name: str | None) -> list[str]:
+    """What may have become of a job whose taking in nobody waited for. name: None = the server makes one up."""
+    return [
+        "left before the server had answered: if it has taken the job in, the job goes on",
+        f"  look    {f'drumbeat show {name}' if name else 'drumbeat list'}",
+        f"  cancel  drumbeat cancel {name or 'JOB'}",
+    ]
 
 
 def _chosen(file: Path | None) -> Path:

@@ -74,8 +74,9 @@ def _jobs_to_show(server: Server) -> list[JobView]:
     """Unfinished jobs, however old, then the newest of those that have ended."""
     newest = server.list(limit=MOST)
     names = {job.name for job in newest}
-    older = [server.get(name) for name in server.status().unfinished if name not in names]
-    return sorted([*newest, *older], key=lambda job: job.has_ended)[:MOST]
+    older = [name for name in server.status().unfinished if name not in names]
+    room = MOST - sum(not job.has_ended for job in newest)
+    return sorted([*newest, *map(server.get, older[:room])], key=lambda job: job.has_ended)[:MOST]
 
 
 def _row(server: Server, job: JobView, earlier: Row | None, since_s: float) -> Row:

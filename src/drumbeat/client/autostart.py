@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import subprocess
 import sys
@@ -18,6 +19,10 @@ from drumbeat.protocol.errors import StorageError, UnreachableError
 
 DEADLINE_S = 120.0
 LOOK_S = 0.01
+LONGEST_PAUSE_S = 2.0
+"""Between two servers that are started because a home is taken; at first a tenth of a second."""
+STUCK_S = 5.0
+"""How long a server that has the home, and says where it is, may go on not answering there."""
 EXIT_TAKEN = 3
 """How a server ends that found another one in its home: that one is starting, or about to be gone."""
 
@@ -37,6 +42,15 @@ class Starting:
         """The address of a server that may answer."""
         address = find(self.home)
         return None if address == self.silent else address
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the silent server has the home and still says where it is: it is neither starting nor about to go."""
+        if self.silent is None or find(self.home) != self.silent:
+            return False
+        with suppress(OSError, ValueError):
+            return int((self.home / "server.lock").read_text()) == self.silent.pid
+        return False
 
     @property
     def log(self) -> Path:
@@ -62,19 +76,30 @@ def start(starting: Starting) -> Address:
 
 def _started(starting: Starting) -> Address:
     deadline = time.monotonic() + DEADLINE_S
+    stuck_at, pause_s = math.inf, 10 * LOOK_S
     process = _spawn(starting)
     while time.monotonic() < deadline:
         if found := starting.found():
             return found
         code = process.poll()
         if code == EXIT_TAKEN:
-            time.sleep(10 * LOOK_S)
+            stuck_at = min(stuck_at, time.monotonic() + STUCK_S)
+            if time.monotonic() >= stuck_at and starting.silent and starting.is_stuck:
+                raise _stuck(starting.home, starting.silent.pid)
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
             process = _spawn(starting)
         elif code is not None:
             raise UnreachableError(f"the server didn't start: {_last_words(starting)}", where=str(starting.home))
         time.sleep(LOOK_S)
     fix = f"See {starting.home / 'server.log'}."
     raise UnreachableError(f"the server isn't ready after {DEADLINE_S:.0f} s", where=str(starting.home), fix=fix)
+
+
+def _stuck(home: Path, pid: int) -> UnreachableError:
+    what = f"the server, process {pid}, has this home and doesn't answer"
+    fix = f"Was it stopped (Ctrl-Z)? Let it go on (`kill -CONT {pid}`), or end it (`kill -9 {pid}`): its jobs go on."
+    return UnreachableError(what, where=str(home), fix=fix)
 
 
 def _spawn(starting: Starting) -> subprocess.Popen[bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import time
@@ -161,13 +162,16 @@ class Client(DataCalls, RegistryCalls):
         return following.follow(self.connection.another(), name, place)
 
     def logs(self, name: str) -> Iterator[LogPiece]:
-        """What there is of the logs of all ranks, in the order of its arrival."""
-        after = -1
-        page: dict[str, Any] = {"after": 0}
-        while page["after"] != after:
-            after = page["after"]
+        """What there is of the logs of all ranks, in the order of its arrival; what is written meanwhile isn't waited
+        for.
+        """
+        before, after, end = -1, 0, math.inf
+        while before != after < end:
             wanted = {"after": after, "limit": PAGE}
             page = self.connection.call("GET", f"/jobs/{part(name)}/logs", params=wanted)
+            if end == math.inf:
+                end = page.get("end", end)  # Older servers don't tell.
+            before, after = after, page["after"]
             yield from (self._read(LogPiece, one) for one in page["pieces"])
 
     # --- files ------------------------------------------------------------------------------------------------

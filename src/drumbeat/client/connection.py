@@ -17,6 +17,8 @@ from drumbeat.client.discovery import Machine, Where
 from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, UnreachableError, from_dict
 
 TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+HELLO = httpx.Timeout(30.0, connect=5.0)
+"""How long a server of this machine may take to say who it is: it asks nobody for that."""
 TRIES = 5
 """How often what may go on where it broke off is begun."""
 AWAY_S = 3.0
@@ -195,7 +197,7 @@ class Connection:
         has_tls = url.startswith("https:")
         http = httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT, trust_env=not is_loopback, verify=has_tls)
         try:
-            told = checked(http.get(api("/version"))).json()
+            told = checked(http.get(api("/version"), timeout=HELLO if is_loopback else TIMEOUT)).json()
             discovery.check_protocol(told["protocol"], told["version"])
             return Line(http, url, Machine(told["host"], told["boot_id"]))
         except httpx.TransportError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 import time
 from collections.abc import Iterator
@@ -36,9 +37,14 @@ class Place:
     away: threading.Event = field(default_factory=threading.Event)
 
     @property
+    def left_s(self) -> float:
+        """How much time is left; infinite without a limit."""
+        return math.inf if self.until is None else self.until - time.monotonic()
+
+    @property
     def is_over(self) -> bool:
         """Whether the time is up."""
-        return self.until is not None and time.monotonic() >= self.until
+        return self.left_s <= 0
 
     def timeout(self) -> httpx.Timeout:
         """How long silence is listened to."""
@@ -98,10 +104,10 @@ def read(told: ServerSentEvent) -> Event | None:
 
 
 def _come_back(connection: Connection, place: Place, wait: Wait, trouble: UnreachableError) -> None:
-    """Opens a new connection, or raises what was wrong once the time is up."""
-    while True:
+    """Opens a new connection; raises what was wrong after `PATIENCE_S`. Returns without one when the time is up."""
+    while not place.is_over:
         place.away.set()
-        wait.pause(trouble)
+        wait.pause(trouble, place.left_s)
         try:
             connection.reopen()
         except UnreachableError as error:
@@ -122,12 +128,12 @@ class Wait:
 
     _since: float | None
 
-    def pause(self, trouble: UnreachableError) -> None:
-        """Waits a little. Raises `trouble` after `PATIENCE_S` without an answer."""
+    def pause(self, trouble: UnreachableError, most_s: float = math.inf) -> None:
+        """Waits a little, `most_s` at most. Raises `trouble` after `PATIENCE_S` without an answer."""
         now = time.monotonic()
         self._since = now if self._since is None else self._since
         if now - self._since > PATIENCE_S:
             fix = "A job that runs goes on without its server; `drumbeat server start` starts it."
             raise UnreachableError(trouble.what, where=trouble.where, fix=fix)
-        time.sleep(self._next_s)
+        time.sleep(max(min(self._next_s, most_s), 0))
         self._next_s = min(2 * self._next_s, LONGEST_PAUSE_S)

@@ -351,12 +351,16 @@ def _word(gone: Mapping[int, str], silent: set[str], nodes: int) -> str:
 
 
 def understood(answer: bytes, said: bytes) -> Answer:
-    """The answer of `drumbeat.host`. Raises EngineError with its refusal, UnreachableError when it isn't one."""
+    """The answer of `drumbeat.host`, the last line: what a login shell reads may print something before it.
+
+    Raises EngineError with its refusal, UnreachableError when there is none.
+    """
+    noise, _, last = answer.rpartition(b"\n")
     try:
-        told: dict[str, Any] = json.loads(answer)
+        told: dict[str, Any] = json.loads(last)
     except ValueError:
-        last = said.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-        raise UnreachableError(f"it gave no answer; the last it said: {last[0]}") from None
+        spoken = (noise + b"\n" + last + b"\n" + said).decode(errors="replace").strip().splitlines() or ["nothing"]
+        raise UnreachableError(f"it gave no answer; the last it said: {spoken[-1]}") from None
     if "error" in told:
         raise EngineError(told["error"])
     return told

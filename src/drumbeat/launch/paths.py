@@ -9,7 +9,17 @@ from drumbeat.protocol import layout
 from drumbeat.protocol.plan import Plan
 
 _FILE_REFERENCE = re.compile(r"\$\{\{\s*(inputs|outputs)\.([A-Za-z_]\w*)\s*\}\}")
-_QUOTE_CHANGES = re.compile(r"\\.|['\"]", re.DOTALL)
+_HERE_DOCUMENT = (
+    r"(?<!<)<<-?[ \t]*(?P<quote>['\"]?)(?P<word>\w+)(?P=quote)[^\n]*\n(?:[^\n]*\n)*?"
+    r"(?:\t*(?P=word)(?![^\n])|(?P<unfinished>[^\n]*\Z))"
+)
+_COMMENT = r"(?<![^\s;&|()])#[^\n]*"
+_NEXT = {
+    "": re.compile(rf"\\.|{_HERE_DOCUMENT}|{_COMMENT}|['\"]", re.DOTALL),
+    "'": re.compile("'"),
+    '"': re.compile(r"\\.|\"", re.DOTALL),
+}
+"""What matters next in shell text, by the quote that is open (POSIX shell command language, 2.2, 2.3 and 2.7.4)."""
 
 
 def of_node(plan: Plan, root: str) -> dict[str, dict[str, str]]:
@@ -53,14 +63,15 @@ def _quoted(path: str, inside: str) -> str:
 
 
 def _open_quote(text: str) -> str:
-    """The quote character that is still open at the end of this shell text, or ""."""
-    inside = ""
-    for found in _QUOTE_CHANGES.finditer(text):
-        mark = found[0]
-        if len(mark) == 2:  # A backslash escapes the next character, but not within single quotes.
-            mark = mark[1] if inside == "'" and mark[1] == "'" else ""
-        if mark and mark == inside:
-            inside = ""
-        elif mark and not inside:
-            inside = mark
+    """The quote character that is still open at the end of this shell text, or "".
+
+    Quotes in comments and here-documents are none. An unfinished here-document takes variables as a double quote does.
+    """
+    inside, at = "", 0
+    while found := _NEXT[inside].search(text, at):
+        at = found.end()
+        if found[0] in ("'", '"'):
+            inside = "" if inside else found[0]
+        elif not inside and found["unfinished"] is not None:
+            return '"'
     return inside

@@ -66,6 +66,10 @@ class Artifacts(Protocol):
         """Pieces of all logs of a job that arrived after position `after`, in order, about `limit` bytes at most."""
         ...
 
+    def log_end(self, job: str) -> int:
+        """The position of the last piece that there is now; 0 = there is none."""
+        ...
+
     def append_output(  # noqa: PLR0913 (whose, which, where, what: the words of its route)
         self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes
     ) -> int:

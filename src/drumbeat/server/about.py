@@ -37,7 +37,7 @@ def _is_done(control: Control) -> bool:
     """Whether nothing is unfinished; what follows the end of the last job is waited for."""
     end = time.monotonic() + AFTER_THE_END_S
     while control.has_unfinished_work():
-        if time.monotonic() > end or control.store.unfinished():
+        if time.monotonic() > end or control.store.heads():
             return False
         time.sleep(0.02)
     return True
@@ -45,7 +45,7 @@ def _is_done(control: Control) -> bool:
 
 def _refusal(control: Control) -> ConflictError:
     """Why the server isn't stopped."""
-    jobs = [one.job.name for one in control.store.unfinished()]
+    jobs = [one.name for one in control.store.heads()]
     if jobs:
         how_many = "1 job isn't" if len(jobs) == 1 else f"{len(jobs)} jobs aren't"
         return ConflictError(f"{how_many} finished: {_named(jobs)}", fix=STOP_FIX)
@@ -70,7 +70,7 @@ def status(room: RoomOf) -> StatusView:
     """How the server is."""
     return StatusView(
         uptime_s=time.monotonic() - room.started,
-        unfinished=[one.job.name for one in room.control.store.unfinished()],
+        unfinished=[one.name for one in room.control.store.heads()],
         publishing=room.control.publishing(),
         idle_s=room.traffic.idle_s(own=1),
         idle_stop_s=room.idle_stop_s,

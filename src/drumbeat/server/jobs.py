@@ -128,4 +128,5 @@ def logs(
     """Pieces of all ranks' logs in the order of their arrival, for readers that don't follow."""
     control.store.load(name)
     reader = LogReader(control.artifacts, name, after)
-    return LogPage(pieces=reader.read(limit), after=reader.position)
+    end = control.artifacts.log_end(name)
+    return LogPage(pieces=reader.read(limit), after=reader.position, end=end)

@@ -191,10 +191,14 @@ class LogView(View):
 
 
 class LogPage(View):
-    """Pieces of logs. after: what to ask for the next page with; the same as asked when there is no more yet."""
+    """Pieces of logs. after: what to ask for the next page with; the same as asked when there is no more yet.
+
+    end: what `after` is once all that was there has been read.
+    """
 
     pieces: list[LogView]
     after: int
+    end: int
 
 
 class EndView(View):

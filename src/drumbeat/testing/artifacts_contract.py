@@ -93,6 +93,7 @@ class ArtifactsContract:
         assert [(chunk.node, chunk.rank) for chunk in chunks[:4]] == [(0, 0), (1, 1), (0, 2), (1, 3)]
         positions = [chunk.position for chunk in chunks]
         assert positions == sorted(set(positions))
+        assert (artifacts.log_end("a"), artifacts.log_end("b")) == (positions[-1], 0)
         for n, position in enumerate(positions):
             assert artifacts.log_chunks("a", after=position) == chunks[n + 1 :]
 

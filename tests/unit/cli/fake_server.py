@@ -78,6 +78,11 @@ class FakeServer:
         job = self.jobs[name]
         if job.state in TERMINAL:
             raise ConflictError(f"job {name} has ended: {job.state}")
+        if job.state == "finalizing" and job.verdict and job.verdict.reason == "cancel_requested":
+            return job  # Asked for already.
+        if job.state == "finalizing" and not discard:
+            fix = f"To give up the others: drumbeat cancel {name} --discard"
+            raise ConflictError(f"job {name} is done and keeps its results", fix=fix)
         self.jobs[name] = replace(job, state="stopping", sentence="a person asked for it")
         self.canceled.set()
         return self.jobs[name]

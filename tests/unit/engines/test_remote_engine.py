@@ -92,6 +92,14 @@ def usable(engine: RemoteEngine) -> bool:
     return not engine.machines()[0].unusable
 
 
+def test_what_a_login_shell_prints_is_no_part_of_the_answer():
+    assert remote.understood(b'Welcome to {far-1}\nmodules loaded\n{"stuck": {}}', b"") == {"stuck": {}}
+    with pytest.raises(UnreachableError, match=r"gave no answer; the last it said: modules loaded$"):
+        remote.understood(b"Welcome to {far-1}\nmodules loaded\n", b"")
+    with pytest.raises(UnreachableError, match=r"gave no answer; the last it said: Connection closed$"):
+        remote.understood(b"Welcome\n", b"Connection closed\n")
+
+
 def test_a_machine_that_answers_is_as_it_says(engine: RemoteEngine, played: Played):
     (machine,) = engine.machines()
     assert (machine.name, machine.cpus, machine.word, machine.unusable) == ("m", 4, "answers", "")

@@ -123,6 +123,16 @@ def test_one_process_on_a_node_keeps_its_threads():
         ("t '${{inputs.d}}'", "t '/a b/x'"),
         ('t \\"${{inputs.d}}', "t \\\"'/a b/x'"),
         ('t "it\'s" ${{inputs.d}}', "t \"it's\" '/a b/x'"),
+        ("# don't forget\nt ${{inputs.d}}", "# don't forget\nt '/a b/x'"),
+        ("t; # it's\nt ${{inputs.d}}", "t; # it's\nt '/a b/x'"),
+        ("t 'a' # it's '\nt ${{inputs.d}}", "t 'a' # it's '\nt '/a b/x'"),
+        ("t a#b' ${{inputs.d}}'", "t a#b' /a b/x'"),
+        ('t " # ${{inputs.d}}"', 't " # /a b/x"'),
+        ("t 'a\\' ${{inputs.d}}", "t 'a\\' '/a b/x'"),
+        ("cat <<EOF\nit's\nEOF\nt ${{inputs.d}}", "cat <<EOF\nit's\nEOF\nt '/a b/x'"),
+        ("cat <<-'E'\nit's\n\tE\nt ${{inputs.d}}", "cat <<-'E'\nit's\n\tE\nt '/a b/x'"),
+        ("cat <<EOF\nit's ${{inputs.d}}\nEOF\n", "cat <<EOF\nit's /a b/x\nEOF\n"),
+        ("t <<< 'it' ${{inputs.d}}", "t <<< 'it' '/a b/x'"),
     ],
 )
 def test_paths_are_quoted_for_where_they_stand(command: str, shell: str):
@@ -137,6 +147,7 @@ def test_paths_are_quoted_for_where_they_stand(command: str, shell: str):
         ("t ${{outputs.m}}", 't "$AZURE_ML_OUTPUT_m"'),
         ('t "x=${{outputs.m}}"', 't "x=${AZURE_ML_OUTPUT_m}"'),
         ("t 'x=${{outputs.m}}'", "t 'x='\"$AZURE_ML_OUTPUT_m\"''"),
+        ("# it's\nt ${{outputs.m}}", '# it\'s\nt "$AZURE_ML_OUTPUT_m"'),
     ],
 )
 def test_a_signed_address_stands_in_a_variable_and_in_no_command(command: str, shell: str):

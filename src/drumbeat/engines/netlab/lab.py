@@ -174,9 +174,13 @@ class Lab:
         return blueprint["gateway"]
 
     def pid_of(self, node: str) -> int:
-        """The first process of a node, 0 = the node is off, by itself or with the whole lab."""
+        """The first process of a node, 0 = the node is off, by itself or with the whole lab.
+
+        One that is on its way out lives until the last process of its node is gone, without namespaces: it is off.
+        """
         known = self._said().get("nodes", {}).get(node)
-        return known["pid"] if known and processes.is_still(known["pid"], known["birth"]) else 0
+        is_on = known and processes.is_still(known["pid"], known["birth"]) and _has_namespaces(known["pid"])
+        return known["pid"] if is_on else 0
 
     def inside(self, node: str, command: Sequence[str]) -> list[str]:
         """The command line that runs a command on a node. Raises EngineError when the node is off."""
@@ -270,6 +274,10 @@ def _networks() -> list[str]:
         routes: list[dict[str, Any]] = json.loads(listed.stdout or "[]")
         return [str(one["dst"]) for one in routes if one.get("dst", "default")[:1].isdigit()]
     return []
+
+
+def _has_namespaces(pid: int) -> bool:
+    return Path("/proc", str(pid), "ns", "net").exists()
 
 
 def _json(file: Path) -> dict[str, Any]:

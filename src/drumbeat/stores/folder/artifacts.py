@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import ForbiddenError, NotFoundError
 from drumbeat.protocol.layout import log_file
 from drumbeat.stores.folder.alive import OnePerName
 from drumbeat.stores.folder.disk import put_whole, refusals, require_room
-from drumbeat.stores.folder.logs import JobLogs, append_beyond, read_chunks
+from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, read_chunks
 from drumbeat.stores.folder.outputs import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
 from drumbeat.stores.folder.paths import inside, log_place, one_name, parts_of
 from drumbeat.stores.folder.snapshots import Snapshots
@@ -77,6 +77,10 @@ class FolderArtifacts:
     def log_chunks(self, job: str, *, after: int = 0, limit: int = 1 << 20) -> list[LogChunk]:
         with refusals(self._root):
             return read_chunks(self._folder(job), after, limit)
+
+    def log_end(self, job: str) -> int:
+        with refusals(self._root):
+            return last_position(self._folder(job))
 
     # --- outputs ---
     def append_output(self, job: str, attempt: int, node: int, path: str, offset: int, data: bytes) -> int:  # noqa: PLR0913 - the port's signature

@@ -120,6 +120,14 @@ def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
     return found
 
 
+def last_position(folder: Path) -> int:
+    """See `Artifacts.log_end`. After a power failure it may lie behind the last piece that can be read."""
+    try:
+        return (folder / JOURNAL).stat().st_size // RECORD_SIZE
+    except FileNotFoundError:
+        return 0
+
+
 class _Logs:
     """The logs that a page is read from, open until it is done."""
 
