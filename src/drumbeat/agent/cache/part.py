@@ -7,6 +7,7 @@ start of it only where the content can be checked.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import threading
@@ -42,7 +43,9 @@ def piece_at(size: int, number: int) -> tuple[int, int]:
 
 
 def claim(files: Files, file: ListedFile) -> Part | Claim:
-    """The part of a file for this process to fill; or WHOLE, or TAKEN while another one is at it."""
+    """The part of a file for this process to fill; or WHOLE, or TAKEN while another one is at it. Raises OSError: then
+    nothing is held, and a full disk keeps nothing of it.
+    """
     name = name_of(file)
     if files.has(name, file.size):
         return Claim.WHOLE
@@ -53,7 +56,13 @@ def claim(files: Files, file: ListedFile) -> Part | Claim:
         forget(files, name)
         os.close(descriptor)
         return Claim.WHOLE
-    return Part(files, file, descriptor)
+    try:
+        return Part(files, file, descriptor)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:  # It may be as long as the file by now, and nobody else would take it away.
+            forget(files, name)
+        os.close(descriptor)
+        raise
 
 
 def forget(files: Files, name: str) -> None:
@@ -85,8 +94,12 @@ class Part:
         self._hashing = threading.Lock()
         self._digest, self._hashed = hashlib.sha256(), 0
         self._head = hashlib.sha256(f"{_boot(file)} {file.key} {file.size} {PIECE}".encode()).hexdigest().encode()
-        if os.pread(self._marks, _HEAD, 0) != self._head:
-            self.reset()
+        try:
+            if os.pread(self._marks, _HEAD, 0) != self._head:
+                self.reset()
+        except OSError:
+            os.close(self._marks)
+            raise
 
     def missing(self) -> list[int]:
         """Numbers of the pieces that aren't there."""

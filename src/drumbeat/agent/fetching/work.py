@@ -123,9 +123,10 @@ class Work:
         return None
 
     def _begin(self, want: Want, part: Part) -> Piece | None:
-        want.part, want.todo = part, deque(part.missing())
-        self._is_there(want.file.size - sum(want.piece(number)[1] for number in want.todo))
+        want.part = part
         self._open.append(want)
+        want.todo.extend(part.missing())
+        self._is_there(want.file.size - sum(want.piece(number)[1] for number in want.todo))
         if want.todo:
             return self._of_open()
         want.going = 1  # Only its end is missing.
