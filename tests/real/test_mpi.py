@@ -136,7 +136,9 @@ print("begun", flush=True)
 while not comm.allreduce(len(asked)):
     time.sleep(0.02)
 print("saved", comm.allreduce(comm.rank), flush=True)
+comm.barrier()
 """
+"""The last line: SIGTERM comes to the nodes one after the other, and kills who is on the way out of Python already."""
 
 
 IN_PAIRS = {("openmpi4", "lab"), ("openmpi5", "local"), ("mpich", "lab")}
