@@ -6,6 +6,7 @@ node runs in place of this program. For any other host it becomes the real ssh.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -85,13 +86,21 @@ def _meet(address: Address) -> socket.socket:
 def _follow(line: socket.socket) -> int:
     line.settimeout(None)
     for number in _PASSED_ON:
-        signal.signal(number, lambda number, _: line.sendall(frames.frame(frames.SIGNAL, str(int(number)).encode())))
+        signal.signal(number, lambda number, _: _pass_on(line, number))
     files = {frames.OUT: 1, frames.ERR: 2}
     for kind, data in frames.frames(line):
         if kind == frames.EXIT:
             return int(data)
         _write(files[kind], data)
     return _fail("the other node broke off")
+
+
+def _pass_on(line: socket.socket, number: int) -> None:
+    """Whether the command is still there to get it is for what comes from the other node to tell: a signal may come
+    when all is over, as mpirun's does.
+    """
+    with contextlib.suppress(OSError):
+        line.sendall(frames.frame(frames.SIGNAL, str(int(number)).encode()))
 
 
 def _write(file: int, data: bytes) -> None:
