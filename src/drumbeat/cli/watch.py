@@ -77,7 +77,7 @@ class Watch:
         self._line, self._logs, self._ink, self._is_quiet = line, logs, ink, is_quiet
         self._told, self._told_last, self._told_state = -1, "", ""
         self._held_up: set[tuple[int, str]] = set()
-        self._progress_at = 0.0
+        self._progress_at: float | None = None
         self._counted: tuple[datetime, int] | None = None
 
     def see(self, events: list[Event], now: Now) -> None:
@@ -149,7 +149,7 @@ class Watch:
     def _progress(self, now: Now) -> list[str]:
         """How far the nodes are, now and then."""
         is_bringing = self.job.doing != self.job.sentence
-        if not is_bringing:
+        if not is_bringing or self._progress_at is None:
             self._progress_at = now.monotonic
         if now.monotonic - self._progress_at < PROGRESS_EVERY_S:
             return []

@@ -9,6 +9,7 @@ that may be there or not: the one process that dies of it takes it away, so that
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 
@@ -31,7 +32,7 @@ ELSEWHERE = (
     "publish.file", "publish.copied", "publish.registered", "effect.published",
     "environment.begun", "environment.installed", "environment.made", "agent.prepared",
     "cache.pinned", "cache.evicted", "cache.piece", "cache.checked", "cache.renamed", "cache.fetched", "cache.laid_out",
-    "mount.asked", "mount.made", "image.built", "wheel.begun", "wheel.built",
+    "mount.asked", "mount.begun", "mount.made", "image.built", "wheel.begun", "wheel.built",
 )  # fmt: skip
 """Points that only several servers over one database come by; that only an engine with a queue does; that only a job
 with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only
@@ -40,7 +41,8 @@ one with outputs to be put somewhere or to be named does."""
 hook: Callable[[str], None] | None = None
 """Called with the name of each point that is passed; None = only the variable counts."""
 
-_passed: dict[str, int] = {}
+_passed: dict[str, itertools.count[int]] = {}
+"""How often each was passed, counted so that no pass of two threads' gets lost."""
 
 
 def faultpoint(name: str) -> None:
@@ -58,8 +60,8 @@ def _maybe_die(name: str, told: str) -> None:
     point, nth, *_ = (*wanted.split(":"), "1")
     if point != name:
         return
-    _passed[wanted] = _passed.get(wanted, 0) + 1
-    if _passed[wanted] >= int(nth) and (not file or _take(file)):
+    passes = next(_passed.setdefault(wanted, itertools.count(1)))
+    if passes >= int(nth) and (not file or _take(file)):
         os.kill(os.getpid(), 9)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from stat import S_ISREG
@@ -16,7 +16,7 @@ from fastapi import Path as InPath
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.service import Control
-from drumbeat.protocol.errors import NotFoundError, RefusedError
+from drumbeat.protocol.errors import NotFoundError, RefusedError, StorageError
 from drumbeat.server import errors
 from drumbeat.server.paths import rest
 from drumbeat.server.room import ControlOf, away
@@ -51,16 +51,19 @@ async def put_snapshot(digest: Digest, control: ControlOf, request: Request) -> 
     """Keeps a tar file whose SHA-256 is `digest`; nothing is kept unless it is."""
     if await away(lambda: control.artifacts.has_snapshot(digest)):
         return Response(status_code=200)
-    pieces = Arriving(request)
+    pieces = Arriving(request.stream())
     await to_thread.run_sync(lambda: control.artifacts.add_snapshot(digest, pieces), limiter=UPLOADS)
     return Response(status_code=201)
 
 
 class Arriving:
-    """A request's body for a thread that reads it: as much as it asks for, when it asks."""
+    """A request's body for a thread that reads it: as much as it asks for, when it asks.
 
-    def __init__(self, request: Request) -> None:
-        self.stream = request.stream()
+    Raises StorageError when its sender is silent for too long.
+    """
+
+    def __init__(self, stream: AsyncIterator[bytes], silence_s: float = LONGEST_SILENCE_S) -> None:
+        self.stream, self._silence_s = stream, silence_s
 
     def __iter__(self) -> Iterator[bytes]:
         while piece := from_thread.run(self._next):
@@ -69,12 +72,16 @@ class Arriving:
     async def _next(self) -> bytes:
         gathered = bytearray()
         # A sender that vanished without a word mustn't hold one of the few places for ever.
-        with fail_after(LONGEST_SILENCE_S) as silence:
-            async for piece in self.stream:
-                silence.deadline = current_time() + LONGEST_SILENCE_S
-                gathered += piece
-                if len(gathered) >= PIECE:
-                    break
+        try:
+            with fail_after(self._silence_s) as silence:
+                async for piece in self.stream:
+                    silence.deadline = current_time() + self._silence_s
+                    gathered += piece
+                    if len(gathered) >= PIECE:
+                        break
+        except TimeoutError as error:  # Which would pass for the disk's, or the store's, to which it goes.
+            what = f"the file's sender said nothing for {self._silence_s:g} s"
+            raise StorageError(what, fix="Send it again.") from error
         return bytes(gathered)
 
 

@@ -133,7 +133,7 @@ async def write_file_at(
     """Puts a file below an address, whole or not at all; the answer has its SHA-256."""
     _require_inner(path)
     exact = await away(lambda: _to_write(uri, control))
-    pieces = Arriving(request)
+    pieces = Arriving(request.stream())
     put_there = lambda: control.data.write(exact, path, pieces, content_length)  # noqa: E731 - it runs in a thread
     return WrittenView.model_validate(await to_thread.run_sync(put_there, limiter=WRITES))
 

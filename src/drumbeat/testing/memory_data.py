@@ -226,9 +226,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(body[at : answer.cut])
                 self.close_connection = True
                 return
-            self.wfile.write(body[at : at + (1 << 16)])
-            with self.server.store.lock:
+            with self.server.store.lock:  # Before it: who has all of it may look at once.
                 self.server.store.sent += len(body[at : at + (1 << 16)])
+            self.wfile.write(body[at : at + (1 << 16)])
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing."""

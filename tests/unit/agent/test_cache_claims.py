@@ -24,8 +24,8 @@ def refuse(monkeypatch: pytest.MonkeyPatch, call: str, number: int) -> None:
     monkeypatch.setattr(os, call, refused)
 
 
-def opened() -> list[str]:
-    return os.listdir("/proc/self/fd")
+def opened() -> list[Path]:
+    return [*Path("/proc/self/fd").iterdir()]
 
 
 def test_a_disk_that_is_full_when_a_part_is_begun_keeps_nothing_of_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

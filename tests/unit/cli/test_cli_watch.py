@@ -172,6 +172,16 @@ def test_without_a_live_line_progress_is_printed_now_and_then_and_a_reason_to_wa
     assert screen.see(staging("input train: 4 MB of 9 MB; waits: no answer"), at_s=133) == ""
 
 
+def test_who_begins_to_follow_in_the_middle_of_a_stage_hears_of_its_progress_when_that_is_due():
+    coming = a_job(
+        state="staging", sentence="1 agent enrolled", nodes=(NodeView(0, detail="half of it"),), node_count=1
+    )
+    screen = Screen()
+    assert screen.see(coming, at_s=100) == ""
+    assert screen.see(at_s=129) == ""
+    assert screen.see(at_s=130) == "         staging      half of it\n"
+
+
 @pytest.mark.feature("M4")
 def test_what_holds_up_is_in_colour_on_a_terminal():
     screen = Screen(is_live=True, ink=Ink(is_on=True))

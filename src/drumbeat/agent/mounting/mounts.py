@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from drumbeat.agent import children
+from drumbeat.agent import children, locks
 from drumbeat.agent.backoff import Backoff
 from drumbeat.agent.mounting.clearing import clear, end_holder, folder_of, state, unmount
 from drumbeat.agent.mounting.holder import MOUNT_S
@@ -127,18 +127,20 @@ class Mounts:
                 cwd="/", start_new_session=True,
             )  # fmt: skip
         try:
+            faultpoint("mount.begun")
             self._wait_for_mount(folder, holder.pid)
         finally:
             children.leave(holder)  # From now on its `state.json` tells whose it is.
 
     def _wait_for_mount(self, folder: str, holder: int) -> None:
+        """By this holder, or by the one that an agent before this had started and that is still on its way."""
         deadline = time.monotonic() + MOUNT_S + 10.0
         while time.monotonic() < deadline:
-            told = state(folder)
-            if told.get("pid") == holder and told.get("is_mounted"):
+            is_over = not processes.is_alive(holder) and not locks.is_held(f"{folder}/holder.lock")
+            if _is_mounted(folder):  # Looked at after it has ended: then all of its words are there.
                 return
-            if not processes.is_alive(holder):
-                raise EngineError(f"rclone says: {told.get('trouble') or 'nothing'}")
+            if is_over:
+                raise EngineError(f"rclone says: {state(folder).get('trouble') or 'nothing'}")
             time.sleep(_LOOK_S)
         processes.signal_all([holder], 9)
         raise EngineError(f"rclone has not mounted it within {MOUNT_S:.0f} s")
