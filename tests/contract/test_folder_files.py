@@ -13,6 +13,7 @@ from drumbeat.protocol.errors import ForbiddenError, StorageError
 from drumbeat.protocol.layout import log_file
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.stores.folder.journal import RECORD_SIZE
+from drumbeat.stores.folder.logs import LONGEST_PIECE
 from drumbeat.testing.artifacts_contract import LOG, contents, described, give, sha, text
 
 
@@ -52,6 +53,16 @@ def test_data_without_its_record_gets_it_with_the_next_append(files, root, job):
     again = FolderArtifacts(root)
     assert again.append_log("a", LOG, 4, b"two ") == 8
     assert [chunk.data for chunk in again.log_chunks("a")] == [b"one ", b"two "]
+
+
+def test_a_follower_that_stops_anywhere_in_a_long_append_has_whole_lines(files):
+    lines = b"".join(b"%07d %s\n" % (n, b"x" * (n % 300)) for n in range(5000))
+    endless = b"y" * (LONGEST_PIECE + 10)
+    files.append_log("a", LOG, 0, lines + endless)
+    pieces = [chunk.data for chunk in files.log_chunks("a", limit=1 << 30)]
+    assert b"".join(pieces) == lines + endless
+    assert max(map(len, pieces)) <= LONGEST_PIECE
+    assert [piece[-1:] for piece in pieces] == [b"\n"] * (len(pieces) - 2) + [b"y", b"y"]
 
 
 @pytest.mark.parametrize("torn", range(1, RECORD_SIZE, 13))

@@ -145,11 +145,10 @@ def test_a_hostile_snapshot_is_refused_in_a_sentence_and_leaves_nothing(tmp_path
 
 
 @contextlib.contextmanager
-def given_half_of(whole: bytes, tmp_path: Path) -> Iterator[AgentGang]:
-    """A gang that gets ready; of its code's snapshot only one half arrives."""
+def given_half_of(whole: bytes, tmp_path: Path, times: int) -> Iterator[AgentGang]:
+    """A gang that gets ready; of its code's snapshot only one half arrives at first."""
     with AgentGang(tmp_path, "wc -c train.txt", code=whole) as gang:
-        (digest,) = gang.server.snapshots
-        gang.server.snapshots[digest] = whole[: len(whole) // 2]
+        gang.server.broken_snapshots = [whole[: len(whole) // 2]] * times
         gang.start()
         gang.order(Order.PREPARE)
         yield gang
@@ -157,17 +156,15 @@ def given_half_of(whole: bytes, tmp_path: Path) -> Iterator[AgentGang]:
 
 def test_a_snapshot_that_arrives_broken_is_fetched_again(tmp_path):
     whole = tar_of({"train.txt": "x" * 100_000})
-    with given_half_of(whole, tmp_path) as gang:
-        gang.server.wait_for(lambda: gang.server.asked_snapshots)
-        (digest,) = gang.server.snapshots
-        gang.server.snapshots[digest] = whole  # Not when it is told: the agent tries some times only.
+    with given_half_of(whole, tmp_path, 2) as gang:
         gang.run()
         gang.reach(Phase.ENDED)
+        assert len(gang.server.asked_snapshots) == 3
         assert gang.server.log(0) == b"100000 train.txt\n"
 
 
 def test_a_snapshot_that_arrives_broken_again_and_again_is_told(tmp_path):
-    with given_half_of(tar_of({"train.txt": "x" * 100_000}), tmp_path) as gang:
+    with given_half_of(tar_of({"train.txt": "x" * 100_000}), tmp_path, 100) as gang:
         gang.server.wait_for(lambda: gang.server.said and gang.status().error)
         assert "arrived with other content" in gang.status().error
         assert len(gang.server.asked_snapshots) > 1

@@ -19,6 +19,7 @@ WITH_TORCH = frozenset(
         "shapes differ in a collective",
         "rank 0 evaluates alone and divides by zero",
         "an error below a pipe to tee",
+        "an error that a pipe brings late",
     }
 )
 WRONG_STILL = {"the first to fail is the last to exit": "exits have a time, errors have none"}

@@ -52,7 +52,7 @@ def engine(lab: Lab, tmp_path: Path) -> Iterator[NetlabEngine]:
     yield engine
     for name in ("contract.1", "contract.2"):
         stop(engine, name)
-    assert [pid for node in lab.folder.glob("nodes/*/gangs/*") for pid in members(node)] == []
+    wait_until(lambda: not [pid for node in lab.folder.glob("nodes/*/gangs/*") for pid in members(node)])
     for node in lab.blueprint()["nodes"]:
         lab.switch_on(node["name"])
     wait_until(lambda: all(lab.pid_of(node["name"]) for node in lab.blueprint()["nodes"]))

@@ -17,6 +17,7 @@ from drumbeat import Client
 from drumbeat.client.views import JobView
 from drumbeat.core.events import Loss
 from drumbeat.engines.slurm.engine import SlurmEngine
+from drumbeat.host.processes import command_lines
 from drumbeat.ports import Gang, Machine
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.spec.computes import SlurmCompute
@@ -93,7 +94,13 @@ class TestSlurm(EngineContract):
     def lose(self, lab: SlurmLab) -> Callable[[Gang, int], None]:
         def lose(gang: Gang, node: int) -> None:
             scratch = lab.folder / "scratch"
-            until(lambda: all([*scratch.glob(f"{name}/*/*/*/agent.json")] for name in lab.names), "all agents run")
+
+            def has_agent(name: str) -> bool:
+                """One that lives: of those before it files may be left."""
+                there = [" ".join(words) for _, words in command_lines()]
+                return any("drumbeat.agent " in words and f"{scratch}/{name}/" in words for words in there)
+
+            until(lambda: all(map(has_agent, lab.names)), "all agents run")
             lab.lab.switch_off(lab.names[node])
 
         return lose

@@ -381,7 +381,7 @@ def test_a_killed_rank_is_named_and_the_next_round_has_an_mpirun_of_its_own(few:
         and "bash" not in p.name()
     ]  # fmt: skip
     second.send_signal(signal.SIGKILL)
-    until(lambda: sum(text.count("begun") for text in few.house.logs(job.name).values()) == 8, what="the second round")
+    until(lambda: sum(text.count("begun") for text in few.house.logs(job.name).values()) == 8, 180, "the second round")
     failures = few.house.client.get(job.name).failures
     assert failures[0].verdict.sentence.startswith("rank 2 on node 1 was ended by SIGKILL")
     few.house.client.cancel(job.name)

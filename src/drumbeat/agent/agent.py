@@ -297,17 +297,19 @@ class Agent:
         if state["trouble"]:
             self._facts.detail = f"keeper: {state['trouble']}"
             self._journal.note(self._facts.detail)
-        self._add_exits(state["exits"])
-        if state["over"] and not here.over:
+        is_over = state["over"] and not here.over
+        # What a rank that was stopped had others write for it (`| tee`) may have come after its own end.
+        self._add_exits(state["exits"], is_again=is_over)
+        if is_over:
             self._on_over()
 
-    def _add_exits(self, exits: list[dict[str, Any]]) -> None:
+    def _add_exits(self, exits: list[dict[str, Any]], *, is_again: bool) -> None:
         known = self._facts.round.exits
         if exits:  # What a rank couldn't read goes along with how it ended.
             self._beyond.look()
             self._on_remark()
         for ended in exits:
-            if ended["rank"] not in known:
+            if ended["rank"] not in known or (is_again and ended["told"]):
                 is_raised = ended["code"] == 1 and not ended["told"]
                 end = tail(self._log_paths[ended["rank"]], is_raised=is_raised)
                 known[ended["rank"]] = aborted(RankExit(**ended, tail=end))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
-from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
@@ -24,6 +22,7 @@ from drumbeat.cli import (
     logs,
     registries,
     servers,
+    standard,
     submitting,
     top,
 )
@@ -98,28 +97,10 @@ def options(
 
 def main() -> None:
     """Runs the command line; never shows a traceback of its own accord."""
-    _open_what_is_closed()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    standard.prepare()
     try:
         app(prog_name="drumbeat")
     except KeyboardInterrupt:  # Before a command had begun, which has words of its own for it.
         sys.exit(128 + signal.SIGINT)
     finally:
-        _flush_quietly()
-
-
-def _open_what_is_closed() -> None:
-    """Who starts a program may have closed its standard files (`>&-`); the next file opened would take their place."""
-    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - it stays open
-
-
-def _flush_quietly() -> None:
-    """The interpreter's own flush at the end would complain of a reader who has gone."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        standard.flush_quietly()

@@ -114,8 +114,8 @@ class Watch:
             log.exception("could not look after job %s; trying again", job.name)
 
     def _events(self, job: Job) -> list[Event]:
-        if job.observed is None and not any(job.nodes):
-            return []  # Not asked for yet: the outbox is still at it.
+        if job.observed is None:
+            return []  # Not all of it is asked for yet: the outbox is still at it, though some nodes may be there.
         sighting = self.engines[job.plan.compute].observe(self.gang_of(job))
         events: list[Event] = [GangSeen(job.attempt, sighting.word, sighting.waits)] if sighting.word else []
         gone = dict(sighting.gone)

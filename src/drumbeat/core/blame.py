@@ -30,6 +30,7 @@ _PEER_GONE = re.compile(
     r"|Watchdog caught collective operation timeout|Dist(?:Network|Store|Backend)Error|failed to recv, got 0 bytes"
     r"|socket (?:closed|timeout)|client socket has timed out|broken ?pipe|ConnectionResetError|ConnectionAbortedError"
     r"|PMIU_\w+ error|PMI_\w+ returned -1|Horovod has been shut down|HorovodInternalError"
+    r"|errors_impl\.UnavailableError"  # TensorFlow's, of a collective that it has given up.
     r"|ray\.exceptions\.(?:(?:Actor|Node|Owner|LocalRaylet)Died|ActorUnavailable|ObjectLost)Error",
     re.IGNORECASE,
 )

@@ -115,7 +115,7 @@ def read(tail: str) -> Told:
     errors = _chain(lines)
     last = next((line.strip() for line in reversed(lines) if any(c.isalnum() for c in line)), "")
     is_shut_down = any(line.startswith(SHUT_DOWN) for line in lines)
-    launcher, child, code = _torchrun(lines) or _horovodrun(plain) or ("", "", 0)
+    launcher, child, code = _torchrun(lines, plain) or _horovodrun(plain) or ("", "", 0)
     if launcher and all(_is_of_launcher(error) for error in _chain(unnamed(plain))):
         process = f"{launcher}'s rank {child}"
         if code > 0 and (own := _of_child(plain, child)):
@@ -245,14 +245,35 @@ def _is_of_launcher(error: Raised) -> bool:
     return error.kind.endswith("ChildFailedError") or _HOROVODRUN in error.line
 
 
-def _torchrun(lines: Sequence[str]) -> tuple[str, str, int] | None:
-    """What torchrun's closing table says of the rank that failed first, and its exit code."""
+def _torchrun(lines: Sequence[str], plain: Sequence[str]) -> tuple[str, str, int] | None:
+    """What torchrun's closing table says of the rank that failed first, and its exit code.
+
+    Those in the table were found failed by one look, and the root cause is then the first in torchrun's own list: what
+    they said, and how they ended, tells more.
+    """
     begin = next((n for n, line in enumerate(lines) if line.startswith("Root Cause (first observed failure)")), None)
     if begin is None:
         return None
-    rank = next((match[1] for line in lines[begin:] if (match := _CHILD.match(line))), "?")
-    code = next((int(match[1]) for line in lines[begin:] if (match := _CHILD_CODE.match(line))), 0)
+    codes = _children(lines)
+    rank, code = next(iter(_children(lines[begin:]).items()), ("?", 0))
+    ends = [(rank, code), *codes.items()]
+    killed = next((one for one in ends if one[1] < 0 and -one[1] not in _OFTEN_FOR_ANOTHER), None)
+    if killed:
+        rank, code = killed
+    elif code == 1 and codes.get(first := first_to_raise(plain)) == 1:
+        rank = first
     return "torchrun", rank, code
+
+
+def _children(lines: Sequence[str]) -> dict[str, int]:
+    """Exit codes by rank, as torchrun's table has them."""
+    codes, rank = dict[str, int](), ""
+    for line in lines:
+        if found := _CHILD.match(line):
+            rank = found[1]
+        elif rank and (found := _CHILD_CODE.match(line)):
+            codes[rank], rank = int(found[1]), ""
+    return codes
 
 
 def _horovodrun(lines: Sequence[str]) -> tuple[str, str, int] | None:

@@ -1,9 +1,12 @@
-"""How a program of ours is started: from where this one was, be it an installed package or the zip application."""
+"""How programs are started: ours from where this one was, be it an installed package or the zip application."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+from collections.abc import Mapping
+from typing import NoReturn
 
 import drumbeat
 
@@ -14,3 +17,10 @@ def program(module: str) -> list[str]:
     if os.path.isfile(place):
         return [sys.executable, "-I", place, module]
     return [sys.executable, "-I", "-m", module]
+
+
+def become(command: list[str], environment: Mapping[str, str]) -> NoReturn:
+    """The command runs in the place of this program. Raises OSError."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python has them ignored, and a command would inherit that.
+        signal.signal(number, signal.SIG_DFL)
+    os.execvpe(command[0], command, environment)

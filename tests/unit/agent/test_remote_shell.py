@@ -18,6 +18,8 @@ def a_shell(line: socket.socket, then: str = "") -> subprocess.Popen[str]:
 import os, signal, socket, sys
 from drumbeat.agent.remote import shell
 with socket.socket(fileno={line.fileno()}) as line:
+    with shell._passing_signals_on(line):
+        pass
     code = shell._follow(line)
 {then}
 sys.exit(code)

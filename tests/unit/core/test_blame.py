@@ -29,6 +29,21 @@ RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.
 """
 
 
+BY_TENSORFLOW = """Traceback (most recent call last):
+  File "tensorflow/python/eager/execute.py", line 53, in quick_execute
+    tensors = pywrap_tfe.TFE_Py_Execute(ctx._handle, device_name, op_name,
+tensorflow.python.framework.errors_impl.UnavailableError: Graph execution error:
+
+Detected at node CollectiveReduceV2 defined at (most recent call last):
+"""
+
+
+@pytest.mark.feature("L5")
+def test_a_tensorflow_worker_whose_peer_is_gone_is_not_the_cause():
+    found = verdict([(0, ended(0, 1, at=4.0, tail=BY_TENSORFLOW)), (1, ended(1, 1, at=6.0, tail=RAISED))])
+    assert found.sentence == "rank 1 on node 1 stopped with exit code 1: ValueError: loss is nan"
+
+
 def killed(rank: int, number: int, at: float = 1.0) -> RankExit:
     return RankExit(rank, None, number, at, order=rank)
 

@@ -33,7 +33,11 @@ class Played(Slurm):
     there: list[SlurmJob] = field(default_factory=list[SlurmJob])
     ends: dict[str, Ended] = field(default_factory=dict[str, Ended])
     submitted: list[str] = field(default_factory=list[str])
+    told: list[str] = field(default_factory=list[str])
+    canceled: list[str] = field(default_factory=list[str])
     is_away: bool = False
+    is_deaf: bool = False
+    """Its nodes don't end when they are told to."""
 
     def _answer(self) -> None:
         if self.is_away:
@@ -58,7 +62,14 @@ class Played(Slurm):
 
     def cancel(self, ids: Sequence[str]) -> None:
         self._answer()
+        self.canceled += ids
         self.there = [job for job in self.there if job.id not in ids]
+
+    def tell_to_end(self, ids: Sequence[str]) -> None:
+        self._answer()
+        self.told += ids
+        if not self.is_deaf:
+            self.there = [job for job in self.there if job.id not in ids]
 
     def ended(self, job: str) -> Ended | None:
         self._answer()
@@ -76,7 +87,7 @@ def engine(played: Played, tmp_path: Path) -> Iterator[SlurmEngine]:
     """It looks when a test says so."""
     made = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(tmp_path)), "m4rk", played)
     made._begun = True
-    made.leave_s = 0.0
+    made.leave_s = made.clear_s = 0.0
     yield made
     made.close()
 
@@ -98,6 +109,25 @@ def test_a_gang_waits_runs_and_is_gone_as_slurm_says(engine: SlurmEngine, played
     engine._look()
     seen = engine.observe(gang)
     assert (seen.word, seen.cause, sorted(seen.gone)) == ("PREEMPTED", Loss.PREEMPTED, [0, 1])
+
+
+@pytest.mark.parametrize("is_deaf", [False, True])
+def test_nodes_that_stay_are_told_to_clear_their_disks_before_they_are_killed(
+    engine: SlurmEngine, played: Played, *, is_deaf: bool
+):
+    gang = a_gang()
+    engine.start(gang)
+    played.there, played.is_deaf = [SlurmJob("17", "RUNNING", NAME, nodes="n1")], is_deaf
+    engine.stop(gang.name)
+    assert played.told == ["17"]
+    assert played.canceled == (["17"] if is_deaf else [])
+
+
+def test_a_gang_that_waits_is_canceled_at_once(engine: SlurmEngine, played: Played):
+    gang = a_gang()
+    engine.start(gang)
+    engine.stop(gang.name)
+    assert (played.told, played.canceled) == ([], ["17"])
 
 
 def test_slurm_is_looked_at_when_a_thread_for_that_can_be_started(engine: SlurmEngine, monkeypatch: pytest.MonkeyPatch):

@@ -21,7 +21,7 @@ from drumbeat.host.kernel import call
 _NEW_PIDS, _NEW_MOUNTS = 0x20000000, 0x00020000
 _NOSUID_NODEV_NOEXEC, _RECURSIVE, _SLAVE = 0xE, 0x4000, 0x80000
 
-GONE_S = 2.0
+GONE_S = 10.0
 """How long the end of a namespace whose processes have all ended is waited for."""
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
 from collections.abc import Callable, Iterable
 
 from drumbeat.host import processes
@@ -18,8 +19,8 @@ from drumbeat.host import processes
 SHM = "/dev/shm"  # noqa: S108 (nothing is made there)
 LOOK_EVERY_S = 0.5
 """How often it is looked at whether anything has changed there, at most."""
-_LOOKS = 3
-"""How often a file is looked at that no rank has mapped: it may be mapped a moment after it was made."""
+_TICK_NS = 100_000_000
+"""Within so much of a change there another one may not show: some kernels tell the time of one in ticks."""
 _NOTE = "segments.json"
 
 Inode = tuple[int, int]
@@ -32,15 +33,16 @@ class Segments:
         self._note = f"{folder}/{_NOTE}"
         self._before = set[Inode]()
         self._known: dict[Inode, str] = {}
-        self._looked: dict[Inode, int] = {}
+        self._again: dict[Inode, tuple[float, float]] = {}
+        """When a file that no rank has mapped is looked at again, and the pause before that: a rank maps it a moment
+        after it has made it, but may stand still meanwhile."""
         self._changed_at = 0
-        self._is_settled = True
         self._due = 0.0
 
     def open(self, now: float) -> None:
         """A round begins."""
-        self._before, self._known, self._looked = set(_files()), {}, {}
-        self._changed_at, self._is_settled, self._due = 0, False, now + LOOK_EVERY_S
+        self._before, self._known, self._again = set(_files()), {}, {}
+        self._changed_at, self._due = 0, now + LOOK_EVERY_S
 
     def due_s(self, now: float) -> float:
         """Seconds until it is to be looked again."""
@@ -52,15 +54,18 @@ class Segments:
             return
         self._due = now + LOOK_EVERY_S
         changed_at = _changed_at()
-        if changed_at == self._changed_at and self._is_settled and not is_last:
+        is_wanted = is_last or any(due <= now for due, _ in self._again.values())
+        if changed_at == self._changed_at and not is_wanted:
             return
-        # The last time also those that were looked at often: their rank may have stood still before it mapped them.
-        is_wanted = self._is_new if is_last else self._is_open
-        new = {inode: path for inode, path in _files().items() if is_wanted(inode)}
+        self._changed_at = changed_at if abs(time.time_ns() - changed_at) > _TICK_NS else 0
+        there = {inode: path for inode, path in _files().items() if self._is_new(inode)}
+        self._again = {inode: due for inode, due in self._again.items() if inode in there}
+        new = {inode: path for inode, path in there.items() if is_last or self._again.get(inode, (now, 0.0))[0] <= now}
         found = mapped(members(), new) if new else set[Inode]()
         for inode in new:
-            self._looked[inode] = self._looked.get(inode, 0) + 1
-        self._changed_at, self._is_settled = changed_at, not any(map(self._is_open, new))
+            pause = max(LOOK_EVERY_S, 2 * self._again.pop(inode, (now, 0.0))[1])
+            if inode not in found:
+                self._again[inode] = now + pause, pause
         if found:
             self._known |= {inode: new[inode] for inode in found}
             self._write()
@@ -72,9 +77,6 @@ class Segments:
         self._known = {}
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._note)
-
-    def _is_open(self, inode: Inode) -> bool:
-        return self._is_new(inode) and self._looked.get(inode, 0) < _LOOKS
 
     def _is_new(self, inode: Inode) -> bool:
         return inode not in self._before and inode not in self._known

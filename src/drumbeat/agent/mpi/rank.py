@@ -8,12 +8,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import signal
 import socket
 import sys
-from typing import NoReturn
 
 from drumbeat.agent.mpi import handing
+from drumbeat.host.program import become
 from drumbeat.launch.containers import with_given
 
 BEGIN_S = 600.0
@@ -35,7 +34,7 @@ def main() -> int:
     except OSError as error:
         return _fail(f"this rank could not begin: {error.strerror or error} ({place})")
     _take(given, files)
-    return _become(with_given(command, given["env"]), {**given["env"], **os.environ})
+    return become(with_given(command, given["env"]), {**given["env"], **os.environ})
 
 
 def _listen(place: str) -> socket.socket:
@@ -61,12 +60,6 @@ def _take(given: handing.Given, files: list[int]) -> None:
         os.close(file)
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, given["cores"])
-
-
-def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python has them ignored, and a command would inherit that.
-        signal.signal(number, signal.SIG_DFL)
-    os.execvpe(command[0], command, environment)
 
 
 def _fail(sentence: str) -> int:

@@ -26,6 +26,8 @@ _SPEAK_S = 10.0
 _GRACE_S = 5.0
 _LAST_S, _LAST_LOOKS = 1.0, 100
 """How long what a command that has ended said last is read."""
+_PIPE = 1 << 16
+"""What a pipe holds at most (pipe(7))."""
 _FAILED = 255
 """Exit code of a command that can't be run, as ssh gives it."""
 
@@ -132,7 +134,7 @@ class Visit:
 
     def __init__(self, line: socket.socket, command: str) -> None:
         self._line, self._command = line, command
-        self._sending = threading.Lock()
+        self._sending, self._reading, self._signalling = threading.Lock(), threading.Lock(), threading.Lock()
         self._child: subprocess.Popen[bytes] | None = None
         self._is_asked = False
         self.ended = threading.Event()
@@ -150,32 +152,58 @@ class Visit:
         return code
 
     def pass_on(self, number: int) -> None:
-        """Gives the command a signal; SIGTERM once only, for it may come by several ways."""
-        if self._child is None or (number == signal.SIGTERM and self._is_asked):
-            return
-        self._is_asked = self._is_asked or number == signal.SIGTERM
+        """Gives the command a signal; SIGTERM once only, for it may come by several ways, also before it has begun."""
+        with self._signalling:
+            is_told = number == signal.SIGTERM and self._is_asked
+            self._is_asked = self._is_asked or number == signal.SIGTERM
+            if self._child is not None and not is_told:
+                self._signal(self._child, number)
+
+    @staticmethod
+    def _signal(child: subprocess.Popen[bytes], number: int) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self._child.pid, number)
+            os.killpg(child.pid, number)
+
+    def _begin(self) -> subprocess.Popen[bytes]:
+        with self._signalling:
+            self._child = child = subprocess.Popen(
+                ["/bin/bash", "-c", self._command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, process_group=0,
+            )  # fmt: skip
+            if self._is_asked:
+                self._signal(child, signal.SIGTERM)
+        for file in filter(None, (child.stdout, child.stderr)):
+            os.set_blocking(file.fileno(), False)
+        return child
 
     def _run(self) -> int:
-        self._child = child = subprocess.Popen(
-            ["/bin/bash", "-c", self._command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, process_group=0,
-        )  # fmt: skip
-        streams = ((frames.OUT, child.stdout), (frames.ERR, child.stderr))
+        child = self._begin()
+        streams = [(kind, file) for kind, file in ((frames.OUT, child.stdout), (frames.ERR, child.stderr)) if file]
         pumps = [threading.Thread(target=self._pump, args=stream, daemon=True) for stream in streams]
         for one in (*pumps, threading.Thread(target=self._heed, daemon=True)):
             one.start()
         code = child.wait()
+        for kind, file in streams:  # All that it said itself is in the pipes now, or with a pump that stands still.
+            self._pass(kind, file)
         for _ in range(_LAST_LOOKS):  # Looks, in which they read; what the command left behind may hold them open.
             if not any(one.is_alive() for one in pumps):
                 break
             time.sleep(_LAST_S / _LAST_LOOKS)
         return code if code >= 0 else 128 - code
 
-    def _pump(self, kind: bytes, file: IO[bytes] | None) -> None:
-        while file is not None and (piece := os.read(file.fileno(), 1 << 16)):
+    def _pump(self, kind: bytes, file: IO[bytes]) -> None:
+        while self._pass(kind, file):
+            select.select([file], [], [])
+
+    def _pass(self, kind: bytes, file: IO[bytes]) -> bool:
+        """Sends what there is, a pipe's full; False = it has ended."""
+        with self._reading:
+            try:
+                piece = os.read(file.fileno(), _PIPE)
+            except BlockingIOError:
+                return True
             self._send(kind, piece)
+            return bool(piece)
 
     def _send(self, kind: bytes, data: bytes) -> None:
         with self._sending, contextlib.suppress(OSError):

@@ -13,9 +13,11 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Generator
 
 from drumbeat.agent.remote import frames, place
 from drumbeat.agent.remote.place import Address, Known
+from drumbeat.host.program import become
 
 _MEET_S = 120.0
 _WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
@@ -34,10 +36,11 @@ def main() -> int:
     if not command:
         return _fail(f"ssh {host}: a command is needed; there is no terminal on a node of a job")
     if host in known.own:
-        os.execv("/bin/bash", ["/bin/bash", "-c", command])
+        become(["/bin/bash", "-c", command], os.environ)
     try:
         with _meet(known.doors[host]) as line:
-            frames.ask(line, known.key, frames.Request(command, known.places))
+            with _passing_signals_on(line):
+                frames.ask(line, known.key, frames.Request(command, known.places))
             return _follow(line)
     except OSError as error:
         return _fail(f"node {host} can't be reached: {error.strerror or error}")
@@ -63,7 +66,7 @@ def _be_real(folder: str, words: list[str], host: str, known: Known) -> int:
     path = os.environ.get("PATH", os.defpath).split(":")
     ssh = shutil.which("ssh", path=":".join(one for one in path if one != f"{folder}/bin"))
     if ssh is not None:
-        os.execv(ssh, [ssh, *words])
+        become([ssh, *words], os.environ)
     nodes = ", ".join(sorted({*known.own, *known.doors}))
     return _fail(f"ssh: {host or 'no host'} isn't one of the job's nodes ({nodes}), and this machine has no ssh")
 
@@ -83,10 +86,20 @@ def _meet(address: Address) -> socket.socket:
             return line
 
 
+@contextlib.contextmanager
+def _passing_signals_on(line: socket.socket) -> Generator[None]:
+    """From its end on; those that come within it wait: until it has been asked for there is no command to get them."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    try:
+        yield
+        for number in _PASSED_ON:
+            signal.signal(number, lambda number, _: _pass_on(line, number))
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+
+
 def _follow(line: socket.socket) -> int:
     line.settimeout(None)
-    for number in _PASSED_ON:
-        signal.signal(number, lambda number, _: _pass_on(line, number))
     files = {frames.OUT: 1, frames.ERR: 2}
     for kind, data in frames.frames(line):
         if kind == frames.EXIT:

@@ -118,6 +118,11 @@ class Slurm:
         if ids:
             self._run(["scancel", "--quiet", *ids])
 
+    def tell_to_end(self, ids: Sequence[str]) -> None:
+        """SIGTERM to what runs on the nodes of jobs, not to their batch scripts; one that has ended is no error."""
+        if ids:
+            self._run(["scancel", "--quiet", "--signal=TERM", *ids])
+
     def ended(self, job: str) -> Ended | None:
         """How a job ended, None = Slurm has forgotten it."""
         try:

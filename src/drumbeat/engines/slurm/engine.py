@@ -63,8 +63,8 @@ class SlurmEngine:
 
     name = "slurm"
     has_queue = True
-    leave_s = 3.0
-    """How long nodes whose agents were told to leave are waited for."""
+    leave_s, clear_s = 3.0, 10.0
+    """How long nodes whose agents were told to leave are waited for, and those that are told once more, by Slurm."""
 
     def __init__(self, spec: SlurmCompute, mark: str, slurm: Slurm | None = None) -> None:
         self._spec, self._slurm = spec, slurm or Slurm(spec.conf or "")
@@ -230,12 +230,15 @@ class SlurmEngine:
 
     # --- stop -------------------------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
-        """Waits a moment for nodes whose agents leave, then cancels. Raises UnreachableError while Slurm can't say
-        that it is over.
+        """Waits a moment for nodes whose agents leave, tells the others to, then cancels. Raises UnreachableError while
+        Slurm can't say that it is over.
         """
         job_name = self._job_name(name)
         self._slurm.cancel([job.id for job in self._living(job_name) if job.stage is Stage.WAITS])
-        self._await_end(job_name, self.leave_s)
+        if not self._await_end(job_name, self.leave_s):
+            # What is canceled is killed with srun, which is told of it first: nobody would clear the nodes' own disks.
+            self._slurm.tell_to_end([job.id for job in self._living(job_name)])
+            self._await_end(job_name, self.clear_s)
         living = self._living(job_name)
         self._slurm.cancel([job.id for job in living])
         if living and not self._await_end(job_name, END_S):

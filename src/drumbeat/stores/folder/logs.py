@@ -81,9 +81,21 @@ class JobLogs:
         self._position = pieces[-1].position
 
     def _pieces(self, log: Log, start: int, size: int) -> Iterator[Piece]:
-        now = self._now()
-        for n, offset in enumerate(range(start, size, LONGEST_PIECE), start=1):
-            yield Piece(self._position + n, *log, offset, min(LONGEST_PIECE, size - offset), now)
+        """Each but the last ends with a line, where one does: whoever reads on may have to wait after any of them."""
+        now, position = self._now(), self._position
+        while start < size:
+            length = size - start
+            if length > LONGEST_PIECE:
+                length = self._to_last_line(log, start) or LONGEST_PIECE
+            position += 1
+            yield Piece(position, *log, start, length, now)
+            start += length
+
+    def _to_last_line(self, log: Log, start: int) -> int:
+        """How long the lines are that end within a piece that begins there, 0 = none does."""
+        with self._place(log).open("rb") as file:
+            file.seek(start)
+            return file.read(LONGEST_PIECE).rfind(b"\n") + 1
 
 
 def append_beyond(place: Path, offset: int, data: bytes) -> int:

@@ -76,6 +76,18 @@ _RAISED = (
         "ranks 1, 2 and 3",
     ),
     Incident(
+        "an error that a pipe brings late", (1,), _FAILED,
+        """
+        import torch
+        dist = group()
+        dist.all_reduce(torch.ones(1))
+        if RANK == 1:
+            raise IndexError("token 50257 is out of range")
+        dist.all_reduce(torch.ones(1))
+        """, "token 50257 is out of range", "", 2,
+        "bash -c 'set -o pipefail; python t.py 2>&1 | (trap \"\" TERM; sleep 2; exec cat)'", _TORCH,
+    ),
+    Incident(
         "one rank raises, the others when a pipe to it closes", (0,), _FAILED,
         """
         from multiprocessing.connection import Client, Listener
