@@ -1,4 +1,4 @@
-"""`python -m tools.stability [--runs 30] [--part real|whole] [--until 05:10]`: the suite again and again.
+"""`python -m tools.stability [--runs 30] [--part real|whole] [--until 05:10] [--stalled]`: the suite again and again.
 
 A line for every run goes to the end of `docs/stability.md`, green or not, with the commit and the machine's load: what
 isn't green every time is a defect. One after the other, each in a clone of what is then the last commit: the work here
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+from tools import stalls
 from tools.kept import KEPT
 
 REPOSITORY = Path(__file__).parents[1]
@@ -56,8 +57,9 @@ def main() -> int:
             if end and datetime.now(UTC) >= end:
                 break
             commit = _newest(clone)
-            run = once(clone, [*PARTS[given.part], "-n", str(given.jobs)])
-            row = f"| {datetime.now(UTC):%Y-%m-%d %H:%M} | {commit} | {given.part} | {run.row}"
+            run = once(clone, [*PARTS[given.part], "-n", str(given.jobs)], is_stalled=given.stalled)
+            part = f"{given.part}, stalled" if given.stalled else given.part
+            row = f"| {datetime.now(UTC):%Y-%m-%d %H:%M} | {commit} | {part} | {run.row}"
             print(f"run {number}: {row}", flush=True)
             with PAGE.open("a") as page:
                 page.write(f"{row}\n")
@@ -65,17 +67,26 @@ def main() -> int:
     return int(bool(bad))
 
 
-def once(clone: Path, options: list[str]) -> Run:
-    """Runs pytest with these to its end; prints what a failure said, and what was skipped. Raises RuntimeError."""
+def once(clone: Path, options: list[str], *, is_stalled: bool = False) -> Run:
+    """Runs pytest with these to its end; prints what a failure said, and what was skipped. Raises RuntimeError.
+
+    is_stalled: while it runs, what it starts stands still for moments (tools/stalls.py).
+    """
     words = [str(clone / ".venv/bin/python"), "-m", "pytest", "-q", "--dist", "loadgroup", *options]
     began = time.monotonic()
     shared = {**os.environ, "TESTS_KEPT": str(KEPT)}
-    done = subprocess.run(words, cwd=clone, capture_output=True, text=True, check=False, env=shared)
-    closing = _CLOSING.search(done.stdout)
+    if is_stalled:
+        shared[stalls.MARK] = "1"
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, cwd=clone, stdout=pipe, stderr=pipe, text=True, env=shared) as running:
+        stalling = [sys.executable, "-m", "tools.stalls", str(running.pid)] if is_stalled else ["true"]
+        with subprocess.Popen(stalling, cwd=REPOSITORY):
+            said, errors = running.communicate()
+    closing = _CLOSING.search(said)
     if closing is None:
-        raise RuntimeError(f"pytest told nothing of its end:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-    print(done.stdout if done.returncode else "\n".join(_SKIPPED.findall(done.stdout)), flush=True)
-    return Run(closing[1], time.monotonic() - began, tuple(_BAD.findall(done.stdout)), os.getloadavg()[2])
+        raise RuntimeError(f"pytest told nothing of its end:\n{said[-2000:]}{errors[-2000:]}")
+    print(said if running.returncode else "\n".join(_SKIPPED.findall(said)), flush=True)
+    return Run(closing[1], time.monotonic() - began, tuple(_BAD.findall(said)), os.getloadavg()[2])
 
 
 def _next(hour: str) -> datetime:
@@ -101,6 +112,7 @@ def _options() -> argparse.Namespace:
     options.add_argument("--runs", type=int, default=30)
     options.add_argument("--part", choices=sorted(PARTS), default="real")
     options.add_argument("--jobs", type=int, default=2, help="tests at a time (2)")
+    options.add_argument("--stalled", action="store_true", help="let what runs stand still for moments (root)")
     options.add_argument("--until", default="", metavar="HH:MM", help="begin no run after this time (UTC)")
     return options.parse_args()
 
