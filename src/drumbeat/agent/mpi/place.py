@@ -63,7 +63,7 @@ def _noted(path: str) -> list[Any]:
 
 def clear(folder: str, node: int) -> None:
     """The node needs it no more; the last one on the machine removes it."""
-    with contextlib.suppress(FileNotFoundError):  # Who was killed in this may have come so far.
+    with contextlib.suppress(OSError):  # Who was killed in this may have come so far.
         os.unlink(f"{folder}/node.{node}")
     with contextlib.suppress(OSError):
         if not any(name.startswith("node.") for name in os.listdir(folder)):

@@ -202,7 +202,8 @@ class Visit:
                 piece = os.read(file.fileno(), _PIPE)
             except BlockingIOError:
                 return True
-            self._send(kind, piece)
+            if piece:
+                self._send(kind, piece)
             return bool(piece)
 
     def _send(self, kind: bytes, data: bytes) -> None:
