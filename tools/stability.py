@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -79,8 +80,8 @@ def once(clone: Path, options: list[str], *, is_stalled: bool = False) -> Run:
         shared[stalls.MARK] = "1"
     pipe = subprocess.PIPE
     with subprocess.Popen(words, cwd=clone, stdout=pipe, stderr=pipe, text=True, env=shared) as running:
-        stalling = [sys.executable, "-m", "tools.stalls", str(running.pid)] if is_stalled else ["true"]
-        with subprocess.Popen(stalling, cwd=REPOSITORY):
+        stalling = [sys.executable, "-m", "tools.stalls", str(running.pid)]
+        with subprocess.Popen(stalling, cwd=REPOSITORY) if is_stalled else nullcontext():
             said, errors = running.communicate()
     closing = _CLOSING.search(said)
     if closing is None:

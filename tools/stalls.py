@@ -24,7 +24,7 @@ FREEZERS = Path("/sys/fs/cgroup/freezer")
 MARK = "TESTS_STALLED"
 """In the environment of what may be stalled, and so of what that starts."""
 YOUNG_S = 1.0
-"""A process is half as likely to be in trouble in all the rest of its life as in its beginning."""
+"""For so long a process has just begun."""
 SHORTEST_S, LONGEST_S = 0.05, 2.0
 AT_A_TIME = 3
 EVERY_S = 0.05

@@ -178,11 +178,8 @@ def test_what_torchruns_rank_raised_is_told_where_it_is_known(said: str, line: s
 
 
 def test_of_ranks_that_torchrun_found_failed_at_once_the_one_that_lost_nothing_is_the_cause():
-    raised, at_once = (
-        by_rank(2, OTHER) + by_rank(0, OWN) + OF_TORCHRUN,
-        TABLE.replace("-15 (pid: 7)  (SIGTERM)", "{} (pid: 7)"),
-    )
-    told = read(raised + at_once.format(1, code=1, name=""))
+    at_once = TABLE.replace("-15 (pid: 7)  (SIGTERM)", "{} (pid: 7)")
+    told = read(by_rank(2, OTHER) + by_rank(0, OWN) + OF_TORCHRUN + at_once.format(1, code=1, name=""))
     assert (told.process, told.line) == ("torchrun's rank 0", "ValueError: no such column: price")
     killed = read(by_rank(3, OTHER) + OF_TORCHRUN + at_once.format(-9, code=1, name=""))
     assert killed.line == "torchrun's rank 0 was ended by SIGKILL"
