@@ -1,4 +1,4 @@
-"""Labelled incidents through the real thing: every kind that needs no torch, and the few that only torch can show.
+"""Labelled incidents through the real thing: most kinds that need no torch, and the few that only torch can show.
 
 The whole of both sets, with its accuracy, is run by `make faults`.
 """
@@ -12,7 +12,7 @@ from tools.faults.incidents import find_missing, run_incident
 
 from .house import House
 
-WITH_TORCH = frozenset(
+ALWAYS = frozenset(
     {
         "leaves early with exit code 0",
         "a data-loader worker can't read",
@@ -20,6 +20,7 @@ WITH_TORCH = frozenset(
         "rank 0 evaluates alone and divides by zero",
         "an error below a pipe to tee",
         "an error that a pipe brings late",
+        "a launcher sees late that its process is gone",
     }
 )
 WRONG_STILL = {"the first to fail is the last to exit": "exits have a time, errors have none"}
@@ -29,7 +30,7 @@ EVERY = 3
 
 def marks(number: int, incident: Incident) -> list[pytest.MarkDecorator]:
     why = WRONG_STILL.get(incident.name)
-    is_left_out = incident in RULES and incident.name not in WITH_TORCH and number % EVERY
+    is_left_out = incident in RULES and incident.name not in ALWAYS and number % EVERY
     return [
         *([pytest.mark.xfail(reason=why)] if why else []),
         *([pytest.mark.thorough] if is_left_out else []),
@@ -39,7 +40,7 @@ def marks(number: int, incident: Incident) -> list[pytest.MarkDecorator]:
 CHOSEN = [
     pytest.param(each, marks=marks(number, each))
     for number, each in enumerate((*RULES, *JUDGE))
-    if "torch" not in each.needs or each.name in WITH_TORCH
+    if "torch" not in each.needs or each.name in ALWAYS
 ]
 
 

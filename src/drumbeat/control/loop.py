@@ -13,10 +13,10 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import TypeVar
 
-from drumbeat.core.events import Event, Granted, NeverFits, TimeUp, Waits
+from drumbeat.core.events import Event, Granted, JudgeDue, NeverFits, TimeUp, Waits
 from drumbeat.core.job import Job, Slot
 from drumbeat.core.machine import decide
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
@@ -59,8 +59,8 @@ class Loop:
         """What servers that share a store do at each tick: see `sharing`."""
         self.jobs: dict[str, Record] = {}
         self._beat_at = 0.0
-        self._time_up_at: dict[str, float] = {}
-        """When each job's time limit is reached, on the monotonic clock."""
+        self._due_at: dict[str, dict[datetime, float]] = {}
+        """The deadlines of each job, on the monotonic clock: since it was given them or this server began."""
         self.machines: dict[str, list[Machine]] = {}
         self.troubles: dict[str, str] = {}
         """Computes that no job can start on now, and why."""
@@ -161,16 +161,21 @@ class Loop:
         self.beat()
         self.look_around()
         for name, record in list(self.jobs.items()):
-            if record.job.state is State.RUNNING and self._is_time_up(record.job):
+            if record.job.state is not State.RUNNING:
+                continue
+            if self._is_past(name, record.job.deadline):
                 self.apply(name, TimeUp())
+            elif self._is_past(name, record.job.judge_at):
+                self.apply(name, JudgeDue())
 
-    def _is_time_up(self, job: Job) -> bool:
-        """By the monotonic clock, since the job started or this server did: the wall clock may jump."""
-        if job.deadline is None:
-            return False
+    def _is_past(self, name: str, deadline: datetime | None) -> bool:
+        """By the monotonic clock: the wall clock may jump."""
         now = self.clock.monotonic()
-        left = (job.deadline - self.clock.now()).total_seconds()
-        return now >= self._time_up_at.setdefault(job.name, now + left)
+        return deadline is not None and now >= self._on_monotonic(name, deadline, self.clock.now(), now)
+
+    def _on_monotonic(self, name: str, deadline: datetime, now: datetime, at: float) -> float:
+        """When that is. now, at: the same moment on both clocks; only what they say first counts."""
+        return self._due_at.setdefault(name, {}).setdefault(deadline, at + (deadline - now).total_seconds())
 
     def beat(self) -> None:
         """Keeps the lease. A server that was silent for so long that it was replaced comes back with nothing."""
@@ -196,8 +201,9 @@ class Loop:
         if booking:
             change = replace(change, reserve=booking.slots, booked=booking.booked)
         self._commit(name, record, change)
-        if decision.job.state is State.RUNNING and decision.job.deadline:
-            self._time_up_at.setdefault(name, at + (decision.job.deadline - now).total_seconds())
+        if decision.job.state is State.RUNNING:
+            for deadline in filter(None, (decision.job.deadline, decision.job.judge_at)):
+                self._on_monotonic(name, deadline, now, at)
         if decision.effects:
             self.has_effects.set()
         if decision.job.state is State.QUEUED or decision.job.state.is_terminal:
@@ -219,7 +225,7 @@ class Loop:
             raise
         if change.job.state.is_terminal:
             self.jobs.pop(name, None)
-            self._time_up_at.pop(name, None)
+            self._due_at.pop(name, None)
         else:
             self.jobs[name] = replace(record, job=change.job, version=record.version + 1)
 

@@ -188,6 +188,12 @@ def verdict(exits: Sequence[Exit], world: int = 0, names: Mapping[int, str] = Ma
     )
 
 
+def is_guess(exits: Sequence[Exit]) -> bool:
+    """Whether all failures so far only miss a peer, and the one that they miss isn't among the exits."""
+    cause = _culprits(exits)[0]
+    return cause.is_symptom and not cause.is_aborting and not cause.exit.launcher.startswith("mpirun")
+
+
 def error_line(tail: str) -> str:
     """The line of a log that names its error, "" if none does."""
     return tracebacks.read(tail).line

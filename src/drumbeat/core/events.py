@@ -100,6 +100,11 @@ class TimeUp:
 
 
 @dataclass(frozen=True)
+class JudgeDue:
+    """A running job's `judge_at` is reached, by a clock that doesn't jump."""
+
+
+@dataclass(frozen=True)
 class OutputPublished:
     """An output of a job that has ended is where it was to go, or can't be brought there."""
 
@@ -128,6 +133,7 @@ Event = (
     | NodeLost
     | CancelRequested
     | TimeUp
+    | JudgeDue
     | OutputPublished
     | OutputHeldUp
 )

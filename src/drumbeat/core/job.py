@@ -106,6 +106,7 @@ class Job:
 
     nodes: what the agent of each node of this attempt last said, None until it enrolled. verdict: why it is being
     stopped, or ended. avoided: machines of nodes that the last attempt lost. stop_at: when SIGKILL follows.
+    judge_at: by when whoever failed first may still say so, where only ranks that miss a peer have ended so far.
     started_at: the first RUNNING. remarks: what of this attempt's nodes the story has told already.
     """
 
@@ -125,6 +126,7 @@ class Job:
     roster: Roster | None = None
     verdict: Verdict | None = None
     stop_at: datetime | None = None
+    judge_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     failures: tuple[Failure, ...] = ()

@@ -19,6 +19,7 @@ from drumbeat.core.events import (
     GangRefused,
     GangSeen,
     Granted,
+    JudgeDue,
     KeepStory,
     Loss,
     NeverFits,
@@ -39,6 +40,10 @@ from drumbeat.core.words import counted
 from drumbeat.launch import worlds
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.roster import Roster
+
+JUDGE_AFTER = timedelta(seconds=5)
+"""How long ranks that miss a peer wait to be stopped: a launcher needs up to 1 s to see that its process is gone (`ray
+start` looks once a second), and longer on a busy node. Told to stop first, it wouldn't say why."""
 
 
 def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (the table: one row a case)
@@ -66,6 +71,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return _agent_running(job, event, now)
         case State.RUNNING, TimeUp():
             return _time_up(job, now)
+        case State.RUNNING, JudgeDue() if job.judge_at:
+            return _stop(job, _failed(job), now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), NodeLost()):
             return _node_lost(job, event, now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), CancelRequested()):
@@ -173,11 +180,14 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
         return _stop(told, _taken(event.node), now)
     if told.is_served:
         return _stop(told, _finished(told), now)
-    if any(ended.is_failure for _, ended in told.exits):
+    has_failed = any(ended.is_failure for _, ended in told.exits)
+    if has_failed and not (_has_ranks_left(told) and blame.is_guess(told.exits)):
         return _stop(told, _failed(told), now)
     if event.status.lost and event.status.round == job.round:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
         return _stop(told, _verdict(Reason.KEEPER_LOST, sentence, node=event.node), now)
+    if has_failed:
+        return Decision(replace(told, judge_at=told.judge_at or now + JUDGE_AFTER))
     if told.are_all(Phase.ENDED):
         return _finalize(replace(told, verdict=_finished(told)), now)
     return Decision(told)
@@ -239,7 +249,7 @@ def _taken(node: int) -> Verdict:
 # --- stopping ---------------------------------------------------------------------------------------------------
 def _stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
     """Ends the ranks, if there are any; what follows is decided when they have ended."""
-    judged = replace(job, verdict=verdict)
+    judged = replace(job, verdict=verdict, judge_at=None)
     if job.state is not State.RUNNING:
         return _after_stop(judged, now)
     grace = timedelta(seconds=job.plan.grace_s)

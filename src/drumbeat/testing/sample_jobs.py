@@ -85,6 +85,7 @@ def full_job(name: str) -> Job:
         Roster(2, 3, (member,), 29500),
         verdict,
         NOON + timedelta(seconds=30),
+        NOON + timedelta(seconds=5),
         NOON,
         NOON + timedelta(hours=1),
         (Failure(1, 1, verdict, NOON),),

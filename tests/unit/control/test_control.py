@@ -419,11 +419,26 @@ def test_a_clock_that_jumps_ends_no_job_and_holds_up_no_limit(house: House, hour
     house.say(name, 0, Phase.READY)
     clock = JumpingClock()
     house.control.loop.clock = clock
-    until(lambda: name in house.control.loop._time_up_at)
+    until(lambda: name in house.control.loop._due_at)
     clock.jump = timedelta(hours=hours)
     until(lambda: house.state(name) is State.STOPPING)
     assert time.monotonic() - started > 1
     assert house.store.load(name).job.reason is Reason.TIMED_OUT
+
+
+@pytest.mark.feature("F1", "F10")
+@pytest.mark.parametrize("hours", [1, -1])
+def test_ranks_that_miss_a_peer_are_stopped_in_time_whatever_the_clock_says(house: House, hours: int):
+    name = house.submit("j", distribution={"type": "pytorch", "process_count_per_instance": 2})
+    house.say(name, 0, Phase.READY)
+    clock = JumpingClock()
+    house.control.loop.clock = clock
+    missed = RankExit(0, 1, None, 1.0, 0, tail="RuntimeError: Connection closed by peer")
+    house.say(name, 0, Phase.RUNNING, exits=(missed,))
+    assert house.state(name) is State.RUNNING
+    clock.jump = timedelta(hours=hours)
+    until(lambda: house.state(name) is State.STOPPING)
+    assert "Connection closed by peer" in house.store.load(name).job.sentence
 
 
 class StoppedClock(SystemClock):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.blame import AT_ONCE_S, error_line, verdict
+from drumbeat.core.blame import AT_ONCE_S, Exit, error_line, is_guess, verdict
 from drumbeat.core.states import Reason
 from drumbeat.protocol.agent import LEFT_OUT, RankExit
 
@@ -203,6 +203,27 @@ def test_a_killed_mpirun_is_named_though_a_rank_that_lost_it_was_seen_to_end_bef
     assert "mpirun" not in verdict([(0, first), (0, later)], 4).sentence
     said = replace(first, tail=RAISED)
     assert "loss is nan" in verdict([(0, said), (0, second)], 4).sentence
+
+
+LOST_A_PEER = (0, ended(0, 1, at=4.0, tail=PEER_GONE))
+LOST_MPI = (0, replace(killed(0, 15, at=4.0), launcher="MPI has ended the job"))
+
+
+@pytest.mark.parametrize(
+    ("exits", "is_so"),
+    [
+        ([LOST_A_PEER], True),
+        ([LOST_A_PEER, (1, ended(1, 1, at=6.0, tail=RAISED))], False),
+        ([LOST_A_PEER, (1, killed(1, 9, at=6.0))], False),
+        ([LOST_A_PEER, (1, ended(1, 0, at=3.0))], False),
+        ([LOST_A_PEER, (1, ended(1, 0, at=4.5 + AT_ONCE_S))], True),
+        ([LOST_MPI], True),
+        ([LOST_MPI, (1, replace(killed(1, 15, at=5.0), launcher="mpirun was ended by signal 9"))], False),
+        ([LOST_MPI, (1, replace(killed(1, 15, at=5.0), launcher="MPI has ended the job", tail=ABORTED))], False),
+    ],
+)
+def test_while_ranks_only_miss_a_peer_who_was_the_cause_is_a_guess(exits: list[Exit], is_so: bool):
+    assert is_guess(exits) is is_so
 
 
 def test_an_exit_code_of_mpich_above_128_is_no_signal():

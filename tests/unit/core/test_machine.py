@@ -15,6 +15,7 @@ from drumbeat.core.events import (
     GangRefused,
     GangSeen,
     Granted,
+    JudgeDue,
     KeepStory,
     Loss,
     NeverFits,
@@ -25,7 +26,7 @@ from drumbeat.core.events import (
     Waits,
 )  # fmt: skip
 from drumbeat.core.job import Job
-from drumbeat.core.machine import decide
+from drumbeat.core.machine import JUDGE_AFTER, decide
 from drumbeat.core.outcome import exit_code
 from drumbeat.core.states import MOVES, REASONS, Reason, State
 from drumbeat.protocol.agent import Order, Phase, Remark
@@ -34,6 +35,7 @@ from drumbeat.protocol.plan import Rank
 from .jobs import a_job, after, at, ended, running, said, slots, told
 
 RAISED = 'Traceback (most recent call last):\n  File "train.py", line 7, in <module>\nValueError: no'
+MISSED = f"{RAISED.rpartition(chr(10))[0]}\nRuntimeError: Connection closed by peer [10.0.0.2]:38124"
 
 
 def done(node: int, *codes: int):
@@ -229,6 +231,58 @@ def test_one_failing_rank_stops_the_others():
     assert "rank 3 on node 1 stopped with exit code 1: ValueError: no" in job.sentence
 
 
+def missing_a_peer() -> Job:
+    """Two ranks on each of two nodes; rank 0 has lost a peer, and nobody knows yet why."""
+    return after(running(), said(0, Phase.RUNNING, exits=(ended(0, 1, tail=MISSED),)), now=at(10))
+
+
+@pytest.mark.feature("F1")
+def test_ranks_that_miss_a_peer_stop_nobody_before_that_one_has_said_why():
+    job = missing_a_peer()
+    assert (job.state, job.judge_at) == (State.RUNNING, at(10) + JUDGE_AFTER)
+    more = said(0, Phase.ENDED, exits=(ended(0, 1, tail=MISSED), ended(1, 1, tail=MISSED)))
+    job = after(job, more, now=at(12))
+    assert (job.state, job.judge_at) == (State.RUNNING, at(10) + JUDGE_AFTER)
+    job = after(job, said(1, Phase.RUNNING, exits=(ended(2, 1, at=3.0, tail=RAISED),)), now=at(13))
+    assert (job.state, job.judge_at) == (State.STOPPING, None)
+    assert job.sentence.startswith("rank 2 on node 1 stopped with exit code 1: ValueError: no; SIGTERM to every rank")
+
+
+@pytest.mark.feature("F1")
+def test_ranks_that_miss_a_peer_are_the_cause_when_nobody_says_more_in_time():
+    job = after(missing_a_peer(), JudgeDue())
+    assert (job.state, job.reason, job.judge_at) == (State.STOPPING, Reason.RANK_FAILED, None)
+    assert "rank 0 on node 0 stopped with exit code 1: RuntimeError: Connection closed by peer" in job.sentence
+    assert told(running(), JudgeDue()).story == ()
+
+
+@pytest.mark.feature("F1")
+@pytest.mark.parametrize(
+    ("event", "said_of_it"),
+    [
+        (said(1, Phase.ENDED, exits=(ended(2), ended(3))), "rank 2 on node 1 left with exit code 0 while the other"),
+        (said(1, Phase.ENDED, exits=(ended(2, None, signal=9),)), "rank 2 on node 1 was ended by SIGKILL"),
+        (said(1, Phase.ENDED, lost=True), "the keeper of node 1 is gone"),
+        (NodeLost(1, 1, "no power"), "node 1 is gone: no power"),
+        (said(1, Phase.RUNNING, is_taken=True), "node 1 was told to stop (SIGTERM)"),
+        (CancelRequested("ada"), "canceled by ada"),
+    ],
+)
+def test_whatever_is_heard_of_while_ranks_miss_a_peer_counts_at_once(event: Event, said_of_it: str):
+    job = after(missing_a_peer(), event)
+    assert (job.state, job.judge_at) == (State.STOPPING, None)
+    assert job.sentence.startswith(said_of_it)
+
+
+@pytest.mark.feature("F1")
+def test_ranks_that_all_miss_a_peer_and_have_all_ended_are_not_waited_for():
+    both = [said(node, Phase.ENDED, exits=(ended(2 * node, 1, tail=MISSED), ended(2 * node + 1, 1, tail=MISSED)))
+            for node in range(2)]  # fmt: skip
+    job = after(running(), *both)
+    assert (job.state, job.round, job.judge_at) == (State.STAGING, 2, None)
+    assert job.failures[-1].verdict.sentence.startswith("rank 0 on node 0 stopped with exit code 1: Runtime")
+
+
 @pytest.mark.feature("F2")
 def test_of_signals_to_come_is_only_spoken_while_a_rank_is_left():
     failed = (ended(0, 1),)
@@ -352,11 +406,14 @@ def test_every_state_is_reachable():
 
 
 NODES = 2
-codes = st.sampled_from([None, 0, 0, 0, 1, 127, 137])
+codes = st.sampled_from([None, 0, 0, 0, 1, 127, 137, 3])
 agent_events = st.builds(
     lambda node, phase, nth, attempt, codes, error, lost, taken: said(
         node, phase, nth, attempt,
-        exits=tuple(ended(node * 2 + n, c, signal=9 if c is None else None) for n, c in enumerate(codes)),
+        exits=tuple(
+            ended(node * 2 + n, c, signal=9 if c is None else None, tail=MISSED if c == 3 else "")
+            for n, c in enumerate(codes)
+        ),
         error=error, lost=lost, is_taken=taken,
     ),
     st.integers(0, NODES - 1), st.sampled_from(list(Phase)), st.integers(1, 3), st.integers(0, 2),
@@ -372,6 +429,7 @@ other_events = st.one_of(
     st.builds(NodeLost, st.integers(0, 2), st.integers(0, NODES - 1), st.just("gone"), st.sampled_from(Loss)),
     st.just(CancelRequested("ada")),
     st.just(TimeUp()),
+    st.just(JudgeDue()),
 )
 
 
@@ -407,6 +465,7 @@ def check_step(before: Job, now: Job) -> None:
         assert exit_code(now) is not None
         assert now.ended_at is not None
         assert now.verdict is not None
+    assert (now.judge_at is not None) == (now.state is State.RUNNING and any(one.is_failure for _, one in now.exits))
     if now.state is State.RUNNING:
         assert now.roster is not None
         assert (now.roster.attempt, now.roster.round) == (now.attempt, now.round)

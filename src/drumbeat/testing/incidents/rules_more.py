@@ -393,6 +393,21 @@ _MENDED = (
             dist.all_reduce(torch.ones(1))
         """, "list index out of range", "", 3, needs=_TORCH,
     ),
+    Incident(
+        "a launcher sees late that its process is gone", (2,), _FAILED,
+        """
+        import subprocess
+        meet()
+        if RANK == 2:
+            worker = subprocess.run(["sh", "-c", "kill -9 $$"])
+            pathlib.Path("gone").touch()
+            time.sleep(2)
+            sys.exit(f"RuntimeError: the worker was ended by signal {-worker.returncode}")
+        while not pathlib.Path("gone").exists(): time.sleep(0.002)
+        if RANK == 0: raise ConnectionResetError("Connection reset by peer")
+        wait()
+        """, "the worker was ended by signal 9",
+    ),
 )  # fmt: skip
 
 RULES_MORE: tuple[Incident, ...] = (*_RAISED, *_CODES_AND_SIGNALS, *_COMMANDS, *_WITH_TORCH, *_MENDED)

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any, TypeVar
 
 from drumbeat.core.events import Loss
+from drumbeat.testing.simulation.nodes import MISSES_A_PEER
 from drumbeat.testing.simulation.world import Nap, Server, World
 
 T = TypeVar("T")
@@ -85,7 +86,8 @@ def rank_ends(world: World, action: Action) -> None:
     """A rank ends, mostly well."""
     node = pick([n for n in world.nodes() if n.running], action.a)
     if node:
-        node.end_rank(action.b, [0, 0, 0, 0, 0, 1, 137, 2][action.b % 8], world.clock.monotonic())
+        code = [0, 0, 0, 0, 0, 1, 137, MISSES_A_PEER][action.b % 8]
+        node.end_rank(action.b, code, world.clock.monotonic())
 
 
 def grace_ends(world: World, action: Action) -> None:

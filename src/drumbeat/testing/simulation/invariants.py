@@ -74,6 +74,9 @@ class Checker:
             require(
                 story[-1].state is job.state, f"the story of {name} ends in {story[-1].state}, the job is {job.state}"
             )
+            has_failed = any(ended.is_failure for _, ended in job.exits)
+            waits = job.state is State.RUNNING and has_failed
+            require(waits == (job.judge_at is not None), f"job {name} is {job.state}, and due at {job.judge_at}")
             strangers = [n.member.root for n in job.nodes if n and n.member.root != f"/{name}.{job.attempt}"]
             require(not strangers, f"attempt {job.attempt} of {name} believes nodes of {strangers}")
             missed = [one.attempt for one in job.failures if UNKNOWN in one.verdict.sentence]

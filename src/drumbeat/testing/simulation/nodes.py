@@ -8,6 +8,10 @@ from drumbeat.ports import Gang
 from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase, RankExit
 from drumbeat.protocol.roster import Member
 
+MISSES_A_PEER = 3
+"""The exit code of a rank that failed because another one was gone, and says so."""
+_WORDS = {MISSES_A_PEER: "RuntimeError: Connection closed by peer"}
+
 
 @dataclass
 class Node:
@@ -97,7 +101,7 @@ class Node:
             return
         rank = able[which % len(able)]
         self.running.remove(rank)
-        ended = RankExit(rank, code, None, at, len(self.exits), told=self.is_stopping)
+        ended = RankExit(rank, code, None, at, len(self.exits), told=self.is_stopping, tail=_WORDS.get(code, ""))
         self.exits = (*self.exits, ended)
         if not self.running:
             self.phase = Phase.ENDED
