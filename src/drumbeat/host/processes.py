@@ -18,6 +18,10 @@ _SUBREAPER = 36
 _DEATH_SIGNAL = 1
 _ENDED = frozenset("ZX")
 _PASSES = 3
+_KERNEL_THREAD = 0x00200000
+"""PF_KTHREAD among the flags of a process (proc_pid_stat(5))."""
+_BECOMES_LOOKS = 100
+"""How often one that becomes another program is looked at again, 1 ms apart: it may wait for a slow disk."""
 LEAST_LOOKS = 20
 """How often one looks at least whether what was killed is gone."""
 
@@ -105,11 +109,34 @@ def _live_thread(pid: int) -> str:
 
 
 def _environment(pid: int) -> bytes:
-    """Its first environment. Once its first thread has ended, /proc shows it with the others only."""
+    """Its first environment. Once its first thread has ended, /proc shows it with the others only; one that is
+    becoming another program has none for a moment, and is waited for.
+    """
     found = _read(pid, "environ")
+    for _ in range(_BECOMES_LOOKS):
+        if found or not _is_becoming(pid):
+            break
+        time.sleep(0.001)
+        found = _read(pid, "environ")
+    found = found or _read(pid, "environ")  # It may have become it between the two looks.
     if not found and _stat(pid)[:1] == ["Z"] and (thread := _live_thread(pid)):
         return _read(thread, "environ")
     return found
+
+
+def _is_becoming(pid: int) -> bool:
+    """Whether it is in the middle of exec: its memory is new, and doesn't say yet where the environment lies.
+
+    Nor does that of a process which isn't ours to look into, of a kernel's thread, or of one that has ended.
+    """
+    fields = _stat(pid)
+    if not fields or fields[0] in _ENDED or fields[48] != "0" or int(fields[6]) & _KERNEL_THREAD:
+        return False
+    try:
+        with open(f"/proc/{pid}/environ", "rb"):
+            return True
+    except OSError:
+        return False
 
 
 def is_stopped(pid: int) -> bool:
@@ -180,7 +207,7 @@ def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[st
     wanted = tuple(f"{name}=".encode() for name in names)
     for each in descendants(pid):
         words = os.fsdecode(_read(each, "cmdline")).split("\0")[:-1]
-        entries = (entry for entry in _read(each, "environ").split(b"\0") if entry.startswith(wanted))
+        entries = (entry for entry in _environment(each).split(b"\0") if entry.startswith(wanted))
         if words and (fields := _stat(each)):
             yield each, int(fields[1]), words, dict(os.fsdecode(entry).split("=", 1) for entry in entries)
 

@@ -74,6 +74,19 @@ def test_who_stands_still_at_the_first_look_kills_all_the_same(
     assert children[0].returncode == -9
 
 
+def test_one_that_is_just_becoming_another_program_is_still_its_keepers(
+    children: list[subprocess.Popen[bytes]], tmp_path: Path
+):
+    """Looked at 5,000 times while it does nothing else; without the wait some 200 of the looks miss it."""
+    again = tmp_path / "again"
+    again.write_text('#!/bin/sh\nexec "$0"\n')
+    again.chmod(0o755)
+    children.append(subprocess.Popen([again], env={**os.environ, processes.MARKER: "of this test"}))
+    entry = f"{processes.MARKER}=of this test".encode()
+    missed = sum(entry not in processes._environment(children[-1].pid) for _ in range(5_000))
+    assert missed < 50
+
+
 def test_processes_that_start_others_without_end_are_looked_at_for_a_while_only(monkeypatch: pytest.MonkeyPatch):
     numbers = iter(range(10_000_000, 20_000_000))
     monkeypatch.setattr(processes, "os", SimpleNamespace(getpid=os.getpid, listdir=lambda _: [str(next(numbers))]))
