@@ -164,7 +164,7 @@ def test_a_gang_stopped_while_a_node_is_off_is_ended_there_before_anything_else_
     engine.start(gang)
     lab.switch_off("net-2")
     wait_until(lambda: engine.machines()[1].unusable)
-    engine.stop(gang.name)
+    stop(engine, gang.name)
     assert engine.machines()[1].unusable
     lab.switch_on("net-2")
     wait_until(lambda: not engine.machines()[1].unusable)

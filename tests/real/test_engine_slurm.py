@@ -21,7 +21,7 @@ from drumbeat.host.processes import command_lines
 from drumbeat.ports import Gang, Machine
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.spec.computes import SlurmCompute
-from drumbeat.testing.engine_contract import EngineContract, a_gang
+from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 from tools.slurmlab import SlurmLab, missing, slurm_lab, until
 
 from .guard import guarded
@@ -88,7 +88,7 @@ class TestSlurm(EngineContract):
     def engine(self, engine: SlurmEngine) -> Iterator[SlurmEngine]:
         yield engine
         for name in ("contract.1", "contract.2"):
-            engine.stop(name)
+            stop(engine, name)
 
     @pytest.fixture
     def lose(self, lab: SlurmLab) -> Callable[[Gang, int], None]:
@@ -116,7 +116,7 @@ class TestSlurm(EngineContract):
         sighting = engine.observe(gang)
         assert (sighting.word, sighting.cause, set(sighting.gone)) == ("NODE_FAIL", Loss.LOST, {0, 1, 2}), sighting
         assert sighting.gone[1].endswith("lost a node (NODE_FAIL)")
-        engine.stop(gang.name)
+        stop(engine, gang.name)
 
 
 def test_a_second_server_of_the_same_home_finds_the_gang_and_submits_nothing(engine: SlurmEngine, lab: SlurmLab):
@@ -139,7 +139,7 @@ def test_of_two_jobs_with_a_gang_s_name_one_stays(engine: SlurmEngine, lab: Slur
     until(lambda: number not in lab.slurm("squeue", "-h", "-o", "%i").split(), "the double is cancelled")
     assert engine.observe(gang).gone == {}
     assert len(states(lab)) == 1
-    engine.stop(gang.name)
+    stop(engine, gang.name)
 
 
 def test_machines_are_the_partition_s_with_slurm_s_words_for_them(engine: SlurmEngine, lab: SlurmLab):
@@ -175,7 +175,7 @@ def test_what_slurm_refuses_is_told(lab: SlurmLab, keys: dict[str, str], what: s
     with closing(SlurmEngine(spec, "bad")) as engine:
         with pytest.raises(EngineError, match=what):
             engine.start(a_gang())
-        engine.stop("contract.1")
+        stop(engine, "contract.1")
 
 
 # --- jobs -------------------------------------------------------------------------------------------------------
