@@ -169,6 +169,12 @@ class Job:
         goes_on = len(workers) < self.plan.world_size or hosts.is_visited(self.plan)
         return goes_on and well.issuperset(workers)
 
+    @property
+    def has_ranks_left(self) -> bool:
+        """Whether a rank of this round hasn't ended, on a node that isn't lost."""
+        ended = {one.rank for _, one in self.exits}
+        return any(one.rank not in ended and one.node not in self.lost for one in self.plan.ranks)
+
     def are_all(self, *phases: Phase) -> bool:
         """Whether every node that isn't lost is in one of these phases of this round."""
         return all(
@@ -181,3 +187,7 @@ class Job:
         """The same job, with what that node said."""
         nodes = tuple(status if n == node else old for n, old in enumerate(self.nodes))
         return replace(self, nodes=nodes)
+
+    def without_node(self, node: int) -> Job:
+        """The same job, which has lost that node."""
+        return replace(self, lost=tuple(sorted({*self.lost, node})))

@@ -14,6 +14,21 @@ from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Member
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+RAISED = """epoch 3
+Traceback (most recent call last):
+  File "train.py", line 41, in <module>
+    main()
+  File "train.py", line 30, in main
+    raise ValueError("loss is nan")
+ValueError: loss is nan
+"""
+PEER_GONE = """Traceback (most recent call last):
+  File "train.py", line 22, in main
+    dist.all_reduce(t)
+RuntimeError: [gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:38124
+"""
+ABORTED = "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1\n"
+"""What ranks write to their logs."""
 
 
 def at(seconds: float) -> datetime:
@@ -45,6 +60,10 @@ def ended(rank: int, code: int | None = 0, at: float = 1.0, **more: object) -> R
     return replace(RankExit(rank, code, None, at, order=rank), **more)
 
 
+def killed(rank: int, number: int, at: float = 1.0) -> RankExit:
+    return RankExit(rank, None, number, at, order=rank)
+
+
 def slots(nodes: int = 2) -> tuple[Slot, ...]:
     return tuple(Slot(node, "m", 1) for node in range(nodes))
 
@@ -65,3 +84,9 @@ def told(job: Job, *events: Event, now: datetime = START) -> Decision:
 def running(nodes: int = 2, per_node: int = 2, **policy: object) -> Job:
     ready = [said(node, Phase.READY) for node in range(nodes)]
     return after(a_job(nodes, per_node, **policy), Granted(slots(nodes)), *ready)
+
+
+def done(node: int, *codes: int) -> AgentSaid:
+    """A node whose ranks have ended with these codes."""
+    exits = tuple(ended(node * len(codes) + n, code) for n, code in enumerate(codes))
+    return said(node, Phase.ENDED, exits=exits)

@@ -1,0 +1,199 @@
+"""Who failed first where launchers, MPI, Horovod or TensorFlow speak for the ranks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drumbeat.core.blame import AT_ONCE_S, verdict
+from drumbeat.core.states import Reason
+from drumbeat.protocol.agent import RankExit
+
+from .jobs import ABORTED, PEER_GONE, RAISED, ended, killed
+
+pytestmark = pytest.mark.feature("F1")
+
+
+BY_TENSORFLOW = """Traceback (most recent call last):
+  File "tensorflow/python/eager/execute.py", line 53, in quick_execute
+    tensors = pywrap_tfe.TFE_Py_Execute(ctx._handle, device_name, op_name,
+tensorflow.python.framework.errors_impl.UnavailableError: Graph execution error:
+
+Detected at node CollectiveReduceV2 defined at (most recent call last):
+"""
+
+
+@pytest.mark.feature("L5")
+def test_a_tensorflow_worker_whose_peer_is_gone_is_not_the_cause():
+    found = verdict([(0, ended(0, 1, at=4.0, tail=BY_TENSORFLOW)), (1, ended(1, 1, at=6.0, tail=RAISED))])
+    assert found.sentence == "rank 1 on node 1 stopped with exit code 1: ValueError: loss is nan"
+
+
+SOCKET_CLOSED = """[lab-1:00000] *** An error occurred in Socket closed
+[lab-1:00000] *** reported by process [2870542337,0]
+[lab-1:00000] *** MPI_ERRORS_ARE_FATAL (processes in this communicator will now abort,
+"""
+
+
+@pytest.mark.parametrize("is_told", [False, True])
+def test_a_rank_that_open_mpi_ended_for_a_lost_peer_is_no_cause_though_it_was_seen_first(is_told: bool):
+    peer, gone = ended(0, 14, at=4.0, tail=SOCKET_CLOSED), killed(2, 9, at=6.0)
+    found = verdict([(0, replace(peer, told=is_told)), (1, gone)])
+    assert (found.rank, found.reason) == (2, Reason.RANK_KILLED)
+
+
+BY_HOROVOD = """Traceback (most recent call last):
+  File "horovod/torch/mpi_ops.py", line 1282, in synchronize
+    mpi_lib.horovod_torch_wait_and_clear(handle)
+RuntimeError: Horovod has been shut down. This was caused by an exception on one of the ranks or an attempt to \
+allreduce, allgather or broadcast a tensor after one of the ranks finished execution. If the shutdown was \
+caused by an exception, you should see the exception in the log before the first shutdown message.
+"""
+
+
+@pytest.mark.feature("L7")
+def test_ranks_that_horovod_has_shut_down_are_not_the_cause_though_they_end_first():
+    # The rank that raises waits at its exit until Horovod's threads have told the others.
+    others = [(rank // 2, ended(rank, 1, at=4.0, tail=BY_HOROVOD)) for rank in (0, 1, 3)]
+    found = verdict([*others, (1, ended(2, 1, at=4.3, tail=RAISED))])
+    assert found.sentence == "rank 2 on node 1 stopped with exit code 1: ValueError: loss is nan"
+
+
+@pytest.mark.feature("L7")
+def test_a_rank_that_left_horovod_early_is_the_cause_of_its_shutdown():
+    found = verdict([(0, ended(0, 0, at=3.9)), (0, ended(1, 1, at=4.0, tail=BY_HOROVOD))])
+    assert (found.rank, found.reason) == (0, Reason.RANK_LEFT_EARLY)
+
+
+def test_the_rank_that_had_mpi_abort_is_the_cause_of_crashes_that_came_before_its_own_end():
+    found = verdict([(1, killed(2, 11, at=4.0)), (1, killed(3, 11, at=4.0)), (0, ended(1, 3, at=4.2, tail=ABORTED))])
+    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: ")
+
+
+def test_a_crash_well_before_another_rank_had_mpi_abort_is_the_cause():
+    found = verdict([(1, killed(2, 11, at=4.0)), (0, ended(1, 3, at=4.1 + AT_ONCE_S, tail=ABORTED))])
+    assert found.sentence == "rank 2 on node 1 was ended by SIGSEGV"
+
+
+PMI_GONE = """[cli-2]: PMIU_write error; fd=5 buf=:cmd=barrier_in
+:
+system msg for write_line failure : Broken pipe
+Abort(807528207): Fatal error in internal_Finalize: Other MPI error, error stack:
+internal_Finalize(50)...........: MPI_Finalize failed
+pmi1_barrier(120)...............: PMI_Barrier returned -1
+"""
+
+
+def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was_told_to_stop_with_the_others():
+    others = [(rank // 2, ended(rank, 15, at=4.0 + rank / 100, tail=PMI_GONE)) for rank in (0, 2, 3)]
+    asking = ended(1, 15, at=4.1, told=True, tail=ABORTED + PMI_GONE)
+    found = verdict([*others, (0, asking)], 4)
+    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3) on node 1")
+    crashed = [(1, killed(rank, 11, at=4.0)) for rank in (2, 3)]
+    assert verdict([*crashed, (0, asking)], 4).rank == 1
+
+
+def test_a_rank_that_has_mpi_abort_when_it_is_told_to_stop_is_not_the_cause_of_an_error_before():
+    exits = [(1, ended(2, 1, at=4.0, tail=RAISED)), (0, ended(1, 15, at=4.1, told=True, tail=ABORTED + PMI_GONE))]
+    assert verdict(exits, 4).sentence == "rank 2 on node 1 stopped with exit code 1: ValueError: loss is nan"
+
+
+def test_a_rank_that_was_ended_for_its_own_mpi_abort_stopped_with_the_code_that_it_gave():
+    gone = "MPI has ended the job"
+    others = [(rank // 2, replace(killed(rank, 15, at=4.0), launcher=gone)) for rank in (0, 2, 3)]
+    found = verdict([*others, (0, replace(killed(1, 15, at=4.1), launcher=gone, tail=ABORTED))], 4)
+    assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3) on node 1")
+    assert (found.code, found.reason) == (3, Reason.RANK_FAILED)
+    raised = replace(killed(1, 15, at=4.1), launcher=gone, tail=RAISED + ABORTED)
+    assert "exit code 3: ValueError: loss is nan" in verdict([*others, (0, raised)], 4).sentence
+
+
+INVOKED = """MPI_ABORT was invoked on rank 1 in communicator MPI_COMM_WORLD
+  Proc: [[49687,1],1]
+  Errorcode: 3
+
+NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
+"""
+
+
+@pytest.mark.parametrize(
+    "said", [INVOKED, INVOKED.replace("\n  Proc: [[49687,1],1]\n  Errorcode: 3", "\nwith errorcode 3.")]
+)
+def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_server_for_it_had_ended_before(said: str):
+    lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.01, told=True)
+    rest = [(1, replace(killed(2, 15, at=4.1), told=True)), (0, replace(killed(0, 15, at=4.1), told=True, tail=said))]
+    assert verdict([lost, (0, asking), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
+    stopped = replace(killed(1, 15, at=4.01), launcher="mpirun ended with exit code 3")
+    assert verdict([lost, (0, stopped), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
+
+
+def test_whoever_lost_its_server_by_it_may_have_been_seen_to_end_long_before():
+    """A keeper that stood still tells late of the rank that asked for the end."""
+    lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.5 + AT_ONCE_S, told=True)
+    rest = [
+        (1, replace(killed(2, 15, at=4.1), told=True)),
+        (0, replace(killed(0, 15, at=6.1), told=True, tail=INVOKED)),
+    ]
+    assert verdict([lost, (0, asking), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
+
+
+def test_an_mpirun_that_was_killed_is_named_though_nodes_without_it_saw_the_end_of_mpi_first():
+    first = replace(killed(2, 15, at=4.0), launcher="MPI has ended the job")
+    second = replace(killed(0, 15, at=4.1), launcher="mpirun was ended by signal 9")
+    assert "mpirun was ended by signal 9" in verdict([(1, first), (0, second)], 4).sentence
+
+
+def test_a_killed_mpirun_is_named_though_a_rank_that_lost_it_was_seen_to_end_before_it():
+    """Open MPI ends such a rank without a word."""
+    first, second = ended(0, 195, at=4.0, tail="begun"), ended(1, 195, at=4.1, tail="begun")
+    second = replace(second, launcher="mpirun was ended by signal 9")
+    assert "mpirun was ended by signal 9" in verdict([(0, first), (0, second)], 4).sentence
+    later = replace(second, at=4.5 + AT_ONCE_S)
+    assert "mpirun" not in verdict([(0, first), (0, later)], 4).sentence
+    said = replace(first, tail=RAISED)
+    assert "loss is nan" in verdict([(0, said), (0, second)], 4).sentence
+
+
+def test_an_exit_code_of_mpich_above_128_is_no_signal():
+    found = verdict([(0, ended(0, 142, tail="Abort(1090190) on node 0: Fatal error in internal_Init_thread\n"))])
+    assert found.sentence.startswith("rank 0 on node 0 stopped with exit code 142")
+    assert found.reason is Reason.RANK_FAILED
+
+
+CHILD_KILLED = """W1123 04:10:53 torch/distributed/elastic/multiprocessing/api.py:1012] Sending process 60 SIGTERM
+Traceback (most recent call last):
+  File "torch/distributed/launcher/api.py", line 317, in launch_agent
+    raise ChildFailedError(
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+Root Cause (first observed failure):
+[0]:
+  rank      : 3 (local_rank: 1)
+  exitcode  : -9 (pid: 61)
+============================================================
+"""
+
+
+def test_a_launcher_whose_process_was_killed_is_the_cause_though_it_was_told_to_stop_while_it_said_so():
+    missing = [(0, ended(0, 1, at=4.0, tail=PEER_GONE))]
+    found = verdict([*missing, (1, ended(1, 1, at=6.0, told=True, tail=CHILD_KILLED))], 2)
+    assert (found.rank, found.node) == (1, 1)
+    assert "torchrun's rank 3 was ended by SIGKILL" in found.sentence
+    stopped = CHILD_KILLED.replace("-9", "-15")
+    assert verdict([*missing, (1, ended(1, 1, at=6.0, told=True, tail=stopped))], 2).rank == 0
+
+
+KILLED = (
+    "node-1: [2026-11-22 04:20:38,827] [ERROR] [launch.py:335:sigkill_handler] ['t.py'] exits with return code = -9\n"
+    "node-0: Traceback (most recent call last):\n"
+    'node-0:   File "t.py", line 12, in <module>\nnode-0: RuntimeError: [gloo] Connection closed by peer\n'
+    "node-0: [2026-11-22 04:20:39,001] [ERROR] [launch.py:335:sigkill_handler] ['t.py'] exits with return code = 1\n"
+)
+
+
+@pytest.mark.feature("F1", "L6")
+def test_a_process_of_deepspeeds_that_was_killed_is_the_cause_and_no_rank_that_had_nothing_to_do():
+    found = verdict([(0, RankExit(0, 1, None, 5.0, 1, tail=KILLED)), (1, RankExit(1, 0, None, 1.0, 1))])
+    assert found.rank == 0
+    assert "a process of deepspeed's was ended by SIGKILL (on node-1)" in found.sentence

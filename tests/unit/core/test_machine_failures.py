@@ -1,0 +1,173 @@
+"""What becomes of a job whose ranks or nodes fail."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from drumbeat.core.events import (
+    CancelRequested,
+    Event,
+    GangRefused,
+    Granted,
+    JudgeDue,
+    KeepStory,
+    NodeLost,
+    StopGang,
+)  # fmt: skip
+from drumbeat.core.job import Job
+from drumbeat.core.machine import JUDGE_AFTER
+from drumbeat.core.states import Reason, State
+from drumbeat.protocol.agent import Phase
+
+from .jobs import PEER_GONE, RAISED, a_job, after, at, done, ended, running, said, slots, told
+
+
+@pytest.mark.feature("F1")
+def test_one_failing_rank_stops_the_others():
+    job = after(running(), said(1, Phase.RUNNING, exits=(ended(3, 1, tail=RAISED),)))
+    assert (job.state, job.reason) == (State.STOPPING, Reason.RANK_FAILED)
+    assert "rank 3 on node 1 stopped with exit code 1: ValueError: loss is nan" in job.sentence
+
+
+def missing_a_peer() -> Job:
+    """Two ranks on each of two nodes; rank 0 has lost a peer, and nobody knows yet why."""
+    return after(running(), said(0, Phase.RUNNING, exits=(ended(0, 1, tail=PEER_GONE),)), now=at(10))
+
+
+@pytest.mark.feature("F1")
+def test_ranks_that_miss_a_peer_stop_nobody_before_that_one_has_said_why():
+    job = missing_a_peer()
+    assert (job.state, job.judge_at) == (State.RUNNING, at(10) + JUDGE_AFTER)
+    more = said(0, Phase.ENDED, exits=(ended(0, 1, tail=PEER_GONE), ended(1, 1, tail=PEER_GONE)))
+    job = after(job, more, now=at(12))
+    assert (job.state, job.judge_at) == (State.RUNNING, at(10) + JUDGE_AFTER)
+    job = after(job, said(1, Phase.RUNNING, exits=(ended(2, 1, at=3.0, tail=RAISED),)), now=at(13))
+    assert (job.state, job.judge_at) == (State.STOPPING, None)
+    assert job.sentence.startswith(
+        "rank 2 on node 1 stopped with exit code 1: ValueError: loss is nan; SIGTERM to every rank"
+    )
+
+
+@pytest.mark.feature("F1")
+def test_ranks_that_miss_a_peer_are_the_cause_when_nobody_says_more_in_time():
+    job = after(missing_a_peer(), JudgeDue())
+    assert (job.state, job.reason, job.judge_at) == (State.STOPPING, Reason.RANK_FAILED, None)
+    assert "rank 0 on node 0 stopped with exit code 1: RuntimeError: [gloo/transport/tcp/pair" in job.sentence
+    assert told(running(), JudgeDue()).story == ()
+
+
+@pytest.mark.feature("F1")
+@pytest.mark.parametrize(
+    ("event", "said_of_it"),
+    [
+        (said(1, Phase.ENDED, exits=(ended(2), ended(3))), "rank 2 on node 1 left with exit code 0 while the other"),
+        (said(1, Phase.ENDED, exits=(ended(2, None, signal=9),)), "rank 2 on node 1 was ended by SIGKILL"),
+        (said(1, Phase.ENDED, lost=True), "the keeper of node 1 is gone"),
+        (NodeLost(1, 1, "no power"), "node 1 is gone: no power"),
+        (said(1, Phase.RUNNING, is_taken=True), "node 1 was told to stop (SIGTERM)"),
+        (CancelRequested("ada"), "canceled by ada"),
+    ],
+)
+def test_whatever_is_heard_of_while_ranks_miss_a_peer_counts_at_once(event: Event, said_of_it: str):
+    job = after(missing_a_peer(), event)
+    assert (job.state, job.judge_at) == (State.STOPPING, None)
+    assert job.sentence.startswith(said_of_it)
+
+
+@pytest.mark.feature("F1")
+def test_ranks_that_all_miss_a_peer_and_have_all_ended_are_not_waited_for():
+    both = [said(node, Phase.ENDED, exits=(ended(2 * node, 1, tail=PEER_GONE), ended(2 * node + 1, 1, tail=PEER_GONE)))
+            for node in range(2)]  # fmt: skip
+    job = after(running(), *both)
+    assert (job.state, job.round, job.judge_at) == (State.STAGING, 2, None)
+    assert job.failures[-1].verdict.sentence.startswith("rank 0 on node 0 stopped with exit code 1: Runtime")
+
+
+@pytest.mark.feature("F2")
+def test_of_signals_to_come_is_only_spoken_while_a_rank_is_left():
+    failed = (ended(0, 1),)
+    some = told(running(1, 2), said(0, Phase.RUNNING, exits=failed))
+    assert "SIGTERM to every rank, SIGKILL after 30 s" in some.job.sentence
+    none = told(running(1, 2), said(0, Phase.RUNNING, exits=(*failed, ended(1, 1))))
+    assert (none.job.state, "SIG" in none.job.sentence) == (State.STOPPING, False)
+
+
+def test_an_own_failure_starts_a_new_round_on_the_same_nodes():
+    job = after(running(), done(0, 1, 0), done(1, 0, 0))
+    assert (job.state, job.reason, job.round, job.attempt) == (State.STAGING, Reason.RESTARTING_RANKS, 2, 1)
+    again = after(job, said(0, Phase.READY, 2), said(1, Phase.READY, 2))
+    assert again.state is State.RUNNING
+    assert again.roster is not None
+    assert again.roster.round == 2
+
+
+def test_a_job_that_keeps_its_results_is_only_given_up_when_they_may_be_discarded():
+    keeps = after(running(), done(0, 0, 0), done(1, 0, 0))
+    assert told(keeps, CancelRequested("ada")).job == keeps
+    given_up = told(keeps, CancelRequested("ada", discard=True))
+    assert (given_up.job.state, given_up.job.reason) == (State.CANCELED, Reason.CANCEL_REQUESTED)
+    assert [type(effect) for effect in given_up.effects] == [StopGang, KeepStory]
+
+
+@pytest.mark.feature("F2")
+def test_a_failure_that_is_first_heard_of_when_all_has_ended_is_followed_up_at_once():
+    job = after(running(nodes=1), done(0, 1, 0))
+    assert (job.state, job.round) == (State.STAGING, 2)
+
+
+@pytest.mark.feature("F2")
+def test_the_same_error_at_the_same_place_twice_ends_the_job():
+    job = running()
+    for nth in (1, 2):
+        fails = [said(n, Phase.ENDED, nth, exits=(ended(n, 1, tail=RAISED),)) for n in (0, 1)]
+        job = after(job, *[said(n, Phase.READY, nth) for n in (0, 1)], *fails)
+    assert job.state is State.FINALIZING
+    assert "the same error at the same place twice" in job.sentence
+
+
+@pytest.mark.feature("F2")
+def test_a_lost_node_means_a_new_attempt_and_counts_nothing():
+    decision = told(running(max_retries=0), NodeLost(1, 1, "no power"), done(0, 0, 0))
+    assert (decision.job.state, decision.job.reason) == (State.QUEUED, Reason.REPLACING_NODES)
+    assert decision.effects == (StopGang(1),)
+    again = after(decision.job, Granted(slots()))
+    assert (again.attempt, again.round, again.nodes) == (2, 1, (None, None))
+
+
+def test_nodes_that_were_refused_end_the_job():
+    job = after(a_job(), Granted(slots()), GangRefused(1, "no quota"))
+    assert (job.state, job.reason) == (State.FAILED, Reason.NODES_REFUSED)
+
+
+def test_a_staging_error_names_the_node():
+    job = after(a_job(), Granted(slots()), said(1, Phase.STAGING, error="/data isn't there"))
+    assert (job.state, job.reason) == (State.FAILED, Reason.STAGING_FAILED)
+    assert job.sentence.startswith("node 1 could not be prepared: /data isn't there")
+
+
+@pytest.mark.feature("E3")
+def test_nodes_with_different_environments_do_not_start_and_are_not_tried_again():
+    ready = [said(node, Phase.READY) for node in (0, 1)]
+    ones = [
+        replace(one, status=replace(one.status, member=replace(one.status.member, environment=f"3.11.7 {told}")))
+        for one, told in zip(ready, ("a1 numpy==2.1", "b2 numpy==2.2"), strict=True)
+    ]
+    job = after(a_job(), Granted(slots()), *ones)
+    assert (job.state, job.reason) == (State.FAILED, Reason.ENVIRONMENTS_DIFFER)
+    assert "numpy 2.1 on node 0 " in job.sentence
+    assert "2.2 on node 1 " in job.sentence
+    assert after(a_job(), Granted(slots()), ones[0], replace(ones[0], node=1)).state is State.RUNNING
+
+
+def test_results_that_were_lost_fail_a_job_whose_ranks_ended_well():
+    job = after(running(), done(0, 0, 0), done(1, 0, 0), said(0, Phase.UPLOADED))
+    job = after(job, said(1, Phase.UPLOADING, error="disk full"))
+    assert (job.state, job.reason) == (State.FAILED, Reason.RESULTS_LOST)
+
+
+def test_a_node_that_never_heard_of_the_last_round_can_still_finish():
+    job = after(running(), done(0, 1, 0), done(1, 0, 0), CancelRequested("ada"))
+    assert job.state is State.FINALIZING
+    assert after(job, said(0, Phase.UPLOADED, 1), said(1, Phase.UPLOADED, 2)).state is State.CANCELED
