@@ -1,0 +1,67 @@
+"""A control room with a fake engine, for tests of what goes on in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from drumbeat.control.service import Control, Request, Setting
+from drumbeat.core.states import State
+from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
+from drumbeat.protocol.roster import Member
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.wiring import SystemClock
+
+JOB = {"command": "python t.py", "distribution": {"type": "pytorch", "process_count_per_instance": 1}}
+
+
+def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it didn't happen in time"
+        time.sleep(0.005)
+
+
+class House:
+    """A control room, and the agents of its jobs."""
+
+    def __init__(self, folder: Path, store: MemoryStore, engine: FakeEngine) -> None:
+        self.store, self.engine, self.folder = store, engine, folder
+        self.control = self._open()
+
+    def _open(self) -> Control:
+        artifacts = FolderArtifacts(self.folder)
+        control = Control(Setting(self.store, artifacts, {"local": self.engine}, SystemClock(), b"key"))
+        control.calling.here = ("http://127.0.0.1:1",)
+        control.start()
+        return control
+
+    def reopen(self) -> None:
+        self.control.stop()
+        self.control = self._open()
+
+    def submit(self, name: str, key: str = "", nodes: int = 1, **more: object) -> str:
+        document = {**JOB, "name": name, "resources": {"instance_count": nodes}, **more}
+        record, _ = self.control.submit(Request(document, key=key))
+        return record.job.name
+
+    def state(self, name: str) -> State:
+        return self.store.load(name).job.state
+
+    def gang(self, name: str, attempt: int = 1):
+        until(lambda: f"{name}.{attempt}" in self.engine.gangs)
+        return self.engine.gangs[f"{name}.{attempt}"]
+
+    def say(self, name: str, node: int, phase: Phase, attempt: int = 1, round_: int = 1, **more: object):
+        secret = self.gang(name, attempt).secret
+        status = AgentStatus(phase, round_, Member(node, "h", "127.0.0.1", f"/r{node}", "/c"), 2000, **more)
+        return self.control.agent_said(name, attempt, node, secret, status)
+
+    def run_to_end(self, name: str, nodes: int = 1, code: int = 0, attempt: int = 1) -> None:
+        for phase in (Phase.READY, Phase.ENDED, Phase.UPLOADED):
+            for node in range(nodes):
+                exits = (RankExit(node, code, None, 1.0, 0),) if phase is not Phase.READY else ()
+                self.say(name, node, phase, attempt, exits=exits)

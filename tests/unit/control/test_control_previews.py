@@ -1,0 +1,117 @@
+"""What is told of a job before it starts: what can't be done, and what would run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from drumbeat.control.service import Request
+from drumbeat.protocol.errors import (
+    NotYetError,
+    RefusedError,
+    SpecError,
+    UnknownNameError,
+)  # fmt: skip
+
+from .house import JOB, House
+
+
+@pytest.mark.parametrize(
+    ("more", "error", "says"),
+    [
+        ({"compute": "azureml:gpu-cluster"}, UnknownNameError, "drumbeat alias set compute gpu-cluster local"),
+        ({"environment": "azureml:acpt:3"}, UnknownNameError, "drumbeat alias set environment acpt current"),
+        (
+            {"environment": "azureml://registries/azureml/environments/acpt/labels/latest"},
+            UnknownNameError,
+            "alias set",
+        ),
+        ({"environment": {"build": {"path": "x"}}}, SpecError, "there is no Dockerfile at x/Dockerfile"),
+        ({"resources": {"docker_args": "--privileged"}}, RefusedError, "Leave them out"),
+        (
+            {"resources": {"instance_type": "STANDARD_NC6"}},
+            UnknownNameError,
+            "alias set instance_type STANDARD_NC6 gpu",
+        ),
+        (
+            {"distribution": {"type": "ray", "port": 7}, "environment": {"image": "x"}},
+            NotYetError,
+            "Ray cluster in cont",
+        ),
+        ({"services": {"tb": {"type": "tensor_board"}}}, NotYetError, "services"),
+        ({"drumbeat": {"warm_start": True}}, NotYetError, "warm start"),
+        ({"outputs": {"m": {"path": "azureml://datastores/x/paths/y"}}}, UnknownNameError, "datastore 'x' isn't known"),
+        ({"environment_variables": {"RANK": "0"}}, SpecError, "RANK is set by drumbeat"),
+        ({"inputs": {"d": {"path": "azureml:digits:1"}}}, UnknownNameError, "there is no data digits"),
+        ({"inputs": {"d": {"path": "here"}}}, RefusedError, "hasn't brought along"),
+        ({"type": "sweep"}, SpecError, "the job needs the key `trial`"),
+    ],
+)
+@pytest.mark.feature("J1")
+def test_what_cant_be_done_is_refused_in_a_sentence(house: House, more: dict[str, object], error: type, says: str):
+    with pytest.raises(error) as caught:
+        house.submit("j", **more)
+    assert says in str(caught.value)
+    assert house.store.unfinished() == []
+
+
+@pytest.mark.feature("J1")
+def test_aliases_say_what_a_clouds_names_mean_here(house: House):
+    for kind, name, target in [
+        ("compute", "gpu-cluster", "local"),
+        ("environment", "acpt", "current"),
+        ("instance_type", "STANDARD_NC6", "cpu"),
+    ]:
+        house.store.set_alias(kind, name, target)
+    name = house.submit(
+        "j", compute="azureml:gpu-cluster", environment="azureml:acpt:3", resources={"instance_type": "STANDARD_NC6"}
+    )
+    assert house.store.load(name).job.plan.compute == "local"
+
+
+@pytest.mark.feature("J4")
+def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: House):
+    request = Request({**JOB, "resources": {"instance_count": 2}})
+    preview = house.control.preview(request)
+    assert preview.queue == "compute local: would start at once"
+    assert [p.set["RANK"] for p in preview.processes] == ["0", "1"]
+    assert preview.processes[1].set["MASTER_ADDR"] == "@node0"
+    assert house.store.unfinished() == []
+    house.gang(house.submit("j", nodes=4))
+    assert "would wait: needs 2 × 1 CPU slot" in house.control.preview(request).queue
+
+
+@pytest.mark.feature("J4", "L5")
+def test_a_preview_shows_each_tasks_cluster_without_the_ports_that_nobody_holds_yet(house: House):
+    tasks = {"type": "tensorflow", "parameter_server_count": 1}
+    preview = house.control.preview(Request({**JOB, "distribution": tasks, "resources": {"instance_count": 2}}))
+    of_server = {p.rank: p.set for p in preview.processes}[3]
+    assert json.loads(of_server["TF_CONFIG"]) == {
+        "cluster": {
+            "chief": ["@node0:@free-port"],
+            "worker": ["@node1:@free-port", "@node0:@free-port"],
+            "ps": ["@node1:@free-port"],
+        },
+        "task": {"type": "ps", "index": 0},
+        "environment": "cloud",
+    }
+    assert of_server["PS_HOSTS"] == "@node1:@free-port"
+
+
+def test_more_tasks_than_a_variable_can_name_are_refused(house: House):
+    with pytest.raises(RefusedError, match="1,001 tasks are more than TF_CONFIG can name; at most 1,000"):
+        house.control.preview(Request({**JOB, "distribution": {"type": "tensorflow", "worker_count": 1001}}))
+
+
+def test_a_preview_of_what_could_never_start_holds_the_verdict_and_no_ranks(house: House):
+    preview = house.control.preview(Request({**JOB, "resources": {"instance_count": 100_000}}))
+    assert preview.never
+    assert "would never start: 100,000 nodes would share" in preview.queue
+    assert (preview.processes, preview.plan.ranks) == ((), ())
+
+
+def test_more_ranks_than_a_plan_can_name_are_refused(house: House):
+    wide = {"type": "pytorch", "process_count_per_instance": 1_000_000}
+    with pytest.raises(RefusedError, match="1,000,000,000,000 ranks are more than a job can have"):
+        house.control.preview(Request({**JOB, "resources": {"instance_count": 1_000_000}, "distribution": wide}))

@@ -1,0 +1,241 @@
+"""What the control room makes of engines, clocks, stores and threads that let it down."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from drumbeat.control.effects import AGAIN_S
+from drumbeat.control.service import Control, Request, Setting
+from drumbeat.core.events import StopGang
+from drumbeat.core.states import Reason, State
+from drumbeat.engines.local import LocalEngine
+from drumbeat.host.gangs import Gangs
+from drumbeat.ports import Change, Machine, Sighting
+from drumbeat.protocol.agent import Phase, RankExit
+from drumbeat.protocol.errors import (
+    RefusedError,
+    StorageError,
+    UnreachableError,
+)  # fmt: skip
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.wiring import SystemClock
+from tests.threads import refuse_once
+
+from .house import JOB, House, until
+
+
+def test_an_engine_that_refuses_fails_the_job_with_its_words(house: House):
+    house.engine.refuses = "no quota left"
+    name = house.submit("j")
+    until(lambda: house.state(name) is State.FAILED)
+    assert "no quota left" in house.store.load(name).job.sentence
+
+
+@pytest.mark.feature("F10")
+def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.01)
+    house.engine.fails = [UnreachableError("the agents could not be started: No space left on device")] * 3
+    house.submit("j")
+    house.gang("j")
+    assert house.engine.fails == []
+    said = "local could not be asked for nodes yet: the agents could not be started: No space left on device"
+    assert said in [one.sentence for one in house.store.story("j")]
+    assert house.store.load("j").job.failures == ()
+
+
+@pytest.mark.feature("F10")
+def test_results_are_put_in_their_places_although_the_nodes_cant_be_ended(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    def away(_name: str) -> None:
+        raise UnreachableError("slurmctld is away")
+
+    monkeypatch.setattr(house.engine, "stop", away)
+    name = house.submit("j")
+    house.run_to_end(name)
+    until(lambda: [type(one.effect) for one in house.store.outbox()] == [StopGang])
+    assert any(file.path == "story.jsonl" for file in house.control.files(name))
+
+
+@pytest.mark.feature("F5")
+def test_a_job_that_was_taken_is_the_answer_although_it_couldnt_be_sent_now(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    name = house.submit("j", key="once")
+    monkeypatch.setattr(house.engine, "machines", lambda: [Machine("m", 0, unusable="it has not answered yet")])
+    house.control.engines.look()
+    assert house.submit("j", key="once") == name
+    for key in ("once", "another"):
+        with pytest.raises(RefusedError, match="it has not answered yet"):
+            house.submit("k", key=key)
+
+
+@pytest.mark.feature("F5")
+def test_an_engine_that_has_not_looked_for_a_gang_yet_changes_nothing_of_its_job(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    name = house.submit("j")
+    house.gang(name)
+    until(lambda: (seen := house.store.load(name).job.observed) is not None and seen.word == "running")
+    monkeypatch.setattr(house.engine, "observe", lambda _gang: Sighting("", waits=True))
+    before, story = house.store.load(name).job, house.store.story(name)
+    house.control.watch.look_after(before)
+    assert (house.store.load(name).job, house.store.story(name)) == (before, story)
+
+
+def test_a_silent_node_is_given_up_after_lost_after(house: House):
+    name = house.submit("j", drumbeat={"lost_after_s": 0.2})
+    house.gang(name, attempt=2)
+    assert house.store.load(name).job.failures[0].verdict.reason is Reason.NODE_LOST
+
+
+class JumpingClock(SystemClock):
+    jump = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.jump
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize("hours", [1, -1])
+def test_a_clock_that_jumps_ends_no_job_and_holds_up_no_limit(house: House, hours: int):
+    started = time.monotonic()
+    name = house.submit("j", limits={"timeout": 3})
+    house.say(name, 0, Phase.READY)
+    clock = JumpingClock()
+    house.control.loop.clock = clock
+    until(lambda: name in house.control.loop._due_at)
+    clock.jump = timedelta(hours=hours)
+    until(lambda: house.state(name) is State.STOPPING)
+    assert time.monotonic() - started > 1
+    assert house.store.load(name).job.reason is Reason.TIMED_OUT
+
+
+@pytest.mark.feature("F1", "F10")
+@pytest.mark.parametrize("hours", [1, -1])
+def test_ranks_that_miss_a_peer_are_stopped_in_time_whatever_the_clock_says(house: House, hours: int):
+    name = house.submit("j", distribution={"type": "pytorch", "process_count_per_instance": 2})
+    house.say(name, 0, Phase.READY)
+    clock = JumpingClock()
+    house.control.loop.clock = clock
+    missed = RankExit(0, 1, None, 1.0, 0, tail="RuntimeError: Connection closed by peer")
+    house.say(name, 0, Phase.RUNNING, exits=(missed,))
+    assert house.state(name) is State.RUNNING
+    clock.jump = timedelta(hours=hours)
+    until(lambda: house.state(name) is State.STOPPING)
+    assert "Connection closed by peer" in house.store.load(name).job.sentence
+
+
+class StoppedClock(SystemClock):
+    """For a server that stood still for `s` seconds, as SIGSTOP or its virtual machine had it."""
+
+    s = 0.0
+
+    def monotonic(self) -> float:
+        return super().monotonic() + self.s
+
+
+@pytest.mark.feature("F5")
+def test_time_in_which_the_server_stood_still_is_no_silence_of_its_agents(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    name = house.submit("j", drumbeat={"lost_after_s": 100})
+    house.say(name, 0, Phase.READY)
+    looks, observe = list[str](), house.engine.observe
+    monkeypatch.setattr(house.engine, "observe", lambda gang: looks.append(gang.name) or observe(gang))
+    clock = StoppedClock()
+    house.control.loop.clock = clock
+    for _ in range(2):
+        clock.s += 1000
+        seen = len(looks)
+        until(lambda seen=seen: len(looks) > seen + 1)
+    job = house.store.load(name).job
+    assert (job.attempt, job.failures) == (1, ())
+
+
+@pytest.mark.feature("F5", "F10")
+def test_a_grant_that_the_store_refused_is_asked_for_again_without_anything_else_happening(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    commit, refused = house.store.commit, list[str]()
+
+    def refuse(token: int, changes: Sequence[Change]) -> None:
+        if not refused and any(change.job.state is State.PROVISIONING for change in changes):
+            refused.append("once")
+            raise StorageError("the disk is full")
+        commit(token, changes)
+
+    monkeypatch.setattr(house.store, "commit", refuse)
+    house.gang(house.submit("j"))
+    assert refused
+
+
+@pytest.mark.feature("F10")
+def test_an_effect_that_fails_waits_although_its_failure_cant_be_written_down(
+    house: House, monkeypatch: pytest.MonkeyPatch
+):
+    tries, stop = list[float](), house.engine.stop
+
+    def fail(name: str) -> None:
+        tries.append(time.monotonic())
+        if len(tries) < 3:
+            raise StorageError("the disk is full")
+        stop(name)
+
+    def refuse(_effect: int) -> None:
+        raise StorageError("the disk is full")
+
+    monkeypatch.setattr(house.engine, "stop", fail)
+    monkeypatch.setattr(house.store, "tried", refuse)
+    house.run_to_end(house.submit("j"))
+    until(lambda: not house.control.has_unfinished_work())
+    assert min(later - before for before, later in pairwise(tries)) >= AGAIN_S
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize("thread", ["effect", "observe"])
+def test_a_thread_that_cant_be_started_now_is_started_later(house: House, monkeypatch: pytest.MonkeyPatch, thread: str):
+    refused = refuse_once(monkeypatch, thread)
+    name = house.submit("j")
+    house.gang(name)
+    house.engine.gone["j.1"] = {0: "no power"}
+    house.gang(name, attempt=2)
+    assert refused == [f"{thread}_0"]
+    house.run_to_end(name, attempt=2)
+    until(lambda: not house.control.has_unfinished_work())
+
+
+@pytest.mark.feature("F10")
+def test_a_gang_that_this_machine_has_no_room_for_is_not_taken_for_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """With the real local engine, whose look at a gang that was never started finds nothing of it."""
+    asked: list[str] = []
+
+    def full(_self: Gangs, name: str, _enrolments: dict[int, str]) -> None:
+        asked.append(name)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Gangs, "start", full)
+    store = MemoryStore()
+    engine = LocalEngine(tmp_path / "nodes", tmp_path / "kept")
+    control = Control(Setting(store, FolderArtifacts(tmp_path), {"local": engine}, SystemClock(), b"key"))
+    control.calling.here = ("http://127.0.0.1:1",)
+    control.start()
+    try:
+        control.submit(Request({**JOB, "name": "j"}))
+        until(lambda: len(asked) > 4)
+        job = store.load("j").job
+        assert (job.state, job.attempt, job.failures) == (State.PROVISIONING, 1, ())
+        assert "No space left on device" in job.sentence
+    finally:
+        control.stop()
