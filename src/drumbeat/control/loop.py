@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from drumbeat.core.events import Event, Granted, JudgeDue, NeverFits, TimeUp, Waits
 from drumbeat.core.job import Job, Slot
-from drumbeat.core.machine import decide
+from drumbeat.core.machine import JUDGE_AFTER, decide
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
 from drumbeat.core.states import Reason, State
 from drumbeat.ports import Change, Clock, Machine, Record, Store
@@ -160,22 +160,31 @@ class Loop:
         """Tells the store that this server lives, looks around for others, and at deadlines."""
         self.beat()
         self.look_around()
-        for name, record in list(self.jobs.items()):
-            if record.job.state is not State.RUNNING:
-                continue
-            if self._is_past(name, record.job.deadline):
-                self.apply(name, TimeUp())
-            elif self._is_past(name, record.job.judge_at):
-                self.apply(name, JudgeDue())
+        troubles: list[Exception] = []
+        for job in [record.job for record in self.jobs.values() if record.job.state is State.RUNNING]:
+            if event := self._due(job):
+                try:
+                    self.apply(job.name, event)
+                except Exception as trouble:  # noqa: BLE001 (the others are due all the same)
+                    troubles.append(trouble)
+        if troubles:
+            raise troubles[0]
 
-    def _is_past(self, name: str, deadline: datetime | None) -> bool:
-        """By the monotonic clock: the wall clock may jump."""
-        now = self.clock.monotonic()
-        return deadline is not None and now >= self._on_monotonic(name, deadline, self.clock.now(), now)
+    def _due(self, job: Job) -> Event | None:
+        """What a job's time has come for. By the monotonic clock: the wall clock may jump."""
+        now, at = self.clock.now(), self.clock.monotonic()
+        if job.deadline and at >= self._on_monotonic(job.name, job.deadline, now, at):
+            return TimeUp()
+        if job.judge_at and at >= self._on_monotonic(job.name, job.judge_at, now, at, JUDGE_AFTER):
+            return JudgeDue()
+        return None
 
-    def _on_monotonic(self, name: str, deadline: datetime, now: datetime, at: float) -> float:
-        """When that is. now, at: the same moment on both clocks; only what they say first counts."""
-        return self._due_at.setdefault(name, {}).setdefault(deadline, at + (deadline - now).total_seconds())
+    def _on_monotonic(
+        self, name: str, deadline: datetime, now: datetime, at: float, most: timedelta = timedelta.max
+    ) -> float:
+        """When that is, at most so long from now. now, at: one moment on both clocks; what they said first counts."""
+        left = min(deadline - now, most).total_seconds()
+        return self._due_at.setdefault(name, {}).setdefault(deadline, at + left)
 
     def beat(self) -> None:
         """Keeps the lease. A server that was silent for so long that it was replaced comes back with nothing."""

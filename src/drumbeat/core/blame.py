@@ -62,6 +62,8 @@ _BAD_COMMAND = re.compile(
 )
 AT_ONCE_S = 1.0
 """Exits this near to each other have no order: a busy keeper sees several at once, and the clocks of nodes differ."""
+SEEN_WITHIN_S = 0.1
+"""Nor have those of one node that are nearer than this: its keeper sees them one after the other."""
 _MPI_CODE = re.compile(r"^Abort\(\d+\)", re.MULTILINE)
 """MPICH says so when it ends the rank with an exit code of its own, whose eighth bit says that an error was fatal."""
 _MPI_ABORT = re.compile(r"^Abort\((-?\d+)\) .*application called MPI_Abort\(", re.MULTILINE)
@@ -137,6 +139,12 @@ class _Ended:
         return bool(_PROCESS_KILLED.search(self.told.line))
 
     @property
+    def says_why(self) -> bool:
+        """Whether how it ended, or its log, is more than an end."""
+        is_told = self.exit.signal is None and bool(self.told.line)
+        return is_told or self.has_own_error or self.is_aborting or self.exit.signal == signal.SIGKILL
+
+    @property
     def is_far(self) -> bool:
         """Whether so much was said after the error that the rank may have lived on."""
         return LEFT_OUT in self.exit.tail
@@ -191,7 +199,8 @@ def verdict(exits: Sequence[Exit], world: int = 0, names: Mapping[int, str] = Ma
 def is_guess(exits: Sequence[Exit]) -> bool:
     """Whether all failures so far only miss a peer, and the one that they miss isn't among the exits."""
     cause = _culprits(exits)[0]
-    return cause.is_symptom and not cause.is_aborting and not cause.exit.launcher.startswith("mpirun")
+    is_with_mpirun = cause.exit.launcher.startswith("mpirun")
+    return (cause.is_missing_a_peer or cause.is_without_launcher) and not cause.is_aborting and not is_with_mpirun
 
 
 def error_line(tail: str) -> str:
@@ -213,7 +222,9 @@ def _culprits(exits: Sequence[Exit]) -> list[_Ended]:
     ordered = [_Ended(*pair, aborts) for pair in sorted(exits, key=lambda pair: (pair[1].at, pair[1].order))]
     failures = [one for one in ordered if one.exit.is_failure]
     own = [one for one in failures if not one.exit.told] or failures
-    first = next((one for one in own if not one.is_symptom), None)
+    gone = next((one.exit.at for one in own if one.is_missing_a_peer or one.is_without_launcher), float("inf"))
+    # Who ends well after a rank that has lost a peer, and doesn't say why, has lost one too.
+    first = next((one for one in own if not one.is_symptom and (one.exit.at <= gone + AT_ONCE_S or one.says_why)), None)
     # Ranks that lose their peer by it can end before the one that asked for it, which is then told to stop with them;
     # well before, on a busy node: exits count from when they are seen. One that says how it failed is none of them.
     is_clear = first is not None and (first.has_own_error or first.exit.signal is not None)
@@ -236,8 +247,13 @@ def _left_early(ordered: Sequence[_Ended], own: Sequence[_Ended]) -> _Ended | No
     """The first rank that ended well before others missed a peer."""
     # What a launcher says of its own processes on several nodes is no word of ours.
     missing = [one for one in own if one.is_missing_a_peer and not (one.told.host or one.told.process)]
-    left = [one for one in ordered if not one.exit.is_failure and not one.exit.told]
-    return next((one for one in left if missing and one.exit.at <= missing[0].exit.at + AT_ONCE_S), None)
+    left = [one for one in ordered if not one.exit.is_failure and not one.exit.told and not one.is_missing_a_peer]
+    return next((one for one in left if missing and _is_before(one, missing[0])), None)
+
+
+def _is_before(one: _Ended, other: _Ended) -> bool:
+    """Whether it may have ended before the other one: nodes have clocks of their own."""
+    return one.exit.at <= other.exit.at + (AT_ONCE_S if one.node != other.node else SEEN_WITHIN_S)
 
 
 def _with_mpirun(own: Sequence[_Ended]) -> _Ended | None:

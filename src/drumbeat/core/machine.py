@@ -175,16 +175,27 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     if told.is_served:
         return ending.stop(told, verdicts.finished(told), now)
     has_failed = any(ended.is_failure for _, ended in told.exits)
-    if has_failed and not (told.has_ranks_left and blame.is_guess(told.exits)):
+    if has_failed and not (told.has_ranks_left and _is_guess(job, told)):
         return ending.stop(told, verdicts.failed(told), now)
     if event.status.lost and event.status.round == job.round:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
         return ending.stop(told, verdicts.of(Reason.KEEPER_LOST, sentence, node=event.node), now)
     if has_failed:
         return Decision(replace(told, judge_at=told.judge_at or now + JUDGE_AFTER))
+    told = replace(told, judge_at=None)  # An agent that lost its keeper, and can't start another, knows of no exits.
     if told.are_all(Phase.ENDED):
         return ending.finalize(replace(told, verdict=verdicts.finished(told)), now)
     return Decision(told)
+
+
+def _is_guess(job: Job, told: Job) -> bool:
+    """Whether nobody has said yet why ranks fail. Where that was so before, of those that had ended then only the first
+    failure is read again: there may be a thousand.
+    """
+    known = job.exits if job.judge_at else ()
+    failed = [(node, one) for node, one in known if one.is_failure]
+    ranks = {one.rank for _, one in known}
+    return blame.is_guess([*failed[:1], *((node, one) for node, one in told.exits if one.rank not in ranks)])
 
 
 def _time_up(job: Job, now: datetime) -> Decision:

@@ -18,8 +18,8 @@ _SUBREAPER = 36
 _DEATH_SIGNAL = 1
 _ENDED = frozenset("ZX")
 _PASSES = 3
-_KERNEL_THREAD = 0x00200000
-"""PF_KTHREAD among the flags of a process (proc_pid_stat(5))."""
+_KERNEL_THREAD, _EXITING = 0x00200000, 0x00000004
+"""PF_KTHREAD and PF_EXITING among the flags of a process (proc_pid_stat(5)): neither has memory to look into."""
 _BECOMES_LOOKS = 100
 """How often one that becomes another program is looked at again, 1 ms apart: it may wait for a slow disk."""
 LEAST_LOOKS = 20
@@ -127,10 +127,10 @@ def _environment(pid: int) -> bytes:
 def _is_becoming(pid: int) -> bool:
     """Whether it is in the middle of exec: its memory is new, and doesn't say yet where the environment lies.
 
-    Nor does that of a process which isn't ours to look into, of a kernel's thread, or of one that has ended.
+    Nor does that of a process which isn't ours to look into, of a kernel's thread, or of one that is ending.
     """
     fields = _stat(pid)
-    if not fields or fields[0] in _ENDED or fields[48] != "0" or int(fields[6]) & _KERNEL_THREAD:
+    if not fields or fields[0] in _ENDED or fields[48] != "0" or int(fields[6]) & (_KERNEL_THREAD | _EXITING):
         return False
     try:
         with open(f"/proc/{pid}/environ", "rb"):

@@ -44,6 +44,15 @@ def test_where_ranks_have_roles_they_are_named_with_them():
 
 
 LOST_A_PEER = (0, ended(0, 1, at=4.0, tail=PEER_GONE))
+REFUSED = (
+    0,
+    ended(
+        0,
+        1,
+        at=4.0,
+        tail=RAISED.replace("ValueError: loss is nan", "ConnectionRefusedError: [Errno 111] Connection refused"),
+    ),
+)
 LOST_MPI = (0, replace(killed(0, 15, at=4.0), launcher="MPI has ended the job"))
 
 
@@ -55,6 +64,12 @@ LOST_MPI = (0, replace(killed(0, 15, at=4.0), launcher="MPI has ended the job"))
         ([LOST_A_PEER, (1, killed(1, 9, at=6.0))], False),
         ([LOST_A_PEER, (1, ended(1, 0, at=3.0))], False),
         ([LOST_A_PEER, (1, ended(1, 0, at=4.5 + AT_ONCE_S))], True),
+        ([LOST_A_PEER, (0, ended(1, 0, at=4.5))], True),
+        ([LOST_A_PEER, (1, ended(1, 0, at=4.0, tail=PEER_GONE))], True),
+        ([LOST_A_PEER, (1, ended(1, 3, at=6.0, tail="lost rank 0, giving up"))], True),
+        ([LOST_A_PEER, (1, killed(1, 6, at=6.0))], True),
+        ([LOST_A_PEER, (1, killed(1, 6, at=4.1))], False),
+        ([REFUSED], False),
         ([LOST_MPI], True),
         ([LOST_MPI, (1, replace(killed(1, 15, at=5.0), launcher="mpirun was ended by signal 9"))], False),
         ([LOST_MPI, (1, replace(killed(1, 15, at=5.0), launcher="MPI has ended the job", tail=ABORTED))], False),
@@ -62,6 +77,8 @@ LOST_MPI = (0, replace(killed(0, 15, at=4.0), launcher="MPI has ended the job"))
 )
 def test_while_ranks_only_miss_a_peer_who_was_the_cause_is_a_guess(exits: list[Exit], is_so: bool):
     assert is_guess(exits) is is_so
+    if is_so:
+        assert (verdict(exits).node, verdict(exits).rank) == (0, 0)
 
 
 USAGE = "usage: train.py [-h] [--epochs N]\ntrain.py: error: unrecognized arguments: --epoch 3\n"

@@ -77,6 +77,24 @@ def test_whatever_is_heard_of_while_ranks_miss_a_peer_counts_at_once(event: Even
 
 
 @pytest.mark.feature("F1")
+def test_a_failure_that_nobody_knows_of_any_more_is_not_waited_for():
+    """The keeper is gone, and its agent had to start again and can't start another one."""
+    job = after(missing_a_peer(), said(0, Phase.ENROLLED, 0))
+    assert (job.state, job.judge_at) == (State.RUNNING, None)
+    assert told(job, JudgeDue()).story == ()
+
+
+@pytest.mark.feature("F1")
+def test_what_ends_while_ranks_miss_a_peer_and_does_not_say_why_is_no_cause():
+    job = after(missing_a_peer(), said(1, Phase.RUNNING, exits=(ended(2, 3, at=4.0, tail="lost rank 0"),)))
+    assert job.judge_at == at(10) + JUDGE_AFTER
+    job = after(
+        job, said(1, Phase.ENDED, exits=(ended(2, 3, at=4.0, tail="lost rank 0"), ended(3, 1, at=5.0, tail=RAISED)))
+    )
+    assert job.sentence.startswith("rank 3 on node 1 stopped with exit code 1: ValueError: loss is nan")
+
+
+@pytest.mark.feature("F1")
 def test_ranks_that_all_miss_a_peer_and_have_all_ended_are_not_waited_for():
     both = [said(node, Phase.ENDED, exits=(ended(2 * node, 1, tail=PEER_GONE), ended(2 * node + 1, 1, tail=PEER_GONE)))
             for node in range(2)]  # fmt: skip
