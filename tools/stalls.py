@@ -74,7 +74,8 @@ def stall(run: int, seed: int) -> int:
                 one.freezer.thaw()
                 stalls.remove(one)
                 idle.append(one.freezer)
-            if idle and (chosen := _choose(chance, marked.processes())):
+            there = [process for process in marked.processes() if process.pid != run]  # It would be all that is left.
+            if idle and (chosen := _choose(chance, there)):
                 with contextlib.suppress(OSError, psutil.Error):
                     _freeze(chosen, idle[-1], chance)
                     length = SHORTEST_S * (LONGEST_S / SHORTEST_S) ** chance.random()

@@ -137,6 +137,7 @@ def test_of_two_jobs_with_a_gang_s_name_one_stays(engine: SlurmEngine, lab: Slur
     engine.start(gang)
     number = engine._slurm.submit(engine.rendered(gang))
     until(lambda: number not in lab.slurm("squeue", "-h", "-o", "%i").split(), "the double is cancelled")
+    engine._slurm.tell_to_end([number])
     assert engine.observe(gang).gone == {}
     assert len(states(lab)) == 1
     stop(engine, gang.name)

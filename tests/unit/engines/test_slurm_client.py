@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from drumbeat.engines.slurm.client import Ended, SlurmJob, clean, gpus_in, read_ended, read_jobs, read_nodes
+from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, clean, gpus_in, read_ended, read_jobs, read_nodes
+from drumbeat.protocol.errors import EngineError
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -96,3 +99,20 @@ def test_nothing_that_changes_what_is_asked_for_gets_into_a_job():
         "HOME": "/home/u", "SLURM_CONF": "/etc/s.conf", "LC_ALL": "C.UTF-8",
         "PATH": "/opt/slurm/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("says", ["", "scancel: error: Kill job error on job id 8: Access/permission denied"])
+def test_to_tell_a_job_that_has_ended_is_no_error_and_what_scancel_says_is_one(
+    says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    scancel = tmp_path / "scancel"
+    scancel.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit 1\n")
+    scancel.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    if says:
+        with pytest.raises(EngineError, match="Access/permission denied"):
+            Slurm().tell_to_end(["8"])
+    else:
+        Slurm().tell_to_end(["8"])
+        with pytest.raises(EngineError):
+            Slurm().cancel(["8"])

@@ -119,9 +119,12 @@ class Slurm:
             self._run(["scancel", "--quiet", *ids])
 
     def tell_to_end(self, ids: Sequence[str]) -> None:
-        """SIGTERM to what runs on the nodes of jobs, not to their batch scripts; one that has ended is no error."""
+        """SIGTERM to what runs on the nodes of jobs, not to their batch scripts; one that has ended is no error.
+
+        For any signal but SIGKILL scancel takes that for one, and says nothing of it when it is to be quiet.
+        """
         if ids:
-            self._run(["scancel", "--quiet", "--signal=TERM", *ids])
+            self._run(["scancel", "--quiet", "--signal=TERM", *ids], may_fail_mute=True)
 
     def ended(self, job: str) -> Ended | None:
         """How a job ended, None = Slurm has forgotten it."""
@@ -143,7 +146,7 @@ class Slurm:
                     return Ended(words.said(word), limit_s=words.seconds(limit))
         return None
 
-    def _run(self, command: Sequence[str], text: str = "") -> str:
+    def _run(self, command: Sequence[str], text: str = "", *, may_fail_mute: bool = False) -> str:
         program = shutil.which(command[0])
         if program is None:
             what = f"there is no program `{command[0]}` here"
@@ -157,7 +160,7 @@ class Slurm:
             raise UnreachableError(f"{command[0]} doesn't answer within {ASK_S:g} s") from None
         except OSError as error:
             raise UnreachableError(f"{command[0]} can't be run here: {error}") from error
-        if done.returncode == 0:
+        if done.returncode == 0 or (may_fail_mute and done.returncode == 1 and not done.stderr.strip()):
             return done.stdout
         last = _complaint(done.stderr or done.stdout)
         if _PASSES.search(done.stderr):
