@@ -181,11 +181,19 @@ def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
         return ending.stop(told, verdicts.of(Reason.KEEPER_LOST, sentence, node=event.node), now)
     if has_failed:
-        return Decision(replace(told, judge_at=told.judge_at or now + JUDGE_AFTER))
+        return _wait_for_the_first(told, now)
     told = replace(told, judge_at=None)  # An agent that lost its keeper, and can't start another, knows of no exits.
     if told.are_all(Phase.ENDED):
         return ending.finalize(replace(told, verdict=verdicts.finished(told)), now)
     return Decision(told)
+
+
+def _wait_for_the_first(job: Job, now: datetime) -> Decision:
+    if job.judge_at:
+        return Decision(job)
+    lost = verdicts.failed(job).sentence
+    sentence = f"{lost}; whoever failed first has {JUDGE_AFTER.total_seconds():g} s to say why"
+    return move(replace(job, judge_at=now + JUDGE_AFTER), now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
 
 
 def _is_guess(job: Job, told: Job) -> bool:
