@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -160,13 +159,13 @@ def test_computes_and_servers_that_share_a_host_leave_each_other_s_gangs_alone(h
         def left() -> list[Path]:
             return [*node.glob(f"*/gangs/far-1/{gang.name}/0")]
 
-        def has_swept() -> bool:
-            with suppress(UnreachableError):  # A process that the kernel doesn't let go of yet.
-                swept.extend(engines[0].sweep(set[str]))
-            return len(left()) < 3
+        def has_swept() -> list[str]:
+            swept.extend(engines[0].sweep(set[str]))
+            return swept
 
         wait_until(has_swept)
-        assert set(swept) <= {gang.name}  # What it lets go of only later isn't told.
+        assert swept == [gang.name]
+        wait_until(lambda: len(left()) < 3)  # A process that the kernel doesn't let go of at once.
         assert len(left()) == 2
         assert all(living_agent(folder) for folder in left())
     finally:

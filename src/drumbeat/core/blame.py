@@ -199,8 +199,8 @@ def verdict(exits: Sequence[Exit], world: int = 0, names: Mapping[int, str] = Ma
 def is_guess(exits: Sequence[Exit]) -> bool:
     """Whether all failures so far only miss a peer, and the one that they miss isn't among the exits."""
     cause = _culprits(exits)[0]
-    is_with_mpirun = cause.exit.launcher.startswith("mpirun")
-    return (cause.is_missing_a_peer or cause.is_without_launcher) and not cause.is_aborting and not is_with_mpirun
+    is_explained = cause.is_aborting or _with_mpirun([cause])
+    return (cause.is_missing_a_peer or cause.is_without_launcher) and not is_explained
 
 
 def error_line(tail: str) -> str:

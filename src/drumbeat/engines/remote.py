@@ -63,7 +63,8 @@ class _Known:
     """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
 
     to_end: gangs that were stopped while it didn't answer, or couldn't be ended, for which `stuck` says why.
-    must_sweep: what nobody wants is to be ended. swept: which gangs that were. is_followed: has its thread.
+    must_sweep: what nobody wants is to be ended. swept: which gangs that were, those too that `to_end` has still, since
+    somebody was last told. is_followed: has its thread.
     judged_at, strange: when it was last asked what is wanted of what is there, and what wasn't.
     """
 
@@ -77,11 +78,17 @@ class _Known:
     must_sweep: bool = False
     judged_at: float = -math.inf
     strange: set[str] = field(default_factory=set[str])
-    swept: list[str] = field(default_factory=list[str])
+    swept: set[str] = field(default_factory=set[str])
     sweeping: threading.Lock = field(default_factory=threading.Lock)
     is_followed: bool = False
     must_look: threading.Event = field(default_factory=threading.Event)
     has_looked: threading.Event = field(default_factory=threading.Event)
+
+    def swept_since(self) -> set[str]:
+        """What has been swept since this was last asked."""
+        with self.sweeping:
+            told, self.swept = self.swept, set[str]()
+        return told
 
 
 class RemoteEngine:
@@ -221,9 +228,9 @@ class RemoteEngine:
         """Ends the others where machines answer, and where one doesn't as soon as it does."""
         self._wanted = wanted
         for known in self._known.values():
-            known.swept, known.must_sweep = [], True
+            known.must_sweep = True
         self._everywhere(list(self._known), self._sweep_on)
-        return sorted(set[str]().union(*(known.swept for known in self._known.values())))
+        return sorted(set[str]().union(*(known.swept_since() for known in self._known.values())))
 
     def _sweep_on(self, known: _Known) -> None:
         """Nothing is placed there before. Whoever asks it first, the sweeper or the machine's own thread, does it."""
@@ -234,7 +241,8 @@ class RemoteEngine:
             surplus = sorted(there - self._wanted())
             told = known.host.reach.ask("clear", {"folder": known.host.folder, "gangs": surplus})
             known.to_end |= told["stuck"].keys()
-            known.swept, known.must_sweep = sorted(set(surplus) - told["stuck"].keys()), False
+            known.swept |= set(surplus)
+            known.must_sweep = False
 
     def close(self) -> None:
         """Asks no more."""

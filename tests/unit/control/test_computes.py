@@ -1,8 +1,7 @@
 """Computes that people make, in a control room with fake engines."""
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -27,17 +26,12 @@ from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore, Shelf
 from drumbeat.wiring import SystemClock
 
+from .house import until
+
 pytestmark = pytest.mark.feature("C1")
 
 LAB: dict[str, object] = {"name": "lab", "type": "netlab"}
 RACK: dict[str, object] = {"name": "rack", "type": "ssh", "hosts": ["gpu-1"]}
-
-
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it didn't happen in time"
-        time.sleep(0.005)
 
 
 class Lab(FakeEngine):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -22,16 +21,11 @@ from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore, Shelf
 
+from .house import until
+
 pytestmark = pytest.mark.feature("F5", "F10")
 
 JOB = {"name": "j", "command": "python t.py", "outputs": {"model": {"type": "uri_folder", "name": "best"}}}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it didn't happen in time"
-        time.sleep(0.005)
 
 
 class Shared(MemoryStore):
