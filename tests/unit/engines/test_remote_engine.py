@@ -206,6 +206,8 @@ def test_a_machine_that_was_silent_at_the_sweep_is_swept_when_it_answers(engine:
     played.raises = None
     played.until(lambda: usable(engine))
     assert [request["gangs"] for request in played.requests("clear")] == [["left.1"]]
+    assert engine.sweep(lambda: {"kept.1", "left.1"}) == ["left.1"], "told by the next one"
+    assert engine.sweep(lambda: {"kept.1", "left.1"}) == []
 
 
 def test_what_another_server_starts_during_a_sweep_is_left_alone(engine: RemoteEngine, played: Played):
