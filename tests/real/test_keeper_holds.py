@@ -1,7 +1,10 @@
 """The keeper alone: it starts ranks cleanly, ends all that comes of them, and stands in for nothing that dies."""
 
+import contextlib
+import ctypes
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -203,6 +206,38 @@ def test_sigterm_reaches_every_process_and_sigkill_comes_after_the_grace_time(ke
     assert [(exits[r]["code"], exits[r]["signal"]) for r in range(3)] == [(None, 9), (9, None), (None, 15)]
     assert "asked" in kept.log(1)
     assert alive(kept.folder) == []
+
+
+@contextlib.contextmanager
+def unreaped(pid: int) -> Iterator[None]:
+    """Its parent doesn't hear of its end before this one's is over: ptrace(2), PTRACE_SEIZE; of this thread only."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    assert libc.ptrace(0x4206, pid, 0, 0) == 0, os.strerror(ctypes.get_errno())
+    try:
+        yield
+    finally:
+        os.waitpid(pid, 0)
+
+
+@pytest.mark.feature("F6", "F7")
+def test_a_rank_that_not_even_sigkill_ends_holds_nobody_up(kept):
+    nap = f"1{10_000_000 + os.getpid()}"
+    kept.start(f"exec sleep {nap}", "exit 3")
+
+    def rank() -> list[int]:
+        return [pid for pid, words in processes.command_lines() if words == ["sleep", nap]]
+
+    until(rank, 60, "a rank")
+    with unreaped(rank()[0]):
+        kept.stop(0.1)
+        exits = {each["rank"]: each for each in kept.over()}
+        assert (exits[0]["code"], exits[0]["signal"], exits[0]["told"]) == (None, 9, True)
+        assert exits[1]["code"] == 3
+        assert re.fullmatch(r"process \d+ can't be killed: the kernel doesn't let go", kept.state["trouble"])
+        assert Records(str(kept.folder)).read_exits(1)[-1] == exits[0]
+        kept.start("echo again", number=2)
+        kept.over()
+        assert kept.log() == "again\n"
 
 
 @pytest.mark.feature("F7")

@@ -30,7 +30,7 @@ from drumbeat.agent.preparing import Preparing
 from drumbeat.agent.reporting import Reporting
 from drumbeat.launch import more_ports
 from drumbeat.protocol import layout
-from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit
+from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
@@ -297,6 +297,8 @@ class Agent:
         if state["trouble"]:
             self._facts.detail = f"keeper: {state['trouble']}"
             self._journal.note(self._facts.detail)
+            if state["over"]:  # It stays true, and the next round begins beside it.
+                self._beyond.remember(Remark(f"keeper of node {self._enrolment.node}", state["trouble"]))
         is_over = state["over"] and not here.over
         # What a rank that was stopped had others write for it (`| tee`) may have come after its own end.
         self._add_exits(state["exits"], is_again=is_over)

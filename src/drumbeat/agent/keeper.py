@@ -48,6 +48,7 @@ class Keeper:
         self.over, self.lost = True, False
         self.kill_at: float | None = None
         self.sweep_at: float | None = None
+        self.killed_at: float | None = None
         self.swept_at: float | None = None
         self.leaving = False
         self.patience_s, self.grace_s = FIRST_PATIENCE_S, 30.0
@@ -100,7 +101,7 @@ class Keeper:
 
     def _start(self, number: int, todo: list[dict[str, Any]], starter: dict[str, Any] | None) -> None:
         self.number, self.exits, self.over, self.lost = number, [], False, False
-        self.kill_at = self.sweep_at = self.swept_at = None
+        self.kill_at = self.killed_at = self.sweep_at = self.swept_at = None
         self.sessions, self.trouble, self.starter = set(), "", Starter(self.selector)
         self.is_launcherless = False
         try:
@@ -208,6 +209,9 @@ class Keeper:
             self._look_at_segments(is_last=is_due)
             if is_due:
                 self.confinement.kill()
+                self.killed_at = self.killed_at or now
+                if now > self.killed_at + GIVE_UP_S:
+                    self._give_up()
             return
         if self.starter.pid and self.kill_at is None:
             return  # It ends when the ranks of all nodes have.
@@ -218,6 +222,13 @@ class Keeper:
             self._finish(left)
         else:
             self._sweep(left, now)
+
+    def _give_up(self) -> None:
+        """The ranks that SIGKILL doesn't end hold nobody up any longer: whatever they come back to, they die of it."""
+        stuck, at = sorted(self.running), time.time()
+        while self.running:
+            self._add_exit(self.running.pop(min(self.running)), -signal.SIGKILL, at)
+        self._finish(sorted({*stuck, *self.confinement.members()}))
 
     def _sweep(self, left: list[int], now: float) -> None:
         """Ends what the ranks left behind: in the grace time what stayed with its rank, else within LINGER_S."""
@@ -239,7 +250,9 @@ class Keeper:
     def _finish(self, left: list[int]) -> None:
         self.over = True
         if left:
-            self.trouble = f"processes {left} can't be killed"
+            many = "es" if len(left) > 1 else ""
+            which = ", ".join(map(str, left))
+            self.trouble = f"process{many} {which} can't be killed: the kernel doesn't let go"
         self._record()
         faultpoint("keeper.over_written")
         self.confinement.close(is_empty=not left)
