@@ -1,5 +1,6 @@
 """What the folder of artifacts promises beyond the contract: crashes at every point, and what a disk can refuse."""
 
+import fcntl
 import hashlib
 import os
 import resource
@@ -11,7 +12,7 @@ import pytest
 
 from drumbeat.protocol.errors import ForbiddenError, StorageError
 from drumbeat.protocol.layout import log_file
-from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.folder import FolderArtifacts, disk
 from drumbeat.stores.folder.journal import RECORD_SIZE
 from drumbeat.stores.folder.logs import LONGEST_PIECE
 from drumbeat.testing.artifacts_contract import LOG, contents, described, give, sha, text
@@ -77,15 +78,43 @@ def test_a_torn_record_is_cut_off(files, root, job, torn):
     assert text(again.log_chunks("a")) == {(1, 1, 0, 0): b"0123", (1, 1, 0, 1): b"other"}
 
 
-def test_a_record_whose_data_was_lost_waits_for_it(files, root, job):
+def test_data_that_a_power_failure_took_from_its_record_is_sent_again(files, root, job):
     for n in range(3):
         files.append_log("a", LOG, n, b"%d" % n)
     os.truncate(job / LOG, 1)
     again = FolderArtifacts(root)
-    assert text(again.log_chunks("a")) == {(1, 1, 0, 0): b"0"}
+    before = again.log_chunks("a")
+    assert text(before) == {(1, 1, 0, 0): b"0"}
     assert again.append_log("a", LOG, 3, b"3") == 1
     assert again.append_log("a", LOG, 1, b"123") == 4
     assert text(again.log_chunks("a")) == {(1, 1, 0, 0): b"0123"}
+    # Nor is anything lost or doubled for who has read on before it was sent again.
+    assert [chunk.data for chunk in again.log_chunks("a", after=before[-1].position)] == [b"123"]
+
+
+@pytest.mark.feature("F10", "M1")
+@pytest.mark.parametrize("left", [0, 2])
+def test_data_that_nobody_sends_again_hides_no_other_log(files, root, job, left):
+    files.append_log("a", LOG, 0, b"lost")
+    os.truncate(job / LOG, left)
+    again, other = FolderArtifacts(root), log_file(2, 1, 0, 0)
+    again.append_log("a", other, 0, b"the next attempt")
+    assert [chunk.data for chunk in again.log_chunks("a")] == [b"lost"[:left], b"the next attempt"][not left :]
+    (job / LOG).unlink()
+    assert text(again.log_chunks("a")) == {(2, 1, 0, 0): b"the next attempt"}
+
+
+@pytest.mark.feature("F10")
+def test_a_server_that_was_stopped_in_the_middle_of_a_log_holds_up_no_other_job(files, root, job, monkeypatch):
+    monkeypatch.setattr(disk, "LOCK_S", 0.05)
+    files.append_log("a", LOG, 0, b"one")
+    with (job / ".journal").open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(StorageError, match="another server has held a file"):
+            files.append_log("a", LOG, 3, b"two")
+        assert files.append_log("b", LOG, 0, b"its own") == 7
+        assert text(files.log_chunks("a")) == {(1, 1, 0, 0): b"one"}
+    assert files.append_log("a", LOG, 3, b"two") == 6
 
 
 @pytest.mark.feature("F10")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -51,6 +52,8 @@ RESERVE = 64 << 20
 """Bytes of a disk that logs, outputs and snapshots leave free: the database must still take what becomes of a job."""
 _PART = 20
 """Of a small disk they leave one of so many parts."""
+LOCK_S, _LOCK_PAUSE_S = 8.0, 0.05
+"""How long a file is waited for that another process holds (as for a lock of the database), and between two looks."""
 
 
 def require_room(folder: Path) -> None:
@@ -64,13 +67,30 @@ def require_room(folder: Path) -> None:
 
 @contextmanager
 def locked(place: Path, flags: int) -> Generator[int]:
-    """The file, opened (and made, if it isn't there) and nobody else's, in this process or another, until the end."""
+    """The file, opened (and made, if it isn't there) and nobody else's, in this process or another, until the end.
+
+    Raises StorageError when another process doesn't let go of it.
+    """
     descriptor = os.open(place, flags | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        _lock(descriptor, place)
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def _lock(descriptor: int, place: Path) -> None:
+    """As `flock` does, but not for ever: a server that was stopped in the middle keeps its locks."""
+    deadline, pause_s = time.monotonic() + LOCK_S, 0.001
+    while True:
+        with suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        if time.monotonic() > deadline:
+            what = f"another server has held a file for {LOCK_S:g} s"
+            raise StorageError(what, where=str(place), fix="It is tried again. Is a server stopped in the middle?")
+        time.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LOCK_PAUSE_S)
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:

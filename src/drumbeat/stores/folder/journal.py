@@ -1,11 +1,13 @@
-"""The order in which pieces of a job's logs arrived: a file of records of one size, only ever added to.
+"""The order in which pieces of a job's logs arrived: a file of records of one size, added to at its end.
 
-A record's place in the file is its position, so following on from one is a seek. A record that is torn, or whose
-position isn't its place, ends the journal: a crash leaves such a thing at the end only.
+Only a record whose bytes a crash took is changed afterwards: it is made shorter. A record's place in the file is its
+position, so following on from one is a seek. A record that is torn, or whose position isn't its place, ends the
+journal: a crash leaves such a thing at the end only.
 """
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from typing import BinaryIO
 
 _RECORD = struct.Struct("<QIIIiQI4xd")
 RECORD_SIZE = _RECORD.size
+_LENGTH, _LENGTH_AT = struct.Struct("<I"), struct.calcsize("<QIIIiQ")
 _BLOCK = 1024
 """Records read at once."""
 
@@ -48,6 +51,14 @@ class Piece:
         return _RECORD.pack(
             self.position, self.attempt, self.round, self.node, self.rank, self.offset, self.length, self.at
         )
+
+
+def shorten(journal: int, position: int, length: int) -> None:
+    """Says how much there is of a piece. journal: open for writing, not for appending.
+
+    The four bytes lie in one sector of a disk, so a crash leaves the old length or the new one.
+    """
+    os.pwrite(journal, _LENGTH.pack(length), (position - 1) * RECORD_SIZE + _LENGTH_AT)
 
 
 def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[Piece]:

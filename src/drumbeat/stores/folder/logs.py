@@ -2,6 +2,9 @@
 
 Data is written before its record. What a crash, or a full disk, leaves in a log without a record gets its record with
 the next append to that log; an agent that got no answer sends again, so there is a next one.
+
+A power failure may also keep a record and lose its data. Of such a piece readers are given what there is, and go on.
+Should its agent send the rest again, the record is made as short as what was there, and the rest has one of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from drumbeat.ports import LogChunk
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.layout import log_file
 from drumbeat.stores.folder.disk import locked, write_all
-from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces
+from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces, shorten
 from drumbeat.stores.folder.paths import inside
 
 JOURNAL = ".journal"
@@ -47,6 +50,7 @@ class JobLogs:
         place = self._place(log)
         with locked(self._folder / JOURNAL, os.O_RDWR | os.O_APPEND) as journal:
             self._catch_up(journal)
+            self._forget_lost(log, place)
             size = append_beyond(place, offset, data)
             faultpoint("store.log_grown")
             self._record(journal, log, size)
@@ -70,6 +74,20 @@ class JobLogs:
                 self._ends[piece.log] = max(piece.end, self._ends.get(piece.log, 0))
                 self._position = piece.position
         os.ftruncate(journal, self._position * RECORD_SIZE)
+
+    def _forget_lost(self, log: Log, place: Path) -> None:
+        """Makes the records of a log reach no further than its data does."""
+        try:
+            size = place.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        if self._ends.get(log, 0) <= size:
+            return
+        with (self._folder / JOURNAL).open("r+b") as file:
+            for piece in list(read_pieces(file)):
+                if piece.log == log and piece.end > size:
+                    shorten(file.fileno(), piece.position, max(0, size - piece.offset))
+        self._ends[log] = size
 
     def _record(self, journal: int, log: Log, size: int) -> None:
         start = self._ends.get(log, 0)
@@ -118,9 +136,10 @@ def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
     with journal, _Logs(folder) as logs:
         for piece in read_pieces(journal, after):
             data = logs.read(piece)
-            # A power failure may keep a record and lose its data: the agent sends it again, then it goes on from here.
             if len(data) < piece.length:
-                break
+                data = _under_lock(folder, piece, logs)
+            if not data:
+                continue
             found.append(
                 LogChunk(
                     piece.position, piece.attempt, piece.round, piece.node, piece.rank, piece.offset, data, piece.at
@@ -132,8 +151,14 @@ def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
     return found
 
 
+def _under_lock(folder: Path, piece: Piece, logs: _Logs) -> bytes:
+    """What there is of a piece: looked at while nobody writes, for on a network disk another server's may come late."""
+    with locked(folder / JOURNAL, os.O_RDONLY) as journal, os.fdopen(os.dup(journal), "rb") as file:
+        return logs.read(next(read_pieces(file, piece.position - 1), piece))
+
+
 def last_position(folder: Path) -> int:
-    """See `Artifacts.log_end`. After a power failure it may lie behind the last piece that can be read."""
+    """See `Artifacts.log_end`."""
     try:
         return (folder / JOURNAL).stat().st_size // RECORD_SIZE
     except FileNotFoundError:
