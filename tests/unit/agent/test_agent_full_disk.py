@@ -10,6 +10,7 @@ import pytest
 
 from drumbeat.agent.beyond import Beyond
 from drumbeat.agent.logs import tail
+from drumbeat.agent.mounting.mounts import Mounts
 from drumbeat.core.blame import verdict
 from drumbeat.protocol.agent import Enrolment, RankExit, Remark
 from drumbeat.protocol.plan import Plan
@@ -39,3 +40,17 @@ def test_a_remark_that_cant_be_written_down_is_told_again_when_there_is_room(tmp
     for _ in range(2):
         beyond.remember(remark)
     assert (len(notes), news, beyond.remarks()) == (1, [1], (remark,))
+
+
+@pytest.mark.feature("F10")
+def test_a_mount_is_looked_after_by_the_next_agent_also_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    root = tmp_path / "root"
+    folder = root / "mounts" / "data"
+    (folder / "enrolment.json.part").mkdir(parents=True)  # Nothing can be written in its place.
+    (folder / "state.json").write_text('{"is_mounted": true, "pid": 1, "born": "then"}')
+    looked_after = list[str]()
+    monkeypatch.setattr(Mounts, "_look_after", lambda _self, folder: looked_after.append(folder))
+    plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
+    enrolment = Enrolment("j", 1, 0, (), "s", str(root), "/c", plan)
+    Mounts(enrolment, print, print).adopt()
+    assert looked_after == [str(folder)]

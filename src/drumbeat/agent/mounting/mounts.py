@@ -49,7 +49,8 @@ class Mounts:
         """Looks after what an agent before this one had mounted."""
         for folder in self._folders():
             if state(folder).get("is_mounted"):
-                self._put(folder, "enrolment.json", wire.dumps(self._enrolment))
+                with suppress(OSError):  # On a full disk the earlier one stays: this attempt's as well.
+                    self._put(folder, "enrolment.json", wire.dumps(self._enrolment))
                 self._look_after(folder)
 
     def mount(self, planned: InputPlan, listing: Listing) -> Rates | None:
