@@ -164,12 +164,22 @@ class Effects:
             log.warning(words, pending.effect.kind, pending.job, error, exc_info=not is_known)
             if isinstance(pending.effect, PublishOutputs):
                 self._put_off(pending)
+            if isinstance(pending.effect, StopGang):
+                self._tell_who_waits(pending, error)
             self._stopping.wait(AGAIN_S)
             with contextlib.suppress(StorageError):  # Only a count; the same disk may be why it failed.
                 self.loop.store.tried(pending.id)
         finally:
             self._leave(lane_of(pending))
             self.loop.has_effects.set()
+
+    def _tell_who_waits(self, pending: PendingEffect, why: Exception) -> None:
+        """The next attempt of the job has its nodes already, and begins when this one has ended."""
+        record = self.loop.jobs.get(pending.job)
+        if record and record.job.attempt > pending.attempt:
+            word = f"attempt {pending.attempt} hasn't ended: {why}"
+            waits = GangSeen(record.job.attempt, word, is_asked=False)
+            self.loop.call(lambda: self.loop.apply(pending.job, waits))
 
     def carry_out(self, pending: PendingEffect) -> None:
         """Does what the effect says and takes it off the outbox. Raises whatever went wrong: it is tried again.

@@ -14,7 +14,7 @@ import pytest
 
 from drumbeat.control.effects import AGAIN_S
 from drumbeat.control.service import Control, Request, Setting
-from drumbeat.core.events import StopGang
+from drumbeat.core.events import NodeLost, StopGang
 from drumbeat.core.states import Reason, State
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import Gangs
@@ -64,6 +64,27 @@ def test_results_are_put_in_their_places_although_the_nodes_cant_be_ended(
     house.run_to_end(name)
     until(lambda: [type(one.effect) for one in house.store.outbox()] == [StopGang])
     assert any(file.path == "story.jsonl" for file in house.control.files(name))
+
+
+@pytest.mark.feature("F5")
+def test_an_attempt_that_waits_for_the_one_before_it_to_end_says_so(house: House, monkeypatch: pytest.MonkeyPatch):
+    def stuck(name: str) -> None:
+        raise UnreachableError(f"process 7 of {name} can't be killed")
+
+    name = house.submit("j")
+    house.gang(name)
+    monkeypatch.setattr(house.engine, "stop", stuck)
+    house.control.loop.call(lambda: house.control.loop.apply(name, NodeLost(1, 0, "no power")))
+    until(lambda: "can't be killed" in house.store.load(name).job.sentence)
+    job = house.store.load(name).job
+    assert (job.state, job.attempt, job.reason) == (State.PROVISIONING, 2, Reason.IN_QUEUE)
+    assert job.sentence == (
+        "local could not be asked for nodes yet: attempt 1 hasn't ended: process 7 of j.1 can't be killed"
+    )
+    until(lambda: [(one.tries > 1) for one in house.store.outbox()][:1] == [True])
+    assert [line.sentence for line in house.store.story(name)].count(job.sentence) == 1
+    monkeypatch.undo()
+    house.gang(name, 2)
 
 
 @pytest.mark.feature("F5")
