@@ -7,6 +7,7 @@ read by whoever comes next, for a server may end and another one may call from e
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -34,6 +35,9 @@ RESTARTS = 5
 
 KILLED_S, ENDING_S = 10.0, 60.0
 """How long processes that were killed are waited for, and what clears up after them, on a machine that is busy."""
+
+ALONE_S = 30.0
+"""How long another process is waited for that starts, looks at or ends gangs in the same folder."""
 
 _LOOK_S = 0.1
 AGENT = "drumbeat.agent"
@@ -224,14 +228,24 @@ class Gangs:
 
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
+        """Raises OSError (EAGAIN, which passes) while somebody else who was stopped in the middle holds the folder."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with self._lock:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                _lock(descriptor)
                 yield
         finally:
             os.close(descriptor)
+
+
+def _lock(descriptor: int) -> None:
+    for _ in range(round(ALONE_S / 0.01)):  # Looks: who stands still gives nobody time to let go.
+        with contextlib.suppress(BlockingIOError):
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.01)
+    raise BlockingIOError(errno.EAGAIN, f"another server has held the folder of the nodes for {ALONE_S:g} s")
 
 
 # --- processes ------------------------------------------------------------------------------------------------------

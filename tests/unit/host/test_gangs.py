@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from drumbeat.host import gangs as module
 from drumbeat.host import slurmstep
 from drumbeat.host.gangs import Gangs
+from drumbeat.host.machine import PASSING
 from tests.nobody import run_as_nobody
 
 pytestmark = pytest.mark.feature("F6")
@@ -45,6 +47,20 @@ def test_what_is_mounted_in_a_gangs_folder_is_not_removed_with_it(tmp_path: Path
     assert [path.name for path in tmp_path.rglob("theirs")] == ["theirs"]
     gangs.tidy()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.feature("F5")
+def test_a_folder_that_a_stopped_server_holds_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "ALONE_S", 0.05)
+    gangs, held = Gangs(tmp_path), os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    with pytest.raises(OSError, match="another server has held the folder") as raised:
+        gangs.look("j.1", [])
+    assert raised.value.errno in PASSING
+    os.close(held)
+    assert gangs.look("j.1", []) == {}
 
 
 def test_nodes_that_share_their_scratch_disk_have_a_folder_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
