@@ -64,6 +64,7 @@ class Agent:
         self._detail_at = 0.0
         self._exit: int | None = None
         self._going = False
+        self._knows_past = False
         self._keeping = Keeping(
             f"{self._root}/keeper",
             self._journal,
@@ -95,7 +96,7 @@ class Agent:
         # The folder of a round that was begun before: what became of it must be known before the server is spoken to.
         has_past = os.path.exists(f"{self._root}/keeper/round.json")
         self._keeping.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
-        if has_past:
+        while has_past and not self._knows_past:  # Others may post before the keeper does.
             self._inbox.get()()
         self._reporting.begin(status(self._facts, self._member))
         self._act()
@@ -280,6 +281,7 @@ class Agent:
             self._wanted = directive
 
     def _on_keeper(self, state: dict[str, Any]) -> None:
+        self._knows_past = True
         if state["round"] < self._facts.round.number or state["round"] < 0:
             return
         if state["round"] > self._facts.round.number:
@@ -330,6 +332,7 @@ class Agent:
             self._facts.round.logs_sent = True
 
     def _on_keeper_trouble(self, sentence: str) -> None:
+        self._knows_past = True
         self._facts.keeper_error = sentence
 
     def _on_staged(self, error: DrumbeatError | None) -> None:

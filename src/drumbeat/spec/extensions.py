@@ -52,7 +52,9 @@ class Extensions(Model):
         default="job", description="`job` takes the job's environment, `current` the server's own interpreter."
     )
     prepare: Filled | None = Field(
-        default=None, description="Shell text that each node runs before its ranks start; its failure is the job's."
+        default=None,
+        description="Shell text that each node runs before its ranks start; its failure is the job's. A job that is "
+        "canceled meanwhile gives it 2 s to end.",
     )
     mpi_options: list[Text] = Field(default_factory=list, description="Words added to the `mpirun` line.")
     tensorflow_chief: bool = Field(
