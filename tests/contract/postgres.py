@@ -30,10 +30,11 @@ shutil.rmtree(sys.argv[1], ignore_errors=True)
 
 @dataclass
 class Cluster:
-    """A running server. folder: its data and its socket."""
+    """A running server. folder: its data and its socket. control: `pg_ctl` with its data."""
 
     folder: Path
     user: str
+    control: list[str]
     _numbers: count = field(default_factory=count)
 
     def url(self, database: str) -> str:
@@ -55,6 +56,15 @@ class Cluster:
         finally:
             self.sql(f"DROP DATABASE {name} WITH (FORCE)")
 
+    def start(self) -> None:
+        # Nothing is kept beyond the test run; a crash of the server alone loses nothing without fsync.
+        options = f"-c listen_addresses='' -c unix_socket_directories={self.folder} -c fsync=off -c max_connections=200"
+        run([*self.control, "-o", options, "-l", f"{self.folder}/log", "-w", "start"])
+
+    def crash(self) -> None:
+        """Ends it as a failure of its machine does, in the middle of whatever it does."""
+        run([*self.control, "-m", "immediate", "stop"])
+
     def empty(self, database: str) -> None:
         """Takes out what a test left: a twentieth of the time of a new database."""
         tables = ", ".join(table.name for table in metadata.sorted_tables)
@@ -68,16 +78,15 @@ def a_cluster():
     folder = Path(tempfile.mkdtemp(prefix="drumbeat-pg-"))
     shutil.chown(folder, user)
     data, as_user = str(folder / "data"), _as_user(user)
-    stop = [*as_user, str(programs / "pg_ctl"), "-D", data, "-m", "immediate", "stop"]
+    cluster = Cluster(folder, user, [*as_user, str(programs / "pg_ctl"), "-D", data])
+    stop = [*cluster.control, "-m", "immediate", "stop"]
     guard = subprocess.Popen(
         [sys.executable, "-c", GUARD, str(folder), *stop], stdin=subprocess.PIPE, cwd="/", start_new_session=True
     )
     try:
         run([*as_user, str(programs / "initdb"), "-D", data, "-U", user, "-A", "trust", "-E", "UTF8", "--no-sync"])
-        # Nothing is kept beyond the test run; a crash of the server alone loses nothing without fsync.
-        options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off -c max_connections=200"
-        run([*as_user, str(programs / "pg_ctl"), "-D", data, "-o", options, "-l", f"{folder}/log", "-w", "start"])
-        yield Cluster(folder, user)
+        cluster.start()
+        yield cluster
     finally:
         guard.stdin.close()
         guard.wait(timeout=30)

@@ -6,14 +6,16 @@ import contextlib
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from drumbeat.engines.netlab.lab import Lab, require_tools
-from drumbeat.protocol.errors import EngineError
-from tests.contract.postgres import a_cluster
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, EngineError
+from tests.contract.postgres import Cluster, a_cluster
 
 from .guard import guarded
 from .house import House, until
@@ -26,8 +28,14 @@ POLLS = "{lost_after_s: 30}"
 
 
 @pytest.fixture
-def houses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[House]]:
-    with guarded(tmp_path), a_cluster() as cluster, cluster.database() as name:
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with guarded(tmp_path), a_cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def houses(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[House]]:
+    with cluster.database() as name:
         monkeypatch.setenv("DRUMBEAT_DATABASE", cluster.url(name))
         monkeypatch.setenv("DRUMBEAT_SHARED", str(tmp_path / "shared"))
         there = [House(tmp_path / "one"), House(tmp_path / "two")]
@@ -132,3 +140,39 @@ def test_a_server_with_a_folder_of_its_own_is_refused(houses: list[House]):
     assert refused.returncode
     assert "the servers of this database have another folder, and another key in it" in refused.stderr
     assert "DRUMBEAT_SHARED=FOLDER" in refused.stderr
+
+
+def test_a_database_that_crashes_costs_no_job_that_was_taken(houses: list[House], cluster: Cluster, tmp_path: Path):
+    one, names = houses[0], [f"j-{n}" for n in range(12)]
+    waits = submitted(one, tmp_path / "go", drumbeat=POLLS)
+    running(one, waits)
+    path = one.job_file("short", command="echo $DRUMBEAT_JOB")
+
+    def take(name: str) -> bool:
+        """Sent again by somebody who can't know whether it came."""
+        with contextlib.suppress(DrumbeatError, httpx.HTTPError):
+            with contextlib.suppress(ConflictError):
+                one.client.submit(path, name=name)
+            return True
+        return False
+
+    def take_all() -> None:
+        for name in names:
+            until(lambda name=name: take(name), what=f"that {name} is taken")
+
+    taking = threading.Thread(target=take_all)
+    taking.start()
+    until(lambda: bool(one.client.list()), what="jobs")
+    for _ in range(3):
+        cluster.crash()
+        with pytest.raises((DrumbeatError, httpx.HTTPError), match="database"):
+            one.client.submit(path, name="refused")
+        (tmp_path / "go").touch()  # A rank ends, and says so, while it is away.
+        cluster.start()
+    taking.join()
+    for name in (waits, *names):
+        until(lambda name=name: one.client.get(name).has_ended, what=f"the end of {name}")
+        job = one.client.get(name)
+        assert (job.state, job.attempt, job.round) == ("completed", 1, 1), job.sentence
+    assert one.logs(waits) == {0: "went on\n"}
+    assert {name: one.logs(name) for name in names} == {name: {0: f"{name}\n"} for name in names}
