@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tools.faults import outside, ranks, servers
+from tools.faults import nodes, outside, ranks, servers
 from tools.faults.scene import Scene, Seen
 
 
@@ -20,6 +20,7 @@ class Row:
 
 
 _SAVING = Row(f"SIGTERM when a rank needs {ranks.SAVE_S} s to save", ranks.save_long, ranks.save_long_torchrun)
+_CUT = Row("the link of a node goes down", nodes.cut_link, nodes.cut_link_torchrun)
 ROWS = (
     Row("a rank leaves early with exit code 0", ranks.leave_early, ranks.leave_early_torchrun, 3),
     Row("a rank raises", ranks.raise_error, ranks.raise_error_torchrun, 3),
@@ -28,6 +29,7 @@ ROWS = (
     Row("`kill -9` of the keeper", ranks.kill_keeper, None, 3),
     Row("SIGSTOP of a rank", ranks.stop_rank, ranks.stop_rank_torchrun),
     _SAVING,
+    _CUT,
     Row("two jobs on one machine", ranks.run_two, ranks.run_two_torchrun),
     Row("ranks that ignore SIGTERM and fork daemons", outside.fork_daemons, outside.fork_daemons_torchrun),
     Row("`kill -9` of the server, job queued", servers.while_queued),
@@ -42,5 +44,5 @@ ROWS = (
     Row("a client vanishes in its submit; the same submit again", outside.send_twice),
     Row("bad input", outside.bad_input),
 )
-BESIDE = (_SAVING,)
+BESIDE = (_SAVING, _CUT)
 """Rows that mostly wait: played beside the others."""
