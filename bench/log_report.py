@@ -65,14 +65,19 @@ def _rates(found: Found) -> str:
 
 
 def _latencies(found: Found) -> str:
+    ways = {f"a line, beside {beside}": seen for beside, seen in found.latencies.items()}
+    ways["the job's end, after all of its lines"] = found.ends
     rows = [
-        f"| {beside} | {len(seen)} | "
+        f"| {what} | {len(seen)} | "
         + " | ".join(f"{1000 * at_percent(seen, percent):.0f}" for percent in (50, 99, 100))
         + " |"
-        for beside, seen in found.latencies.items()
+        for what, seen in ways.items()
     ]
-    head = "## How soon\n\nMilliseconds from the print of a line to a follower's program; the goal is 100.\n\n"
-    return head + "| beside | lines | p50 | p99 | longest |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    head = (
+        "## How soon\n\nMilliseconds from the print of a line, or from the end of the job, to a follower's program; "
+        "the goal is 100.\n\n"
+    )
+    return head + "| what | n | p50 | p99 | longest |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
 
 
 def _memory(found: Found) -> str:

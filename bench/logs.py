@@ -21,7 +21,7 @@ from bench.runs import BIN, HERE
 from bench.serving import memory_mib, most, peak_mib, sampled, serving
 from bench.start import describe_machine
 from drumbeat.client import Client
-from drumbeat.client.views import LogPiece
+from drumbeat.client.views import End, LogPiece
 
 SCRIPT = HERE / "write_lines.py"
 LINES = 200_000
@@ -30,11 +30,15 @@ names = (f"logs-{number}" for number in itertools.count())
 
 @dataclass
 class Found:
-    """What was measured. latencies: seconds by what else the ranks wrote. memory: MiB by kind of process."""
+    """What was measured. latencies: seconds by what else the ranks wrote; ends: likewise, from the end of a job.
+
+    memory: MiB by kind of process.
+    """
 
     loops: dict[str, list[float | None]] = field(default_factory=dict)
     rates: dict[str, list[float | None]] = field(default_factory=dict)
     latencies: dict[str, list[float]] = field(default_factory=dict)
+    ends: list[float] = field(default_factory=list)
     memory: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
@@ -127,6 +131,20 @@ def measure_latency(client: Client, count: int, beside: str) -> list[float]:
     return seen
 
 
+def measure_end(client: Client) -> float:
+    """Seconds from the end of a job, as the server has it, to its arrival; all that it wrote has come before."""
+    job, said = submit(client, command("loop", 1000, "/dev/null")), ""
+    for event in client.stream(job):
+        if isinstance(event, LogPiece):
+            said += event.text
+        if isinstance(event, End):
+            now = time.time()
+    ended_at = client.get(job).ended_at
+    assert said.count("\n") == 1000, "a line was lost or came twice"
+    assert ended_at is not None
+    return now - ended_at.timestamp()
+
+
 # --- one line of a gigabyte ---------------------------------------------------------------------------------------
 def measure_one_line(client: Client, home: Path, found: Found, mib: int) -> None:
     """It arrives whole, and takes little memory on its way."""
@@ -160,6 +178,7 @@ def measure(options: argparse.Namespace) -> Found:
         found.latencies["nothing else"] = measure_latency(client, options.lines, "")
         steady = command("steady", 20, options.lines // 20 * 20)
         found.latencies["20 MiB/s of another rank"] = measure_latency(client, options.lines, steady)
+        found.ends = [measure_end(client) for _ in range(options.ends)]
         if options.gigabyte:
             measure_one_line(client, home, found, 1024)
     return found
@@ -171,6 +190,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--mib", type=int, default=200, help="of one flood")
     parser.add_argument("--lines", type=int, default=400, help="whose way to a follower is timed")
+    parser.add_argument("--ends", type=int, default=30, help="jobs whose end's way to a follower is timed")
     parser.add_argument("--gigabyte", action="store_true", help="also one line of 1 GiB")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the report to FILE")
     options = parser.parse_args()
