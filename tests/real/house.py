@@ -64,7 +64,7 @@ class House:
         (self.folder / job).mkdir(parents=True, exist_ok=True)
         (self.folder / job / file).write_text(text)
 
-    def run(self, *arguments: str | Path, timeout: float = 120) -> subprocess.CompletedProcess[str]:
+    def run(self, *arguments: str | Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
         """The command line, to its end."""
         return subprocess.run(
             [DRUMBEAT, *map(str, arguments)], env=self.environment, capture_output=True, text=True, timeout=timeout,

@@ -98,7 +98,7 @@ def ssh(folder: Path) -> Iterator[Place]:
         spec = {
             "name": "rack", "type": "ssh", "user": "root", "identity_file": str(hosts_folder / "key"),
             "hosts": [{"address": hosts.address(name), "name": name, "cpus": 4} for name in hosts.names],
-            "options": [f"UserKnownHostsFile={hosts_folder}/known_hosts", "ServerAliveInterval=2"],
+            "options": [f"UserKnownHostsFile={hosts_folder}/known_hosts"],
             "python": BARE_PYTHON, "programs": str(Path(sys.executable).parent),
         }  # fmt: skip
         house.client.create_compute(spec)

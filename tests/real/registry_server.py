@@ -51,7 +51,7 @@ auth: {{htpasswd: {{realm: tests, path: {folder}/htpasswd}}}}
     command = ["docker-registry", "serve", str(folder / "config.yml")]
     with (folder / "log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as server:
         try:
-            until(lambda: _answers(address), 30, "the registry's answer")
+            until(lambda: _answers(address), 120, "the registry's answer")
             yield RegistryServer(address, folder)
         finally:
             server.kill()

@@ -20,7 +20,7 @@ from tools.kept import KEPT
 
 from .guard import guarded
 
-PATIENCE_S = 60
+PATIENCE_S = 180
 FIRST_PORT, END_OF_PORTS = 2_200, 5_000
 LOCKS = Path(tempfile.gettempdir(), f"drumbeat-tests-ports-{os.getuid()}")
 

@@ -176,7 +176,7 @@ def test_an_attempt_that_is_over_stops_its_ranks_and_sends_nothing_more(tmp_path
         gang.run()
         gang.server.wait_for(lambda: gang.server.log(0) and gang.server.log(1))
         gang.server.break_off()
-        assert gang.agents[0].wait(20) == 3
+        assert gang.agents[0].wait(120) == 3
         assert mentioning(str(tmp_path)) == []
         assert (gang.root() / "logs" / "1.1" / "0" / "0.log").read_bytes() == b"up\nasked\n"
         assert gang.server.shown == {}
@@ -205,7 +205,7 @@ def test_a_stranger_at_the_servers_port_does_not_end_the_attempt(tmp_path):
             stranger.asked = threading.Event()  # type: ignore[attr-defined]
             thread = threading.Thread(target=stranger.serve_forever, kwargs={"poll_interval": 0.02})
             thread.start()
-            assert stranger.asked.wait(20)  # type: ignore[attr-defined]
+            assert stranger.asked.wait(120)  # type: ignore[attr-defined]
             stranger.shutdown()
             thread.join()
         gang.server.come_up()
@@ -243,7 +243,7 @@ def test_an_agent_that_the_machine_stops_gives_the_ranks_their_grace_and_goes(tm
         gang.run()
         gang.server.wait_for(lambda: gang.server.log(0))
         gang.agents[0].terminate()
-        assert gang.agents[0].wait(20) == 143
+        assert gang.agents[0].wait(120) == 143
         gang.server.wait_for(lambda: gang.status().exits)
         assert gang.server.log(0) == b"up\nsaved\n"
         assert [(e.code, e.told) for e in gang.status().exits] == [(0, True)]
@@ -255,4 +255,4 @@ def test_an_agent_whose_server_is_gone_leaves_on_sigterm_all_the_same(tmp_path):
         gang.prepare()
         gang.server.go_down()
         gang.agents[0].terminate()
-        assert gang.agents[0].wait(20) == 143
+        assert gang.agents[0].wait(120) == 143

@@ -271,6 +271,6 @@ def test_a_second_agent_of_the_same_node_leaves(tmp_path):
         gang.prepare()
         first = gang.agents[0]
         gang.start()
-        assert gang.agents[0].wait(20) == 75
+        assert gang.agents[0].wait(120) == 75
         gang.agents[0] = first
         assert gang.leave() == [0]

@@ -127,7 +127,7 @@ def test_nothing_survives_the_end_of_the_job(boxed: House, first: str):
     if first != "keeper":
         boxed.client.cancel(job.name)
     ended(boxed, job)
-    until(lambda: not sleepers(nap), 20, what="the end of what the ranks started")
+    until(lambda: not sleepers(nap), 120, what="the end of what the ranks started")
 
 
 @pytest.mark.feature("F6")

@@ -172,6 +172,7 @@ def put_away(house: House) -> None:
     house.client.submit(house.job_file(code=".", command="python t.py 0", outputs=output), name="waits")
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.feature("D3", "D1")
 def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back(own_house: House, tmp_path: Path):
     house = own_house
@@ -189,7 +190,8 @@ def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back
     assert "output model of job waits is still to be put into datastore away" in kept.stderr
     (tmp_path / "away").mkdir()
     house.client.create_datastore({"name": "away", "type": "folder", "path": str(tmp_path / "away")})
-    until(lambda: house.client.get("waits").outputs[0].place == "in_place", what="the output's publishing")
+    # Between two tries are 300 s at most.
+    until(lambda: house.client.get("waits").outputs[0].place == "in_place", 330, "the output's publishing")
     assert "output model: 2 files in" in house.client.story("waits")[-1].sentence
     assert (tmp_path / "away" / "m" / "sub" / "b.bin").read_bytes() == b"b"
 

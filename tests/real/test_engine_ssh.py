@@ -67,9 +67,11 @@ def engine(hosts: SshLab) -> Iterator[SshEngine]:
             hosts.start(name)
     for name in ("contract.1", "contract.2"):
         stop(engine, name)
-    engine.close()
     left = [folder_of(hosts, name, gang) for name in hosts.names for gang in ("contract.1", "contract.2")]
-    wait_until(lambda: not [pid for folder in left for pid in members(folder)])
+    try:
+        wait_until(lambda: not [pid for folder in left for pid in members(folder)])
+    finally:
+        engine.close()  # Its threads end what couldn't be ended at once.
 
 
 def wait_until(holds: Callable[[], object], within_s: float = 60.0) -> None:
@@ -148,11 +150,11 @@ def test_computes_and_servers_that_share_a_host_leave_each_other_s_gangs_alone(h
 
     engines = [made("rack", "one"), made("half", "one"), made("rack", "two")]
     gang = replace(a_gang(), slots=(Slot(0, "far-1", 1),))
+    node = hosts.folder / "homes" / "far-1" / ".drumbeat" / "node"
     try:
         for engine in engines:
             wait_until(lambda engine=engine: not engine.machines()[0].unusable)
             engine.start(gang)
-        node = hosts.folder / "homes" / "far-1" / ".drumbeat" / "node"
         assert len([*node.glob(f"*/gangs/far-1/{gang.name}/0")]) == 3
         swept: list[str] = []
 
@@ -171,8 +173,11 @@ def test_computes_and_servers_that_share_a_host_leave_each_other_s_gangs_alone(h
     finally:
         for engine in engines:
             stop(engine, gang.name)
-            engine.close()
-    assert not [pid for folder in node.glob("*/gangs/far-1/*") for pid in members(folder)]
+        try:
+            wait_until(lambda: not [pid for folder in node.glob("*/gangs/far-1/*") for pid in members(folder)])
+        finally:
+            for engine in engines:
+                engine.close()
 
 
 def test_what_a_host_has_is_found_out(hosts: SshLab):

@@ -70,7 +70,7 @@ def a_page_that_waits() -> Iterator[tuple[str, threading.Event]]:
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            assert may_come.wait(90)
+            assert may_come.wait(200)
             self.send_response(200)
             self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", "0")
@@ -118,7 +118,7 @@ def all_but_one_wait(there: AgentGang) -> None:
     def wait() -> int:
         return sum(any(one.detail == waits for one in said) for said in heard.values())
 
-    there.server.wait_for(lambda: wait() == there.nodes - 1, 60)
+    there.server.wait_for(lambda: wait() == there.nodes - 1, 180)
 
 
 def to_end(there: AgentGang) -> None:
@@ -166,9 +166,10 @@ def test_constraints_limit_what_is_installed(tmp_path: Path, wheels: Path):
     assert not [*(tmp_path / "cache" / "environments").glob("*.constraints")]
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.feature("E1")
 def test_agents_that_ask_at_once_have_it_made_once(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "100")
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "250")
     with (
         a_page_that_waits() as (page, may_come),
         gang(tmp_path / "g", nodes=10, python=mine(wheels, "tiny", f"--find-links {page}")) as there,
@@ -184,11 +185,12 @@ def test_agents_that_ask_at_once_have_it_made_once(tmp_path: Path, wheels: Path,
     assert len(list((tmp_path / "cache" / "environments").glob("*.pins/*"))) == 10
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.feature("E4")
 def test_those_who_waited_for_one_that_failed_fail_with_it(
     tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "100")
+    monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "250")
     with (
         a_page_that_waits() as (page, may_come),
         gang(tmp_path / "g", nodes=3, python=mine(wheels, "tiny==9", f"--find-links {page}")) as there,
@@ -202,6 +204,7 @@ def test_those_who_waited_for_one_that_failed_fail_with_it(
         assert sum("making environment mine" in log and "another job" not in log for log in logs) == 1
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.feature("E1")
 @pytest.mark.parametrize(
     "point",
@@ -218,19 +221,20 @@ def test_an_agent_killed_on_the_way_leaves_nothing_half(
         monkeypatch.setenv("DRUMBEAT_FAULT", point)
         there.start()
         there.order(Order.PREPARE)
-        assert there.agents.pop(0).wait(60) == -signal.SIGKILL
+        assert there.agents.pop(0).wait(180) == -signal.SIGKILL
         monkeypatch.delenv("DRUMBEAT_FAULT")
         to_end(there)
         assert there.server.log(0) == b"2.0 True\n"
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.feature("E1")
 def test_what_a_killed_agent_was_installing_ends_with_it(tmp_path: Path, wheels: Path):
     broken_source(wheels, "slow", "1.0", "import time; print('building', flush=True); time.sleep(600)")
     with gang(tmp_path / "g", python=mine(wheels, "slow")) as there:
         there.start()
         there.order(Order.PREPARE)
-        there.server.wait_for(lambda: at_work(tmp_path / "cache", "pip"), 60)
+        there.server.wait_for(lambda: at_work(tmp_path / "cache", "pip"), 180)
         there.kill_agent()
         until(lambda: not at_work(tmp_path / "cache", "pip"), what="the end of pip")
 
@@ -317,13 +321,14 @@ def test_uv_makes_it_with_a_pip_and_says_what_is_wrong(tmp_path: Path, wheels: P
 
 
 # --- nodes that differ --------------------------------------------------------------------------------------------
+@pytest.mark.timeout(900)
 @pytest.mark.feature("E3")
 def test_nodes_tell_what_their_environments_are_made_of(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch):
     (wheels / "tiny-2.0-py3-none-any.whl").rename(wheels / "later")
     with gang(tmp_path / "g", nodes=2, python=mine(wheels, "tiny")) as there:
         there.start(0)
         there.order(Order.PREPARE)
-        there.server.wait_for(lambda: there.server.status(0) and there.status(0).phase is Phase.READY, 60)
+        there.server.wait_for(lambda: there.server.status(0) and there.status(0).phase is Phase.READY, 180)
         (wheels / "later").rename(wheels / "tiny-2.0-py3-none-any.whl")
         monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path / "cache of another machine"))
         told = [read(one.member.environment) for one in ready(there, 1)]

@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -162,19 +163,38 @@ def parts(house: House, name: str) -> list[psutil.Process]:
     return found
 
 
-def left() -> set[str]:
-    """What Ray and we may leave outside of the home."""
-    return {str(path) for path in [*Path("/tmp").glob("drumbeat-ray-*"), *Path("/dev/shm").glob("plasma*")]}
+def folders(house: House, job: str) -> list[Path]:
+    """Of Ray's, outside of the home: one for each node of each attempt so far, there or not."""
+    attempts = range(1, house.client.get(job).attempt + 1)
+    roots = [house.home / "nodes" / f"{job}.{attempt}" / str(node) / "root" for attempt in attempts for node in (0, 1)]
+    return [Path(place(Member(0, "", "", str(root), ""))) for root in roots]
 
 
-def assert_nothing_left(house: House, before: set[str]) -> None:
+def plasma() -> set[Path]:
+    """Ray's stores of objects in /dev/shm whose owner is gone: that of another test takes its name away itself."""
+    there = set(Path("/dev/shm").glob("plasma*"))
+    used = {one.path for process in psutil.process_iter() for one in mapped(process)} if there else set[str]()
+    return {path for path in there if str(path) not in used}
+
+
+def mapped(process: psutil.Process) -> list[Any]:
+    try:
+        return process.memory_maps(grouped=True)
+    except psutil.Error:
+        return []
+
+
+def assert_nothing_left(house: House, job: str, before: set[Path]) -> None:
     server = house.server().pid
     until(lambda: [p.pid for p in house.processes()] == [server], 60, "the end of all that was the job's")
-    until(lambda: left() <= before, what="the end of what the job had outside of its home")
+    until(
+        lambda: not any(one.exists() for one in folders(house, job)) and plasma() <= before,
+        what="the end of what the job had outside of its home",
+    )
 
 
 def test_a_cluster_is_made_anew_for_each_round_and_no_other_ray_is_touched(own_house: House, ray: Ray, foreign: str):
-    before = left()
+    before = plasma()
     job = submit(own_house, ray, TWICE, 2, drumbeat=RETRIES)
     found = ended(own_house, job)
     assert found.state == "completed", found.sentence
@@ -192,14 +212,15 @@ def test_a_cluster_is_made_anew_for_each_round_and_no_other_ray_is_touched(own_h
     assert "nodes ['node0', 'node1']" in shown
     assert "Ray runtime started" not in shown
     assert "Ray runtime started" in own_house.run("logs", job, "--rank", "2").stdout
-    assert_nothing_left(own_house, before)
-    assert asked(ray, foreign).stdout.split() == ["well", "theirs"]
+    assert_nothing_left(own_house, job, before)
+    until(lambda: asked(ray, foreign).stdout.split() == ["well", "theirs"], PATIENCE_S, "a task in the other Ray")
 
 
 def test_a_node_that_dies_is_named_and_whatever_is_killed_nothing_stays(own_house: House, ray: Ray):
-    before = left()
+    before = plasma()
     job = submit(own_house, ray, STAYS, 2, drumbeat=RETRIES)
     at_work(own_house, job, 1)
+    assert all(one.is_dir() for one in folders(own_house, job))
     (raylet,) = [one for one in parts(own_house, "raylet") if "127.0.0.3" in line_of(one)]
     raylet.send_signal(signal.SIGKILL)
     at_work(own_house, job, 2)
@@ -212,7 +233,7 @@ def test_a_node_that_dies_is_named_and_whatever_is_killed_nothing_stays(own_hous
     until(lambda: own_house.client.get(job).round > found.round, PATIENCE_S, "the round after that of the dead keepers")
     own_house.client.cancel(job)
     assert ended(own_house, job).state == "canceled"
-    assert_nothing_left(own_house, before)
+    assert_nothing_left(own_house, job, before)
 
 
 def test_a_node_without_ray_and_a_port_that_is_taken_are_refused_before_anything_starts(house: House, ray: Ray):

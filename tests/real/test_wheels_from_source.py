@@ -21,6 +21,7 @@ from .wheels import source, wheel
 
 pytestmark = [
     pytest.mark.feature("E1", "E4"),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(shutil.which("c++") is None, reason="needs a C++ compiler: apt-get install g++"),
 ]
 

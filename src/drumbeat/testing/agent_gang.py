@@ -45,7 +45,7 @@ class AgentGang:
         self.server.__exit__()
         end_all(str(self.folder))
         for agent in self.agents.values():
-            agent.wait(10)
+            agent.wait(60)
 
     def root(self, node: int = 0) -> Path:
         """The attempt's folder on a node."""
@@ -97,12 +97,12 @@ class AgentGang:
     def leave(self) -> list[int]:
         """Has all agents leave; their exit codes."""
         self.order(Order.LEAVE)
-        return [self.agents[node].wait(20) for node in range(self.nodes)]
+        return [self.agents[node].wait(120) for node in range(self.nodes)]
 
     def kill_agent(self, node: int = 0) -> None:
         """Ends it as `kill -9` does."""
         self.agents[node].kill()
-        self.agents[node].wait(10)
+        self.agents[node].wait(60)
 
     def keeper(self, node: int = 0) -> int:
         """The pid of the node's keeper, 0 = none. A namespace's first process is a fork of it, and looks the same."""
@@ -132,7 +132,7 @@ def mentioning(text: str) -> list[int]:
     ]
 
 
-def end_all(text: str, within_s: float = 10.0) -> None:
+def end_all(text: str, within_s: float = 60.0) -> None:
     """Kills every process that mentions the text. Raises TimeoutError when one is left."""
     deadline = time.monotonic() + within_s
     while left := mentioning(text):

@@ -20,7 +20,7 @@ from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.plan import Plan
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 
 def a_gang(job: str = "contract", nodes: int = 2, attempt: int = 1) -> Gang:
