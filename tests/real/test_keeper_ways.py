@@ -32,6 +32,8 @@ DAEMONS = (
     f"(setsid env -i sleep {NAP} &); sleep {NAP} & "
 )
 """What a job can leave: own sessions, nothing in the environment, deaf to SIGTERM."""
+MARKED = DAEMONS.replace("env -i ", "")
+"""The same with their environment: all that a subreaper still finds when nobody above it lives either."""
 
 
 def works(way: str) -> bool:
@@ -70,6 +72,11 @@ def sleepers() -> set[int]:
     return set(mentioning(NAP))
 
 
+def napping(before: set[int]) -> int:
+    """How many of those that `DAEMONS` leaves have begun to sleep."""
+    return sum(line_of(str(pid)).startswith(b"sleep\0") for pid in sleepers() - before)
+
+
 @pytest.mark.feature("F6")
 def test_daemons_are_gone_with_their_round(kept: Kept, way: str):
     before = sleepers()
@@ -82,13 +89,12 @@ def test_daemons_are_gone_with_their_round(kept: Kept, way: str):
 
 @pytest.mark.feature("F6")
 def test_daemons_are_gone_after_their_killed_keeper(tmp_path: Path, way: str):
-    """By the kernel alone, or by whoever comes after; without any namespace or group, those that bear the marker."""
+    """By the kernel alone, or by whoever comes after. No agent is above it: of a subreaper just the marker is left."""
     before = sleepers()
     keeper = Kept(tmp_path / "keeper")
     try:
-        command = DAEMONS if way != "subreaper" else f"(setsid sleep {NAP} &); sleep {NAP} & "
-        keeper.start(command + "touch up; wait")
-        until((keeper.folder / "up").exists)
+        keeper.start((DAEMONS if way != "subreaper" else MARKED) + "wait")
+        until(lambda: napping(before) == 3, what="the start of every sleeper")
         keeper.process.kill()
         keeper.process.wait(10)
         if way != "namespace":
@@ -173,12 +179,11 @@ def test_a_stopped_rank_is_ended(kept: Kept):
 @pytest.mark.parametrize("first", ["agent", "keeper", "both"])
 def test_whoever_is_killed_first_nothing_survives_the_end(tmp_path: Path, way: str, first: str):
     before = sleepers()
-    command = (
-        "echo up; trap '' TERM; " + (DAEMONS if way != "subreaper" else f"(setsid sleep {NAP} &); ") + f"sleep {NAP}"
-    )
-    with AgentGang(tmp_path, command) as gang:
+    is_beyond_it = way == "subreaper" and first == "both"  # docs/decisions/0008
+    left = MARKED if is_beyond_it else DAEMONS
+    with AgentGang(tmp_path, f"trap '' TERM; {left}sleep {NAP}") as gang:
         gang.run()
-        gang.server.wait_for(lambda: gang.server.log(0))
+        gang.server.wait_for(lambda: napping(before) == 4)
         keeper = gang.keeper()
         if first in ("keeper", "both"):
             os.kill(keeper, signal.SIGKILL)
@@ -221,14 +226,21 @@ def test_a_keeper_that_stays_silent_is_ended(tmp_path: Path, stopped_s: float, s
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small disk")
 @pytest.mark.feature("F6")
-def test_a_round_that_fills_its_disk_ends_and_so_does_the_next(tmp_path: Path):
+def test_a_round_that_fills_its_disk_ends_and_so_does_the_next(tmp_path: Path, way: str):
+    before = sleepers()
     small = tmp_path / "small"
     small.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(small)], check=True)
     try:
         keeper = Kept(small / "keeper")
-        keeper.start(f"head -c 10000000 /dev/zero > big; (setsid sleep {NAP} &); exit 3")
+        keeper.start(
+            f"head -c 10000000 /dev/zero > big; {DAEMONS}until [ -e {tmp_path}/go ]; do sleep 0.02; done; exit 3"
+        )
+        until(lambda: napping(before) == 3, what="the start of every sleeper")
+        (tmp_path / "go").touch()
         assert [e["code"] for e in keeper.over()] == [3]
+        assert keeper.state["held_by"] == WAYS[way].way
+        assert sleepers() <= before
         assert "can't be written" in keeper.state["trouble"]
         keeper.start("echo never", number=2)
         (refused,) = keeper.over()
