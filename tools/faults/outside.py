@@ -6,6 +6,8 @@ import hashlib
 import http.client
 import io
 import json
+import os
+import signal
 import tarfile
 import time
 import uuid
@@ -16,7 +18,8 @@ from urllib.parse import urlsplit
 import psutil
 
 from tests.real.house import House
-from tools.faults.scene import Play, Scene, Seen, environment, until
+from tools.faults.ranks import find, is_of
+from tools.faults.scene import Missed, Play, Scene, Seen, environment, until
 
 DAEMONS = """
     import subprocess
@@ -26,7 +29,11 @@ DAEMONS = """
     mark("ready")
     wait()
 """
+SLEEPERS = 6
+"""What two ranks leave."""
 GRACE_S = 2
+GONE_WITHIN_S = 2
+"""What is left of a job is gone so soon after its end, or after its grace time."""
 
 
 def left_of(play: Play) -> list[int]:
@@ -34,19 +41,53 @@ def left_of(play: Play) -> list[int]:
     return [p.pid for p in psutil.process_iter() if environment(p).get("MARKS") == str(play.marks)]
 
 
+def name_of(pid: int) -> str:
+    """Of its program; "" = it has ended meanwhile."""
+    try:
+        return psutil.Process(pid).name()
+    except psutil.Error:
+        return ""
+
+
 def fork_daemons(scene: Scene) -> Seen:
-    """Ranks that ignore SIGTERM and leave daemons in sessions of their own; a cancel."""
-    play = Play(scene, DAEMONS)
+    """Ranks that ignore SIGTERM and leave daemons in sessions of their own; a cancel, also just after `kill -9` of the
+    agent and of the server.
+    """
+    with scene.own_house() as house:
+        after_cancel, after_end, states = zip(
+            *(cancel_after(scene, house, first) for first in ("nobody", "agent", "server")), strict=True
+        )
+    is_right = (
+        after_cancel[0] <= GRACE_S + GONE_WITHIN_S and max(after_end) <= GONE_WITHIN_S and set(states) == {"canceled"}
+    )
+    told = [
+        f"{first} in {whole:.1f} s, {max(0.0, later):.1f} s after the job's end"
+        for first, whole, later in zip(("the agent", "the server"), after_cancel[1:], after_end[1:], strict=True)
+    ]
+    return Seen(
+        f"no rank and none of {SLEEPERS} daemons left after SIGTERM, {GRACE_S} s of grace and SIGKILL, in the seconds "
+        f"given; where `kill -9` came first, of {'; of '.join(told)}", after_cancel[0], is_right,
+    )  # fmt: skip
+
+
+def cancel_after(scene: Scene, house: House, first: str) -> tuple[float, float, str]:
+    """Seconds until nothing is left, from the cancel and from the job's end; its state. first: who is killed before."""
+    play = Play(scene, DAEMONS, house=house)
     job = play.submit(f"grace_s: {GRACE_S}")
-    until(lambda: all((play.marks / f"ready.{rank}").exists() for rank in (0, 1)), "the start")
-    old = len(left_of(play))
-    begun = time.monotonic()
-    play.at.client.cancel(job)
+    until(lambda: sum(name_of(pid) == "sleep" for pid in left_of(play)) == SLEEPERS, "the start of every daemon")
+    if first == "agent":
+        (agent,) = [pid for pid in find(str(house.home), "-m drumbeat.agent ") if is_of(pid, job)]
+        os.kill(agent, signal.SIGKILL)
+    elif first == "server":
+        house.server().kill()
+    begun = time.time()
+    house.client.cancel(job)
+    until(lambda: not left_of(play), f"the end of what it had started, {first} killed first")
+    gone = time.time()
     ended = play.end(job)
-    seconds = time.monotonic() - begun
-    left = len(left_of(play))
-    is_right = left == 0 and ended.state == "canceled" and old >= 6
-    return Seen(f"{left} of {old} processes left after SIGTERM, {GRACE_S} s of grace and SIGKILL", seconds, is_right)
+    if ended.ended_at is None:
+        raise Missed("the time of the job's end")
+    return gone - begun, gone - ended.ended_at.timestamp(), ended.state
 
 
 def fork_daemons_torchrun(scene: Scene) -> Seen:
