@@ -443,13 +443,19 @@ def test_a_job_submitted_while_slurmctld_is_away_starts_when_it_is_back(house: H
     assert reach(house, job, "completed").attempt == 1
 
 
-@pytest.mark.feature("C4")
-def test_a_server_killed_after_sbatch_submits_once(own_house: House, lab: SlurmLab):
-    fault = own_house.folder / "fault"
-    for name, value in {"DRUMBEAT_FAULT": f"@{fault}", "SLURM_CONF": str(lab.conf)}.items():
+@pytest.fixture
+def fault(own_house: House, lab: SlurmLab) -> Path:
+    """Names the point at which its server dies, when there is one."""
+    file = own_house.folder / "fault"
+    for name, value in {"DRUMBEAT_FAULT": f"@{file}", "SLURM_CONF": str(lab.conf)}.items():
         own_house.environment[name] = value
     assert own_house.run("server", "start").returncode == 0
     create(own_house.client, lab, "rack")
+    return file
+
+
+@pytest.mark.feature("C4")
+def test_a_server_killed_after_sbatch_submits_once(own_house: House, lab: SlurmLab, fault: Path):
     fault.write_text("engine.submitted")
     job = submitted(own_house, "true", nodes=3)
     until(lambda: not fault.exists(), "the server has died")
@@ -458,6 +464,21 @@ def test_a_server_killed_after_sbatch_submits_once(own_house: House, lab: SlurmL
     mine = [line for line in lab.slurm("squeue", "-h", "--states=all", "-o", "%j").splitlines() if job in line]
     assert len(mine) == 1
     until(lambda: not list((lab.shared / "gangs").glob("*")), "the gang's folder is gone")
+
+
+@pytest.mark.feature("C4", "F5")
+def test_a_server_killed_when_a_gang_was_canceled_is_followed_by_one_that_clears_it(
+    own_house: House, lab: SlurmLab, fault: Path
+):
+    job = submitted(own_house, until_go(own_house.folder / "go"), nodes=3)
+    reach(own_house, job, "running")
+    fault.write_text("engine.cancelled")
+    own_house.client.cancel(job)
+    until(lambda: not fault.exists(), "the server has died")
+    assert list((lab.shared / "gangs").glob("*"))
+    reach(own_house, job, "canceled")
+    until(lambda: not list((lab.shared / "gangs").glob("*")), "the gang's folder is gone")
+    until(lambda: not states(lab), "Slurm has no job")
 
 
 def test_nodes_that_have_no_such_python_are_told(house: House, lab: SlurmLab):

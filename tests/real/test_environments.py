@@ -408,6 +408,21 @@ def test_a_preparation_that_was_broken_off_is_begun_anew(tmp_path: Path):
         assert own_log(there).endswith("again\n")
 
 
+@pytest.mark.feature("L12", "F5")
+def test_a_preparation_of_which_an_agent_dies_as_it_is_noted_isn_t_run_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with gang(tmp_path / "g", "cat times", prepare="echo x >> times") as there:
+        monkeypatch.setenv("DRUMBEAT_FAULT", "agent.prepared")
+        there.start()
+        there.order(Order.PREPARE)
+        assert there.agents.pop(0).wait(120) == -signal.SIGKILL
+        monkeypatch.delenv("DRUMBEAT_FAULT")
+        to_end(there)
+        assert there.server.log(0) == b"x\n"
+        assert own_log(there).count("running the job's preparation") == 1
+
+
 # --- with a server ------------------------------------------------------------------------------------------------
 @pytest.mark.feature("E1", "E4", "L12")
 def test_a_job_file_with_an_environment_and_a_preparation(wheels: Path, own_house: House):

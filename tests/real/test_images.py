@@ -166,6 +166,25 @@ def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_b
     clean(storage)
 
 
+@pytest.mark.feature("F5")
+def test_an_agent_killed_before_a_build_is_noted_is_followed_by_one_that_notes_it(
+    house: House, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
+):
+    fault = house.folder / "fault"
+    monkeypatch.setenv("DRUMBEAT_FAULT", f"@{fault}")
+    fault.write_text("image.built")
+    folder(house)
+    job = house.client.submit(job_file(house))
+    assert house.logs(ended(house, job).name)[0] == "rank 0, made here\n"
+    assert not fault.exists(), "it was never passed"
+    assert len(built(storage)) == 1
+    assert len([*(house.folder / "cache").rglob("made")]) == 1
+    again = house.client.submit(job_file(house))
+    assert house.logs(ended(house, again).name)[0] == "rank 0, made here\n"
+    assert "building image" not in house.logs(again.name).get(-1, "")
+    clean(storage)
+
+
 def test_a_registered_one_is_known_by_name_and_made_ahead(house: House, storage: dict[str, str]):
     place = folder(house)
     (place.parent / "env.yml").write_text("name: boxed\nbuild: {path: docker}\n")

@@ -139,10 +139,13 @@ def test_environments_that_ask_at_once_have_it_built_once(tmp_path: Path, wheels
     assert sum("was built on this machine before" in log for log in logs) == 1
 
 
-def test_an_agent_killed_on_the_way_leaves_nothing_half(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("point", ["wheel.begun", "wheel.built"])
+def test_an_agent_killed_on_the_way_leaves_nothing_half(
+    tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch, point: str
+):
     (tmp_path / "g").mkdir()
     with AgentGang(tmp_path / "g", TELLS, python=mine(wheels)) as there:
-        monkeypatch.setenv("DRUMBEAT_FAULT", "wheel.built")
+        monkeypatch.setenv("DRUMBEAT_FAULT", point)
         there.start()
         there.order(Order.PREPARE)
         assert there.agents.pop(0).wait(120) == -signal.SIGKILL
