@@ -1,11 +1,12 @@
 """What atheris feeds: each target takes bytes, and may refuse them only in drumbeat's own words.
 
-python tests/fuzz/targets.py TARGET SECONDS CORPUS runs one until it breaks or the time is up.
+python tests/fuzz/targets.py TARGET [libFuzzer's options and folders] runs one; `inputs.py` says with which.
 """
 
 import hashlib
 import io
 import os
+import shlex
 import shutil
 import sys
 import tempfile
@@ -79,7 +80,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {"yaml": fuzz_yaml, "paths": fuzz_
 
 def main() -> None:
     """Runs a target; atheris ends the process."""
-    name, seconds, *corpus = sys.argv[1:]
+    name, *options = sys.argv[1:]
     target = TARGETS[name]
 
     def once(data: bytes) -> None:
@@ -88,16 +89,8 @@ def main() -> None:
         except DrumbeatError as error:
             raise AssertionError(f"refused in the wrong words: {error!r}") from error
 
-    # What is found goes into a folder that goes away; the corpus here stays as small as it is.
-    found = tempfile.mkdtemp(prefix="found-")
-    options = [
-        f"-max_total_time={seconds}",
-        "-max_len=4096",
-        "-rss_limit_mb=2048",
-        "-timeout=20",
-        "-print_final_stats=1",
-    ]
-    atheris.Setup([sys.argv[0], *options, f"-artifact_prefix={tempfile.gettempdir()}/broke-", found, *corpus], once)
+    # A merge starts the program again, by a shell and this first word.
+    atheris.Setup([shlex.join([sys.executable, __file__, name]), *options], once)
     atheris.Fuzz()
 
 
