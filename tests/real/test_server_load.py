@@ -1,109 +1,251 @@
-"""The server killed again and again under load: jobs in every phase, none lost, none doubled.
+"""The server killed again and again under load: jobs in every unfinished state, none lost, none doubled.
 
 DRUMBEAT_LOAD_JOBS=200 makes it long.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import signal
+import sqlite3
 import subprocess
 import threading
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 
+import psutil
 import pytest
 
 from drumbeat import Client
+from drumbeat.core.states import State
 from drumbeat.protocol.errors import ConflictError, StorageError
 
 from .house import House, until
 
-JOBS = int(os.environ.get("DRUMBEAT_LOAD_JOBS", "36"))
+LOG = logging.getLogger(__name__)
+JOBS = int(os.environ.get("DRUMBEAT_LOAD_JOBS", "24"))
 SENDERS = 3
-KINDS = ("exit 0", "sleep 0.2", "exit 3", "sleep 300")
-"""The last kind is canceled by the one who sent it."""
+TASK = """\
+if test "$1" = save; then trap "sleep 1; exit 0" TERM; fi
+echo ran >> "$2.$RANK"
+echo "$1" > outputs/word
+case $1 in
+    good | pair) ;;
+    once) test "$(wc -l < "$2.$RANK")" = 2 || exit 3 ;;
+    bad) exit 3 ;;
+    save) sleep 300 & wait ;;
+    long) sleep 300 ;;
+esac
+"""
+KINDS = ("good", "save", "pair", "bad", "once", "long")
+"""pair: two ranks. once: fails, and goes well in its second round. save: canceled once it runs, saves for a second.
+long: canceled by the one who sent it, at once.
+"""
+ENDS = {"bad": "failed", "save": "canceled", "long": "canceled"}
+HOLDS = (State.PROVISIONING, State.STAGING, State.STOPPING, State.FINALIZING)
+"""What some job must be in when the server is killed for the n-th time; queued and running, others are anyway."""
+UNFINISHED = {state for state in State if not state.is_terminal}
 
 
-class Sender(threading.Thread):
-    """A person with a program of their own, who knows which jobs were taken in."""
+class Person(threading.Thread):
+    """Somebody with a program of their own. heard: how often the server has answered."""
 
-    def __init__(self, house: House, number: int) -> None:
+    def __init__(self, house: House) -> None:
         super().__init__()
-        self.house, self.number = house, number
-        self.sent: dict[str, str] = {}
+        self.house = house
+        self.heard = 0
+        self.is_over = threading.Event()
         self.error: Exception | None = None
 
     def run(self) -> None:
         try:
             with Client(home=self.house.home) as client:
-                for count in range(JOBS // SENDERS):
-                    self.send(client, KINDS[count % len(KINDS)], count)
-        except Exception as error:  # noqa: BLE001 - raised where the sender is joined
+                self.work(client)
+        except Exception as error:  # noqa: BLE001 - raised where it is joined
             self.error = error
 
+    def work(self, client: Client) -> None:
+        raise NotImplementedError
+
     def has_heard(self, before: int) -> bool:
-        """Whether a server that was started since has taken in one of its jobs; nobody waits for one that is done.
+        """Whether a server that was started since has answered; nobody waits for one that is done.
 
-        before: those that it had sent when the one before was killed, whose last answer may have been on its way.
+        before: what it had heard when the one before was killed, whose last answer may have been on its way.
         """
-        return len(self.sent) > before + 1 or not self.is_alive()
+        return self.heard > before + 1 or not self.is_alive()
 
-    def send(self, client: Client, kind: str, count: int) -> None:
-        mark = self.house.folder / "marks" / f"{self.number}-{count}"
+    def end(self) -> None:
+        """Else its next call would start a server again."""
+        self.is_over.set()
+        self.join(120)
+
+
+class Sender(Person):
+    """Knows which jobs were taken in."""
+
+    def __init__(self, house: House, number: int) -> None:
+        super().__init__(house)
+        self.number = number
+        self.sent: dict[str, str] = {}
+        self.marks: dict[str, Path] = {}
+
+    def work(self, client: Client) -> None:
+        for count in range(self.number, JOBS, SENDERS):
+            if self.is_over.is_set():
+                return
+            kind = KINDS[(count // SENDERS) % len(KINDS)]
+            self.send(client, kind, self.house.folder / "marks" / f"{kind}-{self.number}-{count}")
+            self.heard += 1
+
+    def send(self, client: Client, kind: str, mark: Path) -> None:
         document = {
-            "command": f"echo ran >> {mark}; {kind}",
-            "drumbeat": {"environment": "current", "max_retries": 0},
+            "command": f"bash task.sh {kind} {mark}",
+            "code": str(self.house.folder / "code"),
+            "distribution": {"type": "pytorch", "process_count_per_instance": 2 if kind == "pair" else 1},
+            "drumbeat": {"environment": "current", "max_retries": int(kind == "once")},
+            "tags": {"kind": kind},
         }
         name = client.submit(document).name
+        self.marks[name] = mark
         self.sent[name] = kind
-        if kind == KINDS[-1]:
+        if kind == "long":
             client.cancel(name)
 
 
+class Canceler(Person):
+    """Cancels those that save, as soon as they have begun."""
+
+    def __init__(self, house: House, senders: list[Sender]) -> None:
+        super().__init__(house)
+        self.senders = senders
+        self.canceled: set[str] = set()
+
+    def work(self, client: Client) -> None:
+        while not self.is_over.wait(0.05):
+            for one in self.senders:
+                for name in [name for name, kind in list(one.sent.items()) if kind == "save"]:
+                    if name not in self.canceled and one.marks[name].with_name(f"{one.marks[name].name}.0").exists():
+                        client.cancel(name)
+                        self.canceled.add(name)
+            client.status()
+            self.heard += 1
+
+
+def states_of(house: House) -> dict[str, str]:
+    """Each job's state, as the database has it; read beside the server."""
+    with closing(sqlite3.connect(f"file:{house.home}/drumbeat.db?mode=ro", uri=True, timeout=30)) as database:
+        return dict(database.execute("SELECT name, state FROM jobs"))
+
+
+def ended_in(house: House) -> int:
+    """How many jobs have ended."""
+    return sum(State(state).is_terminal for state in states_of(house).values())
+
+
+def kill_while(house: House, state: State, seconds: float) -> Counter[str]:
+    """Kills the server when a job is in that state; gives how many were in which, in this moment.
+
+    The server is stopped for the look, since only it could move a job on.
+    """
+    server = house.server()
+    found: dict[str, str] = {}
+
+    def is_killed() -> bool:
+        nonlocal found
+        if state not in states_of(house).values():
+            return False
+        server.send_signal(signal.SIGSTOP)
+        until(lambda: server.status() == psutil.STATUS_STOPPED, what="stopping the server")
+        found = states_of(house)
+        if state not in found.values():
+            server.send_signal(signal.SIGCONT)
+            return False
+        server.kill()
+        return True
+
+    until(is_killed, seconds, what=f"a job that is {state}")
+    return Counter(found.values())
+
+
 @pytest.mark.feature("F5")
-@pytest.mark.timeout(max(300, 60 + 10 * JOBS))
+@pytest.mark.timeout(max(400, 100 + 12 * JOBS))
 def test_a_server_that_is_killed_under_load_loses_nothing_and_doubles_nothing(own_house: House):
     house = own_house
     (house.folder / "marks").mkdir()
+    (house.folder / "code").mkdir()
+    (house.folder / "code" / "task.sh").write_text(TASK)
     house.client.status()
     senders = [Sender(house, number) for number in range(SENDERS)]
-    for one in senders:
+    canceler = Canceler(house, senders)
+    people: list[Person] = [*senders, canceler]
+    for one in people:
         one.start()
-    heard = dict.fromkeys(senders, 0)
-    for part in (1, 2, 3):
-        until(lambda part=part: sum(len(one.sent) for one in senders) >= part * JOBS // 4, what="the sending")
+    try:
+        kill_under_load(house, senders, canceler)
+    finally:
+        for one in people:
+            one.end()
+    assert [one.error for one in people] == [None] * len(people)
+    check(house, {name: kind for one in senders for name, kind in one.sent.items()})
+
+
+def kill_under_load(house: House, senders: list[Sender], canceler: Canceler) -> None:
+    """Until every job has ended."""
+    people: list[Person] = [*senders, canceler]
+    seen: list[Counter[str]] = []
+    heard = dict.fromkeys(people, 0)
+    for part, state in enumerate(HOLDS, 1):
+        until(lambda part=part: sum(one.heard for one in senders) >= part * JOBS // 5, 120, "the sending")
         # A call is sent twice, and not three times.
-        until(lambda: all(one.has_heard(heard[one]) for one in senders), what="an answer to each since the last time")
-        house.server().kill()
-        heard.update({one: len(one.sent) for one in senders})
+        until(lambda: all(one.has_heard(heard[one]) for one in people), 120, "an answer to each since the last time")
+        seen.append(kill_while(house, state, 120))
+        heard.update({one: one.heard for one in people})
+        LOG.info("kill %d at load %.1f: %s", part, os.getloadavg()[0], dict(seen[-1]))
     for one in senders:
         one.join(120)
         assert one.error is None
-    sent = {name: kind for one in senders for name, kind in one.sent.items()}
+    sent = [name for one in senders for name in one.sent]
     assert len(sent) == JOBS
-    until(lambda: len(house.client.list(limit=2 * JOBS)) == JOBS)
-    house.server().kill()
+    until(lambda: canceler.has_heard(heard[canceler]), 120, "an answer")
+    # Not all of the kills while there is hardly anything done yet.
+    until(lambda: ended_in(house) >= JOBS // 2, 60 + 3 * JOBS, "half of the work")
+    seen.append(kill_while(house, State.RUNNING, 120))
+    LOG.info("kill %d at load %.1f: %s", len(seen), os.getloadavg()[0], dict(seen[-1]))
+    assert set().union(*seen) >= UNFINISHED, seen
     for name in sent:
-        assert house.client.wait(name, 120) is not None
-    check(house, sent)
+        assert house.client.wait(name, 60 + 3 * JOBS) is not None
 
 
 def check(house: House, sent: dict[str, str]) -> None:
     jobs = {job.name: job for job in house.client.list(limit=2 * len(sent))}
     assert jobs.keys() == sent.keys(), "each is there once"
     for name, kind in sent.items():
-        expected = {"exit 3": "failed", KINDS[-1]: "canceled"}.get(kind, "completed")
-        assert (jobs[name].state, jobs[name].attempt <= 1) == (expected, True), jobs[name].sentence
+        expected = ENDS.get(kind, "completed")
+        job = jobs[name]
+        assert (job.state, job.attempt <= 1) == (expected, True), job.sentence
+        assert kind == "long" or job.round == 1 + (kind == "once"), job.sentence
         lines = house.client.story(name)
         assert [line.n for line in lines] == list(range(1, len(lines) + 1))
         assert Counter(line.state for line in lines)[expected] == 1
-    marks = {mark.name: mark.read_text() for mark in (house.folder / "marks").iterdir()}
-    assert set(marks.values()) <= {"ran\n", ""}, "no rank ran twice"
-    silent = {KINDS[int(name.split("-")[1]) % len(KINDS)] for name, text in marks.items() if not text}
-    assert silent <= {KINDS[-1]}, "only one that is canceled can end before its first word"
-    assert len(marks) >= sum(kind != KINDS[-1] for kind in sent.values())
+        word = house.home / "jobs" / name / "outputs" / "default" / "word"
+        assert kind == "long" or word.read_text() == f"{kind}\n", "what was made is kept"
+    check_marks(house, sent)
     until(lambda: not any(compute.held for compute in house.client.computes()), what="giving the slots back")
     until(lambda: not list((house.home / "nodes").glob("*/*")), what="cleaning up")
+
+
+def check_marks(house: House, sent: dict[str, str]) -> None:
+    """How often each rank ran."""
+    marks = {mark.name: mark.read_text() for mark in (house.folder / "marks").iterdir()}
+    for name, text in marks.items():
+        kind = name.split("-")[0]
+        assert text == "ran\n" * (1 + (kind == "once")) or (kind == "long" and not text), (name, text)
+    counts = Counter(name.split("-")[0] for name in marks)
+    for kind, count in Counter(sent.values()).items():
+        # One that is canceled at once can end before its first word.
+        assert counts[kind] == count * (1 + (kind == "pair")) or (kind == "long" and counts[kind] <= count), counts
 
 
 @pytest.mark.feature("F10")
