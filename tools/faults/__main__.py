@@ -2,6 +2,7 @@
 
 python -m tools.faults --write docs/faults.md
 python -m tools.faults --only "killed"           rows whose name has that word
+python -m tools.faults --incidents "exit code"   incidents whose name has these words
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from pathlib import Path
 
 from drumbeat.testing.incidents import JUDGE, RULES, Incident
 from tests.real.house import a_house
+from tools.faults.blamed import Blamed
 from tools.faults.incidents import Finding, find_missing, run_incident
 from tools.faults.report import Played, render
 from tools.faults.rows import BESIDE, ROWS, Row
 from tools.faults.scene import Scene, Seen, make_folder
+from tools.faults.theirs import play_all
 
 
 def play(row: Row, folder: Path) -> Played:
@@ -70,18 +73,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the page to FILE")
     parser.add_argument("--only", default="", help="rows whose name has these words; no incidents")
+    parser.add_argument("--incidents", default="", help="incidents whose name has these words; no rows")
     options = parser.parse_args()
     begun = time.monotonic()
-    with make_folder() as folder, ThreadPoolExecutor(1) as pool:
-        chosen = [row for row in ROWS if options.only in row.name]
+    with make_folder() as folder, ThreadPoolExecutor(1) as pool, ThreadPoolExecutor(1) as beside:
+        chosen = [row for row in ROWS if options.only in row.name and not options.incidents]
         slow: dict[str, Future[Played]] = {
             row.name: pool.submit(play, row, folder / f"row{n}") for n, row in enumerate(chosen) if row in BESIDE
         }
         done = {row.name: play(row, folder / f"row{n}") for n, row in enumerate(chosen) if row not in BESIDE}
-        sets = {"rules": RULES, "judge": JUDGE} if not options.only else {}
-        incidents = {name: run_incidents(folder, name, each) for name, each in sets.items()}
+        sets = {
+            name: [each for each in incidents if options.incidents in each.name]
+            for name, incidents in (("rules", RULES), ("judge", JUDGE))
+            if not options.only
+        }
+        # Beside drumbeat's, now that no seconds of the rows are measured any more.
+        theirs = beside.submit(play_all, [each for incidents in sets.values() for each in incidents], folder)
+        found = {name: run_incidents(folder, name, each) for name, each in sets.items()}
         done |= {name: future.result() for name, future in slow.items()}
-    page = render([done[row.name] for row in chosen], incidents, time.monotonic() - begun)
+        torchrun = theirs.result()
+    page = render([done[row.name] for row in chosen], Blamed(found, torchrun), time.monotonic() - begun)
     print(f"\n{page}")
     if options.write:
         options.write.write_text(page, encoding="utf-8")

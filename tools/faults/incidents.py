@@ -91,7 +91,7 @@ def make_memory_cgroup() -> Iterator[Path | None]:
 
 def make_in(parent: Path) -> Path | None:
     """A cgroup below this one, with its limit; None when that can't be."""
-    folder = parent / f"drumbeat-incident-{os.getpid()}"
+    folder = parent / f"drumbeat-incident-{uuid.uuid4().hex[:8]}"
     try:
         folder.mkdir()
     except OSError:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import platform
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.faults.incidents import Finding, count_right
+from tools.faults.blamed import Blamed, escape, say_incidents
 from tools.faults.rows import Row
 from tools.faults.scene import Seen
 
@@ -34,22 +34,6 @@ checkpoints yet). Kills at every commit, effect and write are played by the test
 `tests/contract/test_killed_writers.py`), and schedules of many faults by the simulator, in `make check`. The clock is
 moved for drumbeat's processes alone, by a library that they load.
 """
-INCIDENTS = """
-## Who was the cause
-
-Labelled incidents, each a small script that goes wrong on 1 to 4 ranks, run as real jobs. The rules of blame were made
-with the first set; the second one judges them, with other kinds, ranks and words. A verdict is right when rank, reason,
-class of retry and the words that a person needs are all right.
-
-Only the first run of a second set judges; later runs are of a set that has been seen. The set of 21 November 2026,
-written and labelled by somebody who hadn't read the rules, had 34 of 40 right in its first run: rank 39, reason and
-retry 40, sentence 34, advice 39. The rules were mended for five of its misses, and these incidents moved to the first
-set. The sixth stays: a rank that fails first, ignores SIGTERM and takes a second to exit is seen only after the next
-one. The set before it had 43 of 46 in its first run, and is part of the first set now.
-
-| set | n | all right | rank | reason | retry | sentence | advice |
-|---|---|---|---|---|---|---|---|
-"""
 
 
 @dataclass
@@ -68,11 +52,11 @@ class Played:
         return "later" if any(seen.is_right is None for seen in self.ours) else "green"
 
 
-def render(played: Sequence[Played], incidents: Mapping[str, Sequence[Finding]], seconds: float) -> str:
+def render(played: Sequence[Played], incidents: Blamed, seconds: float) -> str:
     """The whole page."""
     rows = [say_row(each) for each in played]
     page = HEAD.format(machine=describe_machine(), minutes=seconds / 60) + "\n".join(rows) + "\n" + NOT_HERE
-    return page + (say_incidents(incidents) if incidents else "")
+    return page + (say_incidents(incidents) if incidents.ours else "")
 
 
 def say_row(played: Played) -> str:
@@ -98,26 +82,6 @@ def say_seconds(seen: Sequence[Seen]) -> str:
         return ""
     median = f"{statistics.median(known):.2f}"
     return f"{median} ({min(known):.2f}–{max(known):.2f})" if len(known) > 1 else median
-
-
-def say_incidents(incidents: Mapping[str, Sequence[Finding]]) -> str:
-    """The table of accuracies, and every verdict that was wrong."""
-    rows = []
-    for name, found in incidents.items():
-        parts = [count_right(found, part) for part in ("rank", "reason", "retry", "sentence", "advice")]
-        rows.append(f"| {name} | {len(found)} | {count_right(found)} | {' | '.join(map(str, parts))} |")
-    wrong = [
-        f"- {name}, *{each.incident.name}*: {', '.join(each.wrong)} wrong: {escape(each.said.sentence)}"
-        for name, found in incidents.items()
-        for each in found
-        if each.wrong
-    ]
-    return INCIDENTS + "\n".join(rows) + "\n" + ("\nWrong:\n\n" + "\n".join(wrong) + "\n" if wrong else "")
-
-
-def escape(text: str) -> str:
-    """As the cell of a table; a folder's name that changes with every run isn't shown."""
-    return text.replace("|", "\\|").replace("\n", " ").strip()
 
 
 def describe_machine() -> str:
