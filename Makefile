@@ -11,7 +11,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo bench bench-logs bench-api bench-staging fuzz stability faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo bench bench-logs bench-api bench-staging fuzz stability chaos faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -73,6 +73,9 @@ faults: setup ## Every one-machine fault to drumbeat and to torchrun, and all la
 
 failures: setup ## Every launcher's failures on every engine, and what is told of them (root); writes docs/failures.md
 	$(PYTHON) -m tools.failures --write docs/failures.md
+
+chaos: setup ## Faults at random instants, with real processes, disks and links (root): SEEDS of them (60, some 10 minutes); SEED=n plays one again
+	$(PYTHON) -m tools.chaos --seeds $(or $(SEEDS),60) $(if $(SEED),--seed $(SEED))
 
 matrix: setup ## Every launcher on every engine with 1, 2 and 3 nodes, really trained (root); writes docs/matrix.md
 	$(PYTHON) -m tools.matrix --write docs/matrix.md

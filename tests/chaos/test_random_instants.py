@@ -1,0 +1,26 @@
+"""A fault at an instant that a seed has drawn: the job ends as it should, whole, and nothing is left (`make chaos`)."""
+
+from __future__ import annotations
+
+import pytest
+
+from .instants import PHASES, ROWS, Instant, draw
+from .mortal import Mortal
+from .playing import Play
+
+SEEDS = (9, 23, 27, 36, 43, 51)
+"""A server killed, a keeper killed, agent and server killed, an agent stopped, a cancel and a kill, two jobs."""
+
+
+@pytest.mark.feature("F5", "M1")
+@pytest.mark.parametrize("instant", [draw(seed, is_short=True) for seed in SEEDS], ids=lambda one: f"seed-{one.seed}")
+def test_a_fault_at_a_random_instant_loses_and_leaves_nothing(mortal: Mortal, instant: Instant):
+    Play(mortal, instant).run()
+
+
+def test_a_seed_is_enough_to_play_it_again_and_sixty_in_a_row_have_every_fault():
+    drawn = [draw(seed) for seed in range(len(ROWS))]
+    assert drawn == [draw(seed) for seed in range(len(ROWS))]
+    assert len(ROWS) == len(set(ROWS)) == 60
+    assert {(one.fault, one.phase) for one in drawn if one.victims == ("server",)} >= {("killed", p) for p in PHASES}
+    assert {round(one.lasts_s) for one in drawn if one.fault == "killed" and one.victims == ("server",)} == {0, 20, 60}
