@@ -1,7 +1,7 @@
 """The server killed again and again under load: jobs in every unfinished state, none lost, none doubled.
 
-DRUMBEAT_LOAD_JOBS=200 makes it long: 6.5 minutes on 2 cores at a load of 14 to 21 (25 November 2026). What the jobs were
-in at the five kills, beside those that had ended:
+DRUMBEAT_LOAD_JOBS=200 makes it long: 6.5 minutes on 2 cores at a load of 14 to 21 (25 November 2026). What the jobs
+were in at the five kills, beside those that had ended:
 
 40 queued, 1 provisioning, 1 finalizing; 70 queued, 1 staging; 156 queued, 1 running, 1 stopping; 156 queued, 1 running,
 1 finalizing; 99 queued, 1 running (100 ended: 40 completed, 12 failed, 48 canceled).
