@@ -2,12 +2,14 @@
 
 import pytest
 
+from drumbeat.control.sharing import Sharing
+from drumbeat.core.events import CancelRequested
 from drumbeat.testing.simulation.__main__ import in_database
 from drumbeat.testing.simulation.actions import schedule
 from drumbeat.testing.simulation.shrink import Setup, failure
-from tests.unit.simulation.seeds import how_many
+from tests.unit.simulation.seeds import PATIENT, how_many
 
-pytestmark = [pytest.mark.contract, pytest.mark.feature("F5", "F10")]
+pytestmark = [pytest.mark.contract, pytest.mark.feature("F5", "F10"), *PATIENT]
 
 SHARE = 250
 """A schedule takes a hundred times longer than in memory: that many times fewer are run, and fewer still."""
@@ -27,3 +29,32 @@ def test_schedules_hold_over_postgresql(postgres, servers, pytestconfig):
         setup = Setup(servers, in_database(postgres.url(name)))
         for seed in range(how_many(pytestconfig) // SHARE // 2 // servers):
             assert not failure(schedule(seed, servers), setup), seed
+
+
+def letters_are_never_done_with(patch):
+    patch.setattr("drumbeat.stores.sql.inbox.remove", lambda _connection, _letters: None)
+
+
+def a_cancel_is_forgotten_before_it_is_acted_on(patch):
+    hear = Sharing._hear
+
+    def forgets(self):
+        found = self.loop.store.inbox(self.loop.token)
+        self.loop.store.heard(one.id for one in found if isinstance(one.message, CancelRequested))
+        hear(self)
+
+    patch.setattr(Sharing, "_hear", forgets)
+
+
+PLANTED = {
+    letters_are_never_done_with: (0, "messages were never heard"),
+    a_cancel_is_forgotten_before_it_is_acted_on: (11, "the cancel of j5 was lost"),
+}
+"""With the seed that finds each, and what is said."""
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_defect_of_letters_is_found_over_sqlite(tmp_path, monkeypatch, plant):
+    seed, words = PLANTED[plant]
+    plant(monkeypatch)
+    assert words in failure(schedule(seed, 2), Setup(2, in_database(tmp_path / "drumbeat.db")))

@@ -14,8 +14,9 @@ from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.testing.simulation.actions import Action, schedule
 from drumbeat.testing.simulation.shrink import Setup, failure
 
-from .seeds import LANES, how_many
+from .seeds import LANES, PATIENT, how_many
 
+pytestmark = PATIENT
 TWO = Setup(servers=2)
 
 

@@ -9,7 +9,10 @@ checked, and at the end the faults cease and everything has to come to rest.
     python -m drumbeat.testing.simulation --seeds 100 --store sqlite    the real store, or the URL of an empty database
     python -m drumbeat.testing.simulation --seed 4711                   one schedule again, its steps printed
 
-The tests run 1,000 schedules, and 10,000 in `make test`; DRUMBEAT_SIMULATIONS=1000000 runs a million.
+The tests run 1,000 schedules, and 10,000 in `make test`. More of them, through the tests (which then take as long as
+they take: no test is given up after 300 s):
+
+    DRUMBEAT_SIMULATIONS=1000000 python -m pytest -n 16 tests/unit/simulation
 
 A server that is stopped in the middle of something (SIGSTOP, a long collection) is played by letting the next actions
 happen inside the fault point that it has come to: it goes on with what it knew, and the others have moved on.
@@ -20,5 +23,6 @@ happen inside the fault point that it has come to: it goes on with what it knew,
 - backing: the store that the servers share, and what can be seen in it
 - actions: what can happen
 - invariants: what must hold
+- waits: what a job must say of why it is where it is
 - shrink: running a schedule, and the shortest one that still fails
 """

@@ -68,18 +68,19 @@ def cancel(world: World, action: Action) -> None:
 
 
 def sync(world: World, action: Action) -> None:
-    """An agent says how far it is, and hears what to do."""
+    """An agent says how far it is, and hears what to do, unless the answer is lost."""
     node = pick([n for n in world.nodes() if not n.is_cut_off], action.a)
     if node:
-        world.ask("sync", node, node.status(), at=node.server, known=node.servers)
+        hears = action.b % 8 != 7
+        world.ask("sync", node, node.status(), hears, at=node.server, known=node.servers)
 
 
 def repeat(world: World, action: Action) -> None:
     """Something that an agent said before comes again, or comes late: of any gang that ever was."""
-    node = pick(world.nodes(), action.a)
-    old = pick(node.said, action.b) if node else None
-    if node and old:
-        world.ask("sync", node, old, at=action.b // 7)
+    node = pick([one for one in world.engine.ever if one.said], action.a)
+    if node:
+        old = node.said[action.b % len(node.said)]
+        world.ask("sync", node, old, old is node.said[-1], at=action.b // 7)
 
 
 def rank_ends(world: World, action: Action) -> None:
@@ -108,7 +109,7 @@ def agent_dies(world: World, action: Action) -> None:
     """Kill -9 of an agent; another one takes over."""
     node = pick(world.nodes(), action.a)
     if node:
-        node.forget_little()
+        node.forget()
 
 
 def staging_fails(world: World, action: Action) -> None:
@@ -234,7 +235,7 @@ def reroute(world: World, action: Action) -> None:
 ACTIONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
     "submit": (submit, 8), "cancel": (cancel, 2), "sync": (sync, 30), "repeat": (repeat, 4),
     "rank_ends": (rank_ends, 14), "grace_ends": (grace_ends, 6), "keeper_dies": (keeper_dies, 1),
-    "agent_dies": (agent_dies, 1),
+    "agent_dies": (agent_dies, 4),
     "staging_fails": (staging_fails, 1), "node_dies": (node_dies, 2), "link": (link, 2), "effect": (effect, 14),
     "place": (place, 8), "tick": (tick, 4), "watch": (watch, 4), "engine_refuses": (engine_refuses, 1),
     "watch_late": (watch_late, 2), "store_refuses": (store_refuses, 1),

@@ -15,13 +15,13 @@ Monotonic = Callable[[], float]
 
 @dataclass(frozen=True)
 class Sight:
-    """All that is stored at one instant. records: by name, oldest first. letters: that wait, where that can be seen."""
+    """All that is stored at one instant. records: by name, oldest first. letters: that wait for any server."""
 
     records: dict[str, Record]
     stories: dict[str, list[StoryEntry]]
     effects: list[PendingEffect]
     held: list[Reservation]
-    letters: list[Letter] = field(default_factory=list[Letter])
+    letters: list[Letter]
 
 
 class Backing(Protocol):
@@ -79,7 +79,8 @@ class InStore:
         newest_first = self._eye.jobs(JobFilter(is_archived=None, limit=1000))
         records = {record.job.name: record for record in reversed(newest_first)}
         stories = {name: self._story(record) for name, record in records.items()}
-        return Sight(records, stories, self._eye.outbox(), self._eye.reservations("local"))
+        letters = [one for token in {record.lease for record in records.values()} for one in self._eye.inbox(token)]
+        return Sight(records, stories, self._eye.outbox(), self._eye.reservations("local"), letters)
 
     def _story(self, record: Record) -> list[StoryEntry]:
         name = record.job.name

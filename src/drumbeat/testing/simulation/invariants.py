@@ -6,13 +6,18 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 
-from drumbeat.core.events import CancelRequested
-from drumbeat.core.job import Job
+from drumbeat.core.events import CancelRequested, StoryEntry
+from drumbeat.core.job import Failure, Job
 from drumbeat.core.outcome import exit_code
-from drumbeat.core.states import MOVES, State
+from drumbeat.core.states import MOVES, Reason, State
+from drumbeat.ports import Record
+from drumbeat.protocol import wire
+from drumbeat.protocol.agent import RankExit
+from drumbeat.testing.simulation import waits
 from drumbeat.testing.simulation.actions import Action, happen
 from drumbeat.testing.simulation.backing import Sight
 from drumbeat.testing.simulation.machine import CPUS, UNKNOWN
+from drumbeat.testing.simulation.nodes import Node
 from drumbeat.testing.simulation.world import World
 
 _PAST_CANCEL = (State.STOPPING, State.FINALIZING, *(state for state in State if state.is_terminal))
@@ -51,6 +56,7 @@ class Checker:
         self._gangs(sight)
         self._ranks()
         self._letters(sight)
+        self._waits(sight)
 
     def _acknowledged_is_kept(self, sight: Sight) -> None:
         for key, name in self.world.acknowledged.items():
@@ -65,23 +71,94 @@ class Checker:
             if job is before:
                 continue
             story = sight.stories[name]
-            require(bool(job.sentence), f"job {name} is {job.state} and doesn't say why")
+            wrong = waits.wrong_of(job)
+            require(not wrong, f"job {name} is {job.state}, and doesn't say why: {wrong}")
             if before is not None and before.state.is_terminal:
                 require(job == before, f"job {name} changed after its end")
             states = [entry.state for entry in story[max(0, self.told.get(name, 0) - 1) :]]
+            require(story[0].state is State.QUEUED, f"the story of {name} begins in {story[0].state}")
             for one, other in itertools.pairwise(states):
-                require(other is one or _leads(one, other), f"job {name} went from {one} to {other}")
+                require(
+                    other is one or other in MOVES[one] or (one, other) in _IN_ONE_BREATH,
+                    f"job {name} went from {one} to {other}",
+                )
             require(
                 story[-1].state is job.state, f"the story of {name} ends in {story[-1].state}, the job is {job.state}"
             )
             has_failed = any(ended.is_failure for _, ended in job.exits)
-            waits = job.state is State.RUNNING and has_failed
-            require(waits == (job.judge_at is not None), f"job {name} is {job.state}, and due at {job.judge_at}")
+            is_judged = job.state is State.RUNNING and has_failed
+            require(is_judged == (job.judge_at is not None), f"job {name} is {job.state}, and due at {job.judge_at}")
             strangers = [n.member.root for n in job.nodes if n and n.member.root != f"/{name}.{job.attempt}"]
             require(not strangers, f"attempt {job.attempt} of {name} believes nodes of {strangers}")
             missed = [one.attempt for one in job.failures if UNKNOWN in one.verdict.sentence]
             require(not missed, f"attempt {missed} of {name} was taken for lost before it was started")
+            self._what_is_believed_is_so(job, before)
             self.seen[name], self.told[name] = job, len(story)
+
+    def _what_is_believed_is_so(self, job: Job, before: Job | None) -> None:
+        """Of how ranks ended in a round, and what a round was stopped for: as the nodes know it."""
+        done = self._done(job, job.attempt, job.round)
+        strange = [one.rank for node, one in job.exits if (node, one) not in done]
+        require(not strange, f"ranks {strange} of {job.name} didn't end so in round {job.round}")
+        for failure in job.failures[len(before.failures) if before else 0 :]:
+            require(self._has_happened(job, failure), f"{job.name} was stopped for what wasn't: {failure}")
+
+        finishes = job.state is State.FINALIZING and job.verdict is not None and job.verdict.reason is Reason.FINISHED
+        require(not finishes or self.has_done_its_work(job), f"{job.name} finalizes, and not all of its ranks are done")
+        if before and before.attempt == job.attempt:
+            is_over = job.round > before.round or job.state is State.FINALIZING
+            nodes = [one for one in self._nodes_of(job, job.attempt) if one.running and one.number not in job.lost]
+            require(not (is_over and nodes), f"a round of {job.name} is over, and ranks of it are at work")
+
+    def _done(self, job: Job, attempt: int, number: int) -> list[tuple[int, RankExit]]:
+        """(node, exit) of each rank that really ended in that round."""
+        nodes = self._nodes_of(job, attempt)
+        return [(node.number, one) for node in nodes for one in node.done.get(number, ())]
+
+    def _nodes_of(self, job: Job, attempt: int) -> list[Node]:
+        return [node for node in self.world.engine.ever if node.gang.name == f"{job.name}.{attempt}"]
+
+    def has_done_its_work(self, job: Job) -> bool:
+        """Whether all its ranks but those that serve have ended well, in its last round; a cancel came too late."""
+        well = {one.rank for _, one in self._done(job, job.attempt, job.round) if not one.is_failure}
+        return well.issuperset(job.plan.workers)
+
+    def _has_happened(self, job: Job, failure: Failure) -> bool:
+        verdict = failure.verdict
+        if verdict.reason is Reason.KEEPER_LOST:
+            return any(failure.round in node.bereft for node in self._nodes_of(job, failure.attempt))
+        done = self._done(job, failure.attempt, failure.round)
+        code = 0 if verdict.reason is Reason.RANK_LEFT_EARLY else verdict.code
+        return verdict.rank is None or (verdict.rank, code) in {(one.rank, one.code) for _, one in done}
+
+    def _waits(self, sight: Sight) -> None:
+        """Who has to wait was told so, and can't have what it waits for."""
+        for name, record in sight.records.items():
+            job, gang = record.job, f"{name}.{record.job.attempt}"
+            if job.state is State.PROVISIONING and gang in self.world.unanswered - self.world.engine.nodes.keys():
+                require(
+                    job.reason is Reason.IN_QUEUE, f"job {name} doesn't say that its engine is away: {job.sentence}"
+                )
+            if job.state is State.QUEUED and self._was_looked_at(record):
+                require(job.reason in waits.PLACED, f"job {name} was looked at, and says only: {job.sentence}")
+                self._has_no_room(job, sight)
+
+    def _was_looked_at(self, record: Record) -> bool:
+        """Whether nothing has changed since the job's server looked at the queue."""
+        holders = [one.control.loop for one in self.world.awake() if one.control and not one.calls]
+        return any(
+            loop.token == record.lease and not loop.must_place and loop.jobs.get(record.job.name) == record
+            for loop in holders
+        )
+
+    def _has_no_room(self, job: Job, sight: Sight) -> None:
+        """What others gave back a server hears of at its next look."""
+        free = CPUS - sum(one.slot.cpus for one in sight.held)
+        if job.reason is Reason.WAITING_FOR_SLOTS and len(self.world.servers) == 1:
+            require(free < waits.cpus(job.need), f"{job.name} waits while {free} slots are free: {job.sentence}")
+        if job.reason is Reason.WAITING_FOR_TURN and len(self.world.servers) == 1:
+            first = [one.job.name for one in sight.records.values() if one.job.reason is Reason.WAITING_FOR_SLOTS]
+            require(bool(first), f"{job.name} waits for its turn, and nobody is before it")
 
     def _slots(self, sight: Sight) -> None:
         held = sight.held
@@ -122,9 +199,8 @@ class Checker:
         require(len(set(jobs)) == len(jobs), f"two attempts are at work at once, of one of {jobs}")
 
 
-def _leads(one: State, other: State) -> bool:
-    """By one move, or by two that one event makes at once."""
-    return other in MOVES[one] or any(other in MOVES[middle] for middle in MOVES[one])
+_IN_ONE_BREATH = {(State.PROVISIONING, State.RUNNING)}
+"""Two moves that are one line of the story: everybody is heard of for the first time when they are ready."""
 
 
 def come_to_rest(world: World, checker: Checker) -> None:
@@ -139,7 +215,7 @@ def come_to_rest(world: World, checker: Checker) -> None:
         for node in world.nodes():
             node.end_rank(0, 0, world.clock.monotonic())
         require(turn < REST - 1, "it doesn't come to rest: " + ", ".join(unfinished(world)))
-    at_the_end(world)
+    at_the_end(world, checker)
 
 
 def mend(world: World) -> None:
@@ -175,7 +251,7 @@ def unfinished(world: World) -> list[str]:
     return [f"{job.name} is {job.state} ({job.sentence})" for job in jobs]
 
 
-def at_the_end(world: World) -> None:
+def at_the_end(world: World, checker: Checker) -> None:
     """When nothing is left to do, nothing is left."""
     sight = world.look()
     require(not sight.held, f"slots are still held: {sight.held}")
@@ -183,12 +259,11 @@ def at_the_end(world: World) -> None:
     require(not world.nodes(), f"nodes are still there: {[n.gang.name for n in world.nodes()]}")
     for name, record in sight.records.items():
         require(exit_code(record.job) is not None, f"job {name} has ended without an exit code")
-        require((name, "story.jsonl") in world.texts.kept, f"the story of {name} was not kept")
-        done = record.job.state is not State.COMPLETED or _was_done(record.job)
+        require(kept_story(world, name) == sight.stories[name], f"the story of {name} was not kept as it went")
+        done = record.job.state is not State.COMPLETED or checker.has_done_its_work(record.job)
         require(done, f"{name} has completed, and not all of its ranks had done their work")
 
 
-def _was_done(job: Job) -> bool:
-    """All its ranks but those that serve had ended well; a cancel came too late to matter."""
-    well = {one.rank for _, one in job.exits if not one.is_failure}
-    return job.state is State.COMPLETED and well.issuperset(job.plan.workers)
+def kept_story(world: World, name: str) -> list[StoryEntry]:
+    """As a person finds it beside the results."""
+    return [wire.loads(StoryEntry, line) for line in world.texts.kept.get((name, "story.jsonl"), "").splitlines()]

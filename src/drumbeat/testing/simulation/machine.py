@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.core.events import Loss
 from drumbeat.ports import Gang, Machine, Sighting
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.simulation.nodes import Node
 
 CPUS = 6
@@ -26,6 +26,8 @@ class Engine:
     name: str = "simulated"
     has_queue: bool = False
     nodes: dict[str, list[Node]] = field(default_factory=dict[str, list[Node]])
+    ever: list[Node] = field(default_factory=list[Node])
+    """All that were ever started."""
     dead: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
     causes: dict[str, Loss] = field(default_factory=dict[str, Loss])
     starts: list[str] = field(default_factory=list[str])
@@ -50,7 +52,7 @@ class Engine:
         """Deterministic name: twice is once."""
         if self.failures:
             self.failures -= 1
-            raise OSError("the engine doesn't answer")
+            raise OSError("the engine breaks off") if self.failures else UnreachableError("the engine doesn't answer")
         if gang.name in self.nodes:
             return "started"
         if self.refusals:
@@ -62,6 +64,7 @@ class Engine:
         else:
             self.late[gang.name] = late_by
         self.nodes[gang.name] = [Node(gang, number) for number in range(gang.plan.nodes)]
+        self.ever += self.nodes[gang.name]
         return "started"
 
     def rendered(self, gang: Gang) -> str:

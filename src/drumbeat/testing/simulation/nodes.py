@@ -15,7 +15,10 @@ _WORDS = {MISSES_A_PEER: "RuntimeError: Connection closed by peer"}
 
 @dataclass
 class Node:
-    """What one node does. running: ranks at work. started: rounds whose ranks were ever started here."""
+    """What one node does. running: ranks at work. started: rounds whose ranks were ever started here.
+
+    done: how the ranks of each of them really ended. bereft: those whose keeper was killed.
+    """
 
     gang: Gang
     number: int
@@ -24,6 +27,8 @@ class Node:
     exits: tuple[RankExit, ...] = ()
     running: list[int] = field(default_factory=list[int])
     started: list[int] = field(default_factory=list[int])
+    done: dict[int, list[RankExit]] = field(default_factory=dict[int, list[RankExit]])
+    bereft: set[int] = field(default_factory=set[int])
     error: str = ""
     lost: bool = False
     serial: int = 0
@@ -64,15 +69,12 @@ class Node:
         """What an agent does about a directive; hearing it twice changes nothing."""
         self.told = told.servers
         match told.order:
+            case Order.PREPARE | Order.RUN if told.round > self.round and self.running:
+                self.is_stopping = True
             case Order.PREPARE if told.round > self.round:
-                self.round, self.phase, self.exits, self.lost, self.is_stopping = (
-                    told.round,
-                    Phase.READY,
-                    (),
-                    False,
-                    False,
-                )
-            case Order.RUN if told.round == self.round and self.phase is Phase.READY:
+                self._begin(told.round)
+            case Order.RUN if told.round > self.round or (told.round == self.round and self.phase is Phase.READY):
+                self._begin(told.round)
                 self.phase, self.running = Phase.RUNNING, self.ranks
                 self.started.append(told.round)
             case Order.STOP if told.round >= self.round:
@@ -84,11 +86,16 @@ class Node:
             case _:
                 pass
 
+    def _begin(self, number: int) -> None:
+        self.round, self.phase, self.exits = number, Phase.READY, ()
+        self.lost = self.is_stopping = False
+
     def _stop(self, told: Directive) -> None:
         if self.phase is Phase.RUNNING:
             self.is_stopping = True
-        elif self.phase in (Phase.ENROLLED, Phase.STAGING, Phase.READY):
-            self.round, self.phase = told.round, Phase.ENDED
+        elif told.round > self.round or self.phase in (Phase.ENROLLED, Phase.STAGING, Phase.READY):
+            self._begin(told.round)
+            self.phase = Phase.ENDED
 
     def leave(self) -> None:
         """Ends its ranks and itself."""
@@ -103,6 +110,7 @@ class Node:
         self.running.remove(rank)
         ended = RankExit(rank, code, None, at, len(self.exits), told=self.is_stopping, tail=_WORDS.get(code, ""))
         self.exits = (*self.exits, ended)
+        self.done.setdefault(self.round, []).append(ended)
         if not self.running:
             self.phase = Phase.ENDED
 
@@ -115,13 +123,19 @@ class Node:
         """The keeper is killed, and its ranks with it; the agent finds out."""
         if self.phase is Phase.RUNNING:
             self.running, self.phase, self.lost = [], Phase.ENDED, True
+            self.bereft.add(self.round)
 
     def fail_staging(self) -> None:
         """The disk is full, or an input has vanished."""
         if self.phase is Phase.ENROLLED:
             self.phase, self.error = Phase.STAGING, "no space left on the node"
 
-    def forget_little(self) -> None:
-        """The agent is killed and started again: its keeper and its files tell it where it was."""
-        self.said = self.said[-3:]
-        self.serial = replace(self.said[-1]).serial if self.said else 0
+    def forget(self) -> None:
+        """The agent is killed and started again: it knows what its keeper does, which was told of no round that has not
+        begun. It doesn't know that it was ready for the next one, nor that it has sent its outputs.
+        """
+        kept = self.started[-1] if self.started else 0
+        if self.phase is not Phase.RUNNING:
+            self._begin(kept)
+            self.phase, self.error = Phase.ENDED if kept else Phase.ENROLLED, ""
+            self.exits, self.lost = tuple(self.done.get(kept, ())), kept in self.bereft

@@ -12,7 +12,7 @@ from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, PendingEffect, StoredFile
 from drumbeat.protocol import faults
 from drumbeat.protocol.agent import AgentStatus
-from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError
+from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.simulation.backing import Backing, InMemory, Sight
 from drumbeat.testing.simulation.machine import Engine
@@ -102,6 +102,8 @@ class World:
         self.sent: dict[str, dict[str, object]] = {}
         """Key of a submission to what was first sent with it."""
         self.cancels: set[str] = set()
+        self.unanswered: set[str] = set()
+        """Gangs that an engine was asked for, and didn't answer; their jobs have been told."""
         self.looked: list[Job] = []
         """Jobs as they were when somebody looked after them: an engine takes its time to answer."""
         self.wrongs: list[str] = []
@@ -229,15 +231,16 @@ class World:
         control.cancel(name, "ada", discard=discard)
         self.cancels.add(name)
 
-    def _sync(self, control: Control, node: Node, status: AgentStatus) -> None:
-        """Says `status`, and obeys what comes back, unless it is an old message whose answer nobody waits for."""
+    def _sync(self, control: Control, node: Node, status: AgentStatus, hears: bool) -> None:  # noqa: FBT001 - as above
+        """Says `status`, and obeys what comes back, if somebody waits for the answer and it arrives."""
         gang = node.gang
         try:
             told = control.agent_said(gang.job, gang.attempt, node.number, gang.secret, status)
         except StaleError:
-            node.leave()
+            if hears:
+                node.leave()
             return
-        if status.serial == node.serial and not node.has_left:
+        if hears and status.serial == node.serial and not node.has_left:
             node.obey(told)
 
     def _effect(self, control: Control, pending: PendingEffect) -> None:
@@ -247,6 +250,9 @@ class World:
             server.busy.add(lane)
             try:
                 control.effects.carry_out(pending)
+            except UnreachableError:
+                self.unanswered.add(f"{pending.job}.{pending.attempt}")
+                raise
             finally:
                 server.busy.discard(lane)
 

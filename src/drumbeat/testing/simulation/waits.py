@@ -1,0 +1,72 @@
+"""What a job must say of why it is where it is, and whether that is so.
+
+Written anew from what a person needs to know, not taken from the room that makes the sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from drumbeat.core.job import Job, Need
+from drumbeat.core.states import REASONS, Reason, State
+
+_REASONS = {
+    State.QUEUED: {Reason.ACCEPTED, Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN, Reason.REPLACING_NODES},
+    State.PROVISIONING: {Reason.STARTING_NODES, Reason.IN_QUEUE},
+    State.STAGING: {Reason.PREPARING_NODES, Reason.RESTARTING_RANKS},
+    State.RUNNING: {Reason.RANKS_RUNNING},
+    State.STOPPING: {reason for reason, row in REASONS.items() if row.ends},
+    State.FINALIZING: {Reason.KEEPING_RESULTS},
+}
+"""Why a job can be in a state that isn't its end. Of an end, the table of reasons says it."""
+
+_SAID = {
+    Reason.ACCEPTED: "accepted for compute {compute}(; .+)?",
+    Reason.WAITING_FOR_SLOTS: r"needs {amount} of {compute}, where (?P<free>\d+) CPU slots? (is|are) free; held by .+",
+    Reason.WAITING_FOR_TURN: "jobs with a higher priority or an earlier place wait for slots of {compute}",
+    Reason.REPLACING_NODES: ".+; (the job gets a new set of nodes|the ranks start again).*retr.+",
+    Reason.STARTING_NODES: "{nodes} granted on {compute}|{compute} has given the nodes: .+",
+    Reason.IN_QUEUE: "{compute} could not be asked for nodes yet: .+",
+    Reason.PREPARING_NODES: "{agents} enrolled",
+    Reason.RESTARTING_RANKS: ".+; the ranks start again.*retr.+",
+    Reason.RANKS_RUNNING: "{ranks} started on {nodes}|.+; whoever failed first has 5 s to say why",
+}
+"""The sentence of each reason that says for what a job waits."""
+
+PLACED = (Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN)
+"""Of a job that placement has looked at, and left in the queue."""
+
+
+def wrong_of(job: Job) -> str:
+    """What is wrong with a job's reason or sentence, "" = nothing."""
+    row = REASONS[job.reason]
+    if not (row.ends is job.state if job.state.is_terminal else job.reason in _REASONS[job.state]):
+        return f"its reason is {job.reason}"
+    found = re.fullmatch(_pattern(job.reason, job.plan.compute, job.need, job.plan.world_size), job.sentence)
+    if found is None:
+        return f"it says only {job.sentence!r}"
+    if job.reason is Reason.WAITING_FOR_SLOTS and int(found["free"]) >= cpus(job.need):
+        return f"it waits for what there is: {job.sentence}"
+    return ""
+
+
+def cpus(need: Need) -> int:
+    """What all of its nodes take."""
+    return need.nodes * need.cpus
+
+
+@lru_cache
+def _pattern(reason: Reason, compute: str, need: Need, ranks: int) -> str:
+    each = _counted(need.cpus, "CPU slot")
+    return _SAID.get(reason, ".*[a-z]+ .*[a-z]+.*").format(
+        compute=compute,
+        amount=each if need.nodes == 1 else f"{need.nodes} × {each}",
+        nodes=_counted(need.nodes, "node"),
+        agents=_counted(need.nodes, "agent"),
+        ranks=_counted(ranks, "rank"),
+    )
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" + "s" * (count != 1)
