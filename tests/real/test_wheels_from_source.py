@@ -139,7 +139,7 @@ def test_environments_that_ask_at_once_have_it_built_once(tmp_path: Path, wheels
     assert sum("was built on this machine before" in log for log in logs) == 1
 
 
-@pytest.mark.parametrize("point", ["wheel.begun", "wheel.built"])
+@pytest.mark.parametrize("point", [pytest.param("wheel.begun", marks=pytest.mark.thorough), "wheel.built"])
 def test_an_agent_killed_on_the_way_leaves_nothing_half(
     tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ):
