@@ -100,8 +100,9 @@ def _after_stop(job: Job, now: datetime) -> Decision:
     if REASONS[verdict.reason].ends is not State.FAILED or verdict.reason in _FINAL:
         return finalize(job, now)
     failed = replace(job, failures=(*job.failures, Failure(job.attempt, job.round, verdict, now)))
-    following = recovery.after(failed.failures, job.policy.max_retries)
-    if following.next is Next.ROUND and job.roster and not job.lost:
+    has_nodes = job.roster is not None and not job.lost
+    following = recovery.after(failed.failures, job.policy.max_retries, has_nodes=has_nodes)
+    if following.next is Next.ROUND:
         again = replace(failed, round=job.round + 1, roster=None, verdict=None, stop_at=None)
         return move(again, now, State.STAGING, Reason.RESTARTING_RANKS, _joined(verdict.sentence, following.sentence))
     if following.next is not Next.GIVE_UP:

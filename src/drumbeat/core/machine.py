@@ -143,13 +143,20 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
         sentence = f"node {event.node} could not be prepared: {event.status.error}"
         reason = Reason.OUT_OF_REACH if event.status.is_passing else Reason.STAGING_FAILED
         return ending.stop(told, verdicts.of(reason, sentence, node=event.node), now)
-    if told.are_all(Phase.READY):
-        if differs := alike.difference([status.member for status in told.nodes if status]):
-            return ending.stop(told, verdicts.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
-        return _run(told, now)
+    enrolled = Decision(told)
     if told.state is State.PROVISIONING and all(told.nodes):
-        return move(told, now, State.STAGING, Reason.PREPARING_NODES, f"{counted(len(told.nodes), 'agent')} enrolled")
-    return Decision(told)
+        sentence = f"{counted(len(told.nodes), 'agent')} enrolled"
+        enrolled = move(told, now, State.STAGING, Reason.PREPARING_NODES, sentence)
+    # A single agent can be enrolled and ready in the same breath.
+    return then(enrolled, _if_ready(enrolled.job, now))
+
+
+def _if_ready(job: Job, now: datetime) -> Decision:
+    if not job.are_all(Phase.READY):
+        return Decision(job)
+    if differs := alike.difference([status.member for status in job.nodes if status]):
+        return ending.stop(job, verdicts.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
+    return _run(job, now)
 
 
 def _run(job: Job, now: datetime) -> Decision:
@@ -158,13 +165,10 @@ def _run(job: Job, now: datetime) -> Decision:
     more = tuple(status.more_ports for status in job.nodes if status)
     roster = Roster(job.attempt, job.round, members, ports[0] if ports else 0, ports, more)
     started = replace(job, roster=roster, started_at=job.started_at or now)
-    through = started
-    if job.state is State.PROVISIONING:  # A single agent can be enrolled and ready in the same breath.
-        through = replace(started, state=State.STAGING)
     sentence = f"{counted(job.plan.world_size, 'rank')} started on {counted(job.plan.nodes, 'node')}"
     if job.plan.container and (image := alike.say_image(members)):
         sentence += f", in containers of {job.plan.container.image} ({image})"
-    return move(through, now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
+    return move(started, now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
 
 
 # --- running ----------------------------------------------------------------------------------------------------

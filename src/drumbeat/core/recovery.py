@@ -34,8 +34,8 @@ MOST_LOST, LOST_WITHIN = 5, timedelta(minutes=10)
 """So many sets of nodes lost one after the other in so short a time: it's the job that does it to them."""
 
 
-def after(failures: Sequence[Failure], max_retries: int) -> Recovery:
-    """What follows the last of the failures (FEATURES F2).
+def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = True) -> Recovery:
+    """What follows the last of the failures (FEATURES F2). has_nodes: those of the attempt are all there.
 
     Failures of the machines don't count, but for `MOST_LOST` sets of nodes lost at once. The same error at the same
     place twice ends the job: a third time would end the same way.
@@ -53,13 +53,11 @@ def after(failures: Sequence[Failure], max_retries: int) -> Recovery:
     if _is_losing(failures):
         minutes = f"{LOST_WITHIN.total_seconds() / 60:g} minutes"
         return Recovery(Next.GIVE_UP, f"{MOST_LOST} sets of nodes were lost within {minutes}, so another won't last")
-    count = _own(failures)
-    if last.reason in _NEEDS_NODES:
-        counted = f"retry {count} of {max_retries}" if retry is Retry.OWN else "this doesn't count as a retry"
+    is_own = retry is Retry.OWN
+    counted = f"retry {_own(failures)} of {max_retries}" if is_own else "this doesn't count as a retry"
+    if last.reason in _NEEDS_NODES or not has_nodes:
         return Recovery(Next.ATTEMPT, f"the job gets a new set of nodes; {counted}")
-    if retry is Retry.FREE:
-        return Recovery(Next.ROUND, "the ranks start again; this doesn't count as a retry")
-    return Recovery(Next.ROUND, f"the ranks start again on the same nodes, retry {count} of {max_retries}")
+    return Recovery(Next.ROUND, f"the ranks start again{' on the same nodes,' if is_own else ';'} {counted}")
 
 
 def _is_losing(failures: Sequence[Failure]) -> bool:

@@ -52,6 +52,11 @@ def test_a_job_that_goes_well_passes_every_state():
     assert decision.job.effects == 3
 
 
+def test_a_job_whose_agents_are_ready_as_soon_as_they_are_heard_passes_every_state_too():
+    decision = told(a_job(nodes=1), Granted(slots(1)), said(0, Phase.READY))
+    assert [entry.state for entry in decision.story] == [State.PROVISIONING, State.STAGING, State.RUNNING]
+
+
 def test_the_roster_has_every_node_in_order_and_the_port_of_node_0():
     roster = running().roster
     assert roster is not None

@@ -35,6 +35,11 @@ def test_lost_nodes_dont_count():
     assert after(failures(*[Reason.NODE_LOST] * 9), 0).next is Next.ATTEMPT
 
 
+def test_where_a_node_is_lost_the_ranks_failure_counts_and_they_go_to_other_nodes():
+    found = after(failures(Reason.RANK_FAILED), 2, has_nodes=False)
+    assert (found.next, found.sentence) == (Next.ATTEMPT, "the job gets a new set of nodes; retry 1 of 2")
+
+
 def test_nodes_that_are_lost_one_set_after_the_other_at_once_end_it():
     """Seen: a job that ended its agent each time had got 26 sets of nodes in 14 minutes, and no end."""
     at_once = timedelta(seconds=30)
