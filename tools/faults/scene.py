@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -172,11 +173,19 @@ class Torchrun:
         """Until it has ended; the seconds."""
         return until(lambda: self.process.poll() is not None, "the end of torchrun", within_s)
 
+    def blamed(self) -> tuple[int, int] | None:
+        """The rank that its closing table blames and its exit code, below 0 for a signal; None = it has no such table.
+
+        The last one: a rank may be a torchrun, too.
+        """
+        _, found, table = self.said().rpartition("Root Cause (first observed failure)")
+        rank, code = re.search(r"rank +: (\d+)", table), re.search(r"exitcode +: (-?\d+)", table)
+        return (int(rank[1]), int(code[1])) if found and rank and code else None
+
     def named(self) -> str:
-        """The rank that its closing table blames; "none" = it has no such table."""
-        _, found, table = self.said().partition("Root Cause (first observed failure)")
-        lines = [line for line in table.splitlines() if line.strip().startswith("rank ")]
-        return lines[0].split(":")[1].split("(")[0].strip() if found and lines else "none"
+        """The rank of `blamed` in words, "none" = no rank."""
+        blamed = self.blamed()
+        return str(blamed[0]) if blamed else "none"
 
 
 def environment(process: psutil.Process) -> dict[str, str]:

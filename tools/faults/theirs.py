@@ -20,7 +20,6 @@ from tools.faults.scene import Missed, Torchrun
 DEADLINE_S = 90.0
 """After SIGTERM it waits 30 s for ranks that don't listen."""
 AT_ONCE = 2
-ROOT_CAUSE = "Root Cause (first observed failure)"
 NEEDS_SHELL = re.compile(r"[^\w\s./=:-]")
 
 
@@ -101,12 +100,11 @@ def look(incident: Incident, torchrun: Torchrun) -> Theirs:
         seconds = torchrun.wait(DEADLINE_S)
     except Missed:
         return Theirs(incident, None, f"nothing in {DEADLINE_S:.0f} s", DEADLINE_S)
-    # The last table: a job's own torchrun prints one before.
-    _, found, table = torchrun.said().rpartition(ROOT_CAUSE)
-    rank, code = re.search(r"rank +: (\d+)", table), re.search(r"exitcode +: (-?\d+)", table)
-    if not found or not rank or not code:
+    blamed = torchrun.blamed()
+    if blamed is None:
         return Theirs(incident, None, f"no rank, exit code {torchrun.process.returncode}", seconds)
-    return Theirs(incident, int(rank[1]), f"rank {rank[1]}, {say_code(int(code[1]))}", seconds)
+    rank, code = blamed
+    return Theirs(incident, rank, f"rank {rank}, {say_code(code)}", seconds)
 
 
 def say_code(code: int) -> str:

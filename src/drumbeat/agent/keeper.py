@@ -210,7 +210,7 @@ class Keeper:
             if is_due:
                 self.confinement.kill()
                 self.killed_at = self.killed_at or now
-                if now > self.killed_at + GIVE_UP_S:
+                if _is_hopeless(self.killed_at, now):
                     self._give_up()
             return
         if self.starter.pid and self.kill_at is None:
@@ -218,7 +218,7 @@ class Keeper:
         left = self.confinement.members()
         if self.starter.pid and self.starter.pid not in left:
             return  # It has ended just now: what isn't reaped yet would be waited for in vain.
-        if not left or self._is_hopeless(now):
+        if not left or _is_hopeless(self.swept_at, now):
             self._finish(left)
         else:
             self._sweep(left, now)
@@ -244,15 +244,10 @@ class Keeper:
         if not self.over:
             self.segments.look(self.confinement.members, time.monotonic(), is_last=is_last)
 
-    def _is_hopeless(self, now: float) -> bool:
-        return self.swept_at is not None and now > self.swept_at + GIVE_UP_S
-
     def _finish(self, left: list[int]) -> None:
         self.over = True
         if left:
-            many = "es" if len(left) > 1 else ""
-            which = ", ".join(map(str, left))
-            self.trouble = f"process{many} {which} can't be killed: the kernel doesn't let go"
+            self.trouble = processes.say_unkillable(left)
         self._record()
         faultpoint("keeper.over_written")
         self.confinement.close(is_empty=not left)
@@ -298,6 +293,10 @@ class Keeper:
         for number in self.bell.heard():
             if number == signal.SIGTERM:
                 self._stop(self.grace_s)
+
+
+def _is_hopeless(killed_at: float | None, now: float) -> bool:
+    return killed_at is not None and now > killed_at + GIVE_UP_S
 
 
 def main() -> int:

@@ -18,6 +18,7 @@ from drumbeat.control.loop import Loop
 from drumbeat.control.publishing import MOST_TRIES, PASSING, Publishing, said, wait_after
 from drumbeat.core.aftermath import outputs_left
 from drumbeat.core.events import (
+    Event,
     GangRefused,
     GangSeen,
     KeepStory,
@@ -178,8 +179,11 @@ class Effects:
         record = self.loop.jobs.get(pending.job)
         if record and record.job.attempt > pending.attempt:
             word = f"attempt {pending.attempt} hasn't ended: {why}"
-            waits = GangSeen(record.job.attempt, word, is_asked=False)
-            self.loop.call(lambda: self.loop.apply(pending.job, waits))
+            self._tell(pending.job, GangSeen(record.job.attempt, word, is_asked=False))
+
+    def _tell(self, job: str, event: Event) -> None:
+        """Has the job's own thread decide what follows."""
+        self.loop.call(lambda: self.loop.apply(job, event))
 
     def carry_out(self, pending: PendingEffect) -> None:
         """Does what the effect says and takes it off the outbox. Raises whatever went wrong: it is tried again.
@@ -220,8 +224,7 @@ class Effects:
     def _start(self, job: Job, pending: PendingEffect) -> None:
         """A gang that nobody waits for any more isn't started."""
         if _is_wanted(job, pending.attempt):
-            event = self._started(job, pending)
-            self.loop.call(lambda: self.loop.apply(pending.job, event))
+            self._tell(pending.job, self._started(job, pending))
         self.loop.store.done(pending.id)
 
     def _started(self, job: Job, pending: PendingEffect) -> GangSeen | GangRefused | NodeLost:
@@ -235,8 +238,7 @@ class Effects:
             return GangRefused(pending.attempt, str(error))
         except UnreachableError as error:
             if engine.has_queue or not error.where:  # No machine is at fault: it is asked again.
-                waits = GangSeen(pending.attempt, error.what, is_asked=False)
-                self.loop.call(lambda: self.loop.apply(pending.job, waits))
+                self._tell(pending.job, GangSeen(pending.attempt, error.what, is_asked=False))
                 raise
             self.engines.look()  # Before anything is placed again.
             node = next((slot.node for slot in job.slots if slot.machine == error.where), 0)
@@ -290,7 +292,7 @@ class Effects:
         except PASSING as error:
             word = OutputHeldUp(output.name, said(error), pending.tries)
             log.warning("job %s: output %s isn't in its place yet: %s", pending.job, output.name, word.why)
-        self.loop.call(lambda: self.loop.apply(pending.job, word))
+        self._tell(pending.job, word)
         faultpoint("effect.published")
         return word
 

@@ -48,8 +48,7 @@ class StuckError(OSError):
     """Processes of a gang outlive SIGKILL: the kernel doesn't let go of them (a hung disk, a hung driver)."""
 
     def __init__(self, gang: str, left: list[int]) -> None:
-        many = f"es {', '.join(map(str, left[:5]))}" if len(left) > 1 else f" {left[0]}"
-        super().__init__(f"process{many} of {gang} can't be killed: the kernel doesn't let go")
+        super().__init__(processes.say_unkillable(left, f" of {gang}"))
 
 
 @dataclass
@@ -240,7 +239,7 @@ class Gangs:
 
 
 def _lock(descriptor: int) -> None:
-    for _ in range(round(ALONE_S / 0.01)):  # Looks: who stands still gives nobody time to let go.
+    for _ in processes.looks(ALONE_S):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return

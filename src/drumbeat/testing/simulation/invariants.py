@@ -199,10 +199,6 @@ class Checker:
         require(len(set(jobs)) == len(jobs), f"two attempts are at work at once, of one of {jobs}")
 
 
-_IN_ONE_BREATH = {(State.PROVISIONING, State.RUNNING)}
-"""Two moves that are one line of the story: everybody is heard of for the first time when they are ready."""
-
-
 def come_to_rest(world: World, checker: Checker) -> None:
     """No more faults, everybody gets their turn: then every job ends, and nothing is left."""
     mend(world)
