@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,6 +127,23 @@ def test_the_server_is_killed_and_the_ranks_never_notice(place: Place, go: Path)
     assert (now.state, now.attempt, now.round) == ("completed", 1, 1)
     for text in place.house.logs(job).values():
         assert text.splitlines()[1:] == [*WHOLE, "end"]
+
+
+@pytest.mark.parametrize("made", ["netlab"], indirect=True, scope="module")  # An ssh host would be out of reach, too.
+@pytest.mark.feature("F5")
+def test_nodes_from_which_the_server_isnt_reached_are_named_and_not_asked_for_without_end(place: Place):
+    way = ["ip", "route", "{}", "blackhole", f"{place.lab.gateway}/32"]
+    ways = [place.lab.inside(node, way) for node in place.nodes]
+    for each in ways:
+        subprocess.run([word.format("add") for word in each], check=True)
+    try:
+        job = submitted(place, "echo up", drumbeat="{lost_after_s: 2}")
+        now = ended(place, job)
+    finally:
+        for each in ways:
+            subprocess.run([word.format("del") for word in each], check=True)
+    assert (now.state, now.reason, now.attempt) == ("failed", "node_unheard", 3)
+    assert "has not called the server at https://" in now.sentence
 
 
 @ON_NETLAB

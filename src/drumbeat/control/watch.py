@@ -13,15 +13,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 from drumbeat.control.computes import Computes
 from drumbeat.control.loop import Loop
-from drumbeat.core.events import Event, GangSeen, Loss, NodeLost
+from drumbeat.core.events import Event, GangSeen, Loss, NodeLost, Unheard
 from drumbeat.core.job import Job
 from drumbeat.core.states import State
-from drumbeat.ports import Gang, Sighting
+from drumbeat.ports import Gang
 
 log = logging.getLogger(__name__)
 
 OBSERVE_S = 1.0
 """How often engines are asked about the gangs that should be there."""
+UNHEARD_S = 60.0
+"""So long after its start an agent that hasn't called yet is told of: it may never do."""
 ASLEEP_S = 3 * OBSERVE_S
 """A server that hasn't looked for longer than this stood still."""
 
@@ -116,19 +118,23 @@ class Watch:
     def _events(self, job: Job) -> list[Event]:
         if job.observed is None:
             return []  # Not all of it is asked for yet: the outbox is still at it, though some nodes may be there.
-        sighting = self.engines[job.plan.compute].observe(self.gang_of(job))
+        gang = self.gang_of(job)
+        sighting = self.engines[job.plan.compute].observe(gang)
         events: list[Event] = [GangSeen(job.attempt, sighting.word, sighting.waits)] if sighting.word else []
-        gone = dict(sighting.gone)
         if sighting.waits:
             self._miss_nobody(job)
-        for node in range(job.plan.nodes):
-            silent = self._silent_s(job, node)
-            if node not in gone and silent > job.plan.lost_after_s:
-                gone[node] = f"its agent has been silent for {silent:.0f} s, and the engine can't tell about it"
-        lost = [(node, why) for node, why in sorted(gone.items()) if node not in job.lost]
-        if lost:
+        silent = {node: self._silent_s(job, node) for node in range(job.plan.nodes) if node not in sighting.gone}
+        unheard = [node for node, silent_s in silent.items() if silent_s > UNHEARD_S and job.nodes[node] is None]
+        if unheard:
+            events.append(Unheard(job.attempt, f"no agent of {_say_nodes(unheard)} has called {_where(gang)} yet"))
+        lost = {node: NodeLost(job.attempt, node, why, sighting.cause) for node, why in sighting.gone.items()}
+        for node, silent_s in silent.items():
+            if silent_s > job.plan.lost_after_s:
+                lost[node] = _silent(job, gang, node, silent_s)
+        new = [lost[node] for node in sorted(lost) if node not in job.lost]
+        if new:
             self.engines.look()  # Before anything is placed again.
-        return events + [NodeLost(job.attempt, node, why, _cause(sighting, node)) for node, why in lost]
+        return [*events, *new]
 
     def _miss_nobody(self, job: Job) -> None:
         """Agents that can't be there yet aren't silent."""
@@ -141,6 +147,20 @@ class Watch:
             return now - self._heard.setdefault((job.name, job.attempt, node), now)
 
 
-def _cause(sighting: Sighting, node: int) -> Loss:
+def _silent(job: Job, gang: Gang, node: int, silent_s: float) -> NodeLost:
     """Silence says nothing of why."""
-    return sighting.cause if node in sighting.gone else Loss.LOST
+    if job.nodes[node] is None:
+        what = f"the agent of node {node} has not called {_where(gang)} in {silent_s:.0f} s"
+        return NodeLost(job.attempt, node, what, Loss.UNHEARD)
+    why = f"its agent has been silent for {silent_s:.0f} s, and the engine can't tell about it"
+    return NodeLost(job.attempt, node, why)
+
+
+def _say_nodes(nodes: list[int]) -> str:
+    if len(nodes) == 1:
+        return f"node {nodes[0]}"
+    return f"nodes {', '.join(map(str, nodes[:5]))}{' and others' if len(nodes) > 5 else ''}"
+
+
+def _where(gang: Gang) -> str:
+    return f"the server at {' or '.join(gang.servers)}" if gang.servers else "the server"

@@ -54,7 +54,7 @@ def lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
     """A node that its engine took away was the cause, whatever was heard of its ranks before."""
     left = _without_results(job, event.node, event.sentence)
     reason = job.verdict.reason if job.verdict else None
-    is_cause = reason is Reason.NODE_TAKEN or (event.cause is not Loss.LOST and reason in _BELOW_A_LOSS)
+    is_cause = reason is Reason.NODE_TAKEN or (event.cause not in (Loss.LOST, Loss.UNHEARD) and reason in _BELOW_A_LOSS)
     return stopped(replace(left, verdict=verdicts.by_loss(event)) if is_cause else left, now)
 
 
@@ -77,7 +77,7 @@ _BY_RANK = (
     Reason.RANK_LEFT_EARLY,
     Reason.RANK_COULD_NOT_START,
 )
-_BELOW_A_LOSS = (*_BY_RANK, Reason.NODE_LOST, Reason.KEEPER_LOST)
+_BELOW_A_LOSS = (*_BY_RANK, Reason.NODE_LOST, Reason.NODE_UNHEARD, Reason.KEEPER_LOST)
 """What is seen first where an engine ends a node: it says itself why."""
 _FINAL = (Reason.TIMED_OUT, Reason.RESULTS_LOST)
 """Failures after which nothing is tried again."""

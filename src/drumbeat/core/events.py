@@ -15,6 +15,8 @@ class Loss(StrEnum):
     """Why nodes are gone, as far as their engine can tell. Closed: `machine` has a row for each."""
 
     LOST = "lost"
+    UNHEARD = "unheard"
+    """The engine has started it, and its agent has never called."""
     PREEMPTED = "preempted"
     TIMED_OUT = "timed_out"
     CANCELED = "canceled"
@@ -57,6 +59,14 @@ class GangSeen:
     word: str
     waits: bool = False
     is_asked: bool = True
+
+
+@dataclass(frozen=True)
+class Unheard:
+    """The engine has started the gang of an attempt a while ago, and not all of its agents have called. In words."""
+
+    attempt: int
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -128,6 +138,7 @@ Event = (
     | Waits
     | NeverFits
     | GangSeen
+    | Unheard
     | GangRefused
     | AgentSaid
     | NodeLost

@@ -26,6 +26,7 @@ from drumbeat.core.events import (
     StartGang,
     StoryEntry,
     TimeUp,
+    Unheard,
     Waits,
 )
 from drumbeat.core.job import Job, Observed
@@ -42,7 +43,7 @@ start` looks once a second), and longer on a busy node. Told to stop first, it w
 
 def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (the table: one row a case)
     """The job after the event. A move that MOVES doesn't hold is a defect: it raises, and the tests look for it."""
-    if isinstance(event, GangSeen | GangRefused | AgentSaid | NodeLost) and event.attempt != job.attempt:
+    if isinstance(event, GangSeen | Unheard | GangRefused | AgentSaid | NodeLost) and event.attempt != job.attempt:
         return Decision(job)
     if isinstance(event, AgentSaid) and _is_old_news(job, event):
         return Decision(job)
@@ -59,6 +60,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return ending.end(replace(job, verdict=verdicts.canceled(event)), now)
         case State.PROVISIONING, GangRefused():
             return ending.stop(job, verdicts.of(Reason.NODES_REFUSED, event.sentence), now)
+        case State.PROVISIONING, Unheard() if event.sentence != job.sentence:
+            return move(job, now, State.PROVISIONING, Reason.STARTING_NODES, event.sentence)
         case ((State.PROVISIONING | State.STAGING), AgentSaid()):
             return _agent_preparing(job, event, now)
         case State.RUNNING, AgentSaid():

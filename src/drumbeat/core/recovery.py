@@ -27,18 +27,26 @@ class Recovery:
     sentence: str
 
 
-_NEEDS_NODES = (Reason.NODE_LOST, Reason.PREEMPTED, Reason.OUT_OF_MEMORY, Reason.NODES_FAILED)
+_NEEDS_NODES = (
+    Reason.NODE_LOST,
+    Reason.NODE_UNHEARD,
+    Reason.PREEMPTED,
+    Reason.OUT_OF_MEMORY,
+    Reason.NODES_FAILED,
+)
 """After these there is nothing left to start the ranks on."""
 
 MOST_LOST, LOST_WITHIN = 5, timedelta(minutes=10)
 """So many sets of nodes lost one after the other in so short a time: it's the job that does it to them."""
+MOST_UNHEARD = 3
+"""So many sets of nodes that never called, one after the other: they don't reach the server, and others won't."""
 
 
 def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = True) -> Recovery:
     """What follows the last of the failures (FEATURES F2). has_nodes: those of the attempt are all there.
 
-    Failures of the machines don't count, but for `MOST_LOST` sets of nodes lost at once. The same error at the same
-    place twice ends the job: a third time would end the same way.
+    Failures of the machines don't count, but for `MOST_LOST` sets of nodes lost at once, and `MOST_UNHEARD` that never
+    called. The same error at the same place twice ends the job: a third time would end the same way.
     """
     last = failures[-1].verdict
     retry = REASONS[last.reason].retry
@@ -53,6 +61,8 @@ def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = Tr
     if _is_losing(failures):
         minutes = f"{LOST_WITHIN.total_seconds() / 60:g} minutes"
         return Recovery(Next.GIVE_UP, f"{MOST_LOST} sets of nodes were lost within {minutes}, so another won't last")
+    if _is_unheard(failures):
+        return Recovery(Next.GIVE_UP, f"{MOST_UNHEARD} sets of nodes in a row didn't call, so another won't")
     is_own = retry is Retry.OWN
     counted = f"retry {_own(failures)} of {max_retries}" if is_own else "this doesn't count as a retry"
     if last.reason in _NEEDS_NODES or not has_nodes:
@@ -64,6 +74,11 @@ def _is_losing(failures: Sequence[Failure]) -> bool:
     latest = failures[-MOST_LOST:]
     are_lost = len(latest) == MOST_LOST and all(one.verdict.reason is Reason.NODE_LOST for one in latest)
     return are_lost and latest[-1].at - latest[0].at <= LOST_WITHIN
+
+
+def _is_unheard(failures: Sequence[Failure]) -> bool:
+    latest = failures[-MOST_UNHEARD:]
+    return len(latest) == MOST_UNHEARD and all(one.verdict.reason is Reason.NODE_UNHEARD for one in latest)
 
 
 def _own(failures: Sequence[Failure]) -> int:

@@ -86,6 +86,7 @@ class Reason(StrEnum):
     ENVIRONMENTS_DIFFER = "environments_differ"
     RESULTS_LOST = "results_lost"
     NODE_LOST = "node_lost"
+    NODE_UNHEARD = "node_unheard"
     NODE_TAKEN = "node_taken"
     PREEMPTED = "preempted"
     OUT_OF_MEMORY = "out_of_memory"
@@ -165,6 +166,13 @@ REASONS: dict[Reason, ReasonRow] = {
     ),
     Reason.RESULTS_LOST: ReasonRow("the ranks were done, but their outputs could not be kept", State.FAILED),
     Reason.NODE_LOST: ReasonRow("a node is gone", State.FAILED, Retry.FREE),
+    Reason.NODE_UNHEARD: ReasonRow(
+        "a node was started, and its agent has never called the server",
+        State.FAILED,
+        Retry.FREE,
+        "See that the nodes reach the server by TCP: a firewall, or another of its addresses (server_address of the "
+        "compute). What the agent tried is in agent.log in its folder on the node.",
+    ),
     Reason.NODE_TAKEN: ReasonRow("its machine told a node to stop", State.FAILED, Retry.FREE),
     Reason.PREEMPTED: ReasonRow("the cluster took the nodes away for somebody else", State.FAILED, Retry.FREE),
     Reason.OUT_OF_MEMORY: ReasonRow(

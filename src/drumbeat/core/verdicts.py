@@ -38,6 +38,7 @@ def _apart(job: Job, joined_by: str) -> str:
 
 _LOSSES: dict[Loss, tuple[Reason, int | None]] = {
     Loss.LOST: (Reason.NODE_LOST, None),
+    Loss.UNHEARD: (Reason.NODE_UNHEARD, None),
     Loss.PREEMPTED: (Reason.PREEMPTED, None),
     Loss.TIMED_OUT: (Reason.TIMED_OUT, 124),
     Loss.CANCELED: (Reason.CANCELED_OUTSIDE, 130),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.control import watch
 from drumbeat.control.effects import AGAIN_S
 from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.events import NodeLost, StopGang
@@ -115,8 +116,23 @@ def test_an_engine_that_has_not_looked_for_a_gang_yet_changes_nothing_of_its_job
 
 def test_a_silent_node_is_given_up_after_lost_after(house: House):
     name = house.submit("j", drumbeat={"lost_after_s": 0.2})
+    house.say(name, 0, Phase.READY)
     house.gang(name, attempt=2)
     assert house.store.load(name).job.failures[0].verdict.reason is Reason.NODE_LOST
+
+
+@pytest.mark.feature("F5")
+def test_nodes_that_never_call_are_told_of_and_given_up(house: House, monkeypatch: pytest.MonkeyPatch):
+    """Seen by reading: behind a firewall a job got new nodes every ten minutes, for ever, and nobody was told why."""
+    monkeypatch.setattr(watch, "UNHEARD_S", 0.1)
+    name = house.submit("j", nodes=2, drumbeat={"lost_after_s": 0.3})
+    until(lambda: house.state(name) is State.FAILED)
+    record = house.store.load(name)
+    assert (record.job.attempt, record.job.reason) == (3, Reason.NODE_UNHEARD)
+    assert record.job.sentence.startswith("the agent of node 0 has not called the server at http://127.0.0.1:1 in ")
+    assert record.job.sentence.endswith("; 3 sets of nodes in a row didn't call, so another won't")
+    told = [entry.sentence for entry in house.store.story(name) if entry.attempt == 1]
+    assert told.count("no agent of nodes 0, 1 has called the server at http://127.0.0.1:1 yet") == 1
 
 
 class JumpingClock(SystemClock):

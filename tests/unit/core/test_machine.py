@@ -255,6 +255,7 @@ def test_a_gang_in_its_engine_s_queue_says_what_it_waits_for():
 
 GONE = [
     (Loss.LOST, State.QUEUED, Reason.NODE_LOST, None),
+    (Loss.UNHEARD, State.QUEUED, Reason.NODE_UNHEARD, None),
     (Loss.PREEMPTED, State.QUEUED, Reason.PREEMPTED, None),
     (Loss.TIMED_OUT, State.FAILED, Reason.TIMED_OUT, 124),
     (Loss.CANCELED, State.CANCELED, Reason.CANCELED_OUTSIDE, 130),

@@ -52,6 +52,15 @@ def test_nodes_that_are_lost_one_set_after_the_other_at_once_end_it():
     assert after(failures(*[Reason.PREEMPTED] * 9, every=at_once), 0).next is Next.ATTEMPT
 
 
+def test_nodes_that_never_call_are_not_asked_for_without_end():
+    unheard = Reason.NODE_UNHEARD
+    assert after(failures(unheard, unheard), 0).next is Next.ATTEMPT
+    ended = after(failures(unheard, unheard, unheard), 9)
+    assert ended.next is Next.GIVE_UP
+    assert ended.sentence == "3 sets of nodes in a row didn't call, so another won't"
+    assert after(failures(unheard, unheard, Reason.NODE_LOST, unheard), 0).next is Next.ATTEMPT
+
+
 @pytest.mark.parametrize(
     "reason", [Reason.BAD_COMMAND, Reason.STAGING_FAILED, Reason.OUT_OF_REACH, Reason.NODES_REFUSED]
 )

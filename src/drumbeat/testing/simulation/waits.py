@@ -26,7 +26,7 @@ _SAID = {
     Reason.WAITING_FOR_SLOTS: r"needs {amount} of {compute}, where (?P<free>\d+) CPU slots? (is|are) free; held by .+",
     Reason.WAITING_FOR_TURN: "jobs with a higher priority or an earlier place wait for slots of {compute}",
     Reason.REPLACING_NODES: ".+; the job gets a new set of nodes; .*retr.+",
-    Reason.STARTING_NODES: "{nodes} granted on {compute}|{compute} has given the nodes: .+",
+    Reason.STARTING_NODES: "{nodes} granted on {compute}|{compute} has given the nodes: .+|no agent of .+ called .+",
     Reason.IN_QUEUE: "{compute} could not be asked for nodes yet: .+",
     Reason.PREPARING_NODES: "{agents} enrolled",
     Reason.RESTARTING_RANKS: ".+; the ranks start again.*retr.+",
