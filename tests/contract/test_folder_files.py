@@ -7,6 +7,7 @@ import resource
 import signal
 import stat
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,17 @@ def largest_file(size):
 
 
 # --- logs ---
+def test_logs_that_nobody_will_send_again_are_on_the_disk(files, root, job, monkeypatch):
+    for log in (LOG, log_file(1, 1, 0, 1), log_file(1, 1, 1, 2), log_file(1, 2, 0, 0)):
+        files.append_log("a", log, 0, b"x")
+    synced, sync = set(), os.fsync
+    monkeypatch.setattr(os, "fsync", lambda file: synced.add(Path(f"/proc/self/fd/{file}").readlink()) or sync(file))
+    files.settle_logs("a", 1, 1, 0)
+    logs = job / "logs"
+    wanted = [logs / "1.1/0/0.log", logs / "1.1/0/1.log", job / ".journal", logs / "1.1/0", logs / "1.1", logs, job]
+    assert synced == set(wanted)
+
+
 def test_data_without_its_record_gets_it_with_the_next_append(files, root, job):
     files.append_log("a", LOG, 0, b"one ")
     with (job / LOG).open("ab") as log:
@@ -215,6 +227,7 @@ def test_links_inside_lead_nowhere(files, root, job, tmp_path):
         lambda: files.open_file("b", "plan.json"),
         lambda: files.files("b"),
         lambda: files.append_log("a", LOG, 0, b"x"),
+        lambda: files.settle_logs("a", 1, 1, 0),
         lambda: files.append_output("a", 1, 0, "m", 0, b"x"),
         lambda: files.commit_outputs("a", 1, 0, {"plan.json": (6, hashlib.sha256(b"secret").hexdigest())}),
         lambda: files.write_text("a", "link/new", "x"),

@@ -321,6 +321,8 @@ class Control:
         if not 0 <= node < known.plan.nodes or status.member.node != node:
             raise SpecError(f"job {job} has no node {node}")
         if known.nodes and (known.nodes[node] != status or not self.loop.holds(job)):
+            if status.has_sent_logs and not _has_sent_logs(known, status):
+                self.artifacts.settle_logs(job, attempt, status.round, node)  # Before anybody lets go of the node.
             event = AgentSaid(attempt, node, status)
             known = _of_attempt(attempt, self.loop.call(lambda: self.sharing.deliver(job, event)))
         return self._directive(known)
@@ -438,6 +440,11 @@ def _is_of(record: Record, request: Request) -> bool:
     """Whether the job was made from the request's document."""
     sent, kept = (json.dumps(one, sort_keys=True) for one in (request.document, record.spec))
     return sent == kept
+
+
+def _has_sent_logs(job: Job, status: AgentStatus) -> bool:
+    before = job.nodes[status.member.node]
+    return before is not None and before.round == status.round and before.has_sent_logs
 
 
 def _of_attempt(attempt: int, job: Job) -> Job:

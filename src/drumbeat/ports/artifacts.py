@@ -62,6 +62,13 @@ class Artifacts(Protocol):
         """
         ...
 
+    def settle_logs(self, job: str, attempt: int, round: int, node: int) -> None:
+        """The logs of a node's round are on the disk when this returns: soon nobody has them but this store.
+
+        Of a node that has no log nothing is done. Raises StorageError.
+        """
+        ...
+
     def log_chunks(self, job: str, *, after: int = 0, limit: int = 1 << 20) -> list[LogChunk]:
         """Pieces of all logs of a job that arrived after position `after`, in order, about `limit` bytes at most."""
         ...

@@ -91,6 +91,11 @@ class AgentStatus:
     remarks: tuple[Remark, ...] = ()
     is_passing: bool = False
 
+    @property
+    def has_sent_logs(self) -> bool:
+        """Whether the server has all logs of the round."""
+        return self.phase in (Phase.ENDED, Phase.UPLOADING, Phase.UPLOADED)
+
 
 class Order(StrEnum):
     """How far an agent should be."""

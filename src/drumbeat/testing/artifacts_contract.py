@@ -298,6 +298,7 @@ class ArtifactsContract:
         for use in (
             lambda: artifacts.append_log(job, LOG, 0, b"x"),
             lambda: artifacts.log_chunks(job),
+            lambda: artifacts.settle_logs(job, 1, 1, 0),
             lambda: artifacts.append_output(job, 1, 0, "m", 0, b"x"),
             lambda: artifacts.commit_outputs(job, 1, 0, {}),
             lambda: artifacts.write_text(job, "plan.json", "x"),
@@ -306,6 +307,13 @@ class ArtifactsContract:
         ):
             with pytest.raises(ForbiddenError):
                 use()
+
+    def test_settled_logs_are_what_they_were(self, artifacts: Artifacts) -> None:
+        artifacts.settle_logs("a", 1, 1, 0)
+        artifacts.append_log("a", LOG, 0, b"one, ")
+        artifacts.settle_logs("a", 1, 1, 0)
+        artifacts.append_log("a", LOG, 5, b"two")
+        assert b"".join(chunk.data for chunk in artifacts.log_chunks("a")) == b"one, two"
 
     def test_a_nodes_own_log_is_one_among_those_of_its_ranks(self, artifacts: Artifacts) -> None:
         own = log_file(1, 1, 0, NODE_LOG)

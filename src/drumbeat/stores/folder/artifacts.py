@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import ForbiddenError, NotFoundError
 from drumbeat.protocol.layout import log_file
 from drumbeat.stores.folder.alive import OnePerName
 from drumbeat.stores.folder.disk import put_whole, refusals, require_room
-from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, read_chunks
+from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle
 from drumbeat.stores.folder.outputs import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
 from drumbeat.stores.folder.paths import inside, log_place, one_name, parts_of
 from drumbeat.stores.folder.snapshots import Snapshots
@@ -73,6 +73,10 @@ class FolderArtifacts:
                 require_room(self._jobs)
             with self._logs.use(job) as logs:
                 return logs.append(log, offset, data)
+
+    def settle_logs(self, job: str, attempt: int, round: int, node: int) -> None:
+        with refusals(self._root):
+            settle(self._folder(job), attempt, round, node)
 
     def log_chunks(self, job: str, *, after: int = 0, limit: int = 1 << 20) -> list[LogChunk]:
         with refusals(self._root):

@@ -123,7 +123,12 @@ def put_whole(place: Path, pieces: Iterable[bytes], aside: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """The names in a folder, on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    sync_file(folder, os.O_DIRECTORY)
+
+
+def sync_file(place: Path, flags: int = 0) -> None:
+    """What a file holds, on the disk, whoever wrote it."""
+    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | flags)
     try:
         os.fsync(descriptor)
     finally:

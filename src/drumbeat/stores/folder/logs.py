@@ -4,7 +4,8 @@ Data is written before its record. What a crash, or a full disk, leaves in a log
 the next append to that log; an agent that got no answer sends again, so there is a next one.
 
 A power failure may also keep a record and lose its data. Of such a piece readers are given what there is, and go on.
-Should its agent send the rest again, the record is made as short as what was there, and the rest has one of its own.
+Its agent sends the rest again: the record is made as short as what was there, and the rest has one of its own. When the
+agent has nothing more to send, and its node may go, all of it is on the disk (`settle`).
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Self
 
 from drumbeat.ports import LogChunk
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.layout import log_file
-from drumbeat.stores.folder.disk import locked, write_all
+from drumbeat.protocol.layout import NODE_LOG, log_file
+from drumbeat.stores.folder.disk import locked, sync_file, sync_folder, write_all
 from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces, shorten
 from drumbeat.stores.folder.paths import inside
 
@@ -124,6 +125,16 @@ def append_beyond(place: Path, offset: int, data: bytes) -> int:
             write_all(descriptor, memoryview(data)[size - offset :])
             size = offset + len(data)
         return size
+
+
+def settle(folder: Path, attempt: int, round: int, node: int) -> None:
+    """See `Artifacts.settle_logs`."""
+    logs = inside(folder, log_file(attempt, round, node, NODE_LOG))
+    if logs.parent.is_dir():
+        for file in [*logs.parent.iterdir(), folder / JOURNAL]:
+            sync_file(file)
+        for above in logs.parents[: len(logs.relative_to(folder).parts)]:
+            sync_folder(above)
 
 
 def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
