@@ -97,7 +97,9 @@ class SshHost:
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
         """See `engines.remote.Reach`."""
         place = _quoted(f"{self.folder}/agents/{parcel().name}")
-        asking = f"test -f {place} || exit {_NO_AGENT}; exec {shlex.quote(self.python)} -I {place} drumbeat.host {verb}"
+        # After a power failure it may be there and empty, which Python runs without a word.
+        has_agent = f"{{ test -f {place} && {_is_whole(place)}; }} || exit {_NO_AGENT}"
+        asking = f"{has_agent}; exec {shlex.quote(self.python)} -I {place} drumbeat.host {verb}"
         text = json.dumps(request).encode()
         done = self._run(asking, text, ASK_S)
         if done.returncode == _NO_AGENT:
@@ -114,8 +116,7 @@ class SshHost:
         folder, name = _quoted(f"{self.folder}/agents"), parcel().name
         part = f"{folder}/{name}.$$"
         # What breaks off is for `cat` an end like any other.
-        is_whole = f'[ "$(wc -c < {part})" -eq {len(parcel().content)} ]'
-        placed = f"cat > {part} && {is_whole} && mv -f {part} {folder}/{name}"
+        placed = f"cat > {part} && {_is_whole(part)} && mv -f {part} {folder}/{name}"
         # Whoever brought a part a day ago was killed over it.
         cleared = f"find {folder} -name 'agent-*.pyz.*' -mtime +0 -exec rm -f {{}} +"
         command = (
@@ -224,6 +225,11 @@ def _control_folder() -> Path:
 def _quoted(place: str) -> str:
     """For a shell there; `~/` is its user's home."""
     return f'"$HOME"/{shlex.quote(place[2:])}' if place.startswith("~/") else shlex.quote(place)
+
+
+def _is_whole(place: str) -> str:
+    """A shell's test of whether the agent's file is all there."""
+    return f'[ "$(wc -c < {place})" -eq {len(parcel().content)} ]'
 
 
 def _last_line(said: bytes) -> str:

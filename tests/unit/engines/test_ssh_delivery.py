@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,3 +37,17 @@ def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(
     Here(Login("h"), "python3", "~/node s")._deliver()
     assert sorted(path.name for path in agents.iterdir()) == sorted(["agent-1.pyz", "agent-2.pyz.8", parcel().name])
     assert (agents / parcel().name).read_bytes() == parcel().content
+
+
+@pytest.mark.parametrize("left", [None, 0, 1000])
+def test_an_agent_s_file_that_a_power_failure_has_emptied_is_brought_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int | None
+):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    place = tmp_path / "node s" / "agents" / parcel().name
+    if left is not None:
+        place.parent.mkdir(parents=True)
+        place.write_bytes(parcel().content[:left])
+    host = Here(Login("h"), sys.executable, "~/node s")
+    assert host.ask("about", {})["python"]
+    assert place.read_bytes() == parcel().content
