@@ -13,9 +13,13 @@ import psutil
 import pytest
 
 from drumbeat.client.views import JobView
+from drumbeat.protocol.agent import Order, Phase
+from drumbeat.protocol.plan import Container
+from drumbeat.testing.agent_gang import AgentGang
 from tools.slurmlab import SlurmLab
 
 from .boxes import IMAGE, a_podman
+from .guard import guarded
 from .house import House, a_house, line_of, until
 from .places import slurm
 
@@ -143,6 +147,45 @@ def test_a_job_whose_agents_hang_leaves_no_container(boxed: House, podman: dict[
     boxed.client.cancel(job.name)
     assert ended(boxed, job).state == "canceled"
     until(lambda: not left(podman), what="the end of every container")
+
+
+DOCKER = """#!/bin/sh
+case "$1" in
+    image) echo '[{{"Id": "c0ffee", "RootFS": {{"Layers": []}}}}]' ;;
+    run) echo c0ffee >{folder}/there; exec sleep 600 ;;
+    ps) [ ! -e {folder}/mute ] || {mute}; cat {folder}/there 2>/dev/null || true ;;
+    rm) rm -f {folder}/there ;;
+esac
+"""
+
+
+@pytest.mark.feature("F6")
+@pytest.mark.parametrize("mute", ["exit 1", "exec sleep 600"], ids=["refuses", "hangs"])
+def test_no_round_begins_while_dockers_daemon_may_still_run_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mute: str
+):
+    """The ranks are clients: their end is not their containers'."""
+    (tmp_path / "bin").mkdir()
+    for name, text in (("docker", DOCKER.format(folder=tmp_path, mute=mute)), ("podman", "#!/bin/sh\nexit 1\n")):
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    (tmp_path / "g").mkdir()
+    with guarded(tmp_path), AgentGang(tmp_path / "g", "true", container=Container("localhost/x:1")) as there:
+        there.run()
+        until((tmp_path / "there").exists, what="the container")
+        (tmp_path / "mute").touch()
+        there.order(Order.STOP, grace_s=0.0)
+        there.server.wait_for(lambda: there.status().exits, 10)
+        there.order(Order.PREPARE, 2)
+        journal = there.root() / "agent.log"
+        there.server.wait_for(lambda: journal.read_text().count(" wanted: ") == 4, 10)
+        there.server.wait_for(lambda: "docker doesn't answer" in there.status().detail)
+        assert {(one.round, one.phase) for one in there.server.said[0]} >= {(1, Phase.RUNNING)}
+        assert not [one for one in there.server.said[0] if one.round == 2 or one.phase is Phase.ENDED]
+        (tmp_path / "mute").unlink()
+        there.reach(Phase.READY, 2)
+        assert not (tmp_path / "there").exists()
 
 
 def kill(house: House, module: str) -> None:

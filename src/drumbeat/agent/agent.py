@@ -16,6 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from drumbeat.agent import containers
 from drumbeat.agent.beyond import Beyond
 from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.errands import Errands
@@ -30,7 +31,7 @@ from drumbeat.agent.preparing import Preparing
 from drumbeat.agent.reporting import Reporting
 from drumbeat.launch import more_ports
 from drumbeat.protocol import layout
-from drumbeat.protocol.agent import Directive, Enrolment, Order, RankExit, Remark
+from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
@@ -323,9 +324,33 @@ class Agent:
         self._facts.round.over = True
         self._facts.detail = ""
         self._preparing.clear()
+        if self._plan.container:
+            self._clear_containers()
         self._release_ports()
         if self._sender is not None:
             self._sender.finish()
+
+    def _clear_containers(self) -> None:
+        """Until none of them runs for sure, the round isn't said to be over: what comes next needs what they hold."""
+        here = self._facts.round
+        here.clearing = True
+        say = self._posting(partial(self._on_clearing, here))
+        self._beside("containers", partial(containers.clear_all, self._root, say), partial(self._on_cleared, here))
+
+    def _on_clearing(self, here: RoundFacts, why: str) -> None:
+        if here is self._facts.round:
+            self._facts.detail = f"the end of the round{WAITS}{why}"
+            self._journal.note(self._facts.detail)
+
+    def _on_cleared(self, here: RoundFacts, error: DrumbeatError | None) -> None:
+        here.clearing = False
+        if error:
+            self._journal.note(error.what)
+            self._beyond.remember(
+                Remark(f"containers of round {here.number} on node {self._enrolment.node}", error.what)
+            )
+        if here is self._facts.round:
+            self._facts.detail = ""
 
     def _on_logs_sent(self, number: int) -> None:
         if number == self._facts.round.number:

@@ -19,14 +19,16 @@ from typing import Any
 from drumbeat.agent import children
 from drumbeat.agent.remote.place import write
 from drumbeat.launch.containers import CONTAINER_ENGINES, LABEL, MOST_PROCESSES, Engine, run_once
-from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.errors import EngineError, RefusedError
 
 NOTE = "containers.json"
 """Beside an attempt's folder: how what is left of its containers is removed. Not in it, where a container may write."""
 
 _ASK_S = 60.0
 _SCRATCH = "{{.Store.ImageCopyTmpDir}}"
-_CLEAR_S = 15.0
+GIVE_UP_S = 120.0
+"""How long an engine whose containers outlive the keeper may leave open whether they are gone."""
+_CLEAR_S, _AGAIN_S = 15.0, 3.0
 _PAUSES = (0.0, 0.2, 0.5, 1.0, 2.0)
 """After each try to remove containers: right after its monitor was killed an engine may not find one dead yet."""
 _TIMED_OUT = 124
@@ -149,22 +151,73 @@ def scratch(engine: Engine, root: str) -> str:
     return folder
 
 
-def clear(root: str) -> None:
-    """Removes what is left of what was noted for this attempt's folder: none of its containers is to run on."""
-    if told := _noted(root):
-        if folder := told.get("scratch"):
+def clear(root: str) -> str:
+    """Removes what is left of what was noted for this attempt's folder: none of its containers is to run on.
+
+    "" = none is there, for sure; else a sentence that says why it isn't.
+    """
+    return _Left(root).clear()
+
+
+def clear_all(root: str, say: Callable[[str], None]) -> None:
+    """As `clear`, again and again; `say` is told what it waits for. Raises EngineError when that takes too long."""
+    left, began = _Left(root), time.monotonic()
+    while why := left.clear():
+        if not left.may_run or time.monotonic() - began >= GIVE_UP_S:
+            raise EngineError(why)
+        say(why)
+        time.sleep(_AGAIN_S)
+
+
+class _Left:
+    """What a round left of its containers."""
+
+    def __init__(self, root: str) -> None:
+        self._root, self._told = root, _noted(root)
+        self._kind = os.path.basename(self._told.get("program", ""))
+        self._known: list[str] = []
+        """The last of them that the engine told."""
+
+    @property
+    def may_run(self) -> bool:
+        """Docker's are its daemon's, whoever was killed; Podman's have ended with the keeper."""
+        return self._kind != "podman"
+
+    def clear(self) -> str:
+        """As the function of that name."""
+        if not self._told:
+            return ""
+        if folder := self._told.get("scratch"):
             shutil.rmtree(folder, ignore_errors=True)
-        settings = {**os.environ, **told["settings"]}
-        which = ("ps", "--all", "--quiet", "--filter", f"label={LABEL}={root}")
         with contextlib.suppress(OSError):  # The program may be gone by now.
             for pause in _PAUSES:
-                listed = _asked(told["program"], which, settings, _CLEAR_S)
-                found = listed.stdout.split()
-                removed = _asked(told["program"], ("rm", "--force", *found), settings, _CLEAR_S) if found else listed
-                # Whoever doesn't answer holds nobody up for long: much waits for the end of a round.
-                if (not found and listed.returncode == 0) or removed.returncode == _TIMED_OUT:
-                    return
+                code = self._remove()
+                if code is None:
+                    return ""
+                if code == _TIMED_OUT:  # Whoever doesn't answer holds nobody up for long.
+                    break
                 time.sleep(pause)
+        return self._why()
+
+    def _remove(self) -> int | None:
+        """None = there is none; else the exit code of what was asked last."""
+        listed = self._ask("ps", "--all", "--quiet", "--filter", f"label={LABEL}={self._root}")
+        found = listed.stdout.split()
+        if not found:
+            return listed.returncode or None
+        self._known = found
+        return self._ask("rm", "--force", *found).returncode
+
+    def _ask(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return _asked(self._told["program"], words, {**os.environ, **self._told["settings"]}, _CLEAR_S)
+
+    def _why(self) -> str:
+        if not self._known:
+            which = f"{self._kind} ps --all --filter label={LABEL}={self._root}"
+            return f"{self._kind} doesn't answer whether a container of this job is left: {which}"
+        many, names = "s" if len(self._known) > 1 else "", " ".join(self._known)
+        runs = ", which may run on" if self.may_run else ""
+        return f"{self._kind} doesn't remove container{many} {names} of this job{runs}: {self._kind} rm --force {names}"
 
 
 def _noted(root: str) -> dict[str, Any]:

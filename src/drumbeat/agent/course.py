@@ -36,7 +36,8 @@ class RoundFacts:
     """What is known of one round on this node.
 
     port, more_ports: held, 0 and () = not yet. asked: the keeper was told to start it. started, over: by its word.
-    logs_sent: the server has all of its logs. closed: it was stopped before it started.
+    clearing: some of its containers may run on. logs_sent: the server has all of its logs. closed: it was stopped
+    before it started.
     """
 
     number: int = 0
@@ -46,6 +47,7 @@ class RoundFacts:
     started: bool = False
     stopping: bool = False
     over: bool = False
+    clearing: bool = False
     lost: bool = False
     logs_sent: bool = False
     closed: bool = False
@@ -59,7 +61,12 @@ class RoundFacts:
     @property
     def has_ended(self) -> bool:
         """Nothing of it runs and nothing of it is to be sent any more."""
-        return (self.closed and not self.has_begun) or (self.over and self.logs_sent)
+        return (self.closed and not self.has_begun) or (self.is_over and self.logs_sent)
+
+    @property
+    def is_over(self) -> bool:
+        """Nothing of it runs any more."""
+        return self.over and not self.clearing
 
 
 @dataclass
@@ -93,7 +100,7 @@ def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
 def _towards_new_round(old: RoundFacts) -> Step | None:
     if old.has_begun and not old.over:
         return None if old.stopping else Step.STOP
-    return Step.BEGIN_ROUND
+    return None if old.clearing else Step.BEGIN_ROUND
 
 
 def _towards_ready(facts: Facts) -> Step | None:
@@ -122,7 +129,7 @@ def _towards_stopped(facts: Facts) -> Step | None:
 
 
 def _towards_uploaded(facts: Facts) -> Step | None:
-    if facts.round.has_begun and not facts.round.over:
+    if facts.round.has_begun and not facts.round.is_over:
         return None
     return Step.UPLOAD if facts.upload is Work.NONE else None
 

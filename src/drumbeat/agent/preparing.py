@@ -158,9 +158,7 @@ class Preparing:
         return [ray_place.waiting(each, self._plan, roster, node, python) for each in ranks]
 
     def clear(self) -> None:
-        """The round is over."""
-        if self._plan.container:
-            containers.clear(self._enrolment.root)
+        """The round is over. What is left of its containers is `containers.clear_all`'s."""
         mpi_place.clear_noted(self._note)
         ray_place.clear_noted(self._ray_note)
 

@@ -21,6 +21,7 @@ def facts(staging: Work = Work.DONE, upload: Work = Work.NONE, **of_round: objec
 
 RUNNING = {"port": 5, "asked": True, "started": True}
 OVER = {**RUNNING, "over": True}
+CLEARING = {**OVER, "clearing": True}
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,10 @@ OVER = {**RUNNING, "over": True}
         (facts(**RUNNING), want(Order.UPLOAD), None),
         (facts(**OVER), want(Order.UPLOAD), Step.UPLOAD),
         (facts(closed=True), want(Order.UPLOAD), Step.UPLOAD),
+        (facts(**CLEARING), want(Order.STOP), None),
+        (facts(**CLEARING), want(Order.UPLOAD), None),
+        (facts(**CLEARING), want(Order.PREPARE, 2), None),
+        (facts(**CLEARING), want(Order.LEAVE), Step.LEAVE),
         (facts(**OVER, upload=Work.GOING), want(Order.UPLOAD), None),
         (facts(**OVER), want(Order.PREPARE, 2), Step.BEGIN_ROUND),
         (facts(**OVER), want(Order.RUN, 2), Step.BEGIN_ROUND),
@@ -76,6 +81,7 @@ def test_the_next_step(known, wanted, step):
         (facts(**RUNNING), Phase.RUNNING),
         (facts(**OVER), Phase.RUNNING),
         (facts(**OVER, logs_sent=True), Phase.ENDED),
+        (facts(**CLEARING, logs_sent=True), Phase.RUNNING),
         (facts(closed=True), Phase.ENDED),
         (facts(**OVER, logs_sent=True, upload=Work.GOING), Phase.UPLOADING),
         (facts(**OVER, logs_sent=True, upload=Work.FAILED), Phase.UPLOADING),
@@ -107,6 +113,7 @@ ANY_ROUND = st.builds(
     started=st.booleans(),
     stopping=st.booleans(),
     over=st.booleans(),
+    clearing=st.booleans(),
     closed=st.booleans(),
 )
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent import children, containers
+from drumbeat.agent import children, containers, marks
+from drumbeat.agent.agent import Agent
+from drumbeat.agent.course import RoundFacts, phase
 from drumbeat.agent.environments import wheels
 from drumbeat.agent.environments.collecting import collect
 from drumbeat.agent.holding import ending
@@ -23,7 +25,8 @@ from drumbeat.host.gangs import Gangs
 from drumbeat.launch import mpi
 from drumbeat.launch.containers import Engine
 from drumbeat.protocol import layout
-from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.agent import Enrolment, Phase
+from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.protocol.roster import Member, Roster
 
@@ -71,6 +74,81 @@ def test_containers_of_a_gang_that_was_ended_by_force_are_removed_with_it(
     assert asked[1:] == [which, "/of/the/node: rm --force c0ffee"] * 2 + [which]
     assert not scratch.exists()
     assert not root.exists()
+
+
+DOCKER = """#!/bin/sh
+case "$1" in
+    ps) [ -e {folder}/mute ] && exec sleep 60; cat {folder}/there 2>/dev/null || true ;;
+    rm) [ ! -e {folder}/stuck ] && rm -f {folder}/there ;;
+esac
+"""
+
+
+@pytest.fixture
+def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An attempt's folder with a container. mute: the engine hangs. stuck: it removes nothing."""
+    program = tmp_path / "docker"
+    program.write_text(DOCKER.format(folder=tmp_path))
+    program.chmod(0o755)
+    monkeypatch.setattr(containers, "_PAUSES", (0.0, 0.0))
+    (tmp_path / "there").write_text("c0ffee\n")
+    root = tmp_path / "0" / "root"
+    root.mkdir(parents=True)
+    containers.note(Engine(str(program), "docker", "0:0"), str(root))
+    return str(root)
+
+
+def test_containers_of_an_engine_that_hangs_for_a_while_are_gone_in_the_end(
+    docker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(containers, "_CLEAR_S", 0.5)
+    monkeypatch.setattr(containers, "_AGAIN_S", 0.0)
+    (tmp_path / "mute").touch()
+    said: list[str] = []
+
+    def say(why: str) -> None:
+        said.append(why)
+        (tmp_path / "mute").unlink()
+        monkeypatch.setattr(containers, "_CLEAR_S", 15.0)
+
+    containers.clear_all(docker, say)
+    which = f"docker ps --all --filter label=drumbeat.root={docker}"
+    assert said == [f"docker doesn't answer whether a container of this job is left: {which}"]
+    assert not (tmp_path / "there").exists()
+
+
+def test_a_container_that_is_not_removed_for_long_is_named_and_the_round_is_over(
+    docker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    (tmp_path / "stuck").touch()
+    monkeypatch.setattr(containers, "GIVE_UP_S", 0.0)
+    why = "docker doesn't remove container c0ffee of this job, which may run on: docker rm --force c0ffee"
+    with pytest.raises(EngineError) as given_up:
+        containers.clear_all(docker, lambda _: pytest.fail("it isn't asked again"))
+    assert given_up.value.what == why
+    agent = Agent(Enrolment("j", 1, 0, (), "s", docker, "/c", Plan("j", "e", "pytorch", 1, 1, "true", ())))
+    here = agent._facts.round = RoundFacts(1, started=True, over=True, clearing=True, logs_sent=True)
+    assert phase(agent._facts) is Phase.RUNNING
+    agent._on_clearing(here, why)
+    assert agent._facts.detail == f"the end of the round waits: {why}"
+    agent._on_cleared(here, given_up.value)
+    assert (phase(agent._facts), agent._facts.detail) == (Phase.ENDED, "")
+    assert [one.sentence for one in agent._beyond.remarks()] == [why]
+    monkeypatch.setattr("sys.argv", ["ending", docker])
+    assert ending.main() == 1
+    assert why in capsys.readouterr().err
+
+
+def test_what_podman_does_not_remove_has_ended_and_holds_nobody_up(
+    docker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "stuck").touch()
+    (tmp_path / "docker").rename(tmp_path / "podman")
+    note = tmp_path / "0" / containers.NOTE
+    note.write_text(note.read_text().replace("/docker", "/podman"))
+    with pytest.raises(EngineError) as given_up:
+        containers.clear_all(docker, lambda _: pytest.fail("it isn't asked again"))
+    assert given_up.value.what == "podman doesn't remove container c0ffee of this job: podman rm --force c0ffee"
 
 
 def test_what_an_errand_that_was_killed_held_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -147,6 +225,7 @@ def test_a_file_whose_agent_was_killed_before_it_was_in_its_place_is_staged(tmp_
     left = Path(f"{place}.folder")
     left.mkdir(parents=True)
     (left / "x.csv").write_text("1,2\n")
+    marks.put(f"{enrolment.root}/staging")
     Staging(enrolment, Link(enrolment), lambda _: None).stage()
     assert place.read_text() == "1,2\n"
     assert not left.exists()

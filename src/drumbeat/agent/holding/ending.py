@@ -26,8 +26,10 @@ def main() -> int:
     clear_noted(f"{root}/mpi")
     ray_place.clear_noted(f"{root}/ray")
     vanish(root)
-    containers.clear(root)  # Last: an engine that doesn't answer takes its time.
-    return bool(left)
+    why = containers.clear(root)  # Last: an engine that doesn't answer takes its time.
+    if why:
+        print(f"{root}: {why}", file=sys.stderr)  # noqa: T201 (nobody else will ever know)
+    return bool(left or why)
 
 
 if __name__ == "__main__":
