@@ -423,6 +423,20 @@ def test_a_preparation_of_which_an_agent_dies_as_it_is_noted_isn_t_run_again(
         assert own_log(there).count("running the job's preparation") == 1
 
 
+@pytest.mark.feature("L12")
+def test_after_another_start_of_the_machine_a_node_is_prepared_again(tmp_path: Path):
+    with gang(tmp_path / "g", "cat times", prepare="echo x >> times") as there:
+        ready(there)
+        there.kill_agent()
+        there.agents.clear()
+        for mark in ("staging", "staged", "prepared"):
+            (there.root() / mark).write_text("an earlier one")
+        (there.root() / "code" / "times").write_text("")
+        to_end(there)
+        assert there.server.log(0) == b"x\n"
+        assert own_log(there).count("running the job's preparation") == 2
+
+
 # --- with a server ------------------------------------------------------------------------------------------------
 @pytest.mark.feature("E1", "E4", "L12")
 def test_a_job_file_with_an_environment_and_a_preparation(wheels: Path, own_house: House):

@@ -7,6 +7,7 @@ import queue
 import threading
 from collections.abc import Callable
 
+from drumbeat.agent import marks
 from drumbeat.agent.errands import Command, Errands
 from drumbeat.agent.nodelog import NodeLog
 from drumbeat.agent.preparing import Preparing
@@ -72,10 +73,10 @@ class Readying:
 
     # --- the job's own preparation ------------------------------------------------------------------------------------
     def _prepare(self, member: Member) -> None:
-        """Once in an attempt. What was broken off is begun anew."""
+        """Once in an attempt, and again after another start of the machine. What was broken off is begun anew."""
         mark = f"{self._root}/{_MARK}"
         spec = self._preparing.preparation(member, self._log.round)
-        if spec is None or os.path.exists(mark):
+        if spec is None or marks.is_put(mark):
             return
         self._log.say("running the job's preparation")
         at = self._log.size()
@@ -96,8 +97,7 @@ class Readying:
 
     def _note(self, mark: str) -> None:
         try:
-            with open(mark, "w", encoding="utf-8"):
-                pass
+            marks.put(mark)
         except OSError as error:
             raise StorageError(f"the preparation can't be noted: {error.strerror}", where=mark) from error
         faultpoint("agent.prepared")

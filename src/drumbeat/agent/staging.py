@@ -1,4 +1,4 @@
-"""Puts on the node what the ranks need before they start: code, inputs, folders. Once per attempt.
+"""Puts on the node what the ranks need before they start: code, inputs, folders. Once per attempt and machine's start.
 
 Everything is built beside its place and then moved there, so that a name never stands for half of a thing. What the
 code brought as `outputs/` becomes the beginning of the default output, for `./outputs` of a rank is that output.
@@ -12,7 +12,8 @@ import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from drumbeat.agent.cache.tree import fresh
+from drumbeat.agent import marks
+from drumbeat.agent.cache.tree import fresh, remove
 from drumbeat.agent.link import Link
 from drumbeat.agent.unpacking import bring
 from drumbeat.protocol import layout
@@ -24,7 +25,7 @@ from drumbeat.protocol.plan import InputPlan
 if TYPE_CHECKING:
     from drumbeat.agent.fetching.staging import Inputs
 
-_MARK = "staged"
+_BEGUN, _MARK = "staging", "staged"
 
 
 def forget(root: str) -> None:
@@ -45,22 +46,32 @@ class Staging:
 
     def stage(self) -> None:
         """Does what is missing. Raises DrumbeatError, for what can't be had or can't be written."""
-        mark = f"{self._root}/{_MARK}"
-        if os.path.exists(mark):
+        begun, mark = f"{self._root}/{_BEGUN}", f"{self._root}/{_MARK}"
+        if marks.is_put(mark):
             return
         try:
             self._folders()
+            if not marks.is_put(begun):
+                self._clear()
+                marks.put(begun)
             self._code()
             for planned in self._plan.inputs:
                 self._input(planned)
             if self._remote is not None:
                 self._remote.stage(self._progress)
             self._join_outputs()
-            with open(mark, "w", encoding="utf-8"):
-                pass
+            marks.put(mark)
             faultpoint("agent.staged")
         except OSError as error:
             raise _refusal(error, self._root) from error
+
+    def _clear(self) -> None:
+        """Takes away what an earlier start of the machine brought: its disk may not have taken all of it."""
+        remove(layout.code_folder(self._root))
+        inputs = f"{self._root}/inputs"
+        for name in os.listdir(inputs) if os.path.isdir(inputs) else ():
+            if not os.path.isdir(f"{self._root}/mounts/{name}"):  # Nothing of a mount is on the disk.
+                remove(f"{inputs}/{name}")
 
     def _folders(self) -> None:
         os.makedirs(self._checkpoints, exist_ok=True)
@@ -139,10 +150,31 @@ class Staging:
         if os.path.islink(here) or os.path.isfile(here):
             return
         if os.path.isdir(here):
-            for name in os.listdir(here):
-                os.replace(f"{here}/{name}", f"{there}/{name}")
-            os.rmdir(here)
+            _hand_over(here, there)
         os.symlink(there, here)
+
+
+def _hand_over(here: str, there: str) -> None:
+    """Moves what the folder holds into another one, in which what ranks have written stays."""
+    for name in os.listdir(here):
+        source, place = f"{here}/{name}", f"{there}/{name}"
+        if _is_folder(place) and _is_folder(source):
+            _hand_over(source, place)
+        elif not _is_written(place, source):
+            os.replace(source, place)
+    remove(here)
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _is_written(place: str, source: str) -> bool:
+    """Whether more is there than what the code has brought, now or before: that has the archive's time."""
+    with contextlib.suppress(FileNotFoundError):
+        there = os.lstat(place)
+        return there.st_size > 0 and there.st_mtime_ns != os.lstat(source).st_mtime_ns
+    return False
 
 
 def _check_readable(planned: InputPlan, path: str) -> None:

@@ -1,6 +1,8 @@
 """Where environments lie, what makes them, which are kept."""
 
 import contextlib
+import ctypes
+import errno
 import fcntl
 import os
 import sys
@@ -8,11 +10,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from drumbeat.agent.environments import interpreters
-from drumbeat.agent.environments.builders import Builder, choose, tool_environment
+from drumbeat.agent.environments import interpreters, wheels
+from drumbeat.agent.environments.builders import Builder, Step, choose, tool_environment
 from drumbeat.agent.environments.collecting import Bounds, collect
 from drumbeat.agent.environments.distributions import fingerprint, installed
 from drumbeat.agent.environments.interpreters import Interpreter, bundled
@@ -20,7 +23,7 @@ from drumbeat.agent.environments.making import Making
 from drumbeat.agent.environments.pipsettings import own_places
 from drumbeat.agent.environments.places import Place
 from drumbeat.protocol.errors import RefusedError
-from drumbeat.protocol.plan import PythonEnvironment
+from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
 
 OWN = Interpreter("3.11.7", "/usr/bin/python3.11")
 NOW = 1_800_000_000.0
@@ -159,6 +162,56 @@ def test_what_has_no_mark_or_no_interpreter_is_not_made(tmp_path: Path):
     (tmp_path / "b").mkdir()
     program(tmp_path / "b" / "bin", "python")
     assert other.made() is None
+
+
+class Disk:
+    """The C library, which syncs nothing: it notes which folder was to be, and whether `mark` was there then."""
+
+    def __init__(self, mark: Path, code: int = 0) -> None:
+        self.mark, self.code = mark, code
+        self.synced: list[tuple[Path, bool]] = []
+
+    def syncfs(self, opened: ctypes.c_ulong) -> int:
+        self.synced.append((Path(f"/proc/self/fd/{opened.value}").readlink(), self.mark.exists()))
+        ctypes.set_errno(errno.EIO)
+        return self.code
+
+
+@pytest.mark.feature("E1")
+def test_what_is_marked_as_made_is_on_the_disk_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    for name, code in (("a", 0), ("b", -1)):
+        disk = Disk(tmp_path / name / "made", code)
+        monkeypatch.setattr(ctypes, "CDLL", lambda *_, disk=disk, **__: disk)
+        with pytest.raises(OSError, match="syncfs: Input/output error") if code else contextlib.nullcontext():
+            made(tmp_path, name)
+        assert disk.synced == [(tmp_path / name, False)]
+        assert disk.mark.exists() is not bool(code)
+
+
+@pytest.mark.feature("E1")
+def test_a_wheel_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path))
+    build = SourceBuild("native")
+    wanted = mine("native==1.0", builds=(build,))
+
+    class Tools(Builder):
+        def tools(self, environment: str, folder: str, requirements: str) -> list[Step]:
+            return [Step("venv", (folder,))]
+
+    def run(step: Step, variables: Any, kept: int) -> None:
+        if step.tool == "venv":
+            Path(step.argv[0], "lib", "python3.11", "site-packages").mkdir(parents=True)
+        else:
+            out = Path(step.argv[0]).parents[2] / "out"
+            out.mkdir()
+            (out / "native-1.0-py3-none-any.whl").touch()
+
+    site = wheels.Site(wanted, Tools("pip", "", "", None), str(tmp_path), "3.11", run, lambda _: None, lambda _: None)
+    folder = tmp_path / "wheels" / wheels.key(build, "native==1.0", site)
+    disk = Disk(folder)
+    monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: disk)
+    assert wheels.provide(build, "native==1.0", site) == str(folder / "native-1.0-py3-none-any.whl")
+    assert disk.synced == [(Path(f"{folder}.part", "out"), False)]
 
 
 @pytest.mark.feature("E1")

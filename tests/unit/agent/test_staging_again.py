@@ -1,26 +1,40 @@
-"""What an agent that was killed had begun to copy to the node is copied anew."""
+"""What of a folder is believed that an agent, or the whole machine, left in the middle."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import io
+import os
+import tarfile
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from drumbeat.agent.staging import Staging, forget
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.plan import InputPlan, Plan
 from tests.nobody import run_as_nobody
 
 pytestmark = pytest.mark.feature("D5")
 
 AGAIN = """
 import shutil
+from drumbeat.agent import marks
 from drumbeat.agent.staging import Staging
 from drumbeat.protocol.agent import Enrolment
+from drumbeat.host.machine import boot
 from drumbeat.protocol.plan import InputPlan, Plan
+boot()  # As the imports.
 become_nobody()
 os.makedirs("data/deep")
 open("data/deep/file", "wb").close()
 os.chmod("data/deep", 0o555)
 os.makedirs("root/inputs")
 shutil.copytree("data", "root/inputs/train.part")
+marks.put("root/staging")
 plan = Plan("j", "e", "pytorch", 1, 1, "true", (), inputs=(InputPlan("train", "uri_folder", "file:data", "download"),))
 Staging(Enrolment("j", 1, 0, (), "s", "root", "checkpoints", plan), None, lambda _: None).stage()
 assert os.listdir("root/inputs") == ["train"]
@@ -30,3 +44,93 @@ assert os.listdir("root/inputs/train/deep") == ["file"]
 
 def test_a_read_only_folder_that_was_copied_halfway_is_copied_anew(tmp_path: Path):
     run_as_nobody(AGAIN, tmp_path)
+
+
+def a_tar(files: dict[str, str]) -> bytes:
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+    return written.getvalue()
+
+
+CODE = a_tar({"train.py": "train()", "outputs/first.csv": "1,2", "outputs/log/begun": "0", "outputs/notes": "as sent"})
+INPUT = a_tar({"x.csv": "3,4"})
+
+
+class Server:
+    """As much of a Link as is needed."""
+
+    def __init__(self) -> None:
+        self.has = {hashlib.sha256(data).hexdigest(): data for data in (CODE, INPUT)}
+        self.asked: list[str] = []
+
+    @contextlib.contextmanager
+    def snapshot(self, digest: str) -> Generator[io.BytesIO]:
+        self.asked.append(digest)
+        yield io.BytesIO(self.has[digest])
+
+
+def staging(folder: Path, server: Any) -> Staging:
+    (folder / "data").mkdir(exist_ok=True)
+    (folder / "data" / "y").write_text("5,6")
+    code, given = server.has
+    inputs = (
+        InputPlan("sent", "uri_folder", f"snapshot:{given}", "ro_mount"),
+        InputPlan("copied", "uri_folder", f"file:{folder}/data", "download"),
+    )
+    plan = Plan("j", "e", "pytorch", 1, 1, "true", (), code=code, inputs=inputs)
+    enrolment = Enrolment("j", 1, 0, (), "s", str(folder / "root"), str(folder / "checkpoints"), plan)
+    return Staging(enrolment, server, lambda _: None)
+
+
+def lose_power(root: Path, *marks: str) -> None:
+    """As ext4 leaves it: the names are there, and nothing of what was written within the last seconds."""
+    for path in ("code/train.py", "inputs/sent/x.csv", "inputs/copied/y", "outputs/default/first.csv"):
+        time = (root / path).stat().st_mtime_ns
+        (root / path).write_text("")
+        os.utime(root / path, ns=(time, time))
+    for mark in ("staging", "staged"):
+        (root / mark).unlink(missing_ok=True)
+    for mark in marks:
+        (root / mark).write_text("an earlier start of the machine")
+
+
+@pytest.mark.parametrize("marks", [("staging", "staged"), ("staging",), ()])
+def test_after_another_start_of_the_machine_code_and_inputs_are_brought_anew(tmp_path: Path, marks: tuple[str, ...]):
+    server, root = Server(), tmp_path / "root"
+    staging(tmp_path, server).stage()
+    for name, text in (("log/epoch", "9"), ("notes", "by the job"), ("model", "weights")):
+        (root / "code" / "outputs" / name).write_text(text)
+    (tmp_path / "checkpoints" / "step").write_text("100")
+    mounted = root / "inputs" / "mounted"
+    for folder in (mounted, root / "mounts" / "mounted"):
+        folder.mkdir(parents=True)
+    lose_power(root, *marks)
+    staging(tmp_path, server).stage()
+    assert (root / "code" / "train.py").read_text() == "train()"
+    assert (root / "inputs" / "sent" / "x.csv").read_text() == "3,4"
+    assert (root / "inputs" / "copied" / "y").read_text() == "5,6"
+    kept = {name: (root / "code" / "outputs" / name).read_text() for name in ("first.csv", "log/begun", "log/epoch")}
+    assert kept == {"first.csv": "1,2", "log/begun": "0", "log/epoch": "9"}
+    assert (root / "outputs" / "default" / "notes").read_text() == "by the job"
+    assert (root / "outputs" / "default" / "model").read_text() == "weights"
+    assert (tmp_path / "checkpoints" / "step").read_text() == "100"
+    assert mounted.is_dir(), "its holder sees to it"
+    asked = len(server.asked)
+    staging(tmp_path, server).stage()
+    assert len(server.asked) == asked
+
+
+def test_an_agent_that_follows_while_the_machine_stays_up_brings_nothing_again(tmp_path: Path):
+    server, root = Server(), tmp_path / "root"
+    staging(tmp_path, server).stage()
+    assert len(server.asked) == 2
+    (root / "code" / "own").touch()
+    staging(tmp_path, server).stage()
+    forget(str(root))  # Its mounts are gone, say.
+    staging(tmp_path, server).stage()
+    assert len(server.asked) == 2
+    assert (root / "code" / "own").exists()

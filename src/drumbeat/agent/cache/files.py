@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from drumbeat.agent import locks
-from drumbeat.host.kernel import call
+from drumbeat.agent import disk, locks
 from drumbeat.host.machine import boot
 from drumbeat.protocol.listing import ListedFile
 
@@ -101,11 +100,7 @@ class Files:
 
     def settle(self, names: Iterable[str]) -> None:
         """Has the disk take all that was written. Raises OSError."""
-        folder = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            call("syncfs", folder)
-        finally:
-            os.close(folder)
+        disk.settle(self.folder)
         for name in names:
             with contextlib.suppress(FileNotFoundError):
                 found = os.stat(self.place(name))

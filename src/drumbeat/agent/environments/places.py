@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
-from drumbeat.agent import locks
+from drumbeat.agent import disk, locks
 from drumbeat.agent.pins import Pins
 
 LOOK_S = 0.05
@@ -48,7 +48,8 @@ class Place:
         return _read(f"{self.folder}/{_MADE}")
 
     def mark_made(self, told: dict[str, Any]) -> None:
-        """It is whole from now on, whatever happens."""
+        """It is whole from now on, whatever happens. Raises OSError."""
+        disk.settle(self.folder)  # The mark is believed for ever, and so all that it speaks for.
         part = f"{self.folder}/{_MADE}.part"
         with open(part, "w", encoding="utf-8") as file:
             json.dump(told, file)

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from drumbeat.agent import cache_root, locks
+from drumbeat.agent import cache_root, disk, locks
 from drumbeat.agent.environments import compilers
 from drumbeat.agent.environments.builders import Builder, Step, tool_environment
 from drumbeat.agent.environments.distributions import installed, normal, site_folders
@@ -146,6 +146,7 @@ def _make(build: SourceBuild, requirement: str, site: Site, folder: str, lock: i
         if not _in(f"{part}/out"):
             raise RefusedError(f"{what}: pip has built no wheel of it")
         faultpoint("wheel.built")
+        disk.settle(f"{part}/out")  # By its name it is believed for ever.
         os.replace(f"{part}/out", folder)
     finally:
         _remove(part)
