@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.core.job import Slot
+from drumbeat.engines.netlab import lab as netlab
 from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.host import processes
@@ -25,6 +29,8 @@ from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 from .guard import guarded
 
 pytestmark = [pytest.mark.feature("C7"), pytest.mark.xdist_group("labs"), pytest.mark.timeout(900)]
+
+HOLDER = "drumbeat.engines.netlab.holder"
 
 try:
     require_tools()
@@ -221,6 +227,56 @@ def test_a_lab_whose_holder_is_killed_is_gone_whole(tmp_path: Path):
     assert set(engine.observe(gang).gone) == {0, 1}
     engine.close()
     assert not lab.folder.exists()
+
+
+MAKES = """
+import sys
+from pathlib import Path
+from drumbeat.engines.netlab.lab import Lab
+Lab(Path(sys.argv[1]), "half", 1).up()
+"""
+WAITS = """#!/bin/sh
+if test "$*" = "link set lo up"; then touch {place}/waits; until test -e {place}/go; do sleep 0.05; done; fi
+exec {ip} "$@"
+"""
+
+
+def test_a_holder_whose_server_was_killed_before_it_had_made_anything_is_ended(tmp_path: Path):
+    folder, waits, go = tmp_path / "lab", tmp_path / "waits", tmp_path / "go"
+    slow = tmp_path / "bin" / "ip"
+    slow.parent.mkdir()
+    slow.write_text(WAITS.format(place=tmp_path, ip=shutil.which("ip")))
+    slow.chmod(0o755)
+
+    def holders() -> list[int]:
+        return [pid for pid, words in processes.command_lines() if HOLDER in words and str(folder) in words]
+
+    with guarded(tmp_path):
+        command = [sys.executable, "-c", MAKES, str(folder)]
+        with subprocess.Popen(command, env={**os.environ, "PATH": f"{slow.parent}:{os.environ['PATH']}"}) as server:
+            wait_until(waits.exists)
+            server.kill()
+        (first,) = holders()
+        lab = Lab(folder, "half", 1)
+        try:
+            lab.up()
+            assert not processes.is_alive(first)
+            assert on(lab, "half-1", "hostname").strip() == "half-1"
+            lab.close()
+            assert holders() == []
+        finally:
+            go.touch()
+            processes.kill_all(holders())
+
+
+def test_a_lab_that_somebody_else_holds_isn_t_made_a_second_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(netlab, "FREE_S", 0.0)
+    lab = Lab(tmp_path / "lab", "held", 1)
+    with (lab.folder / "holder.lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(EngineError, match="process of before holds it and doesn't end"):
+            lab.up()
+    lab.close()
 
 
 def test_bandwidth_is_shaped_both_ways(tmp_path: Path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -141,6 +142,43 @@ def test_of_two_jobs_with_a_gang_s_name_one_stays(engine: SlurmEngine, lab: Slur
     assert engine.observe(gang).gone == {}
     assert len(states(lab)) == 1
     stop(engine, gang.name)
+
+
+AS_NOBODY = """#!/bin/sh
+exec setpriv --reuid=65534 --inh-caps=+dac_override --ambient-caps=+dac_override {squeue} "$@"
+"""
+
+
+@pytest.fixture
+def hidden(lab: SlurmLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The partition is; not from root, so that squeue asks as somebody else, who may read root's files."""
+    squeue = tmp_path / "squeue"
+    squeue.write_text(AS_NOBODY.format(squeue=shutil.which("squeue")))
+    squeue.chmod(0o755)
+    lab.slurm("scontrol", "update", "partitionname=main", "hidden=yes")
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    yield
+    monkeypatch.undo()
+    lab.slurm("scontrol", "update", "partitionname=main", "hidden=no")
+
+
+@pytest.fixture
+def misnamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment has another user's name."""
+    monkeypatch.setenv("LOGNAME", "nobody")
+
+
+@pytest.mark.parametrize("how", ["hidden", "misnamed"])
+def test_a_gang_that_squeue_would_not_show_is_there_until_it_is_stopped(
+    engine: SlurmEngine, lab: SlurmLab, request: pytest.FixtureRequest, how: str
+):
+    request.getfixturevalue(how)
+    gang = a_gang()
+    engine.start(gang)
+    until(lambda: engine.observe(gang).word.startswith("RUNNING, Slurm job"), "it is seen to run")
+    assert engine.observe(gang).gone == {}
+    stop(engine, gang.name)
+    assert states(lab) == []
 
 
 def test_machines_are_the_partition_s_with_slurm_s_words_for_them(engine: SlurmEngine, lab: SlurmLab):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -101,14 +102,59 @@ def test_nothing_that_changes_what_is_asked_for_gets_into_a_job():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("says", ["", "scancel: error: Kill job error on job id 8: Access/permission denied"])
-def test_to_tell_a_job_that_has_ended_is_no_error_and_what_scancel_says_is_one(
-    says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    scancel = tmp_path / "scancel"
-    scancel.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit 1\n")
-    scancel.chmod(0o755)
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of commands that are found before the machine's own."""
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    return tmp_path
+
+
+def command(programs: Path, name: str, does: str) -> None:
+    (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+    (programs / name).chmod(0o755)
+
+
+@pytest.mark.parametrize("name", ["LOGNAME", "USER"])
+def test_jobs_are_asked_for_whatever_the_environment_calls_their_user_and_wherever_they_are(
+    name: str, programs: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """squeue shows nothing of partitions that are hidden, or closed to the user's groups, unless it is told to."""
+    monkeypatch.setenv(name, "somebody.else")
+    command(programs, "squeue", f'printf "%s\\n" "$@" > {programs}/asked')
+    assert Slurm().jobs("mine") == []
+    asked = (programs / "asked").read_text().splitlines()
+    assert [word for word in asked if word.startswith("--user")] == [f"--user={os.geteuid()}"]
+    assert {"--all", "--name=mine"} <= set(asked)
+
+
+@pytest.mark.parametrize(("partition", "told"), [("", "--all"), ("low", "--partition=low")])
+def test_machines_of_a_partition_that_is_hidden_are_shown(programs: Path, partition: str, told: str):
+    """sinfo refuses both together."""
+    command(programs, "sinfo", f'printf "%s\\n" "$@" > {programs}/asked')
+    Slurm().nodes(partition)
+    asked = (programs / "asked").read_text().splitlines()
+    assert [word for word in asked if word.startswith(("--all", "--partition"))] == [told]
+
+
+@pytest.mark.parametrize(
+    ("scontrol", "sacct", "ended"),
+    [
+        ("echo JobId=7 JobState=RUNNING ExitCode=0:0", "echo '7|COMPLETED|1:00'", Ended("RUNNING")),
+        ("exit 1", "echo '7|TIMEOUT|1:00'", Ended("TIMEOUT", limit_s=60)),
+        ("exit 1", "echo '7|RUNNING|1:00'", None),
+        ("exit 1", "exit 1", None),
+    ],
+)
+def test_that_a_job_lives_is_slurmctld_s_word_alone(programs: Path, scontrol: str, sacct: str, ended: Ended | None):
+    """What it has forgotten, accounting may hold to be running for ever."""
+    command(programs, "scontrol", scontrol)
+    command(programs, "sacct", sacct)
+    assert Slurm().ended("7") == ended
+
+
+@pytest.mark.parametrize("says", ["", "scancel: error: Kill job error on job id 8: Access/permission denied"])
+def test_to_tell_a_job_that_has_ended_is_no_error_and_what_scancel_says_is_one(says: str, programs: Path):
+    command(programs, "scancel", f"echo '{says}' >&2\nexit 1")
     if says:
         with pytest.raises(EngineError, match="Access/permission denied"):
             Slurm().tell_to_end(["8"])

@@ -28,7 +28,7 @@ NAME = "drumbeat-rack-m4rk-contract.1"
 
 @dataclass
 class Played(Slurm):
-    """What a test says that Slurm says. is_away: slurmctld doesn't answer."""
+    """What a test says that Slurm says. is_away: slurmctld doesn't answer. is_hidden: squeue shows none of its jobs."""
 
     there: list[SlurmJob] = field(default_factory=list[SlurmJob])
     ends: dict[str, Ended] = field(default_factory=dict[str, Ended])
@@ -38,6 +38,9 @@ class Played(Slurm):
     is_away: bool = False
     is_deaf: bool = False
     """Its nodes don't end when they are told to."""
+    is_hidden: bool = False
+    is_stuck: bool = False
+    """What is canceled goes on ending."""
 
     def _answer(self) -> None:
         if self.is_away:
@@ -51,7 +54,7 @@ class Played(Slurm):
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
         self._answer()
-        return [job for job in self.there if name in ("", job.name)]
+        return [job for job in self.there if name in ("", job.name) and not self.is_hidden]
 
     def nodes(self, partition: str = "") -> list[SlurmNode]:
         self._answer()
@@ -63,7 +66,8 @@ class Played(Slurm):
     def cancel(self, ids: Sequence[str]) -> None:
         self._answer()
         self.canceled += ids
-        self.there = [job for job in self.there if job.id not in ids]
+        if not self.is_stuck:
+            self.there = [job for job in self.there if job.id not in ids]
 
     def tell_to_end(self, ids: Sequence[str]) -> None:
         self._answer()
@@ -73,7 +77,7 @@ class Played(Slurm):
 
     def ended(self, job: str) -> Ended | None:
         self._answer()
-        return self.ends.get(job)
+        return self.ends.get(job) or next((Ended(one.word) for one in self.there if one.id == job), None)
 
 
 @pytest.fixture
@@ -121,6 +125,55 @@ def test_nodes_that_stay_are_told_to_clear_their_disks_before_they_are_killed(
     engine.stop(gang.name)
     assert played.told == ["17"]
     assert played.canceled == (["17"] if is_deaf else [])
+
+
+def test_a_gang_that_squeue_doesn_t_show_is_there_while_slurmctld_knows_it_to_live(engine: SlurmEngine, played: Played):
+    gang, played.is_hidden = a_gang(), True
+    engine.start(gang)
+    engine._look()
+    seen = engine.observe(gang)
+    assert (seen.word, seen.waits, seen.gone) == ("PENDING, Slurm job 17", True, {})
+    for word in ("RUNNING", "COMPLETING", "NEW_WORD"):
+        played.there = [SlurmJob("17", word, NAME)]
+        seen = engine.observe(gang)
+        assert (seen.word, seen.waits, seen.gone) == (f"{word}, Slurm job 17", False, {})
+    played.there, played.ends = [], {"17": Ended("TIMEOUT", 0, 61, 60)}
+    seen = engine.observe(gang)
+    assert (seen.word, seen.cause, sorted(seen.gone)) == ("TIMEOUT", Loss.TIMED_OUT, [0, 1])
+
+
+def test_a_gang_that_squeue_doesn_t_show_is_submitted_once(engine: SlurmEngine, played: Played):
+    played.is_hidden = True
+    assert engine.start(a_gang()) == engine.start(a_gang())
+    assert len(played.submitted) == 1
+
+
+@pytest.mark.parametrize("word", ["PENDING", "RUNNING"])
+def test_a_gang_that_squeue_doesn_t_show_is_ended_before_its_folder_goes(
+    engine: SlurmEngine, played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str
+):
+    monkeypatch.setattr(slurm_engine, "END_S", 0.0)
+    gang = a_gang()
+    engine.start(gang)
+    played.there, played.is_hidden, played.is_deaf, played.is_stuck = [SlurmJob("17", word, NAME)], True, True, True
+    with pytest.raises(UnreachableError, match="Slurm job 17 still ends on its nodes"):
+        engine.stop(gang.name)
+    assert (tmp_path / "gangs" / NAME).exists()
+    played.is_stuck = False
+    engine.stop(gang.name)
+    assert played.there == []
+    assert not (tmp_path / "gangs" / NAME).exists()
+
+
+def test_what_squeue_doesn_t_show_is_swept_by_the_id_of_its_output(engine: SlurmEngine, played: Played, tmp_path: Path):
+    other = NAME.replace("contract", "other")
+    played.there, played.is_hidden = [SlurmJob("9", "RUNNING", NAME), SlurmJob("10", "RUNNING", other)], True
+    for name, number in {NAME: 9, other: 10}.items():
+        (tmp_path / "gangs" / name).mkdir(parents=True)
+        (tmp_path / "gangs" / name / f"slurm-{number}.out").touch()
+    assert engine.sweep(lambda: {"other.1"}) == ["contract.1"]
+    assert [job.id for job in played.there] == ["10"]
+    assert [path.name for path in (tmp_path / "gangs").iterdir()] == [other]
 
 
 def test_a_gang_that_waits_is_canceled_at_once(engine: SlurmEngine, played: Played):
@@ -277,6 +330,18 @@ def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(engi
         os.utime(agents / name, (0, 0))
     engine.start(a_gang())
     assert sorted(path.name for path in agents.iterdir()) == sorted(["agent-1.pyz", "agent-2.pyz.8", parcel().name])
+
+
+def test_an_agent_s_file_that_was_cut_short_is_brought_anew(engine: SlurmEngine, tmp_path: Path):
+    """A server's machine lost its power before what it wrote had reached the disk."""
+    agent = tmp_path / "agents" / parcel().name
+    agent.parent.mkdir()
+    agent.touch()
+    engine.start(a_gang())
+    assert agent.read_bytes() == parcel().content
+    whole = agent.stat()
+    engine.start(a_gang("another"))
+    assert os.path.samestat(agent.stat(), whole), "what is whole is left alone"
 
 
 def test_a_gang_that_waits_will_call_the_servers_that_there_are_when_it_starts(

@@ -1,11 +1,12 @@
-"""`python -I -m drumbeat.engines.netlab.holder FOLDER`: the process that a lab lives in. Standard library and `ip`.
+"""`python -I -m drumbeat.engines.netlab.holder FOLDER LOCK`: a lab lives in this process. Standard library and `ip`.
 
 It is in the network namespace of the lab's switch, a bridge, and every node's first process is below it. When it ends,
 however it ends, the kernel ends all of them, their networks and the one interface that the machine has of the lab.
 
-It reads `lab.json` in FOLDER, which names the nodes, and writes `holder.json` when all of them are up. A node that ends
-is started again, unless its folder says `off`. It ends by itself when nobody has held `engine.lock` for a while and no
-gang is on its nodes.
+LOCK is the open `holder.lock` of FOLDER, which its server has locked: it stays so until the holder and all that it has
+forked are gone. The holder reads `lab.json`, which names the nodes, and writes `holder.json` when all of them are up. A
+node that ends is started again, unless its folder says `off`. The holder ends by itself when nobody has held
+`engine.lock` for a while and no gang is on its nodes.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from drumbeat.host.kernel import call
 
 LOCK = "engine.lock"
 """Of a lab's folder: whoever uses the lab holds it, shared."""
+HELD = "holder.lock"
+"""Of a lab's folder: names the one process that holds the lab, which has it locked."""
 
 _NEW_MOUNTS, _NEW_UTS, _NEW_IPC, _NEW_PIDS, _NEW_NET = 0x20000, 0x4000000, 0x8000000, 0x20000000, 0x40000000
 _RECURSIVE, _SLAVE, _BIND = 0x4000, 1 << 19, 0x1000
@@ -41,7 +44,8 @@ _LOOK_S = 5.0
 
 def main() -> int:
     """Holds the lab until it is told to end."""
-    folder = Path(sys.argv[1])
+    folder, lock = Path(sys.argv[1]), int(sys.argv[2])
+    os.pwrite(lock, json.dumps(_own()).encode(), 0)
     lab: dict[str, Any] = json.loads((folder / "lab.json").read_text())
     outside = os.getppid()
     call("unshare", _NEW_NET)
@@ -66,7 +70,7 @@ class Holder:
 
     def __init__(self, folder: Path, lab: dict[str, Any]) -> None:
         self._folder, self._lab = folder, lab
-        self._own = {"pid": os.getpid(), "birth": processes.birth(os.getpid())}
+        self._own = _own()
         self._nodes: dict[str, dict[str, Any]] = {}
         self._between: dict[int, str] = {}
         """Names of nodes, by the process above their first one."""
@@ -109,6 +113,10 @@ class Holder:
 
     def _say(self) -> None:
         write_private(self._folder / "holder.json", json.dumps({**self._own, "nodes": self._nodes}))
+
+
+def _own() -> dict[str, Any]:
+    return {"pid": os.getpid(), "birth": processes.birth(os.getpid())}
 
 
 def _is_wanted(folder: Path) -> bool:

@@ -18,13 +18,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from drumbeat.engines.netlab.holder import LOCK, ip
+from drumbeat.engines.netlab.holder import HELD, LOCK, ip
 from drumbeat.engines.netlab.shaping import bits_per_s, burst_bytes, free_subnet
 from drumbeat.host import processes
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 
 UP_S = 20.0
 """How long the first node of a lab may take to come up, and each one after it."""
+FREE_S = 20.0
+"""How long a holder that was just started may take to say which process it is, and then to end."""
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
 """Programs that a lab is made with, and Debian's package of each."""
 
@@ -105,11 +107,17 @@ class Lab:
 
     def _start_holder(self) -> None:
         log = self.folder / "holder.log"
-        with log.open("wb") as out:
-            holder = subprocess.Popen(
-                [sys.executable, "-I", "-m", "drumbeat.engines.netlab.holder", str(self.folder)],
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/",
-            )  # fmt: skip
+        lock = self._taken()
+        if lock is None:
+            raise EngineError(f"process {_json(self.folder / HELD).get('pid', 'of before')} holds it and doesn't end")
+        try:
+            with log.open("wb") as out:
+                holder = subprocess.Popen(
+                    [sys.executable, "-I", "-m", "drumbeat.engines.netlab.holder", str(self.folder), str(lock)],
+                    stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/", pass_fds=[lock],
+                )  # fmt: skip
+        finally:
+            os.close(lock)
         there, deadline = 0, time.monotonic() + UP_S
         while (now := len(self._said().get("nodes", ()))) < self.nodes:
             if now > there:
@@ -123,6 +131,17 @@ class Lab:
 
     _holder: subprocess.Popen[bytes] | None = None
 
+    def _taken(self) -> int | None:
+        """holder.lock, locked and empty; None = a holder has it. Whoever inherits it holds it from then on."""
+        lock = os.open(self.folder / HELD, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        os.ftruncate(lock, 0)
+        return lock
+
     def down(self) -> None:
         """Ends all of it; returns when its processes and its interface are gone."""
         said = self._said()
@@ -130,10 +149,21 @@ class Lab:
             pids = [(said["pid"], said["birth"]), *((node["pid"], node["birth"]) for node in said["nodes"].values())]
             for pid, birth in pids:
                 processes.end_one(pid, birth, self._reap, within_s=5.0)
+        self._end_holder()
         self._reap()
         for name in ("holder.json", "hosts"):
             (self.folder / name).unlink(missing_ok=True)
         self._await_no_interface()
+
+    def _end_holder(self) -> None:
+        """The one, too, whose server was killed before it could write holder.json."""
+        for _ in processes.looks(FREE_S):
+            if (lock := self._taken()) is not None:
+                os.close(lock)
+                return
+            if said := _json(self.folder / HELD):
+                processes.end_one(said["pid"], said["birth"], self._reap, within_s=0.0)
+            time.sleep(0.01)
 
     def close(self) -> None:
         """Ends it for good, and its folder; not one that another server has made anew in its place."""

@@ -4,7 +4,6 @@ since 20.11 prints alike; their JSON differs between versions, and squeue's igno
 
 from __future__ import annotations
 
-import getpass
 import os
 import re
 import shutil
@@ -22,6 +21,8 @@ _CUT = "\x1f"
 _JOB_FORMAT = _CUT.join(("%i", "%T", "%N", "%l", "%j", "%r"))
 _MACHINE_FORMAT = _CUT.join(("%N", "%o", "%P", "%T", "%c", "%m", "%G", "%E"))
 _ACCOUNTED = "JobID,State,Timelimit"
+_ALL = ("--all",)
+"""Partitions too that are hidden, or closed to this user's groups: a job may be there nevertheless."""
 
 _PASSES = re.compile(
     r"unable to contact slurm controller|socket timed out|temporarily unable|connect(?:ion)? (?:failure|refused)|"
@@ -50,6 +51,11 @@ class SlurmJob:
         return words.meaning(self.word).stage
 
     @property
+    def is_living(self) -> bool:
+        """Whether it isn't over."""
+        return self.stage is not words.Stage.OVER
+
+    @property
     def told(self) -> str:
         """The word, and the reason where Slurm gives one."""
         return f"{self.word} ({self.reason})" if self.reason else self.word
@@ -71,13 +77,20 @@ class SlurmNode:
 
 @dataclass(frozen=True)
 class Ended:
-    """How a job ended, by `scontrol show job` or sacct. ran_s, limit_s: None = not known, not limited."""
+    """How a job ended, by `scontrol show job` or sacct; by the former, how far it is. ran_s, limit_s: None = not known,
+    not limited.
+    """
 
     word: str
     code: int = 0
     ran_s: int | None = None
     limit_s: int | None = None
     was_preempted: bool = False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended."""
+        return words.meaning(self.word).stage is words.Stage.OVER
 
 
 class Slurm:
@@ -95,14 +108,16 @@ class Slurm:
         return found[1]
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
-        """What this user has in Slurm, ended a while ago too; with this name only, if one is given."""
-        one = [f"--name={name}"] if name else []
-        user = f"--user={getpass.getuser()}"
-        return read_jobs(self._run(["squeue", "--noheader", user, *one, "--states=all", f"--format={_JOB_FORMAT}"]))
+        """What this user has in Slurm, whatever the environment says who that is; ended a while ago too; with this name
+        only, if one is given.
+        """
+        chosen = [f"--user={os.geteuid()}", *([f"--name={name}"] if name else []), "--states=all"]
+        return read_jobs(self._run(["squeue", *_ALL, "--noheader", *chosen, f"--format={_JOB_FORMAT}"]))
 
     def nodes(self, partition: str = "") -> list[SlurmNode]:
         """The machines of a partition; "" = of the default one."""
-        chosen = [f"--partition={partition}"] if partition else []
+        # sinfo shows a partition that is named, hidden or not, and refuses both options together.
+        chosen = [f"--partition={partition}"] if partition else _ALL
         return read_nodes(self._run(["sinfo", "--noheader", "--Node", *chosen, f"--format={_MACHINE_FORMAT}"]))
 
     def names(self, expression: str) -> list[str]:
@@ -127,13 +142,14 @@ class Slurm:
             self._run(["scancel", "--quiet", "--signal=TERM", *ids], may_fail_mute=True)
 
     def ended(self, job: str) -> Ended | None:
-        """How a job ended, None = Slurm has forgotten it."""
+        """How a job ended, or how far slurmctld says it is; None = Slurm has forgotten it."""
         try:
-            return read_ended(self._run(["scontrol", "--oneliner", "show", "job", job]))
+            return read_ended(self._run(["scontrol", *_ALL, "--oneliner", "show", "job", job]))
         except EngineError:
             return self._accounted(job)
 
     def _accounted(self, job: str) -> Ended | None:
+        """Accounts may have a job running for ever whose end they weren't told of (sacctmgr(1), RunawayJobs)."""
         for how in (["--allocations"], ["--completion"]):
             chosen = ["--noheader", "--parsable2", f"--jobs={job}", f"--format={_ACCOUNTED}"]
             try:
@@ -142,8 +158,9 @@ class Slurm:
                 continue
             for line in printed.splitlines():
                 found, word, limit, *_ = (*line.split("|"), "", "")
-                if found == job and word:
-                    return Ended(words.said(word), limit_s=words.seconds(limit))
+                ended = Ended(words.said(word), limit_s=words.seconds(limit))
+                if found == job and ended.is_over:
+                    return ended
         return None
 
     def _run(self, command: Sequence[str], text: str = "", *, may_fail_mute: bool = False) -> str:

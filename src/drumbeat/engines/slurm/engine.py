@@ -123,7 +123,7 @@ class SlurmEngine:
             self._started.setdefault(gang.name, (math.inf, ""))  # Not to be missed while it isn't there yet.
         self._must_look.set()  # Whoever waits for it is told at once when Slurm doesn't answer.
         name = self._job_name(gang.name)
-        known = self._slurm.jobs(name)
+        known = self._jobs(gang.name)
         number = known[0].id if known else self._submit(gang, name)
         with self._lock:
             self._started[gang.name] = (time.monotonic(), number)
@@ -147,7 +147,7 @@ class SlurmEngine:
         """What every node finds: the agent's file, and for each its enrolment."""
         agents = Path(agents_folder(self._spec))
         agents.mkdir(0o700, parents=True, exist_ok=True)
-        if not (agents / parcel().name).exists():
+        if not _is_whole(agents / parcel().name, len(parcel().content)):
             part = agents / f"{parcel().name}.{threading.get_ident()}"
             part.write_bytes(parcel().content)
             part.replace(agents / parcel().name)
@@ -171,13 +171,13 @@ class SlurmEngine:
             told = f"submitted as Slurm job {number}" if number else "not asked for yet" if since == math.inf else ""
             return Sighting(f"{told}: {trouble}" if told and trouble else told, waits=True)
         job = _chosen(seen.jobs.get(self._job_name(gang.name), []), number)
-        stage = job.stage if job else Stage.OVER
-        if stage is Stage.WAITS:
+        return self._there(gang, job) if job and job.is_living else self._gone(gang, job, number)
+
+    def _there(self, gang: Gang, job: SlurmJob) -> Sighting:
+        waits, trouble = job.stage is Stage.WAITS, self._trouble
+        if waits:
             self._readdress(gang)
-        if job and stage is not Stage.OVER:
-            told = f"{job.told}, Slurm job {job.id}" + (f"; {trouble}" if trouble else "")
-            return Sighting(told, waits=stage is Stage.WAITS)
-        return self._gone(gang, job, number)
+        return Sighting(f"{job.told}, Slurm job {job.id}" + (f"; {trouble}" if trouble else ""), waits=waits)
 
     def _since(self, gang: str) -> tuple[float, str]:
         with self._lock:
@@ -206,7 +206,9 @@ class SlurmEngine:
             ended = self._how_ended(number)
         except UnreachableError as error:
             return Sighting(f"{job.told if job else 'gone'}; {error.what}")
-        if ended is None or words.meaning(ended.word).stage is not Stage.OVER:
+        if ended and not ended.is_over and not job:
+            return self._there(gang, SlurmJob(number, ended.word))
+        if ended is None or not ended.is_over:
             ended = Ended(job.word) if job else None
         loss, why = judged(ended, gang.plan.grace_s, self._output(gang.name, number))
         sentence = f"Slurm job {number or 'of that name'} {why}"
@@ -219,8 +221,24 @@ class SlurmEngine:
 
     def _how_ended(self, number: str) -> Ended | None:
         if number and number not in self._ended:
-            self._ended[number] = self._slurm.ended(number)
+            told = self._slurm.ended(number)
+            if told and not told.is_over:
+                return told
+            self._ended[number] = told
         return self._ended.get(number)
+
+    def _jobs(self, gang: str) -> list[SlurmJob]:
+        """What squeue shows of it now, and what it doesn't show."""
+        listed = self._slurm.jobs(self._job_name(gang))
+        return [*listed, *self._unlisted(gang, listed)]
+
+    def _unlisted(self, gang: str, listed: Sequence[SlurmJob]) -> list[SlurmJob]:
+        """Its Slurm job, if squeue hasn't listed it and slurmctld, asked for its number, says that it lives."""
+        with self._lock:
+            _, number = self._started.get(gang, (0.0, ""))
+        number = number or self._number(gang)
+        found = None if number in {job.id for job in listed} else self._how_ended(number)
+        return [SlurmJob(number, found.word, self._job_name(gang))] if found and not found.is_over else []
 
     def _output(self, gang: str, number: str) -> str:
         file = Path(gang_folder(self._spec, self._job_name(gang)), f"slurm-{number}.out")
@@ -233,33 +251,32 @@ class SlurmEngine:
         """Waits a moment for nodes whose agents leave, tells the others to, then cancels. Raises UnreachableError while
         Slurm can't say that it is over.
         """
-        job_name = self._job_name(name)
-        self._slurm.cancel([job.id for job in self._living(job_name) if job.stage is Stage.WAITS])
-        if not self._await_end(job_name, self.leave_s):
+        self._slurm.cancel([job.id for job in self._living(name) if job.stage is Stage.WAITS])
+        if not self._await_end(name, self.leave_s):
             # What is canceled is killed with srun, which is told of it first: nobody would clear the nodes' own disks.
-            self._slurm.tell_to_end([job.id for job in self._living(job_name)])
-            self._await_end(job_name, self.clear_s)
-        living = self._living(job_name)
+            self._slurm.tell_to_end([job.id for job in self._living(name)])
+            self._await_end(name, self.clear_s)
+        living = self._living(name)
         self._slurm.cancel([job.id for job in living])
-        if living and not self._await_end(job_name, END_S):
+        if living and not self._await_end(name, END_S):
             raise UnreachableError(f"Slurm job {living[0].id} still ends on {living[0].nodes or 'its nodes'}")
         faultpoint("engine.cancelled")
-        shutil.rmtree(gang_folder(self._spec, job_name), ignore_errors=True)
+        shutil.rmtree(gang_folder(self._spec, self._job_name(name)), ignore_errors=True)
         with self._lock:
             self._started.pop(name, None)
             self._addressed.pop(name, None)
 
-    def _await_end(self, job_name: str, within_s: float) -> bool:
+    def _await_end(self, gang: str, within_s: float) -> bool:
         end, pause = time.monotonic() + within_s, 0.1
-        while self._living(job_name):
+        while self._living(gang):
             if time.monotonic() >= end:
                 return False
             time.sleep(pause)
             pause = min(2.0, pause * 1.5)
         return True
 
-    def _living(self, job_name: str) -> list[SlurmJob]:
-        return [job for job in self._slurm.jobs(job_name) if job.stage is not Stage.OVER]
+    def _living(self, gang: str) -> list[SlurmJob]:
+        return [job for job in self._jobs(gang) if job.is_living]
 
     def sweep(self, wanted: Wanted) -> list[str]:
         """Cancels the others, then waits for them; when Slurm doesn't answer, as soon as it does."""
@@ -280,7 +297,9 @@ class SlurmEngine:
         there = [job for job in self._slurm.jobs() if job.name.startswith(self._prefix)]
         folders = list(Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"))
         keep = {self._job_name(name) for name in wanted()}
-        living = [job for job in there if job.name not in keep and job.stage is not Stage.OVER]
+        gangs = [folder.name.removeprefix(self._prefix) for folder in folders if folder.name not in keep]
+        there += [job for gang in gangs for job in self._unlisted(gang, there)]
+        living = [job for job in there if job.name not in keep and job.is_living]
         self._slurm.cancel([job.id for job in living])
         for folder in folders:
             if folder.name not in keep | {job.name for job in living}:
@@ -418,8 +437,15 @@ def _clear_parts(agents: Path) -> None:
                 part.unlink()
 
 
+def _is_whole(file: Path, size: int) -> bool:
+    """Whether it is there, and wasn't cut short when the machine that wrote it lost its power."""
+    with contextlib.suppress(OSError):
+        return file.stat().st_size == size
+    return False
+
+
 def _some_live(jobs: Sequence[SlurmJob]) -> bool:
-    return any(job.stage is not Stage.OVER for job in jobs)
+    return any(job.is_living for job in jobs)
 
 
 def _chosen(jobs: Sequence[SlurmJob], number: str) -> SlurmJob | None:
