@@ -68,6 +68,18 @@ def test_data_without_its_record_gets_it_with_the_next_append(files, root, job):
     assert [chunk.data for chunk in again.log_chunks("a")] == [b"one ", b"two "]
 
 
+@pytest.mark.timeout(20)
+def test_what_a_person_has_put_beside_logs_holds_up_nobody(files, job, tmp_path):
+    files.append_log("a", LOG, 0, b"x")
+    node = (job / LOG).parent
+    os.mkfifo(node / "1.log")
+    os.mkfifo(node / "pipe")
+    (node / "2.log").symlink_to(tmp_path)
+    (node / "0.log.gz").touch()
+    (job / ".journal").unlink()
+    files.settle_logs("a", 1, 1, 0)
+
+
 def test_a_follower_that_stops_anywhere_in_a_long_append_has_whole_lines(files):
     lines = b"".join(b"%07d %s\n" % (n, b"x" * (n % 300)) for n in range(5000))
     endless = b"y" * (LONGEST_PIECE + 10)

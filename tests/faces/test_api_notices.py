@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.service import Control, Setting
+from drumbeat.protocol.agent import Phase, RankExit
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.notices import LASTS_S, Notices
 from drumbeat.stores.folder import FolderArtifacts
@@ -24,6 +25,16 @@ class Disk(FolderArtifacts):
     """A folder that is full when a test says so."""
 
     is_full = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.settled: list[tuple[str, int, int, int]] = []
+
+    def settle_logs(self, job: str, attempt: int, round: int, node: int) -> None:
+        if self.is_full:
+            raise StorageError("the disk is full")
+        self.settled.append((job, attempt, round, node))
+        super().settle_logs(job, attempt, round, node)
 
     def append_log(self, job: str, path: str, offset: int, data: bytes) -> int:
         if self.is_full:
@@ -100,3 +111,25 @@ def test_nothing_waits_of_a_job_that_has_ended(servers: list[House]):
     one.finish(job)
     eventually(lambda: one.http.get(f"/api/v1/jobs/{job}").json()["state"] == "completed")
     assert notice(one, job) == ""
+
+
+@pytest.mark.feature("M1")
+def test_no_node_is_let_go_before_its_logs_are_on_the_servers_disk(servers: list[House]):
+    one = servers[0]
+    disk = one.control.artifacts
+    assert isinstance(disk, Disk)
+    job = one.submit("j")
+    agent, exits = one.agent(job), (RankExit(0, 0, None, 0.0, 0),)
+    for phase in (Phase.ENROLLED, Phase.READY, Phase.RUNNING):
+        agent.say(phase)
+    disk.is_full = True
+    assert agent.sync(agent.status(Phase.ENDED, exits)).status_code == 507
+    assert one.http.get(f"/api/v1/jobs/{job}").json()["state"] == "running"
+    assert notice(one, job) == "its logs wait for the server's disk: the disk is full"
+    disk.is_full = False
+    assert agent.say(Phase.ENDED, exits)["order"] == "upload"
+    assert notice(one, job) == ""
+    agent.say(Phase.UPLOADING, exits)
+    agent.say(Phase.UPLOADED, exits)
+    eventually(lambda: one.http.get(f"/api/v1/jobs/{job}").json()["state"] == "completed")
+    assert disk.settled == [(job, 1, 1, 0)]

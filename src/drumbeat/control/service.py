@@ -315,17 +315,29 @@ class Control:
     # --- agents -----------------------------------------------------------------------------------------------
     def agent_said(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
         """Hears an agent and tells it what to do. Raises UnauthorizedError, StaleError, NotFoundError."""
+        known = self._heard(job, attempt, node, secret, status)
+        if known.nodes and (known.nodes[node] != status or not self.loop.holds(job)):
+            event = AgentSaid(attempt, node, status)
+            known = _of_attempt(attempt, self.loop.call(lambda: self.sharing.deliver(job, event)))
+        return self._directive(known)
+
+    def has_news_of_logs(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> bool:
+        """Whether this status is the first to say that a round's logs are all here. Raises as `agent_said` does.
+
+        They must be settled before it is taken: what follows lets go of the node.
+        """
+        known = self._heard(job, attempt, node, secret, status)
+        before = known.nodes[node] if known.nodes else None
+        is_told = before is not None and before.round == status.round and before.has_sent_logs
+        return status.has_sent_logs and not is_told
+
+    def _heard(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Job:
         self.check_secret(job, attempt, secret)
         self.watch.heard(job, attempt, node)
         known = self._current(job, attempt)
         if not 0 <= node < known.plan.nodes or status.member.node != node:
             raise SpecError(f"job {job} has no node {node}")
-        if known.nodes and (known.nodes[node] != status or not self.loop.holds(job)):
-            if status.has_sent_logs and not _has_sent_logs(known, status):
-                self.artifacts.settle_logs(job, attempt, status.round, node)  # Before anybody lets go of the node.
-            event = AgentSaid(attempt, node, status)
-            known = _of_attempt(attempt, self.loop.call(lambda: self.sharing.deliver(job, event)))
-        return self._directive(known)
+        return known
 
     def directive(self, job: str, attempt: int) -> Directive:
         """What the agents should be doing now: one that waits for it isn't heard by that. StaleError, NotFoundError."""
@@ -440,11 +452,6 @@ def _is_of(record: Record, request: Request) -> bool:
     """Whether the job was made from the request's document."""
     sent, kept = (json.dumps(one, sort_keys=True) for one in (request.document, record.spec))
     return sent == kept
-
-
-def _has_sent_logs(job: Job, status: AgentStatus) -> bool:
-    before = job.nodes[status.member.node]
-    return before is not None and before.round == status.round and before.has_sent_logs
 
 
 def _of_attempt(attempt: int, job: Job) -> Job:

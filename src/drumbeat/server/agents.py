@@ -79,6 +79,8 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
     """Hears `{status, holds, wait_s}`, and answers `{directive}` once it isn't the one that the agent holds."""
     body = json_object(await request.body())
     status = _status(body)
+    if status.has_sent_logs:
+        await settle_logs(caller, status)
     with caller.room.fanout.bell(caller.job) as bell:
         control = caller.room.control
         directive = await away(
@@ -88,6 +90,21 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
             wait = Wait(bell, asyncio.get_running_loop().time() + _wait_s(body))
             directive = await another(caller, directive, wait, request)
     return JSONResponse({"directive": to_wire(directive)})
+
+
+async def settle_logs(caller: Caller, status: AgentStatus) -> None:
+    """Has the disk take a round's logs when its node first says that they are all here, and may be let go then."""
+    control, node = caller.room.control, (caller.job, caller.attempt, caller.node)
+    if not await away(lambda: control.has_news_of_logs(*node, caller.secret, status)):
+        return
+    try:
+        # A slow disk must not hold up what other agents say.
+        which = (caller.job, caller.attempt, status.round, caller.node)
+        await away(lambda: control.artifacts.settle_logs(*which), caller.room.commits)
+    except StorageError as error:
+        notice(caller, f"its logs wait for the server's disk: {error}")
+        raise
+    notice(caller, "")
 
 
 @dataclass

@@ -13,7 +13,6 @@ from drumbeat.protocol.errors import (
     NotFoundError,
     SpecError,
     StaleError,
-    StorageError,
     UnauthorizedError,
 )  # fmt: skip
 from drumbeat.protocol.roster import Member
@@ -33,30 +32,6 @@ def test_a_job_goes_from_submit_to_its_end(house: House):
     until(lambda: set(house.engine.stopped) == {"j.1"} and not house.control.has_unfinished_work())
     assert house.store.reservations("local") == []
     assert [f.path for f in house.control.artifacts.files(name)] == ["plan.json", "story.jsonl"]
-
-
-@pytest.mark.feature("M1")
-def test_no_node_is_let_go_before_its_logs_are_on_the_servers_disk(house: House, monkeypatch: pytest.MonkeyPatch):
-    settled: list[tuple[object, ...]] = []
-
-    def settle(*which: object) -> None:
-        settled.append(which)
-        if len(settled) == 1:
-            raise StorageError("the disk failed")
-
-    monkeypatch.setattr(house.control.artifacts, "settle_logs", settle)
-    name = house.submit("j")
-    house.say(name, 0, Phase.READY)
-    assert settled == []
-    exits = (RankExit(0, 0, None, 1.0, 0),)
-    with pytest.raises(StorageError):
-        house.say(name, 0, Phase.ENDED, exits=exits)
-    assert house.state(name) is State.RUNNING
-    assert house.say(name, 0, Phase.ENDED, exits=exits).order is Order.UPLOAD
-    house.say(name, 0, Phase.UPLOADING)
-    house.say(name, 0, Phase.UPLOADED)
-    assert house.state(name) is State.COMPLETED
-    assert settled == [("j", 1, 1, 0)] * 2
 
 
 @pytest.mark.feature("F10")

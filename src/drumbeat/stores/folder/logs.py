@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 from drumbeat.ports import LogChunk
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.layout import NODE_LOG, log_file
+from drumbeat.protocol.layout import NODE_LOG, log_file, log_rank
 from drumbeat.stores.folder.disk import locked, sync_file, sync_folder, write_all
 from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces, shorten
 from drumbeat.stores.folder.paths import inside
@@ -129,12 +130,22 @@ def append_beyond(place: Path, offset: int, data: bytes) -> int:
 
 def settle(folder: Path, attempt: int, round: int, node: int) -> None:
     """See `Artifacts.settle_logs`."""
-    logs = inside(folder, log_file(attempt, round, node, NODE_LOG))
-    if logs.parent.is_dir():
-        for file in [*logs.parent.iterdir(), folder / JOURNAL]:
+    node_log = inside(folder, log_file(attempt, round, node, NODE_LOG))
+    if not node_log.parent.is_dir():
+        return
+    for file in [*filter(_is_log, node_log.parent.iterdir()), folder / JOURNAL]:
+        with suppress(FileNotFoundError, PermissionError):  # A person's hand was there.
             sync_file(file)
-        for above in logs.parents[: len(logs.relative_to(folder).parts)]:
-            sync_folder(above)
+    for above in node_log.parents[: len(node_log.relative_to(folder).parts)]:
+        sync_folder(above)
+
+
+def _is_log(file: Path) -> bool:
+    """Whether it is one of ours, not what somebody else has put there."""
+    with suppress(ValueError):
+        log_rank(file.stem)
+        return file.suffix == ".log" and not file.is_symlink() and file.is_file()
+    return False
 
 
 def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:

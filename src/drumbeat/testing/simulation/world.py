@@ -36,9 +36,6 @@ class Texts:
         """Everything was uploaded."""
         return bool(digest)
 
-    def settle_logs(self, job: str, attempt: int, round: int, node: int) -> None:
-        """There are none."""
-
     def write_text(self, job: str, path: str, text: str) -> None:
         """Kept for ever."""
         self.kept[job, path] = text
