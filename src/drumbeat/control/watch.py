@@ -24,6 +24,8 @@ OBSERVE_S = 1.0
 """How often engines are asked about the gangs that should be there."""
 UNHEARD_S = 60.0
 """So long after its start an agent that hasn't called yet is told of: it may never do."""
+MOST_NAMED = 5
+"""Of more nodes than this the sentence names none: it would be another one with each that calls."""
 ASLEEP_S = 3 * OBSERVE_S
 """A server that hasn't looked for longer than this stood still."""
 
@@ -159,7 +161,7 @@ def _silent(job: Job, gang: Gang, node: int, silent_s: float) -> NodeLost:
 def _say_nodes(nodes: list[int]) -> str:
     if len(nodes) == 1:
         return f"node {nodes[0]}"
-    return f"nodes {', '.join(map(str, nodes[:5]))}{' and others' if len(nodes) > 5 else ''}"
+    return f"nodes {', '.join(map(str, nodes))}" if len(nodes) <= MOST_NAMED else "many nodes"
 
 
 def _where(gang: Gang) -> str:

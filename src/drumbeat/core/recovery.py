@@ -36,10 +36,12 @@ _NEEDS_NODES = (
 )
 """After these there is nothing left to start the ranks on."""
 
+_LOST = (Reason.NODE_LOST, Reason.NODE_UNHEARD)
+
 MOST_LOST, LOST_WITHIN = 5, timedelta(minutes=10)
 """So many sets of nodes lost one after the other in so short a time: it's the job that does it to them."""
 MOST_UNHEARD = 3
-"""So many sets of nodes that never called, one after the other: they don't reach the server, and others won't."""
+"""So many sets of nodes in a row of which one never called: it doesn't reach the server, nor would the next."""
 
 
 def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = True) -> Recovery:
@@ -62,7 +64,7 @@ def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = Tr
         minutes = f"{LOST_WITHIN.total_seconds() / 60:g} minutes"
         return Recovery(Next.GIVE_UP, f"{MOST_LOST} sets of nodes were lost within {minutes}, so another won't last")
     if _is_unheard(failures):
-        return Recovery(Next.GIVE_UP, f"{MOST_UNHEARD} sets of nodes in a row didn't call, so another won't")
+        return Recovery(Next.GIVE_UP, f"it was so with {MOST_UNHEARD} sets of nodes in a row")
     is_own = retry is Retry.OWN
     counted = f"retry {_own(failures)} of {max_retries}" if is_own else "this doesn't count as a retry"
     if last.reason in _NEEDS_NODES or not has_nodes:
@@ -72,13 +74,13 @@ def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = Tr
 
 def _is_losing(failures: Sequence[Failure]) -> bool:
     latest = failures[-MOST_LOST:]
-    are_lost = len(latest) == MOST_LOST and all(one.verdict.reason is Reason.NODE_LOST for one in latest)
+    are_lost = len(latest) == MOST_LOST and all(one.verdict.reason in _LOST for one in latest)
     return are_lost and latest[-1].at - latest[0].at <= LOST_WITHIN
 
 
 def _is_unheard(failures: Sequence[Failure]) -> bool:
-    latest = failures[-MOST_UNHEARD:]
-    return len(latest) == MOST_UNHEARD and all(one.verdict.reason is Reason.NODE_UNHEARD for one in latest)
+    latest = [reason for one in failures if (reason := one.verdict.reason) is not Reason.PREEMPTED][-MOST_UNHEARD:]
+    return latest == [Reason.NODE_UNHEARD] * MOST_UNHEARD
 
 
 def _own(failures: Sequence[Failure]) -> int:

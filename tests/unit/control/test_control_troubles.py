@@ -130,7 +130,7 @@ def test_nodes_that_never_call_are_told_of_and_given_up(house: House, monkeypatc
     record = house.store.load(name)
     assert (record.job.attempt, record.job.reason) == (3, Reason.NODE_UNHEARD)
     assert record.job.sentence.startswith("the agent of node 0 has not called the server at http://127.0.0.1:1 in ")
-    assert record.job.sentence.endswith("; 3 sets of nodes in a row didn't call, so another won't")
+    assert record.job.sentence.endswith("; it was so with 3 sets of nodes in a row")
     told = [entry.sentence for entry in house.store.story(name) if entry.attempt == 1]
     assert told.count("no agent of nodes 0, 1 has called the server at http://127.0.0.1:1 yet") == 1
 

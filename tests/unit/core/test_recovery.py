@@ -57,8 +57,11 @@ def test_nodes_that_never_call_are_not_asked_for_without_end():
     assert after(failures(unheard, unheard), 0).next is Next.ATTEMPT
     ended = after(failures(unheard, unheard, unheard), 9)
     assert ended.next is Next.GIVE_UP
-    assert ended.sentence == "3 sets of nodes in a row didn't call, so another won't"
-    assert after(failures(unheard, unheard, Reason.NODE_LOST, unheard), 0).next is Next.ATTEMPT
+    assert ended.sentence == "it was so with 3 sets of nodes in a row"
+    assert after(failures(unheard, Reason.PREEMPTED, unheard, Reason.PREEMPTED, unheard), 0).next is Next.GIVE_UP
+    in_turn = (unheard, Reason.NODE_LOST, unheard, Reason.NODE_LOST, unheard)
+    assert after(failures(*in_turn), 0).next is Next.ATTEMPT
+    assert after(failures(*in_turn, every=timedelta(seconds=30)), 0).next is Next.GIVE_UP
 
 
 @pytest.mark.parametrize(
