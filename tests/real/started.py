@@ -78,7 +78,11 @@ def installed(command: list[str], program: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if program.exists():
             return
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
+        for pause_s in (0, 3):  # A registry that is busy says that it has no such thing.
+            time.sleep(pause_s)
+            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
+            if done.returncode == 0:
+                break
     if done.returncode or not program.exists():
         said = (done.stderr.strip().splitlines() or [""])[-1]
         pytest.skip(f"{program.name} isn't here, and `{Path(command[0]).name} install` failed: {said[:200]}")
