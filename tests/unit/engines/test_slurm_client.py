@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, clean, gpus_in, read_ended, read_jobs, read_nodes
-from drumbeat.protocol.errors import EngineError
+from drumbeat.engines.slurm.client import (
+    Ended,
+    Slurm,
+    SlurmJob,
+    clean,
+    gpus_in,
+    read_ended,
+    read_jobs,
+    read_nodes,
+    read_owner,
+)
+from drumbeat.protocol.errors import EngineError, UnreachableError
 
 pytestmark = pytest.mark.feature("C4")
 
@@ -88,6 +98,20 @@ def test_scontrol_s_words_on_a_job_s_end_are_read(version: str, ended: Ended):
 
 def test_what_is_no_job_isn_t_taken_for_one():
     assert read_ended("slurm_load_jobs error: Invalid job id specified") is None
+    assert read_owner("slurm_load_jobs error: Invalid job id specified") is None
+
+
+@pytest.mark.parametrize(
+    ("printed", "owner"),
+    [
+        (SHOWN["22.05"], ("drumbeat-rack-a-b.1", 0)),
+        ("JobId=7 JobName=my own job UserId=u(1000) GroupId=g(1)", ("my own job", 1000)),
+        ("JobId=7 JobName=a UserId=root(0) UserId=u(1000) GroupId=g(1)", ("a UserId=root(0)", 1000)),
+        ("JobId=7 JobName=a UserId=(null)(1000) GroupId=g(1)", ("a", 1000)),
+    ],
+)
+def test_whose_a_job_is_is_read_whatever_it_is_called(printed: str, owner: tuple[str, int]):
+    assert read_owner(printed) == owner
 
 
 def test_nothing_that_changes_what_is_asked_for_gets_into_a_job():
@@ -136,20 +160,57 @@ def test_machines_of_a_partition_that_is_hidden_are_shown(programs: Path, partit
     assert [word for word in asked if word.startswith(("--all", "--partition"))] == [told]
 
 
+def shown(word: str, name: str = "mine", user: int | None = None) -> str:
+    """A command that says so of job 7."""
+    user = os.geteuid() if user is None else user
+    return f"echo 'JobId=7 JobName={name} UserId=u({user}) GroupId=u({user}) JobState={word} ExitCode=0:0'"
+
+
+REFUSED = "echo 'slurm_load_jobs error: {}' >&2; exit 1"
+FORGOTTEN = REFUSED.format("Invalid job id specified")
+
+
 @pytest.mark.parametrize(
-    ("scontrol", "sacct", "ended"),
+    ("scontrol", "says"),
     [
-        ("echo JobId=7 JobState=RUNNING ExitCode=0:0", "echo '7|COMPLETED|1:00'", Ended("RUNNING")),
-        ("exit 1", "echo '7|TIMEOUT|1:00'", Ended("TIMEOUT", limit_s=60)),
-        ("exit 1", "echo '7|RUNNING|1:00'", None),
-        ("exit 1", "exit 1", None),
+        (shown("RUNNING"), Ended("RUNNING")),
+        (shown("TIMEOUT"), Ended("TIMEOUT")),
+        (shown("RUNNING", name="yours"), None),
+        (shown("TIMEOUT", name="yours"), None),
+        (shown("RUNNING", user=os.geteuid() + 1), None),
+        (FORGOTTEN, None),
+        (REFUSED.format("Access/permission denied"), None),
+        ("echo Job 7 not found; exit 1", None),
+        ("true", None),
     ],
 )
-def test_that_a_job_lives_is_slurmctld_s_word_alone(programs: Path, scontrol: str, sacct: str, ended: Ended | None):
-    """What it has forgotten, accounting may hold to be running for ever."""
+def test_slurmctld_s_word_counts_on_this_user_s_job_of_the_name(programs: Path, scontrol: str, says: Ended | None):
+    """Ids begin anew with slurmctld's memory, and are others in another cluster."""
     command(programs, "scontrol", scontrol)
+    command(programs, "sacct", "echo '7|TIMEOUT|1:00|mine'")
+    assert Slurm().shown("7", "mine") == says
+
+
+@pytest.mark.parametrize("why", ["Protocol authentication error", "Unable to contact slurm controller"])
+def test_a_slurmctld_that_doesn_t_say_whether_a_job_lives_hasn_t_forgotten_it(programs: Path, why: str):
+    command(programs, "scontrol", REFUSED.format(why))
+    with pytest.raises(UnreachableError, match=why):
+        Slurm().shown("7", "mine")
+
+
+@pytest.mark.parametrize(
+    ("sacct", "ended"),
+    [
+        ("echo '7|TIMEOUT|1:00|mine'", Ended("TIMEOUT", limit_s=60)),
+        ("echo '7|TIMEOUT|1:00|yours'", None),
+        ("echo '7|RUNNING|1:00|mine'", None),
+        ("exit 1", None),
+    ],
+)
+def test_accounts_tell_of_an_end_alone(programs: Path, sacct: str, ended: Ended | None):
+    """What slurmctld has forgotten, they may hold to be running for ever."""
     command(programs, "sacct", sacct)
-    assert Slurm().ended("7") == ended
+    assert Slurm().accounted("7", "mine") == ended
 
 
 @pytest.mark.parametrize("says", ["", "scancel: error: Kill job error on job id 8: Access/permission denied"])

@@ -31,11 +31,20 @@ class Played(Slurm):
     """What a test says that Slurm says. is_away: slurmctld doesn't answer. is_hidden: squeue shows none of its jobs."""
 
     there: list[SlurmJob] = field(default_factory=list[SlurmJob])
-    ends: dict[str, Ended] = field(default_factory=dict[str, Ended])
+    others: set[str] = field(default_factory=set[str])
+    """The ids of those that are another user's."""
+    ends: dict[tuple[str, str], Ended] = field(default_factory=dict[tuple[str, str], Ended])
+    """What accounts have, by ids and names."""
+    asked: list[str] = field(default_factory=list[str])
+    """What slurmctld and accounts were asked for by its id."""
     submitted: list[str] = field(default_factory=list[str])
     told: list[str] = field(default_factory=list[str])
     canceled: list[str] = field(default_factory=list[str])
     is_away: bool = False
+    is_unaccounted: bool = False
+    """sacct can't reach what it asks."""
+    is_mute: bool = False
+    """slurmctld doesn't answer scontrol, but squeue."""
     is_deaf: bool = False
     """Its nodes don't end when they are told to."""
     is_hidden: bool = False
@@ -54,7 +63,8 @@ class Played(Slurm):
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
         self._answer()
-        return [job for job in self.there if name in ("", job.name) and not self.is_hidden]
+        mine = [job for job in self.there if job.id not in self.others]
+        return [job for job in mine if name in ("", job.name) and not self.is_hidden]
 
     def nodes(self, partition: str = "") -> list[SlurmNode]:
         self._answer()
@@ -75,9 +85,19 @@ class Played(Slurm):
         if not self.is_deaf:
             self.there = [job for job in self.there if job.id not in ids]
 
-    def ended(self, job: str) -> Ended | None:
+    def shown(self, job: str, name: str) -> Ended | None:
         self._answer()
-        return self.ends.get(job) or next((Ended(one.word) for one in self.there if one.id == job), None)
+        if self.is_mute:
+            raise UnreachableError("Slurm doesn't answer now")
+        self.asked.append(f"slurmctld {job}")
+        mine = [one for one in self.there if one.id not in self.others]
+        return next((Ended(one.word) for one in mine if (one.id, one.name) == (job, name)), None)
+
+    def accounted(self, job: str, name: str) -> Ended | None:
+        self.asked.append(f"accounts {job}")
+        if self.is_unaccounted:
+            raise UnreachableError("Slurm doesn't answer now: slurmdbd: connection refused")
+        return self.ends.get((job, name))
 
 
 @pytest.fixture
@@ -89,11 +109,30 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Played:
 @pytest.fixture
 def engine(played: Played, tmp_path: Path) -> Iterator[SlurmEngine]:
     """It looks when a test says so."""
-    made = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(tmp_path)), "m4rk", played)
-    made._begun = True
-    made.leave_s = made.clear_s = 0.0
+    made = an_engine(played, tmp_path)
     yield made
     made.close()
+
+
+def an_engine(played: Played, folder: Path) -> SlurmEngine:
+    made = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(folder)), "m4rk", played)
+    made._begun = True
+    made.leave_s = made.clear_s = 0.0
+    return made
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What slurmctld said of a gang is old at once."""
+    monkeypatch.setattr(slurm_engine, "POLL_S", 0.0)
+
+
+def a_folder(home: Path, name: str, number: int) -> Path:
+    """As a gang leaves it whose job has run."""
+    folder = home / "gangs" / name
+    folder.mkdir(parents=True)
+    (folder / f"slurm-{number}.out").touch()
+    return folder
 
 
 def test_a_gang_waits_runs_and_is_gone_as_slurm_says(engine: SlurmEngine, played: Played):
@@ -109,7 +148,7 @@ def test_a_gang_waits_runs_and_is_gone_as_slurm_says(engine: SlurmEngine, played
     played.there = [SlurmJob("17", "NEW_WORD", NAME)]
     engine._look()
     assert engine.observe(gang).gone == {}, "a word that nobody knows moves nothing"
-    played.there, played.ends = [SlurmJob("17", "PREEMPTED", NAME)], {"17": Ended("PREEMPTED")}
+    played.there = [SlurmJob("17", "PREEMPTED", NAME)]
     engine._look()
     seen = engine.observe(gang)
     assert (seen.word, seen.cause, sorted(seen.gone)) == ("PREEMPTED", Loss.PREEMPTED, [0, 1])
@@ -127,6 +166,7 @@ def test_nodes_that_stay_are_told_to_clear_their_disks_before_they_are_killed(
     assert played.canceled == (["17"] if is_deaf else [])
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_gang_that_squeue_doesn_t_show_is_there_while_slurmctld_knows_it_to_live(engine: SlurmEngine, played: Played):
     gang, played.is_hidden = a_gang(), True
     engine.start(gang)
@@ -137,7 +177,7 @@ def test_a_gang_that_squeue_doesn_t_show_is_there_while_slurmctld_knows_it_to_li
         played.there = [SlurmJob("17", word, NAME)]
         seen = engine.observe(gang)
         assert (seen.word, seen.waits, seen.gone) == (f"{word}, Slurm job 17", False, {})
-    played.there, played.ends = [], {"17": Ended("TIMEOUT", 0, 61, 60)}
+    played.there, played.ends = [], {("17", NAME): Ended("TIMEOUT", 0, 61, 60)}
     seen = engine.observe(gang)
     assert (seen.word, seen.cause, sorted(seen.gone)) == ("TIMEOUT", Loss.TIMED_OUT, [0, 1])
 
@@ -169,11 +209,147 @@ def test_what_squeue_doesn_t_show_is_swept_by_the_id_of_its_output(engine: Slurm
     other = NAME.replace("contract", "other")
     played.there, played.is_hidden = [SlurmJob("9", "RUNNING", NAME), SlurmJob("10", "RUNNING", other)], True
     for name, number in {NAME: 9, other: 10}.items():
-        (tmp_path / "gangs" / name).mkdir(parents=True)
-        (tmp_path / "gangs" / name / f"slurm-{number}.out").touch()
+        a_folder(tmp_path, name, number)
     assert engine.sweep(lambda: {"other.1"}) == ["contract.1"]
     assert [job.id for job in played.there] == ["10"]
     assert [path.name for path in (tmp_path / "gangs").iterdir()] == [other]
+
+
+ANOTHERS = {
+    "of another name": (SlurmJob("7", "RUNNING", "theirs"), set[str]()),
+    "another user's": (SlurmJob("7", "RUNNING", NAME), {"7"}),
+}
+
+
+@pytest.mark.parametrize(("job", "others"), ANOTHERS.values(), ids=ANOTHERS)
+def test_a_job_that_has_a_gang_s_number_but_isn_t_its_own_is_left_alone(
+    engine: SlurmEngine, played: Played, tmp_path: Path, job: SlurmJob, others: set[str]
+):
+    """Ids begin anew with slurmctld's memory, and are others in another cluster."""
+    a_folder(tmp_path, NAME, 7)
+    played.there, played.others, played.is_hidden = [job], others, True
+    engine.observe(a_gang())
+    engine._look()
+    seen = engine.observe(a_gang())
+    assert (seen.cause, sorted(seen.gone)) == (Loss.LOST, [0, 1])
+    assert seen.gone[0] == "Slurm job 7 isn't known to Slurm any more"
+    engine.stop("contract.1")
+    a_folder(tmp_path, NAME, 7)
+    assert engine.sweep(set[str]) == []
+    assert played.there == [job]
+    a_folder(tmp_path, NAME, 7)
+    assert engine.start(a_gang()) == "submitted as Slurm job 17"
+
+
+def test_how_a_job_of_another_name_ended_isn_t_how_a_gang_did(engine: SlurmEngine, played: Played, tmp_path: Path):
+    a_folder(tmp_path, NAME, 7)
+    played.there, played.is_hidden = [SlurmJob("7", "OUT_OF_MEMORY", "theirs")], True
+    played.ends = {("7", "theirs"): Ended("OUT_OF_MEMORY"), ("7", NAME): Ended("TIMEOUT", 0, 61, 60)}
+    engine.observe(a_gang())
+    engine._look()
+    assert engine.observe(a_gang()).cause is Loss.TIMED_OUT
+
+
+def test_accounts_that_can_t_be_reached_keep_nothing_from_being_ended_or_started(
+    engine: SlurmEngine, played: Played, tmp_path: Path
+):
+    """Whether a job lives is slurmctld's word alone."""
+    played.is_unaccounted = True
+    folder = a_folder(tmp_path, NAME, 9)
+    engine.observe(a_gang())
+    engine._look()
+    seen = engine.observe(a_gang())
+    assert (seen.gone, seen.word) == ({}, "gone; Slurm doesn't answer now: slurmdbd: connection refused")
+    engine.stop("contract.1")
+    assert not folder.exists()
+    folder = a_folder(tmp_path, NAME, 9)
+    assert engine.sweep(set[str]) == []
+    assert not folder.exists()
+    a_folder(tmp_path, NAME, 9)
+    assert engine.start(a_gang()) == "submitted as Slurm job 17"
+    assert [who for who in played.asked if who.startswith("accounts")] == ["accounts 9"], "for a sighting"
+
+
+def test_what_squeue_shows_is_canceled_before_the_rest_is_asked_for(
+    engine: SlurmEngine, played: Played, tmp_path: Path
+):
+    old = NAME.replace("contract", "old")
+    a_folder(tmp_path, NAME, 17)
+    folder = a_folder(tmp_path, old, 9)
+    played.there, played.is_mute = [SlurmJob("17", "RUNNING", NAME, nodes="n1")], True
+    with pytest.raises(EngineError, match="Slurm doesn't answer now"):
+        engine.sweep(set[str])
+    assert played.canceled == ["17"]
+    assert folder.exists(), "while nobody can tell whether its job is over"
+    played.is_mute = False
+    engine._look()
+    assert list((tmp_path / "gangs").iterdir()) == []
+
+
+def test_slurm_is_asked_once_for_a_job_that_is_over_or_forgotten(engine: SlurmEngine, played: Played, tmp_path: Path):
+    a_folder(tmp_path, NAME, 9)
+    for _ in range(3):
+        engine.observe(a_gang())
+        engine._look()
+        engine._jobs("contract.1", is_fresh=True)
+    assert played.asked == ["slurmctld 9", "accounts 9"]
+    old = NAME.replace("contract", "old")
+    a_folder(tmp_path, old, 10)
+    played.there, played.is_hidden = [SlurmJob("10", "FAILED", old)], True
+    for _ in range(3):
+        assert engine._jobs("old.1") == []
+    assert played.asked[2:] == ["slurmctld 10"]
+
+
+def test_slurm_is_asked_now_and_then_for_a_job_that_lives(
+    engine: SlurmEngine, played: Played, monkeypatch: pytest.MonkeyPatch
+):
+    gang, played.is_hidden = a_gang(), True
+    engine.start(gang)
+    monkeypatch.setattr(slurm_engine, "POLL_S", 60.0)
+    engine._look()
+    for _ in range(3):
+        assert engine.observe(gang).word == "PENDING, Slurm job 17"
+    assert played.asked == ["slurmctld 17"]
+    monkeypatch.setattr(slurm_engine, "POLL_S", 0.0)
+    engine.observe(gang)
+    assert played.asked == ["slurmctld 17"] * 2
+    monkeypatch.setattr(slurm_engine, "POLL_S", 60.0)
+    played.there = [SlurmJob("17", "RUNNING", NAME)]
+    engine.stop(gang.name)
+    assert played.told == ["17"], "what is to be ended is looked at anew"
+
+
+@pytest.mark.feature("F5")
+def test_a_gang_that_squeue_doesn_t_show_and_that_waits_is_known_to_the_next_server(
+    engine: SlurmEngine, played: Played, tmp_path: Path
+):
+    """It has no output yet."""
+    gang, played.is_hidden = a_gang(), True
+    first = engine.start(gang)
+    number = tmp_path / "gangs" / NAME / "number"
+    assert number.read_text() == "17"
+    assert an_engine(played, tmp_path).start(gang) == first
+    assert len(played.submitted) == 1
+    following = an_engine(played, tmp_path)
+    following.observe(gang)
+    following._look()
+    assert (following.observe(gang).word, following.observe(gang).gone) == ("PENDING, Slurm job 17", {})
+    assert an_engine(played, tmp_path).sweep(set[str]) == ["contract.1"]
+    assert played.there == []
+
+
+@pytest.mark.parametrize("written", ["", "\0\0", "none"])
+def test_a_number_that_was_lost_with_the_power_is_read_off_the_output(
+    engine: SlurmEngine, tmp_path: Path, written: str
+):
+    (a_folder(tmp_path, NAME, 9) / "number").write_text(written)
+    assert engine._number("contract.1") == "9"
+
+
+def test_a_gang_whose_number_can_t_be_written_down_is_submitted_nevertheless(engine: SlurmEngine, tmp_path: Path):
+    (tmp_path / "gangs" / NAME / "number").mkdir(parents=True)
+    assert engine.start(a_gang()) == "submitted as Slurm job 17"
 
 
 def test_a_gang_that_waits_is_canceled_at_once(engine: SlurmEngine, played: Played):
@@ -280,10 +456,8 @@ def test_what_slurm_has_forgotten_is_looked_up_by_the_id_of_its_output(
     engine: SlurmEngine, played: Played, tmp_path: Path
 ):
     """Another server submitted it; squeue shows no job that ended a while ago."""
-    folder = tmp_path / "gangs" / NAME
-    folder.mkdir(parents=True)
-    (folder / "slurm-9.out").touch()
-    played.ends = {"9": Ended("TIMEOUT", 0, 61, 60)}
+    a_folder(tmp_path, NAME, 9)
+    played.ends = {("9", NAME): Ended("TIMEOUT", 0, 61, 60)}
     engine.observe(a_gang())
     engine._look()
     seen = engine.observe(a_gang())
@@ -298,9 +472,7 @@ def test_a_look_from_before_another_server_submitted_a_gang_says_nothing_of_it(
 ):
     gang = a_gang()
     engine._look()
-    other = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(tmp_path)), "m4rk", played)
-    other._begun = True
-    other.start(gang)
+    an_engine(played, tmp_path).start(gang)
     played.is_away, engine._trouble = is_away, "Slurm doesn't answer now" if is_away else ""
     seen = engine.observe(gang)
     assert (seen.word, seen.gone) == ("", {}), "neither lost, nor waiting, nor begun: the story stays as it is"

@@ -20,7 +20,7 @@ _CUT = "\x1f"
 """Stands in no value that people write."""
 _JOB_FORMAT = _CUT.join(("%i", "%T", "%N", "%l", "%j", "%r"))
 _MACHINE_FORMAT = _CUT.join(("%N", "%o", "%P", "%T", "%c", "%m", "%G", "%E"))
-_ACCOUNTED = "JobID,State,Timelimit"
+_ACCOUNTED = "JobID,State,Timelimit,JobName"
 _ALL = ("--all",)
 """Partitions too that are hidden, or closed to this user's groups: a job may be there nevertheless."""
 
@@ -32,6 +32,8 @@ _PASSES = re.compile(
     re.IGNORECASE,
 )
 """What Slurm says when the same can succeed later; anything else it says is a refusal."""
+_NONE_SUCH = re.compile(r"invalid job id|job \S+ not found|access/permission denied", re.IGNORECASE)
+"""What scontrol says of a job that slurmctld has forgotten, or that only others may see."""
 
 
 @dataclass(frozen=True)
@@ -141,15 +143,23 @@ class Slurm:
         if ids:
             self._run(["scancel", "--quiet", "--signal=TERM", *ids], may_fail_mute=True)
 
-    def ended(self, job: str) -> Ended | None:
-        """How a job ended, or how far slurmctld says it is; None = Slurm has forgotten it."""
+    def shown(self, job: str, name: str) -> Ended | None:
+        """How far slurmctld says that this user's job of this name is; None = it has none of this id, or it is another:
+        ids begin anew with slurmctld's memory, and in another cluster. Raises UnreachableError while it doesn't say.
+        """
         try:
-            return read_ended(self._run(["scontrol", *_ALL, "--oneliner", "show", "job", job]))
-        except EngineError:
-            return self._accounted(job)
+            printed = self._run(["scontrol", *_ALL, "--oneliner", "show", "job", job])
+        except EngineError as error:
+            if _NONE_SUCH.search(error.what):
+                return None
+            raise UnreachableError(error.what, fix=error.fix) from error
+        return read_ended(printed) if read_owner(printed) == (name, os.geteuid()) else None
 
-    def _accounted(self, job: str) -> Ended | None:
-        """Accounts may have a job running for ever whose end they weren't told of (sacctmgr(1), RunawayJobs)."""
+    def accounted(self, job: str, name: str) -> Ended | None:
+        """How a job that slurmctld has forgotten ended; None = that isn't known.
+
+        Accounts may have one running for ever whose end they weren't told of (sacctmgr(1), RunawayJobs).
+        """
         for how in (["--allocations"], ["--completion"]):
             chosen = ["--noheader", "--parsable2", f"--jobs={job}", f"--format={_ACCOUNTED}"]
             try:
@@ -157,9 +167,9 @@ class Slurm:
             except EngineError:
                 continue
             for line in printed.splitlines():
-                found, word, limit, *_ = (*line.split("|"), "", "")
+                found, word, limit, called, *_ = (*line.split("|", 3), "", "", "")
                 ended = Ended(words.said(word), limit_s=words.seconds(limit))
-                if found == job and ended.is_over:
+                if (found, called) == (job, name) and ended.is_over:
                     return ended
         return None
 
@@ -230,6 +240,12 @@ def read_ended(printed: str) -> Ended | None:
         words.seconds(told.get("TimeLimit", "")),
         told.get("PreemptTime", "None") not in ("None", "(null)", "N/A", "Unknown", ""),
     )
+
+
+def read_owner(printed: str) -> tuple[str, int] | None:
+    """The name and the user's number in the same. A name may hold anything, a user's after it too: the last counts."""
+    found = re.search(r"\bJobName=(.*) UserId=\S*\((\d+)\)", printed)
+    return (found[1], int(found[2])) if found else None
 
 
 def gpus_in(gres: str) -> int:

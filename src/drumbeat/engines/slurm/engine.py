@@ -44,6 +44,8 @@ END_S = 50.0
 SLURMCTLD_PORT = 6817
 _MOST_OUTPUT = 100_000
 _PART_S = 86_400.0
+_NUMBER = "number"
+"""The file in a gang's folder with the id of its Slurm job."""
 SIGNALLED = 143
 """How a node ends that was told to stop."""
 _WARNS_EARLY_S = 60
@@ -56,6 +58,21 @@ class _Seen:
 
     jobs: dict[str, list[SlurmJob]] = field(default_factory=dict[str, list[SlurmJob]])
     at: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What was said last of a gang's job, asked for by its id. ended: None = it isn't known. at: when it was asked."""
+
+    number: str
+    ended: Ended | None
+    at: float
+    has_accounts: bool = False
+    """Whether they were asked too."""
+
+    @property
+    def is_final(self) -> bool:
+        return self.ended is None or self.ended.is_over
 
 
 class SlurmEngine:
@@ -78,7 +95,7 @@ class SlurmEngine:
         """Since when each gang is there for sure, by the monotonic clock, and the id of its job, "" = not known yet."""
         self._addressed: dict[str, tuple[str, ...]] = {}
         """Which servers the nodes of a gang will call."""
-        self._ended: dict[str, Ended | None] = {}
+        self._answers: dict[str, _Answer] = {}
         self._wanted: Wanted | None = None
         """What the first sweep was told; before, whatever is there is left alone."""
         self._must_sweep = False
@@ -141,6 +158,9 @@ class SlurmEngine:
             raise not_started(error, folder, fix) from error
         number = self._slurm.submit(script)
         faultpoint("engine.submitted")
+        self._answers.pop(gang.name, None)
+        with contextlib.suppress(OSError):  # It is submitted nevertheless.
+            write_private(folder / _NUMBER, number)
         return number
 
     def _lay_out(self, gang: Gang, folder: Path) -> None:
@@ -203,7 +223,7 @@ class SlurmEngine:
     def _gone(self, gang: Gang, job: SlurmJob | None, number: str) -> Sighting:
         number = job.id if job else number or self._number(gang.name)
         try:
-            ended = self._how_ended(number)
+            ended = self._how_ended(gang.name, number, is_fresh=job is not None)
         except UnreachableError as error:
             return Sighting(f"{job.told if job else 'gone'}; {error.what}")
         if ended and not ended.is_over and not job:
@@ -215,29 +235,46 @@ class SlurmEngine:
         return Sighting(ended.word if ended else "gone", {slot.node: sentence for slot in gang.slots}, loss)
 
     def _number(self, gang: str) -> str:
-        """The id of a Slurm job that another server submitted, by its output's name; "" = it never ran."""
-        found = Path(gang_folder(self._spec, self._job_name(gang))).glob("slurm-*.out")
-        return next((file.stem.removeprefix("slurm-") for file in found), "")
+        """The id of its Slurm job as whoever submitted it wrote it down, else by its output's name; "" = not known."""
+        folder = Path(gang_folder(self._spec, self._job_name(gang)))
+        found = [file.stem.removeprefix("slurm-") for file in folder.glob("slurm-*.out")]
+        with contextlib.suppress(OSError):
+            found.insert(0, (folder / _NUMBER).read_text(errors="replace"))
+        return next(filter(re.compile(r"[0-9]+").fullmatch, found), "")
 
-    def _how_ended(self, number: str) -> Ended | None:
-        if number and number not in self._ended:
-            told = self._slurm.ended(number)
-            if told and not told.is_over:
-                return told
-            self._ended[number] = told
-        return self._ended.get(number)
+    def _how_ended(self, gang: str, number: str, *, is_fresh: bool) -> Ended | None:
+        """By slurmctld, or, when it has forgotten it, by accounts; how far it is, if it isn't over."""
+        told, last = self._shown(gang, number, is_fresh=is_fresh), self._answers.get(gang)
+        if told or not number or not last or last.has_accounts:
+            return told
+        told = self._slurm.accounted(number, self._job_name(gang))
+        self._answers[gang] = _Answer(number, told, last.at, has_accounts=True)
+        return told
 
-    def _jobs(self, gang: str) -> list[SlurmJob]:
+    def _shown(self, gang: str, number: str, *, is_fresh: bool = False) -> Ended | None:
+        """What slurmctld says of its job of this id; None = it has none. Asked once if that can't change, else at most
+        each POLL_S, unless it must be fresh.
+        """
+        last, now = self._answers.get(gang), time.monotonic()
+        if last and last.number == number and (last.is_final or (not is_fresh and now - last.at < POLL_S)):
+            return last.ended
+        if not number:
+            return None
+        told = self._slurm.shown(number, self._job_name(gang))
+        self._answers[gang] = _Answer(number, told, now)
+        return told
+
+    def _jobs(self, gang: str, *, is_fresh: bool = False) -> list[SlurmJob]:
         """What squeue shows of it now, and what it doesn't show."""
         listed = self._slurm.jobs(self._job_name(gang))
-        return [*listed, *self._unlisted(gang, listed)]
+        return [*listed, *self._unlisted(gang, listed, is_fresh=is_fresh)]
 
-    def _unlisted(self, gang: str, listed: Sequence[SlurmJob]) -> list[SlurmJob]:
+    def _unlisted(self, gang: str, listed: Sequence[SlurmJob], *, is_fresh: bool = False) -> list[SlurmJob]:
         """Its Slurm job, if squeue hasn't listed it and slurmctld, asked for its number, says that it lives."""
         with self._lock:
             _, number = self._started.get(gang, (0.0, ""))
         number = number or self._number(gang)
-        found = None if number in {job.id for job in listed} else self._how_ended(number)
+        found = None if number in {job.id for job in listed} else self._shown(gang, number, is_fresh=is_fresh)
         return [SlurmJob(number, found.word, self._job_name(gang))] if found and not found.is_over else []
 
     def _output(self, gang: str, number: str) -> str:
@@ -262,9 +299,12 @@ class SlurmEngine:
             raise UnreachableError(f"Slurm job {living[0].id} still ends on {living[0].nodes or 'its nodes'}")
         faultpoint("engine.cancelled")
         shutil.rmtree(gang_folder(self._spec, self._job_name(name)), ignore_errors=True)
+        self._forget(name)
+
+    def _forget(self, gang: str) -> None:
         with self._lock:
-            self._started.pop(name, None)
-            self._addressed.pop(name, None)
+            for known in (self._started, self._addressed, self._answers):
+                known.pop(gang, None)
 
     def _await_end(self, gang: str, within_s: float) -> bool:
         end, pause = time.monotonic() + within_s, 0.1
@@ -276,7 +316,7 @@ class SlurmEngine:
         return True
 
     def _living(self, gang: str) -> list[SlurmJob]:
-        return [job for job in self._jobs(gang) if job.is_living]
+        return [job for job in self._jobs(gang, is_fresh=True) if job.is_living]
 
     def sweep(self, wanted: Wanted) -> list[str]:
         """Cancels the others, then waits for them; when Slurm doesn't answer, as soon as it does."""
@@ -298,13 +338,16 @@ class SlurmEngine:
         folders = list(Path(gang_folder(self._spec, "")).glob(f"{self._prefix}*"))
         keep = {self._job_name(name) for name in wanted()}
         gangs = [folder.name.removeprefix(self._prefix) for folder in folders if folder.name not in keep]
-        there += [job for gang in gangs for job in self._unlisted(gang, there)]
         living = [job for job in there if job.name not in keep and job.is_living]
         self._slurm.cancel([job.id for job in living])
+        hidden = [job for gang in gangs for job in self._unlisted(gang, there)]
+        self._slurm.cancel([job.id for job in hidden])
+        left = keep | {job.name for job in (*living, *hidden)}
         for folder in folders:
-            if folder.name not in keep | {job.name for job in living}:
+            if folder.name not in left:
                 shutil.rmtree(folder, ignore_errors=True)
-        return living
+                self._answers.pop(folder.name.removeprefix(self._prefix), None)
+        return [*living, *hidden]
 
     def close(self) -> None:
         """Asks no more."""
@@ -352,11 +395,10 @@ class SlurmEngine:
         self._cancel_doubles(found)
         there = {name.removeprefix(self._prefix) for name, jobs in found.items() if _some_live(jobs)}
         leftovers = unwanted({*there, *self._started}, self._wanted)
-        with self._lock:
-            for gang in leftovers:
-                self._started.pop(gang, None)
-                self._addressed.pop(gang, None)
+        for gang in leftovers:
+            self._forget(gang)
         if self._wanted is not None and (self._must_sweep or leftovers & there):
+            self._must_sweep = True  # Unless it is done with now.
             # Nothing is waited for: what is still ending is looked at again.
             self._must_sweep = bool(self._cancel_surplus(self._wanted))
 
