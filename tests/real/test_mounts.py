@@ -8,6 +8,8 @@ import os
 import re
 import shutil
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -180,6 +182,50 @@ def drop_pages() -> None:
     if os.geteuid() != 0:
         pytest.skip("emptying the page cache needs root")
     Path("/proc/sys/vm/drop_caches").write_text("1")
+
+
+# --- mounts of others -------------------------------------------------------------------------------------------
+ANEW = """
+import ctypes, os, subprocess, sys
+from drumbeat.agent.staging import Staging
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import StorageError
+from drumbeat.protocol.plan import Plan
+import drumbeat.agent.mounting.clearing  # As nobody nothing can be imported.
+if sys.argv[1] == "nobody":
+    os.setuid(65534)
+plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
+try:
+    Staging(Enrolment("j", 1, 0, (), "s", "root", "keep", plan), None, print).stage()
+except StorageError as error:
+    print(error.what)
+"""
+
+
+@pytest.mark.parametrize("user", ["root", "nobody"])
+def test_what_is_mounted_in_a_folder_that_is_brought_anew_stays_whole(tmp_path: Path, user: str):
+    if os.geteuid() != 0:
+        pytest.skip("mounting a folder needs root")
+    theirs, code = tmp_path / "theirs", tmp_path / "root" / "code"
+    point = code / "deep"
+    for folder in (theirs, point):
+        folder.mkdir(parents=True)
+    (theirs / "file").write_text("theirs")
+    for folder, _, _ in os.walk(tmp_path):
+        os.chown(folder, 65534, 65534)
+    subprocess.run(["mount", "--bind", theirs, point], check=True)
+    try:
+        command = [sys.executable, "-c", ANEW, user]
+        said = subprocess.run(command, cwd=tmp_path, check=True, stdout=subprocess.PIPE, text=True).stdout
+        assert (theirs / "file").read_text() == "theirs"
+        if user == "root":
+            assert (said, [one.name for one in code.iterdir()], mounted(str(tmp_path))) == ("", ["outputs"], [])
+        else:
+            assert said == "root/code is to be brought anew, and something is mounted there that can't be unmounted\n"
+            assert mounted(str(tmp_path)) == [str(point)]
+    finally:
+        for left in mounted(str(tmp_path)):
+            unmount(left)
 
 
 # --- kill -9 ----------------------------------------------------------------------------------------------------

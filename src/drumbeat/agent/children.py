@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _own: set[int] = set()
 _lock = threading.Lock()
+_KILLED_S = 5.0
+"""How long one that was killed is waited for: the kernel may not let go of it, as while a disk doesn't answer."""
 
 
 def start(words: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
@@ -59,17 +61,23 @@ def run(
 ) -> subprocess.CompletedProcess[bytes]:
     """Its exit code and what it printed. is_merged: with its stderr.
 
-    Raises OSError; TimeoutExpired when it takes longer: it is killed then.
+    Raises OSError; TimeoutExpired when it takes longer: it is killed then, and if need be left to end when it can.
     """
     import subprocess
 
     stderr = subprocess.STDOUT if is_merged else subprocess.DEVNULL
-    with started(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd="/") as child:
-        try:
-            said, _ = child.communicate(timeout=within_s)
-        except BaseException:
-            child.kill()
-            raise
+    child = start(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd="/")
+    try:
+        said, _ = child.communicate(timeout=within_s)
+    except BaseException:
+        child.kill()
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_KILLED_S)
+        raise
+    finally:
+        leave(child)
+        if child.stdout:
+            child.stdout.close()
     return subprocess.CompletedProcess(words, child.returncode, said)
 
 

@@ -5,7 +5,15 @@ Nothing waits for the disk while files come to a node: after the power failed, a
 
 from __future__ import annotations
 
+import contextlib
+import os
+import time
+
 from drumbeat.host.machine import boot
+
+PREPARED = "prepared"
+_AFTER_S = 60.0
+"""How long after the machine's start an empty mark counts: clocks are set then, and a shared disk's is another."""
 
 
 def put(path: str) -> None:
@@ -18,6 +26,18 @@ def is_put(path: str) -> bool:
     """Whether it was done since the machine was started."""
     try:
         with open(path, encoding="utf-8") as file:
-            return file.read() == boot()
+            text = file.read()
+            return text == boot() or (not text and _is_of_this_start(os.fstat(file.fileno()).st_mtime))
     except (OSError, ValueError):
         return False
+
+
+def take(path: str) -> None:
+    """It isn't done any more. Raises OSError."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+
+
+def _is_of_this_start(at: float) -> bool:
+    """Of an empty mark, as earlier versions put them: in doubt it isn't, for a power failure empties files as well."""
+    return 0 <= time.time() - at < time.clock_gettime(time.CLOCK_BOOTTIME) - _AFTER_S

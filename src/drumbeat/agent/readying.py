@@ -18,7 +18,6 @@ from drumbeat.protocol.roster import Member
 
 Say = Callable[[str], None]
 
-_MARK = "prepared"
 _LOGS_S = 10.0
 """How long the server may take to have the last of a node's log, before the node goes on without that."""
 
@@ -74,7 +73,7 @@ class Readying:
     # --- the job's own preparation ------------------------------------------------------------------------------------
     def _prepare(self, member: Member) -> None:
         """Once in an attempt, and again after another start of the machine. What was broken off is begun anew."""
-        mark = f"{self._root}/{_MARK}"
+        mark = f"{self._root}/{marks.PREPARED}"
         spec = self._preparing.preparation(member, self._log.round)
         if spec is None or marks.is_put(mark):
             return

@@ -31,7 +31,7 @@ _BEGUN, _MARK = "staging", "staged"
 def forget(root: str) -> None:
     """Not all is there any more: an agent that comes to this folder again does what is missing."""
     with contextlib.suppress(FileNotFoundError):
-        os.unlink(f"{root}/{_MARK}")
+        os.replace(f"{root}/{_MARK}", f"{root}/{_BEGUN}")
 
 
 class Staging:
@@ -67,11 +67,14 @@ class Staging:
 
     def _clear(self) -> None:
         """Takes away what an earlier start of the machine brought: its disk may not have taken all of it."""
-        remove(layout.code_folder(self._root))
+        marks.take(f"{self._root}/{marks.PREPARED}")  # What it made lay there.
         inputs = f"{self._root}/inputs"
-        for name in os.listdir(inputs) if os.path.isdir(inputs) else ():
-            if not os.path.isdir(f"{self._root}/mounts/{name}"):  # Nothing of a mount is on the disk.
-                remove(f"{inputs}/{name}")
+        names = os.listdir(inputs) if os.path.isdir(inputs) else []
+        # Nothing of a mount is on the disk: it is seen to where mounts are made.
+        names = [name for name in names if not os.path.isdir(f"{self._root}/mounts/{name}")]
+        for place in (layout.code_folder(self._root), *(f"{inputs}/{name}" for name in names)):
+            _free(place)
+            remove(place)
 
     def _folders(self) -> None:
         os.makedirs(self._checkpoints, exist_ok=True)
@@ -152,6 +155,18 @@ class Staging:
         if os.path.isdir(here):
             _hand_over(here, there)
         os.symlink(there, here)
+
+
+def _free(place: str) -> None:
+    """Nothing is mounted there any more: that isn't the attempt's to remove. Raises StorageError."""
+    from drumbeat.agent.mounting.clearing import unmount_all
+
+    if not os.path.islink(place) and (left := unmount_all(place, itself=True)):
+        raise StorageError(
+            f"{place} is to be brought anew, and something is mounted there that can't be unmounted",
+            where=left[0],
+            fix="Unmount it on the node, then run the job again.",
+        )
 
 
 def _hand_over(here: str, there: str) -> None:

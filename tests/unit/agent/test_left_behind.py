@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -239,4 +240,24 @@ def test_a_child_that_nobody_waits_for_any_more_is_not_spared():
     with children.unchanged() as own:
         assert child.pid not in own
     child.kill()
+    child.wait()
+
+
+def test_one_that_outlives_its_kill_is_let_go_of(monkeypatch: pytest.MonkeyPatch):
+    """As the kernel keeps one that waits for a disk that doesn't answer."""
+    killed: list[subprocess.Popen[bytes]] = []
+
+    def kill(child: subprocess.Popen[bytes]) -> None:
+        killed.append(child)
+
+    monkeypatch.setattr(subprocess.Popen, "kill", kill)
+    monkeypatch.setattr(children, "_KILLED_S", 0.05)
+    began = time.monotonic()
+    with pytest.raises(subprocess.TimeoutExpired):
+        children.run(["sleep", "20"], 0.05)
+    assert time.monotonic() - began < 10
+    (child,) = killed
+    with children.unchanged() as own:
+        assert child.pid not in own
+    child.terminate()
     child.wait()

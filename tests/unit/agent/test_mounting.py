@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
+import subprocess
 import xml.etree.ElementTree as ET
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -17,9 +18,13 @@ from drumbeat.agent.appearing import appear, vanish
 from drumbeat.agent.mounting import clearing
 from drumbeat.agent.mounting.dav import Dav
 from drumbeat.agent.mounting.in_place import as_seen, note
+from drumbeat.agent.mounting.mounts import Mounts
 from drumbeat.agent.mounting.rates import Rates, measure
 from drumbeat.agent.mounting.tree import Tree
-from drumbeat.agent.mounting.ways import say_rates, sees
+from drumbeat.agent.mounting.ways import Ways, say_rates, sees
+from drumbeat.host import processes
+from drumbeat.protocol import layout
+from drumbeat.protocol.agent import Enrolment, Remark
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.listing import ListedFile, Listing
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
@@ -191,6 +196,72 @@ def test_what_is_used_in_place_is_a_path_to_the_ranks(tmp_path: Path):
     assert as_seen(a_plan(one, other), str(tmp_path)) == a_plan(one, other)
     note(str(tmp_path), "a", "/data/ü x")
     assert [i.uri for i in as_seen(a_plan(one, other), str(tmp_path)).inputs] == ["file:///data/%C3%BC%20x", other.uri]
+
+
+# --- after an earlier agent ---------------------------------------------------------------------------------------
+TRAIN = InputPlan("train", "uri_folder", "azureml://datastores/s/paths/x", "ro_mount", mount=True)
+ONE = InputPlan("train", "uri_file", "azureml://datastores/s/paths/x.csv", "ro_mount", "x.csv", mount=True)
+
+
+def ways(root: Path, said: list[Remark]) -> tuple[Ways, Mounts]:
+    enrolment = Enrolment("j", 1, 0, (), "s", str(root), str(root.parent / "keep"), a_plan(TRAIN))
+    mounts = Mounts(enrolment, lambda _: None, said.append)
+    return Ways(enrolment, lambda: mounts, said.append), mounts
+
+
+def mounted_before(root: Path, pid: int, born: str) -> Path:
+    """An input's folder, and what the one that mounted it wrote of itself."""
+    place, folder = root / "inputs" / "train", root / "mounts" / "train"
+    for each in (place, folder):
+        each.mkdir(parents=True)
+    (folder / "state.json").write_text(json.dumps({"pid": pid, "born": born, "is_mounted": True}))
+    return place
+
+
+@pytest.mark.parametrize("planned", [TRAIN, ONE], ids=["folder", "file"])
+def test_what_cannot_be_mounted_after_another_start_of_the_machine_leaves_room_for_its_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planned: InputPlan
+):
+    """Else the folder that it was mounted on would be taken for the input, empty as it is."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    root, said = tmp_path / "root", list[Remark]()
+    mounted_before(root, os.getppid(), "another boot 1")
+    files = Listing((ListedFile("x.csv", 1, "k"),), is_file=planned.type == "uri_file")
+    assert not ways(root, said)[0].has(planned, files, "")
+    assert [one.sentence for one in said] == [
+        "input train isn't mounted but fetched to the node's disk: this node has no rclone"
+    ]
+    assert not os.path.lexists(layout.input_path(str(root), planned))
+    assert list((root / "inputs").iterdir()) == list((root / "mounts").iterdir()) == []
+
+
+def test_a_mount_that_is_held_stays_when_the_next_agent_finds_no_rclone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    root, said = tmp_path / "root", list[Remark]()
+    with subprocess.Popen(["sleep", "60"]) as holder:
+        place = mounted_before(root, holder.pid, processes.birth(holder.pid))
+        (place / "x.csv").write_text("1")
+        monkeypatch.setenv("PATH", str(tmp_path))
+        found, mounts = ways(root, said)
+        assert found.has(TRAIN, Listing((ListedFile("x.csv", 1, "k"),)), "")
+        mounts.end()
+        assert holder.wait(10) != 0
+    assert [one.sentence for one in said] == ["input train " + say_rates(None)]
+
+
+def test_what_is_no_longer_seen_in_place_is_no_longer_used_there(tmp_path: Path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "a").write_text("a")
+    listing, root = listing_of(tmp_path / "data"), tmp_path / "root"
+    root.mkdir()
+    one = InputPlan("a", "uri_folder", "azureml://datastores/s/paths/x", "ro_mount")
+    found, _ = ways(root, [])
+    assert found.has(one, listing, str(tmp_path / "data"))
+    assert as_seen(a_plan(one), str(root)) != a_plan(one)
+    (tmp_path / "data" / "a").unlink()
+    assert not found.has(one, listing, str(tmp_path / "data"))
+    assert as_seen(a_plan(one), str(root)) == a_plan(one)
 
 
 # --- path_on_compute --------------------------------------------------------------------------------------------

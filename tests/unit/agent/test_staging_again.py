@@ -7,12 +7,14 @@ import hashlib
 import io
 import os
 import tarfile
+import time
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from drumbeat.agent import marks as marking
 from drumbeat.agent.staging import Staging, forget
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.plan import InputPlan, Plan
@@ -108,6 +110,7 @@ def test_after_another_start_of_the_machine_code_and_inputs_are_brought_anew(tmp
     mounted = root / "inputs" / "mounted"
     for folder in (mounted, root / "mounts" / "mounted"):
         folder.mkdir(parents=True)
+    (root / "prepared").touch()
     lose_power(root, *marks)
     staging(tmp_path, server).stage()
     assert (root / "code" / "train.py").read_text() == "train()"
@@ -118,7 +121,8 @@ def test_after_another_start_of_the_machine_code_and_inputs_are_brought_anew(tmp
     assert (root / "outputs" / "default" / "notes").read_text() == "by the job"
     assert (root / "outputs" / "default" / "model").read_text() == "weights"
     assert (tmp_path / "checkpoints" / "step").read_text() == "100"
-    assert mounted.is_dir(), "its holder sees to it"
+    assert mounted.is_dir(), "whoever mounts sees to it"
+    assert not (root / "prepared").exists(), "what it made is gone"
     asked = len(server.asked)
     staging(tmp_path, server).stage()
     assert len(server.asked) == asked
@@ -134,3 +138,37 @@ def test_an_agent_that_follows_while_the_machine_stays_up_brings_nothing_again(t
     staging(tmp_path, server).stage()
     assert len(server.asked) == 2
     assert (root / "code" / "own").exists()
+
+
+def test_what_an_earlier_version_marked_since_the_machine_was_started_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its marks were empty, and it had one for all of the staging."""
+    monkeypatch.setattr(time, "clock_gettime", lambda _: 3600.0)
+    server, root = Server(), tmp_path / "root"
+    staging(tmp_path, server).stage()
+    (root / "staging").unlink()
+    (root / "staged").write_text("")
+    (root / "code" / "own").touch()
+    staging(tmp_path, server).stage()
+    forget(str(root))
+    staging(tmp_path, server).stage()
+    assert len(server.asked) == 2
+    assert (root / "code" / "own").exists()
+
+
+@pytest.mark.parametrize(
+    ("age_s", "is_believed"),
+    [(0.0, True), (3000.0, True), (3590.0, False), (3601.0, False), (86400.0, False), (-60.0, False)],
+)
+def test_an_empty_mark_counts_when_it_is_clearly_of_this_start_of_the_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, age_s: float, is_believed: bool
+):
+    monkeypatch.setattr(time, "clock_gettime", lambda _: 3600.0)
+    mark = tmp_path / "staged"
+    mark.touch()
+    at = mark.stat().st_mtime - age_s
+    os.utime(mark, (at, at))
+    assert marking.is_put(str(mark)) == is_believed
+    mark.write_text("an earlier start of the machine")
+    assert not marking.is_put(str(mark))

@@ -169,13 +169,18 @@ class Inputs:
 
     def _lay_out(self, planned: InputPlan, listing: Listing) -> None:
         place = layout.input_path(self._enrolment.root, planned)
-        if os.path.lexists(place):
+        if os.path.lexists(place) and not _is_bare(place):
             return
         os.makedirs(os.path.dirname(place), exist_ok=True)
         part = tree.fresh(place)
         tree.build(self._files, listing, part)
         faultpoint("cache.laid_out")
         os.rename(part, place)
+
+
+def _is_bare(place: str) -> bool:
+    """Whether it is but a folder to mount on."""
+    return os.path.isdir(place) and not os.listdir(place)
 
 
 def _silent(_sentence: str) -> None:

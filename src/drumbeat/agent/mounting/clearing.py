@@ -57,19 +57,21 @@ def state(folder: str) -> dict[str, Any]:
     return {}
 
 
-def mounted(root: str) -> list[str]:
-    """Mount points below a folder, the innermost first."""
+def mounted(root: str, *, itself: bool = False) -> list[str]:
+    """Mount points below a folder, the innermost first. itself: and what is mounted on it."""
     with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
         points = [_unescaped(line.split(" ")[4]) for line in file]
-    below = os.path.realpath(root).rstrip("/") + "/"
-    return sorted({point for point in points if point.startswith(below)}, key=len, reverse=True)
+    here = os.path.realpath(root)
+    below = here.rstrip("/") + "/"
+    found = {point for point in points if point.startswith(below) or (itself and point == here)}
+    return sorted(found, key=len, reverse=True)
 
 
-def unmount_all(root: str) -> list[str]:
-    """Unmounts lazily whatever is mounted below a folder; gives what is left."""
-    for point in mounted(root):
+def unmount_all(root: str, *, itself: bool = False) -> list[str]:
+    """Unmounts lazily whatever is mounted below a folder; gives what is left. itself: and what is mounted on it."""
+    for point in mounted(root, itself=itself):
         unmount(point)
-    return mounted(root)
+    return mounted(root, itself=itself)
 
 
 def unmount(point: str) -> None:

@@ -15,9 +15,19 @@ _NOTE = "in_place.json"
 
 def note(root: str, name: str, folder: str) -> None:
     """The input lies in that folder here, or is that file. Raises OSError."""
+    _keep(root, {**noted(root), name: folder})
+
+
+def forget(root: str, name: str) -> None:
+    """The input isn't seen here any more, as it was by an earlier agent. Raises OSError."""
+    if name in (known := noted(root)):
+        _keep(root, {other: folder for other, folder in known.items() if other != name})
+
+
+def _keep(root: str, known: Mapping[str, str]) -> None:
     part = f"{root}/{_NOTE}.part"
     with open(part, "w", encoding="utf-8") as file:
-        json.dump({**noted(root), name: folder}, file)
+        json.dump(known, file)
     os.rename(part, f"{root}/{_NOTE}")
 
 

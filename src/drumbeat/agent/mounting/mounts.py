@@ -58,24 +58,20 @@ class Mounts:
 
         Raises RefusedError, EngineError with the reason why it can't be mounted here.
         """
-        rclone = self._rclone(planned)
         place = layout.input_path(self._enrolment.root, planned)
         file = os.path.basename(place) if planned.type == "uri_file" else ""
         folder = f"{self._folder}/{planned.name}"
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        told = {"name": planned.name, "file": file, "rclone": rclone}
-        told["place"] = os.path.dirname(place) if file else place
-        self._put(folder, "wanted.json", json.dumps(told))
-        self._put(folder, "listing.json", wire.dumps(listing))
-        self._put(folder, "enrolment.json", wire.dumps(self._enrolment))
-        faultpoint("mount.asked")
+        told = {"name": planned.name, "file": file, "place": os.path.dirname(place) if file else place}
         try:
             if not _is_mounted(folder):
+                told["rclone"] = self._rclone(planned)
+                self._ask(folder, told, listing)
                 self._start(folder)
                 faultpoint("mount.made")
             rates = self._measured(planned, listing, place)
-        except EngineError:
-            self._drop(folder, told["place"])
+        except (RefusedError, EngineError):
+            if os.path.isdir(folder):
+                self._drop(folder, told["place"])
             raise
         self._look_after(folder)
         return rates
@@ -106,6 +102,14 @@ class Mounts:
             self._note(f"{point} can't be unmounted")
 
     # --- making one -----------------------------------------------------------------------------------------------
+    def _ask(self, folder: str, told: dict[str, str], listing: Listing) -> None:
+        """Writes down for a holder what it is to mount."""
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        self._put(folder, "wanted.json", json.dumps(told))
+        self._put(folder, "listing.json", wire.dumps(listing))
+        self._put(folder, "enrolment.json", wire.dumps(self._enrolment))
+        faultpoint("mount.asked")
+
     def _rclone(self, planned: InputPlan) -> str:
         found = shutil.which("rclone")
         if planned.type == "uri_file" and not planned.file:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from drumbeat.agent.cache.room import in_words
 from drumbeat.agent.mounting.clearing import folder_of
-from drumbeat.agent.mounting.in_place import note
+from drumbeat.agent.mounting.in_place import forget, note
 from drumbeat.agent.mounting.mounts import Mounts
 from drumbeat.agent.mounting.rates import LEAST, Rates
 from drumbeat.protocol import layout
@@ -30,6 +30,7 @@ class Ways:
             note(self._root, planned.name, folder)
             self._remark(planned, f"is used in place: {folder}")
             return True
+        forget(self._root, planned.name)
         return planned.mount and self._is_mounted(planned, listing)
 
     def _is_mounted(self, planned: InputPlan, listing: Listing) -> bool:
