@@ -28,10 +28,9 @@ Machine: {machine}. The run took {minutes:.1f} minutes.
 |---|---|---|---|---|---|---|
 """
 NOT_HERE = """
-Not played here: a node that is switched off (`tests/real`, and [matrix.md](matrix.md)), stores that lie
-(`tests/contract/test_data_refusals.py`), a database that crashes (`tests/real/test_postgres_servers.py`), a server that
-is killed while it sweeps (no sweeps yet), the bitwise equal loss after a resume (no checkpoints yet). Kills at every
-commit, effect and write are played by the tests (`tests/chaos`, `tests/contract/test_killed_writers.py`), faults at
+Not played here: a node that is switched off (`tests/real`, and [matrix.md](matrix.md)), a server that is killed while
+it sweeps (no sweeps yet), the bitwise equal loss after a resume (no checkpoints yet). Kills at every commit, effect and
+write, and writes that fail, are played by the tests (`tests/chaos`, `tests/contract/test_killed_writers.py`), faults at
 random instants by `make chaos`, and schedules of many faults by the simulator, in `make check`. The clock is moved for
 drumbeat's processes alone, by a library that they load.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tools.faults import nodes, outside, ranks, servers
+from tools.faults import nodes, outside, ranks, servers, stores
 from tools.faults.scene import Scene, Seen
 
 
@@ -37,6 +37,8 @@ ROWS = (
     Row("`kill -9` of the server, job running", servers.while_running),
     Row("`kill -9` of the server, job stopping", servers.while_stopping),
     Row("the disk is full", servers.fill_disk),
+    Row("the store refuses, is slow, breaks off, changes a file", stores.store),
+    Row("the database crashes three times", stores.database),
     Row("the clock jumps an hour forward", servers.jump_forward),
     Row("the clock jumps an hour back", servers.jump_back),
     Row("an agent wakes after its attempt was replaced", servers.wake_old_agent),
