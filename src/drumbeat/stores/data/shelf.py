@@ -168,14 +168,17 @@ def asked(
 
 def refused(title: str, verb: str, place: str, trouble: Trouble) -> DrumbeatError:
     """The error for it."""
-    named = f"`{shown(place)}`" if place else "it"
-    return trouble.kind(f"{named} {VERBS[verb]}: {trouble.what}", where=title, fix=trouble.fix)
+    return trouble.kind(f"{_named(place)} {VERBS[verb]}: {trouble.what}", where=title, fix=trouble.fix)
 
 
 def changed(title: str, place: str) -> ConflictError:
     """The file isn't what was listed."""
-    what = f"`{shown(place)}` has changed since the job's inputs were listed"
+    what = f"{_named(place)} has changed since the job's inputs were listed"
     return ConflictError(what, where=title, fix="Submit the job again, and don't change data that a job uses.")
+
+
+def _named(place: str) -> str:
+    return f"`{shown(place)}`" if place else "it"
 
 
 def shown(place: str) -> str:
