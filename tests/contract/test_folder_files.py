@@ -68,6 +68,12 @@ def test_data_without_its_record_gets_it_with_the_next_append(files, root, job):
     assert [chunk.data for chunk in again.log_chunks("a")] == [b"one ", b"two "]
 
 
+def test_the_names_in_a_folder_are_synced_through_a_link_to_it(tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "folder")
+    disk.sync_folder(tmp_path / "link")
+
+
 @pytest.mark.timeout(20)
 def test_what_a_person_has_put_beside_logs_holds_up_nobody(files, job, tmp_path):
     files.append_log("a", LOG, 0, b"x")

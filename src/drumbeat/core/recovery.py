@@ -27,16 +27,9 @@ class Recovery:
     sentence: str
 
 
-_NEEDS_NODES = (
-    Reason.NODE_LOST,
-    Reason.NODE_UNHEARD,
-    Reason.PREEMPTED,
-    Reason.OUT_OF_MEMORY,
-    Reason.NODES_FAILED,
-)
-"""After these there is nothing left to start the ranks on."""
-
 _LOST = (Reason.NODE_LOST, Reason.NODE_UNHEARD)
+_NEEDS_NODES = (*_LOST, Reason.PREEMPTED, Reason.OUT_OF_MEMORY, Reason.NODES_FAILED)
+"""After these there is nothing left to start the ranks on."""
 
 MOST_LOST, LOST_WITHIN = 5, timedelta(minutes=10)
 """So many sets of nodes lost one after the other in so short a time: it's the job that does it to them."""

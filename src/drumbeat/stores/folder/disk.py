@@ -122,13 +122,17 @@ def put_whole(place: Path, pieces: Iterable[bytes], aside: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """The names in a folder, on the disk."""
-    sync_file(folder, os.O_DIRECTORY)
+    """The names in a folder, on the disk; a link to one will do."""
+    _sync(folder, os.O_DIRECTORY)
 
 
-def sync_file(place: Path, flags: int = 0) -> None:
+def sync_file(place: Path) -> None:
     """What a file holds, on the disk, whoever wrote it."""
-    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | flags)
+    _sync(place, os.O_NOFOLLOW)
+
+
+def _sync(place: Path, flags: int) -> None:
+    descriptor = os.open(place, os.O_RDONLY | flags)
     try:
         os.fsync(descriptor)
     finally:
