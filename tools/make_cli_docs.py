@@ -11,8 +11,8 @@ from typing import Any
 
 import typer
 
-from drumbeat.cli.failures import Exit
 from drumbeat.cli.main import app
+from drumbeat.cli.terminal.failures import Exit
 from tools.generated_page import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,9 +12,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from drumbeat.spec import component, compute, data, distribution, environment, extensions, job, nodes, search, sweep
-from drumbeat.spec import pipeline_job as pipelines
-from drumbeat.spec.shape import Model
+from drumbeat.dialect.data import inputs_outputs
+from drumbeat.dialect.environments import environment
+from drumbeat.dialect.job import distribution, extensions, job, resources
+from drumbeat.dialect.pipelines import component, nodes
+from drumbeat.dialect.pipelines import pipeline_job as pipelines
+from drumbeat.dialect.reading.shape import Model
+from drumbeat.dialect.sweeping import search_space, sweep
 from tools.generated_page import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -94,7 +98,7 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
             distribution.RayDistribution,
         ),
     ),
-    ("Data", "", (data.Input, data.Output)),
+    ("Data", "", (inputs_outputs.Input, inputs_outputs.Output)),
     (
         "Environment",
         "",
@@ -111,17 +115,17 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
         "Compute",
         "",
         (
-            compute.Resources,
-            compute.CommandJobLimits,
-            compute.QueueSettings,
-            compute.SshService,
-            compute.JupyterLabService,
-            compute.TensorBoardService,
-            compute.VsCodeService,
-            compute.Service,
-            compute.ManagedIdentity,
-            compute.AmlTokenIdentity,
-            compute.UserIdentity,
+            resources.Resources,
+            resources.CommandJobLimits,
+            resources.QueueSettings,
+            resources.SshService,
+            resources.JupyterLabService,
+            resources.TensorBoardService,
+            resources.VsCodeService,
+            resources.Service,
+            resources.ManagedIdentity,
+            resources.AmlTokenIdentity,
+            resources.UserIdentity,
         ),
     ),
     (
@@ -143,7 +147,7 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
             sweep.BanditPolicy,
             sweep.MedianStoppingPolicy,
             sweep.TruncationSelectionPolicy,
-            *search.FUNCTIONS,
+            *search_space.FUNCTIONS,
         ),
     ),
     (

@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
     if name == "Client":
         return importlib.import_module("drumbeat.client").Client
     if name in _OF_SPEC:
-        return getattr(importlib.import_module("drumbeat.spec"), name)
+        return getattr(importlib.import_module("drumbeat.dialect"), name)
     raise AttributeError(f"module 'drumbeat' has no attribute {name!r}")
 
 

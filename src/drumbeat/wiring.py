@@ -15,14 +15,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from drumbeat.control.datastores import ALWAYS_THERE, Datastores
+from drumbeat.control.catalog.datastores import ALWAYS_THERE, Datastores
 from drumbeat.control.service import Control, Setting
+from drumbeat.dialect.compute import computes as spec_of
+from drumbeat.dialect.compute.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports import Engine, Store
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
-from drumbeat.spec import computes as spec_of
-from drumbeat.spec.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
 
 
 class SystemClock:

@@ -27,7 +27,7 @@ def victim(house: House, who: str, job: str, node: int) -> psutil.Process | None
     own = {
         "server": ("drumbeat.server", str(house.home)),
         "agent": ("drumbeat.agent", f"/nodes/{job}.1/{node}/enrolment.json"),
-        "keeper": ("drumbeat.agent.keeper", f"/nodes/{job}.1/{node}/root/keeper"),
+        "keeper": ("drumbeat.agent.keeper.keeper", f"/nodes/{job}.1/{node}/root/keeper"),
     }
     module, end = own[who]
     for process in house.processes():

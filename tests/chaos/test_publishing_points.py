@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.whole import Whole, find
-from drumbeat.core.outputs import MANIFEST
+from drumbeat.control.data.manifests import Whole, find
+from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.stores.data import StoreAccess
 from tests.real.house import until

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from drumbeat.dialect.data.datastores import Datastore, datastore_from
 from drumbeat.protocol.errors import ForbiddenError
-from drumbeat.spec.datastores import Datastore, datastore_from
 from drumbeat.stores.data import StoreAccess
 from drumbeat.testing.data_contract import DataContract, DataReading, Store
 from tests.real.identities import (

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.dialect.data.datastores import Datastore, FolderDatastore
 from drumbeat.protocol.errors import NotFoundError, RefusedError
-from drumbeat.spec.datastores import Datastore, FolderDatastore
 from drumbeat.stores.data import StoreAccess
 from drumbeat.testing.data_contract import DataContract, DataReading, Store
 from tests.real.store_servers import (

@@ -19,6 +19,14 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client.connection import TIMEOUT
+from drumbeat.dialect.data.datastores import (
+    AzureFileDatastore,
+    Datastore,
+    FolderDatastore,
+    HttpDatastore,
+    SftpDatastore,
+    datastore_from,
+)
 from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
@@ -29,14 +37,6 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import ListedFile
-from drumbeat.spec.datastores import (
-    AzureFileDatastore,
-    Datastore,
-    FolderDatastore,
-    HttpDatastore,
-    SftpDatastore,
-    datastore_from,
-)
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.azure import AzureShelf
 from drumbeat.stores.data.shelf import Patience, Wanted

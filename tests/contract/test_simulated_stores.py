@@ -2,8 +2,8 @@
 
 import pytest
 
-from drumbeat.control.sharing import Sharing
-from drumbeat.core.events import CancelRequested
+from drumbeat.control.loop.sharing import Sharing
+from drumbeat.core.life.events import CancelRequested
 from drumbeat.testing.simulation.__main__ import in_database
 from drumbeat.testing.simulation.actions import schedule
 from drumbeat.testing.simulation.shrink import Setup, failure

@@ -16,12 +16,12 @@ from drumbeat.control.service import Control, Setting
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.roster import Member
+from drumbeat.server.access.auth import allowed_hosts
+from drumbeat.server.access.doors import TlsDoors
 from drumbeat.server.app import make_app
-from drumbeat.server.auth import allowed_hosts
-from drumbeat.server.doors import TlsDoors
 from drumbeat.server.home import machine
+from drumbeat.server.process.running import Running
 from drumbeat.server.room import Identity, Room
-from drumbeat.server.running import Running
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.service import Control, Setting
+from drumbeat.dialect.compute.computes import Compute, NetlabCompute
 from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import EngineError
-from drumbeat.spec.computes import Compute, NetlabCompute
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from drumbeat.client import Client
-from drumbeat.control.datastores import Datastores
+from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.service import Control, Setting
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, RefusedError, SpecError

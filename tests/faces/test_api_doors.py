@@ -18,14 +18,14 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from drumbeat.agent.link import Link
+from drumbeat.agent.ground.server_link import Link
 from drumbeat.control.service import Control, Setting
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
-from drumbeat.server.authority import Authority
-from drumbeat.server.doors import Patience, Rules, TlsDoors
-from drumbeat.server.doorway import Doorway
+from drumbeat.server.access.authority import Authority
+from drumbeat.server.access.doors import Patience, Rules, TlsDoors
+from drumbeat.server.agent_api.doorway import Doorway
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
@@ -439,7 +439,7 @@ def test_an_address_that_is_not_here_yet_is_no_refusal(tmp_path: Path, address: 
 def test_a_job_waits_for_the_address_that_its_agents_call_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.gangs.effects.AGAIN_S", 0.01)
     with doors_in(tmp_path) as there:
         there.engine.addresses = ["10.254.253.252"]  # Its interface comes up later than the server.
         answer = there.house.http.post("/api/v1/jobs", json={"document": {"command": "true", "name": "early"}})
@@ -477,7 +477,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 import socket
 from drumbeat.protocol.errors import UnreachableError
-from drumbeat.server.doors import Rules, TlsDoors
+from drumbeat.server.access.doors import Rules, TlsDoors
 from drumbeat.wiring import SystemClock
 
 def address(word):

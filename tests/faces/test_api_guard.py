@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from drumbeat.control.service import Control
+from drumbeat.server.access.auth import allowed_hosts
 from drumbeat.server.app import make_app
-from drumbeat.server.auth import allowed_hosts
 from drumbeat.server.room import Room
 
 TOKEN = "tr33-frog"

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drumbeat.server.serve import EXIT_TAKEN
+from drumbeat.server.process.serve import EXIT_TAKEN
 from tests.real.started import free_ports
 
 from .api_house import eventually

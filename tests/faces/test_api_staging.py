@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from drumbeat.control.inputs import Inputs
+from drumbeat.control.data.inputs import Inputs
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.errors import ForbiddenError, UnreachableError
 from drumbeat.protocol.listing import Listing

@@ -327,7 +327,7 @@ def test_version(drumbeat: Type, words: tuple[str, ...]):
     assert drumbeat(*words).stdout.startswith("drumbeat ")
 
 
-SLOW = ("httpx", "pydantic", "rich", "ruamel", "drumbeat.spec")
+SLOW = ("httpx", "pydantic", "rich", "ruamel", "drumbeat.dialect")
 
 
 def test_nothing_slow_is_loaded_before_a_command_needs_it():

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from drumbeat.cli.connect import MAKER
-from drumbeat.cli.dataview import data_table, entry_table, render_data, say_data, say_moved
+from drumbeat.cli.tables.dataview import data_table, entry_table, render_data, say_data, say_moved
+from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.datastores import described
 from drumbeat.client.dataviews import DatastoreView, EntryView, Moved
 from drumbeat.protocol.errors import NotFoundError

@@ -209,7 +209,7 @@ def test_a_second_ctrl_c_without_a_terminal_detaches(run: Type, server: FakeServ
 
 # --- in a terminal --------------------------------------------------------------------------------------------------
 IN_A_TERMINAL = """
-from drumbeat.cli.connect import MAKER
+from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.cli.main import main
 from drumbeat.client.views import End
 from tests.unit.cli.fake_server import FakeServer

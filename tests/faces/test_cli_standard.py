@@ -13,7 +13,7 @@ import pytest
 
 WRITES = """
 import sys
-from drumbeat.cli import standard
+from drumbeat.cli.terminal import standard
 standard.prepare()
 sys.stdout.write("x" * 1_000_000 + "\\n")
 print("é" * 300_000, flush=True)

@@ -59,7 +59,7 @@ def test_a_file_becomes_a_job_named_after_its_folder(client: Client, tmp_path: P
 def test_a_job_made_in_python_counts_its_paths_from_here(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from drumbeat.spec import CommandJob, command
+    from drumbeat.dialect import CommandJob, command
 
     (tmp_path / "src").mkdir()
     monkeypatch.chdir(tmp_path)

@@ -23,8 +23,9 @@ from drumbeat.client.discovery import Where, find, here, where_of
 from drumbeat.client.views import End, Event, LogPiece, StoryLine
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.errors import AwayError, UnauthorizedError, UnreachableError, VersionError
-from drumbeat.server import room, serve
+from drumbeat.server import room
 from drumbeat.server.home import Home
+from drumbeat.server.process import serve
 
 from .api_house import TOKEN, House, eventually, house_in, served
 

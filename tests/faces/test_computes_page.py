@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.spec.computes import CLASSES, load_compute
+from drumbeat.dialect.compute.computes import CLASSES, load_compute
 from tools import make_computes_docs
 
 pytestmark = pytest.mark.feature("C1")

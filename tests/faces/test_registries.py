@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.cli.connect import MAKER
+from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client import Client
-from drumbeat.spec.registries import Registry, RegistryCredentials
+from drumbeat.dialect.environments.registries import Registry, RegistryCredentials
 from tests.unit.cli.fake_server import Type, typing_in
 
 from .api_house import TOKEN, House, house_in

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from drumbeat.spec import loads
+from drumbeat.dialect import loads
 from tools import make_jobfile_docs
 
 
@@ -25,6 +25,6 @@ def test_the_page_says_plainly_what_comes_later() -> None:
 
 
 def test_importing_the_room_loads_neither_pydantic_nor_a_yaml_reader() -> None:
-    script = "import sys, drumbeat.spec; print([m for m in ('pydantic', 'ruamel.yaml') if m in sys.modules])"
+    script = "import sys, drumbeat.dialect; print([m for m in ('pydantic', 'ruamel.yaml') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

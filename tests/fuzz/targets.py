@@ -17,10 +17,10 @@ from pathlib import Path
 import atheris
 
 with atheris.instrument_imports(include=["drumbeat", "ruamel"]):
-    from drumbeat.agent.archive import unpack
+    from drumbeat.agent.ground.archive import unpack
     from drumbeat.client.downloading import place_in
+    from drumbeat.dialect.reading import loader, writer
     from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, RefusedError, SpecError, StorageError
-    from drumbeat.spec import loader, writer
     from drumbeat.stores.folder.paths import inside, log_place, one_name
 
 HOUSE = Path(tempfile.mkdtemp(prefix="fuzz-")).resolve()

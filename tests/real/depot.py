@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.control.service import Control, Setting
-from drumbeat.core.events import StoryEntry
-from drumbeat.core.job import Job, Need, Policy
+from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.life.job import Job, Need, Policy
 from drumbeat.core.states import Reason, State
 from drumbeat.engines.local import LocalEngine
 from drumbeat.engines.netlab.engine import NetlabEngine
@@ -20,7 +20,7 @@ from drumbeat.launch import ranks
 from drumbeat.ports import Engine, Submission
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.plan import InputPlan, Plan
-from drumbeat.server.doors import Rules, TlsDoors
+from drumbeat.server.access.doors import Rules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.agent_gang import end_all
 from drumbeat.testing.memory_data import ROOT, MemoryData

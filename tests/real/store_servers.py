@@ -30,7 +30,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.spec.datastores import AzureBlobDatastore, HttpDatastore, S3Datastore, SftpDatastore
+from drumbeat.dialect.data.datastores import AzureBlobDatastore, HttpDatastore, S3Datastore, SftpDatastore
 from tools.kept import KEPT
 from tools.sshlab import SSHD, missing_openssh
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.job import Slot
+from drumbeat.core.life.job import Slot
+from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.engines.remote import Host
 from drumbeat.engines.ssh import Login, SshEngine, SshHost, route_to
 from drumbeat.host import processes
 from drumbeat.host.gangs import living_agent, members
 from drumbeat.ports import Engine, Gang
 from drumbeat.protocol.errors import EngineError, UnreachableError
-from drumbeat.spec.computes import compute_from
 from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 from drumbeat.wiring import Site, make_engine
 from tools.sshlab import SshLab, missing, ssh_lab

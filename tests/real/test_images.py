@@ -14,10 +14,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.agent import containers
-from drumbeat.agent.environments.collecting import collect
-from drumbeat.agent.images import places
-from drumbeat.agent.images.places import ImagePlace
+from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes.environments.collecting import collect
+from drumbeat.agent.runtimes.images import folders
+from drumbeat.agent.runtimes.images.folders import ImagePlace
 from drumbeat.client.views import JobView
 
 from .boxes import IMAGE, a_podman, podman
@@ -146,7 +146,7 @@ def test_a_build_that_fails_is_told_with_its_line_and_its_own_words(house: House
 def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_by_the_next_job(
     house: House, storage: dict[str, str]
 ):
-    for who in ("drumbeat.agent.errand", "drumbeat.agent"):
+    for who in ("drumbeat.agent.keeper.errand", "drumbeat.agent"):
         (port,) = free_ports(1)
         waits = f"bash -c 'read < /dev/tcp/127.0.0.1/{port}'; echo there > /made"  # Builds have the node's network.
         folder(house, f"FROM {IMAGE}\nRUN echo first\nRUN {waits}\n")
@@ -158,7 +158,7 @@ def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_b
                     with contextlib.suppress(psutil.NoSuchProcess):
                         if who in process.cmdline():
                             process.kill()
-        if who == "drumbeat.agent.errand":
+        if who == "drumbeat.agent.keeper.errand":
             assert "image build was ended from outside" in ended(house, job, "failed").sentence
             job = house.client.submit(job_file(house))
         assert house.logs(ended(house, job).name)[0] == "rank 0, there\n"
@@ -209,7 +209,7 @@ def test_an_image_that_nobody_has_used_for_long_is_removed_unless_a_job_holds_it
     for name, value in {**storage, "DRUMBEAT_CACHE": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     engine = containers.find()
-    folder_of = places.folder(engine)
+    folder_of = folders.folder(engine)
     made = [ImagePlace(f"{folder_of}/{name}", engine) for name in ("held", "old", "new")]
     now = time.time()
     for place, days in zip(made, (40, 40, 1), strict=True):

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.holding import door
-from drumbeat.agent.holding.records import Records
+from drumbeat.agent.keeper import listener
+from drumbeat.agent.keeper.records import Records
 from drumbeat.host import processes
 from drumbeat.testing.agent_gang import end_all, mentioning
 
@@ -29,14 +29,14 @@ class Kept:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
-        self.process = subprocess.Popen([sys.executable, "-I", "-m", "drumbeat.agent.keeper", str(folder)])
+        self.process = subprocess.Popen([sys.executable, "-I", "-m", "drumbeat.agent.keeper.keeper", str(folder)])
         self.connect()
 
     def connect(self) -> None:
         deadline = time.monotonic() + 60
         while True:
             try:
-                self.line = door.connect(str(self.folder))
+                self.line = listener.connect(str(self.folder))
                 break
             except OSError:
                 assert time.monotonic() < deadline, "the keeper doesn't come up"
@@ -46,7 +46,7 @@ class Kept:
         self.state: dict[str, Any] = json.loads(self.words.readline())
 
     def tell(self, **message: Any) -> None:
-        self.line.sendall(door.encode(message))
+        self.line.sendall(listener.encode(message))
 
     def start(self, *commands: str, number: int = 1) -> None:
         ranks = [
@@ -382,7 +382,7 @@ def test_the_next_keeper_ends_what_a_killed_one_left_and_says_that_the_round_is_
 
 def test_a_second_keeper_in_a_folder_leaves(kept):
     other = subprocess.run(
-        [sys.executable, "-I", "-m", "drumbeat.agent.keeper", str(kept.folder)],
+        [sys.executable, "-I", "-m", "drumbeat.agent.keeper.keeper", str(kept.folder)],
         capture_output=True,
         text=True,
         check=False,

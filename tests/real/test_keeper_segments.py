@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.holding import confinement
+from drumbeat.agent.keeper import confinement
 
 from .house import until
 from .test_keeper_holds import Kept, finish

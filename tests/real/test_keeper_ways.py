@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.holding import confinement, door
-from drumbeat.agent.holding.confinement import WAYS
-from drumbeat.agent.journal import Journal
-from drumbeat.agent.keeping import Keeping
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.keeper import confinement, listener
+from drumbeat.agent.keeper.client import Keeping
+from drumbeat.agent.keeper.confinement import WAYS
 from drumbeat.host import processes
 from drumbeat.protocol.agent import Order
 from drumbeat.testing.agent_gang import AgentGang, mentioning
@@ -253,7 +253,7 @@ def test_a_round_that_fills_its_disk_ends_and_so_does_the_next(tmp_path: Path, w
 
 def test_what_another_process_has_as_its_number_by_now_is_left_alone(tmp_path: Path):
     """The machine went down: what the hold names is somebody else today."""
-    door.read_marker(str(tmp_path))
+    listener.read_marker(str(tmp_path))
     hold = {"way": "PID namespace", "first": os.getpid(), "birth": "another-boot 1"}
     (tmp_path / "hold.json").write_text(json.dumps(hold))
     assert confinement.end_rest(str(tmp_path)) == []
@@ -262,7 +262,7 @@ def test_what_another_process_has_as_its_number_by_now_is_left_alone(tmp_path: P
 
 CLOSES = """
 import os
-from drumbeat.agent.holding.namespaces import Namespace
+from drumbeat.agent.keeper.namespaces import Namespace
 
 there = Namespace()
 child = os.fork()

@@ -396,7 +396,8 @@ def test_a_canceled_mpi_job_has_its_grace_time_with_mpi_in_it(jobs: Jobs):
     logs = jobs.house.logs(job.name)  # That of rank 0 has what mpirun itself says, too.
     assert all("saved 6" in text.splitlines() for text in logs.values()), logs
     until(
-        lambda: not processes_of(jobs.house, "mpirun", "orted", "prted", "hydra", "drumbeat.agent.mpi"), what="the end"
+        lambda: not processes_of(jobs.house, "mpirun", "orted", "prted", "hydra", "drumbeat.agent.launchers.mpi"),
+        what="the end",
     )
 
 

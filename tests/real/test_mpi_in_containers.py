@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.agent import containers
-from drumbeat.agent.images import looking
+from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes.images import inspection
 from drumbeat.client.views import JobView
 from drumbeat.engines.netlab.lab import require_tools
 from drumbeat.protocol.errors import EngineError
@@ -112,8 +112,8 @@ def test_an_image_with_another_mpi_is_refused_with_both(house: House):
 def test_the_python_in_an_image_is_looked_at():
     """By it, nodes are compared that have built their image each by itself."""
     engine = containers.find()
-    found = looking.python_in(engine, MPI_IMAGE)
+    found = inspection.python_in(engine, MPI_IMAGE)
     assert found
     assert found.python.startswith("3.")
     assert found.versions["mpi4py"]
-    assert looking.python_in(engine, IMAGE) is None, "busybox has none"
+    assert inspection.python_in(engine, IMAGE) is None, "busybox has none"

@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from drumbeat.agent.ray import joining
+from drumbeat.agent.launchers.ray import joining
 from drumbeat.client.views import JobView
 from drumbeat.launch.ray import place
 from drumbeat.protocol.roster import Member

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.cache.files import Files, name_of
-from drumbeat.agent.cache.part import PIECE, Part, claim, piece_at, piece_count
-from drumbeat.agent.cache.small import Small, claim_small
-from drumbeat.agent.fetching.chain import Chain, Place
-from drumbeat.agent.fetching.serving import Serving
-from drumbeat.agent.fetching.web import Lines, Patience
+from drumbeat.agent.inputs.cache.files import Files, name_of
+from drumbeat.agent.inputs.cache.part import PIECE, Part, claim, piece_at, piece_count
+from drumbeat.agent.inputs.cache.small import Small, claim_small
+from drumbeat.agent.inputs.fetching.chain import Chain, Place
+from drumbeat.agent.inputs.fetching.serving import Serving
+from drumbeat.agent.inputs.fetching.web import Lines, Patience
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.listing import ListedFile

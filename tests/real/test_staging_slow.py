@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.cache.files import Files, name_of
-from drumbeat.agent.cache.part import PIECE
-from drumbeat.agent.cache.small import SMALL
-from drumbeat.agent.fetching.fetch import Fetch
-from drumbeat.agent.fetching.means import Means
-from drumbeat.agent.fetching.meter import Meter
-from drumbeat.agent.fetching.web import Patience
-from drumbeat.agent.fetching.work import Want
-from drumbeat.agent.unpacking import bring
+from drumbeat.agent.inputs.cache.files import Files, name_of
+from drumbeat.agent.inputs.cache.part import PIECE
+from drumbeat.agent.inputs.cache.small import SMALL
+from drumbeat.agent.inputs.fetching.fetch import Fetch
+from drumbeat.agent.inputs.fetching.means import Means
+from drumbeat.agent.inputs.fetching.progress import Meter
+from drumbeat.agent.inputs.fetching.web import Patience
+from drumbeat.agent.inputs.fetching.work import Want
+from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import ConflictError, StorageError, UnreachableError
 from drumbeat.testing.memory_data import ROOT, Answer, Asked, MemoryData

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pytest
 
-from drumbeat.spec.datastores import datastore_from
+from drumbeat.dialect.data.datastores import datastore_from
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.azure_blocks import BLOCK
 from drumbeat.stores.data.s3_parts import PART
@@ -35,7 +35,7 @@ HALF = 2 * PART + 500
 
 WRITES_HALF = """
 import json, os, sys
-from drumbeat.spec.datastores import datastore_from
+from drumbeat.dialect.data.datastores import datastore_from
 from drumbeat.stores.data import StoreAccess
 
 told = json.loads(sys.stdin.readline())

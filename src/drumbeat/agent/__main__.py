@@ -7,7 +7,7 @@ import signal
 import sys
 
 from drumbeat.agent.agent import Agent
-from drumbeat.agent.holding import door
+from drumbeat.agent.keeper import listener
 from drumbeat.host import processes
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
@@ -23,7 +23,7 @@ def main() -> int:
     os.chdir("/")
     try:
         os.makedirs(f"{enrolment.root}/keeper", mode=0o700, exist_ok=True)
-        lock = door.hold_folder(enrolment.root, name="agent", tries=100)
+        lock = listener.hold_folder(enrolment.root, name="agent", tries=100)
     except OSError as error:
         print(f"agent: the folder {enrolment.root} can't be used: {error.strerror}", file=sys.stderr)  # noqa: T201
         return EXIT_NO_FOLDER

@@ -16,19 +16,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.agent import containers
-from drumbeat.agent.beyond import Beyond
+from drumbeat.agent.attempt import Beyond
 from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
-from drumbeat.agent.errands import Errands
-from drumbeat.agent.journal import Journal
-from drumbeat.agent.keeping import Keeping
-from drumbeat.agent.link import Link
-from drumbeat.agent.logs import GrowingLog, LogSender, pause_s, tail
-from drumbeat.agent.looking import Looking
-from drumbeat.agent.mpi.found import aborted
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.keeper.client import Keeping
+from drumbeat.agent.keeper.errands import Errands
+from drumbeat.agent.launchers.mpi.find import aborted
+from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s, tail
 from drumbeat.agent.node import HeldPort, member
-from drumbeat.agent.preparing import Preparing
+from drumbeat.agent.processes import Preparing
 from drumbeat.agent.reporting import Reporting
+from drumbeat.agent.runtimes import containers
+from drumbeat.agent.world_check import Looking
 from drumbeat.launch import more_ports
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
@@ -36,7 +36,7 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, Un
 from drumbeat.protocol.faults import faultpoint
 
 if TYPE_CHECKING:
-    from drumbeat.agent.fetching.staging import Inputs
+    from drumbeat.agent.inputs.remote import Inputs
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TOLD = 0, 1, 3, 143
 """Left as the server said; a defect of ours (start it again); the attempt was over; SIGTERM."""
@@ -163,9 +163,9 @@ class Agent:
             self._facts.staging = Work.NONE
 
     def _stage(self) -> None:
-        from drumbeat.agent.nodelog import NodeLog
-        from drumbeat.agent.readying import Readying
-        from drumbeat.agent.staging import Staging
+        from drumbeat.agent.inputs.local import Staging
+        from drumbeat.agent.logs.nodelog import NodeLog
+        from drumbeat.agent.setup import Readying
 
         self._facts.staging = Work.GOING
         log = NodeLog(self._enrolment, self._facts.round.number, self._journal)
@@ -183,7 +183,7 @@ class Agent:
         """The inputs that lie in stores; None = the job has none. What there is of them is passed on from here."""
         if not any(each.is_remote for each in self._plan.inputs):
             return None
-        from drumbeat.agent.fetching.staging import Inputs
+        from drumbeat.agent.inputs.remote import Inputs
 
         inputs = self._inputs or Inputs(self._enrolment, self._beyond.ways())
         self._member = inputs.serve(self._member)

@@ -7,8 +7,8 @@ import os
 import socket
 from dataclasses import replace
 
-from drumbeat.agent import network
-from drumbeat.agent.servers import address_towards
+from drumbeat.agent.ground import network
+from drumbeat.agent.ground.server_addresses import address_towards
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Member, Roster

@@ -10,9 +10,9 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from drumbeat.agent.backoff import Backoff
-from drumbeat.agent.journal import Journal
-from drumbeat.agent.link import Link
+from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol.agent import LISTED_BYTES, WAITS
 from drumbeat.protocol.errors import (
     ConflictError,

@@ -11,10 +11,10 @@ import threading
 import time
 from collections.abc import Callable
 
-from drumbeat.agent.backoff import Backoff
-from drumbeat.agent.journal import Journal
-from drumbeat.agent.link import Link
-from drumbeat.agent.servers import remember
+from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.server_addresses import remember
+from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Directive, Enrolment
 from drumbeat.protocol.errors import DrumbeatError, StaleError

@@ -11,24 +11,24 @@ from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
 from drumbeat._version import __version__
-from drumbeat.cli import (
+from drumbeat.cli.commands import (
     aliases,
     computes,
     data,
     datastores,
-    downloading,
+    download,
     environments,
     jobs,
     logs,
     registries,
+    run,
     servers,
-    standard,
-    submitting,
     top,
 )
-from drumbeat.cli.connect import OPEN
-from drumbeat.cli.failures import report
-from drumbeat.cli.help import add_command
+from drumbeat.cli.terminal import standard
+from drumbeat.cli.terminal.connect import OPEN
+from drumbeat.cli.terminal.failures import report
+from drumbeat.cli.terminal.help import add_command
 
 ABOUT = "Run distributed training jobs on machines you own: one job file, every rank started, watched and ended."
 
@@ -51,14 +51,14 @@ class Commands(TyperGroup):
 app = typer.Typer(cls=Commands, help=ABOUT, no_args_is_help=True, pretty_exceptions_enable=False)
 
 for name, command, example in (
-    ("plan", submitting.plan, "drumbeat plan job.yml --set inputs.epochs=3"),
-    ("run", submitting.run, "drumbeat run job.yml --set inputs.epochs=3"),
+    ("plan", run.plan, "drumbeat plan job.yml --set inputs.epochs=3"),
+    ("run", run.run, "drumbeat run job.yml --set inputs.epochs=3"),
     ("list", jobs.list_jobs, "drumbeat list --state running"),
     ("show", jobs.show_job, "drumbeat show @last"),
     ("logs", logs.logs, "drumbeat logs -f @last --rank 0"),
     ("cancel", jobs.cancel, "drumbeat cancel @last --wait"),
     ("wait", jobs.wait, "drumbeat wait @last --timeout 3600"),
-    ("download", downloading.download, "drumbeat download @last --to results"),
+    ("download", download.download, "drumbeat download @last --to results"),
     ("archive", jobs.archive, "drumbeat archive cifar-7f3a"),
     ("restore", jobs.restore, "drumbeat restore cifar-7f3a"),
     ("top", top.top, "drumbeat top"),

@@ -20,7 +20,7 @@ from drumbeat.protocol.views import DataView
 if TYPE_CHECKING:
     from drumbeat.client.datastores import GivenDatastore
     from drumbeat.client.sources import Source
-    from drumbeat.spec.assets import DataAsset
+    from drumbeat.dialect.data.assets import DataAsset
 
     GivenData = str | Path | Mapping[str, Any] | DataAsset
 
@@ -96,7 +96,7 @@ class DataCalls:
         """
         asked, base, source = _asked(data, sets)
         document = asked.model_dump(mode="json", exclude_unset=True)
-        from drumbeat.spec.data_paths import Local, reference_to
+        from drumbeat.dialect.data.paths import Local, reference_to
 
         place = reference_to(asked.path, f"{source}: path")
         if isinstance(place, Local):
@@ -225,7 +225,7 @@ def _who() -> str:
 
 def _asked(data: GivenData, sets: Sequence[str]) -> tuple[DataAsset, Path, str]:
     """The data, what its path counts from, and where it was written. Raises SpecError."""
-    from drumbeat.spec.assets import data_from, load_data
+    from drumbeat.dialect.data.assets import data_from, load_data
 
     if isinstance(data, str | Path):
         return load_data(data, sets), Path(data).absolute().parent, str(data)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:
-    from drumbeat.spec.datastores import Datastore
-    from drumbeat.spec.shape import Model
+    from drumbeat.dialect.data.datastores import Datastore
+    from drumbeat.dialect.reading.shape import Model
 
     GivenDatastore = str | Path | Mapping[str, Any] | Model
 
@@ -25,7 +25,7 @@ KEY = "credentials"
 
 def described(datastore: GivenDatastore, sets: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
     """The datastore as a document, its secrets in the clear, and where it was written. Raises SpecError."""
-    from drumbeat.spec.datastores import anchored, datastore_from, load_datastore
+    from drumbeat.dialect.data.datastores import anchored, datastore_from, load_datastore
 
     if isinstance(datastore, str | Path):
         loaded = load_datastore(datastore, [*sets, *looked_up(Path(datastore), sets)])
@@ -39,7 +39,7 @@ def described(datastore: GivenDatastore, sets: Sequence[str] = ()) -> tuple[dict
 
 
 def _whole(datastore: Any) -> dict[str, Any]:
-    from drumbeat.spec.datastores import split
+    from drumbeat.dialect.data.datastores import split
 
     document, secrets = split(datastore)
     return {**document, **({KEY: secrets} if secrets else {})}
@@ -47,9 +47,9 @@ def _whole(datastore: Any) -> dict[str, Any]:
 
 def looked_up(file: Path, sets: Sequence[str]) -> list[str]:
     """What stands for a secret in a file, as further settings; a file that can't be read is refused by its reader."""
-    from drumbeat.spec.loader import read_text
-    from drumbeat.spec.overrides import apply
-    from drumbeat.spec.yaml_tree import parse, plain
+    from drumbeat.dialect.reading.loader import read_text
+    from drumbeat.dialect.reading.overrides import apply
+    from drumbeat.dialect.reading.yaml_tree import parse, plain
 
     try:
         root = parse(read_text(file).removeprefix("\ufeff"), str(file))

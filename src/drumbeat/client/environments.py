@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from drumbeat.dialect.environments.texts import MOST_FILES, Texts, beside, included
+from drumbeat.dialect.reading.loader import read_text
 from drumbeat.protocol.errors import SpecError
-from drumbeat.spec.environments.texts import MOST_FILES, Texts, beside, included
-from drumbeat.spec.loader import read_text
 
 if TYPE_CHECKING:
-    from drumbeat.spec.shape import Model
+    from drumbeat.dialect.reading.shape import Model
 
     GivenEnvironment = str | Path | Mapping[str, Any] | Model
 
@@ -73,8 +73,8 @@ def _with_dockerfile(build: Mapping[str, Any], base: Path, keep: Keep) -> Texts:
 
 def given(environment: GivenEnvironment, sets: Sequence[str], keep: Keep) -> dict[str, Any]:
     """The request that makes an environment: what a file, a mapping or an object describes. Raises SpecError."""
-    from drumbeat.spec.environment import environment_from, load_environment
-    from drumbeat.spec.writer import to_dict
+    from drumbeat.dialect.environments.environment import environment_from, load_environment
+    from drumbeat.dialect.reading.writer import to_dict
 
     if isinstance(environment, str | Path):
         path = Path(environment)
@@ -123,7 +123,7 @@ def _take_in_all(name: str, text: str, base: Path, files: dict[str, str]) -> Non
 
 
 def _written_out(table: Mapping[str, Any], around: Around) -> Texts:
-    from drumbeat.spec.environments.written_out import lines_of, requirements_in
+    from drumbeat.dialect.environments.written_out import lines_of, requirements_in
 
     files: dict[str, str] = {}
     _take_in_all("", "\n".join(requirements_in(table)), around.base, files)

@@ -12,7 +12,7 @@ from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.views import RegistryView
 
 if TYPE_CHECKING:
-    from drumbeat.spec.registries import Registry
+    from drumbeat.dialect.environments.registries import Registry
 
     GivenRegistry = str | Path | Mapping[str, Any] | Registry
 
@@ -48,7 +48,7 @@ class RegistryCalls:
 def _described(registry: GivenRegistry, sets: Sequence[str]) -> tuple[dict[str, Any], str]:
     """The registry as a document, its secrets in the clear, and where it was written."""
     from drumbeat.client.datastores import looked_up, resolved
-    from drumbeat.spec.registries import load_registry, registry_from
+    from drumbeat.dialect.environments.registries import load_registry, registry_from
 
     if isinstance(registry, str | Path):
         return _whole(load_registry(registry, [*sets, *looked_up(Path(registry), sets)])), str(registry)
@@ -60,7 +60,7 @@ def _described(registry: GivenRegistry, sets: Sequence[str]) -> tuple[dict[str, 
 
 
 def _whole(registry: Registry) -> dict[str, Any]:
-    from drumbeat.spec.registries import split
+    from drumbeat.dialect.environments.registries import split
 
     document, secrets = split(registry)
     return {**document, **({"credentials": secrets} if secrets else {})}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from drumbeat.client.ignore import ALWAYS, FILES, Rules
 from drumbeat.client.snapshot import holds, is_empty
-from drumbeat.spec.problems import short
+from drumbeat.dialect.reading.problems import short
 
 ASKS_FOR_A_PATH = ("./", "../", "azureml:", "file:///")
 

@@ -16,7 +16,7 @@ from drumbeat.protocol.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
     from drumbeat.client.snapshot import Snapshot
-    from drumbeat.spec.shape import Model
+    from drumbeat.dialect.reading.shape import Model
 
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """`azureml:…`, `https://…`, `git+ssh://…`: what the server has to look for, not we."""
@@ -65,8 +65,8 @@ def written(job: GivenJob, given: Given) -> Written:
 
 def _read(job: GivenJob, sets: Sequence[str]) -> Written:
     if isinstance(job, str | Path):
-        from drumbeat.spec.loader import load_file
-        from drumbeat.spec.writer import to_dict
+        from drumbeat.dialect.reading.loader import load_file
+        from drumbeat.dialect.reading.writer import to_dict
 
         loaded = load_file(job, overrides=sets)
         return Written(to_dict(loaded.job), loaded.base, loaded.source, loaded.text)
@@ -74,16 +74,16 @@ def _read(job: GivenJob, sets: Sequence[str]) -> Written:
         raise SpecError("values are set in a job file; this job was made in Python", fix="Set them on the object.")
     if isinstance(job, Mapping):
         return Written(dict(job), Path.cwd(), "job")
-    from drumbeat.spec.shape import Model
-    from drumbeat.spec.writer import to_dict
+    from drumbeat.dialect.reading.shape import Model
+    from drumbeat.dialect.reading.writer import to_dict
 
     return Written(to_dict(job if isinstance(job, Model) else job.to_job()), Path.cwd(), "job")
 
 
 def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any], str]:
     """The compute as a document, and where it was written. Raises SpecError."""
-    from drumbeat.spec.computes import compute_from, load_compute
-    from drumbeat.spec.writer import to_dict
+    from drumbeat.dialect.compute.computes import compute_from, load_compute
+    from drumbeat.dialect.reading.writer import to_dict
 
     if isinstance(compute, str | Path):
         return to_dict(load_compute(compute, sets)), str(compute)
@@ -177,7 +177,7 @@ class Parcel:
 
     def _local(self, path: object, key: str) -> Path | None:
         """The place of an input on this machine; None for one that is elsewhere, and for none. Raises SpecError."""
-        from drumbeat.spec.data_paths import Local, reference_to
+        from drumbeat.dialect.data.paths import Local, reference_to
 
         found = reference_to(path, f"{self.written.source}: {key}") if isinstance(path, str) else None
         return self._place(found.path, key) if isinstance(found, Local) else None
@@ -193,7 +193,7 @@ class Parcel:
 
     def _compute_sees(self, place: Path) -> bool:
         """Whether the nodes of the job's compute find it where it is."""
-        from drumbeat.spec.computes import compute_from
+        from drumbeat.dialect.compute.computes import compute_from
 
         spec = self._compute_spec
         return not spec or compute_from(spec).sees(place)

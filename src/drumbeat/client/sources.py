@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from errno import ELOOP, ENOENT, ENOTDIR
 from pathlib import Path
 
+from drumbeat.dialect.reading.problems import short
 from drumbeat.protocol.errors import RefusedError, StorageError
-from drumbeat.spec.problems import short
 
 NAMED = 3
 """Links that are named in a sentence."""

@@ -12,30 +12,34 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from drumbeat.control import submitting
-from drumbeat.control.assets import DataAssets, data_uses
-from drumbeat.control.calling import Calling
-from drumbeat.control.computes import Computes, EngineMaker, Known, no_compute, no_engines
-from drumbeat.control.datastores import Datastores, DatastoreView
-from drumbeat.control.direct import DirectOutputs
-from drumbeat.control.effects import STORY, Effects
-from drumbeat.control.environments import Environments, uses_of
-from drumbeat.control.inputs import Inputs
-from drumbeat.control.joboutputs import JobOutputs
-from drumbeat.control.loop import Loop
-from drumbeat.control.previewing import Preview, preview
-from drumbeat.control.publishing import Publishing
-from drumbeat.control.registries import Registries
-from drumbeat.control.sharing import Sharing
-from drumbeat.control.watch import Watch
-from drumbeat.control.whole import Whole
-from drumbeat.core import plan as planning
-from drumbeat.core.aftermath import outputs_left
-from drumbeat.core.directive import directive
-from drumbeat.core.events import AgentSaid, CancelRequested, PublishOutputs
-from drumbeat.core.job import Job
-from drumbeat.core.plan import Facts
+from drumbeat.control.catalog.data_assets import DataAssets, data_uses
+from drumbeat.control.catalog.datastores import Datastores, DatastoreView
+from drumbeat.control.catalog.environments import Environments, uses_of
+from drumbeat.control.catalog.registries import Registries
+from drumbeat.control.computes.computes import Computes, EngineMaker, Known, no_compute, no_engines
+from drumbeat.control.data.inputs import Inputs
+from drumbeat.control.data.job_output_reader import JobOutputs
+from drumbeat.control.data.manifests import Whole
+from drumbeat.control.gangs.agent_addresses import Calling
+from drumbeat.control.gangs.effects import STORY, Effects
+from drumbeat.control.gangs.watch import Watch
+from drumbeat.control.jobs import submit
+from drumbeat.control.jobs.preview import Preview, preview
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.sharing import Sharing
+from drumbeat.control.outputs.direct_links import DirectOutputs
+from drumbeat.control.outputs.publishing import Publishing
+from drumbeat.core.life.aftermath import outputs_left
+from drumbeat.core.life.directive import directive
+from drumbeat.core.life.events import AgentSaid, CancelRequested, PublishOutputs
+from drumbeat.core.life.job import Job
+from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.plan import Facts
 from drumbeat.core.states import Reason, State
+from drumbeat.dialect.compute.computes import RemoteCompute, compute_from
+from drumbeat.dialect.data.paths import InStore, reference_to
+from drumbeat.dialect.environments.texts import Texts
+from drumbeat.dialect.job.job import CommandJob
 from drumbeat.ports import (
     Artifacts,
     Clock,
@@ -60,10 +64,6 @@ from drumbeat.protocol.errors import (
     UnauthorizedError,
 )  # fmt: skip
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.spec.computes import RemoteCompute, compute_from
-from drumbeat.spec.data_paths import InStore, reference_to
-from drumbeat.spec.environments.texts import Texts
-from drumbeat.spec.job import CommandJob
 
 log = logging.getLogger(__name__)
 
@@ -214,10 +214,10 @@ class Control:
         return record, is_new
 
     def _submission(self, request: Request) -> Submission:
-        written, made = submitting.planned(request, self._facts, self.environments)
+        written, made = submit.planned(request, self._facts, self.environments)
         self._check_sources(request)
         self.direct.check(made.plan)
-        job, first = submitting.new_job(written, made, self.setting.clock.now())
+        job, first = submit.new_job(written, made, self.setting.clock.now())
         key = request.key or secrets.token_hex(16)
         return Submission(key, job, request.document, (first,), (*uses_of(made.asset), *data_uses(made.data)))
 
@@ -245,9 +245,9 @@ class Control:
 
     def preview(self, request: Request) -> Preview:
         """What `submit` would run. Starts and writes nothing."""
-        written, made = submitting.planned(request, self._facts, self.environments)
+        written, made = submit.planned(request, self._facts, self.environments)
         self.direct.check(made.plan)
-        job, _ = submitting.new_job(written, made, self.setting.clock.now())
+        job, _ = submit.new_job(written, made, self.setting.clock.now())
         return preview(job, made, self.loop, self.engines)
 
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:

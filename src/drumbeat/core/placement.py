@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.job import Need, Slot
+from drumbeat.core.life.job import Need, Slot
 from drumbeat.core.states import Reason
 from drumbeat.core.words import counted
 

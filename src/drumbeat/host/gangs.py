@@ -330,7 +330,7 @@ def _end_held(root: Path) -> None:
     knows how.
     """
     if any(any(root.glob(name)) for name in _TO_CLEAR) or _has_mounts(root):
-        ending = [*program("drumbeat.agent.holding.ending"), str(root)]
+        ending = [*program("drumbeat.agent.cleanup"), str(root)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=ENDING_S, check=False)
 

@@ -1,8 +1,8 @@
 """The job's nodes as launchers of other makers name them: a host file, and programs that reach the other nodes.
 
 Where the job's command runs once on each node, it may be such a launcher, which starts processes on the other nodes by
-ssh or pdsh (`drumbeat.agent.remote` stands in for both). Each node then has a door, and stays until the commands of all
-nodes have ended.
+ssh or pdsh (`drumbeat.agent.launchers.remote` stands in for both). Each node then runs a command server, and stays
+until the commands of all nodes have ended.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from drumbeat.core.events import Loss
-from drumbeat.core.job import Slot
+from drumbeat.core.life.events import Loss
+from drumbeat.core.life.job import Slot
 from drumbeat.protocol.plan import Plan
 
 

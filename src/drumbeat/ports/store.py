@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from drumbeat.core.aftermath import outputs_left
-from drumbeat.core.events import AgentSaid, CancelRequested, Effect, StoryEntry
-from drumbeat.core.job import Job, Slot
+from drumbeat.core.life.aftermath import outputs_left
+from drumbeat.core.life.events import AgentSaid, CancelRequested, Effect, StoryEntry
+from drumbeat.core.life.job import Job, Slot
 from drumbeat.core.states import State
 from drumbeat.ports.catalog import Catalog, Use
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drumbeat.server.serve import main
+from drumbeat.server.process.serve import main
 
 if TYPE_CHECKING:
     from drumbeat.control.service import Control

@@ -9,26 +9,25 @@ from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
 
 from drumbeat._version import __version__
-from drumbeat.server import (
+from drumbeat.server import errors
+from drumbeat.server.access.auth import Guard
+from drumbeat.server.access.traffic import Meter
+from drumbeat.server.agent_api import inputs, sync
+from drumbeat.server.api import (
     about,
-    agents,
     aliases,
     computes,
     data,
     datastores,
     environments,
-    errors,
     files,
     jobs,
     live,
     registries,
-    staging,
     storage,
 )
-from drumbeat.server.auth import Guard
+from drumbeat.server.api.views import ErrorView
 from drumbeat.server.room import Room
-from drumbeat.server.traffic import Meter
-from drumbeat.server.views import ErrorView
 
 
 def make_app(room: Room, *, token: str, hosts: frozenset[str]) -> FastAPI:
@@ -43,7 +42,7 @@ def make_app(room: Room, *, token: str, hosts: frozenset[str]) -> FastAPI:
     app.state.room = room
     for part in (
         about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage,
-        agents, staging,
+        sync, inputs,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)

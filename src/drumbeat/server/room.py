@@ -13,10 +13,10 @@ from fastapi import Depends, Request
 from drumbeat._version import __version__
 from drumbeat.control.service import Control
 from drumbeat.ports import Record
-from drumbeat.server.doors import TlsDoors
+from drumbeat.server.access.doors import TlsDoors
+from drumbeat.server.access.traffic import Traffic
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.notices import Notices
-from drumbeat.server.traffic import Traffic
 
 PROTOCOL = 1
 """Grows when a client of before can't talk to this server any more."""

@@ -106,7 +106,7 @@ class AgentGang:
 
     def keeper(self, node: int = 0) -> int:
         """The pid of the node's keeper, 0 = none. A namespace's first process is a fork of it, and looks the same."""
-        wanted = b"drumbeat.agent.keeper\0" + os.fsencode(self.root(node) / "keeper") + b"\0"
+        wanted = b"drumbeat.agent.keeper.keeper\0" + os.fsencode(self.root(node) / "keeper") + b"\0"
         found = {pid for pid in mentioning(str(self.root(node))) if wanted in _read(pid, "cmdline")}
         return next((pid for pid in found if _parent(pid) not in found), 0)
 

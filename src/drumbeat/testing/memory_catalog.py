@@ -6,9 +6,9 @@ import copy
 from dataclasses import dataclass, field, replace
 from threading import RLock
 
+from drumbeat.dialect.reading.problems import nearest, no_version
 from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.spec.problems import nearest, no_version
 
 
 @dataclass

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from threading import RLock
 
-from drumbeat.core.events import StoryEntry
+from drumbeat.core.life.events import StoryEntry
+from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import (
     Change,
     Head,
@@ -25,7 +26,6 @@ from drumbeat.ports import (
     is_for,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
-from drumbeat.spec.problems import nearest
 from drumbeat.testing.memory_catalog import CatalogShelf, MemoryCatalog
 
 LEFT = -1

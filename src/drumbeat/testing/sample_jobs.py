@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from drumbeat.core.events import StartGang, StopGang, StoryEntry
-from drumbeat.core.job import Failure, Job, Need, Observed, Policy, Slot, Verdict
+from drumbeat.core.life.events import StartGang, StopGang, StoryEntry
+from drumbeat.core.life.job import Failure, Job, Need, Observed, Policy, Slot, Verdict
 from drumbeat.core.states import Reason, State
 from drumbeat.ports import Change, Record, Submission
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.events import AgentSaid, CancelRequested
+from drumbeat.core.life.events import AgentSaid, CancelRequested
 from drumbeat.core.states import State
 from drumbeat.ports import Head, LiveServer, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from drumbeat.agent.beyond import Beyond
-from drumbeat.agent.logs import tail
-from drumbeat.agent.mounting.mounts import Mounts
-from drumbeat.core.blame import verdict
+from drumbeat.agent.attempt import Beyond
+from drumbeat.agent.inputs.mounting.mounts import Mounts
+from drumbeat.agent.logs.sender import tail
+from drumbeat.core.diagnosis.blame import verdict
 from drumbeat.protocol.agent import Enrolment, RankExit, Remark
 from drumbeat.protocol.plan import Plan
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.archive import is_inside
-from drumbeat.agent.backoff import Backoff
-from drumbeat.agent.link import Link
-from drumbeat.agent.logs import last_lines, pause_s, tail
-from drumbeat.agent.mpi import found
+from drumbeat.agent.ground.archive import is_inside
+from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.launchers.mpi import find
+from drumbeat.agent.logs.sender import last_lines, pause_s, tail
 from drumbeat.agent.reporting import poll_s
 from drumbeat.protocol.agent import LEFT_OUT, Enrolment, RankExit
 from drumbeat.protocol.errors import (
@@ -71,10 +71,10 @@ def test_a_traceback_that_nobody_caught_stands_before_the_end(tmp_path: Path, te
     log.write_text(text)
     end = tail(str(log))
     assert end == last_lines(text.encode()[-4096:])
-    found = tail(str(log), is_raised=True)
-    assert found.endswith(end)
-    assert found.startswith(f"{far.strip()}\n{LEFT_OUT}\n" if far.endswith("\n") else far)
-    assert (LEFT_OUT in found) == bool(far)
+    find = tail(str(log), is_raised=True)
+    assert find.endswith(end)
+    assert find.startswith(f"{far.strip()}\n{LEFT_OUT}\n" if far.endswith("\n") else far)
+    assert (LEFT_OUT in find) == bool(far)
 
 
 @pytest.mark.parametrize(("world_size", "seconds"), [(1, 0.025), (4, 0.025), (100, 0.1), (5000, 1.0)])
@@ -116,9 +116,9 @@ def test_names_that_stay_inside(name, inside):
     ],
 )
 def test_which_answers_end_the_attempt(status, error, is_sync, becomes):
-    found = LINK._error(status, json.dumps(error.as_dict()).encode(), is_sync=is_sync)
-    assert type(found) is becomes
-    assert found.what == "x"
+    find = LINK._error(status, json.dumps(error.as_dict()).encode(), is_sync=is_sync)
+    assert type(find) is becomes
+    assert find.what == "x"
 
 
 @pytest.mark.parametrize("body", [b"<html>404</html>", b"", b"[]", b"null", b'"text"'])
@@ -130,7 +130,7 @@ def test_a_stranger_at_the_servers_port_is_no_server(body):
 def test_a_rank_that_had_mpich_abort_has_not_ended_well():
     said = "Abort(3) on node 1 (rank 1 in comm 0): application called MPI_Abort(MPI_COMM_WORLD, 3) - process 1\n"
     well = RankExit(1, 0, None, 1.0, 1, tail=said)
-    assert found.aborted(well).code == 3
-    assert found.aborted(replace(well, tail=said.replace("Abort(3)", "Abort(0)"))).code == 1
-    assert found.aborted(replace(well, tail="epoch 3\n")).code == 0
-    assert found.aborted(replace(well, code=15)).code == 15
+    assert find.aborted(well).code == 3
+    assert find.aborted(replace(well, tail=said.replace("Abort(3)", "Abort(0)"))).code == 1
+    assert find.aborted(replace(well, tail="epoch 3\n")).code == 0
+    assert find.aborted(replace(well, code=15)).code == 15

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent import locks
-from drumbeat.agent.pins import Pins
+from drumbeat.agent.ground import locks
+from drumbeat.agent.ground.pins import Pins
 from drumbeat.host.machine import boot
 
 WEEK = 7 * 86400.0

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.cache.files import Files
+from drumbeat.agent.inputs.cache.files import Files
 from tests.nobody import run_as_nobody
 
 pytestmark = pytest.mark.feature("D5")
 
 BEGIN = """
-from drumbeat.agent.cache.files import Files, name_of
-from drumbeat.agent.cache.part import Claim, Part, claim
-from drumbeat.agent.cache.room import Room
-from drumbeat.agent.cache.small import Small, claim_small
+from drumbeat.agent.inputs.cache.files import Files, name_of
+from drumbeat.agent.inputs.cache.part import Claim, Part, claim
+from drumbeat.agent.inputs.cache.eviction import Room
+from drumbeat.agent.inputs.cache.small import Small, claim_small
 from drumbeat.host.machine import boot
 from drumbeat.protocol.listing import ListedFile
 boot()  # What is imported later, only root may be able to read.

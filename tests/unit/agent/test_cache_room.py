@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.agent.cache.files import Kept
-from drumbeat.agent.cache.room import Held, Pin, in_words, judge
+from drumbeat.agent.inputs.cache.eviction import Held, Pin, in_words, judge
+from drumbeat.agent.inputs.cache.files import Kept
 
 pytestmark = pytest.mark.feature("D5")
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.cache import files as cached
-from drumbeat.agent.cache.files import Files, name_of
-from drumbeat.agent.cache.room import Room
+from drumbeat.agent.inputs.cache import files as cached
+from drumbeat.agent.inputs.cache.eviction import Room
+from drumbeat.agent.inputs.cache.files import Files, name_of
 from drumbeat.protocol.listing import ListedFile
 
 pytestmark = pytest.mark.feature("D5")

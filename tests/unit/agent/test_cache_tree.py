@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.agent.cache import tree
-from drumbeat.agent.cache.part import PIECE, piece_at, piece_count
+from drumbeat.agent.inputs.cache import tree
+from drumbeat.agent.inputs.cache.part import PIECE, piece_at, piece_count
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.listing import ListedFile, Listing, listing
 

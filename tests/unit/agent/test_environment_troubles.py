@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.agent.environments.troubles import explain, is_passing
+from drumbeat.agent.runtimes.environments.install_errors import explain, is_passing
 from drumbeat.protocol.plan import PythonEnvironment
 
 pytestmark = pytest.mark.feature("E4")

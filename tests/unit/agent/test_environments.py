@@ -14,14 +14,14 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.environments import interpreters, wheels
-from drumbeat.agent.environments.builders import Builder, Step, choose, tool_environment
-from drumbeat.agent.environments.collecting import Bounds, collect
-from drumbeat.agent.environments.distributions import fingerprint, installed
-from drumbeat.agent.environments.interpreters import Interpreter, bundled
-from drumbeat.agent.environments.making import Making
-from drumbeat.agent.environments.pipsettings import own_places
-from drumbeat.agent.environments.places import Place
+from drumbeat.agent.runtimes.environments import interpreters, wheels
+from drumbeat.agent.runtimes.environments.builders import Builder, Step, choose, tool_environment
+from drumbeat.agent.runtimes.environments.collecting import Bounds, collect
+from drumbeat.agent.runtimes.environments.distributions import fingerprint, installed
+from drumbeat.agent.runtimes.environments.folders import Place
+from drumbeat.agent.runtimes.environments.interpreters import Interpreter, bundled
+from drumbeat.agent.runtimes.environments.make import Making
+from drumbeat.agent.runtimes.environments.pipsettings import own_places
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
 

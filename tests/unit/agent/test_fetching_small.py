@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.agent.cache.files import Files, name_of
-from drumbeat.agent.cache.part import PIECE, Claim
-from drumbeat.agent.cache.small import SMALL, Small, claim_small
-from drumbeat.agent.fetching import bundles
-from drumbeat.agent.fetching.work import BATCH, Batch, Piece, Want, Work
+from drumbeat.agent.inputs.cache.files import Files, name_of
+from drumbeat.agent.inputs.cache.part import PIECE, Claim
+from drumbeat.agent.inputs.cache.small import SMALL, Small, claim_small
+from drumbeat.agent.inputs.fetching import bundles
+from drumbeat.agent.inputs.fetching.work import BATCH, Batch, Piece, Want, Work
 from drumbeat.protocol.listing import ListedFile
 
 pytestmark = pytest.mark.feature("D5")

@@ -2,9 +2,9 @@
 
 import pytest
 
-from drumbeat.agent.first_word import first_word
-from drumbeat.agent.logs import tail
-from drumbeat.core.tracebacks import read
+from drumbeat.agent.logs.first_word import first_word
+from drumbeat.agent.logs.sender import tail
+from drumbeat.core.diagnosis.tracebacks import read
 
 pytestmark = pytest.mark.feature("F1", "L6")
 

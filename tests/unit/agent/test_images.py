@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.containers import Access
-from drumbeat.agent.images.looking import read
-from drumbeat.agent.images.troubles import explain
+from drumbeat.agent.runtimes.containers import Access
+from drumbeat.agent.runtimes.images.build_errors import explain
+from drumbeat.agent.runtimes.images.inspection import read
 from drumbeat.protocol.plan import ImageBuild
 
 pytestmark = pytest.mark.feature("E4", "E5")

@@ -12,16 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent import children, containers, marks
+from drumbeat.agent import cleanup
 from drumbeat.agent.agent import Agent
 from drumbeat.agent.course import RoundFacts, phase
-from drumbeat.agent.environments import wheels
-from drumbeat.agent.environments.collecting import collect
-from drumbeat.agent.holding import ending
-from drumbeat.agent.images.places import ImagePlace
-from drumbeat.agent.link import Link
-from drumbeat.agent.mpi import place as mpi_place
-from drumbeat.agent.staging import Staging
+from drumbeat.agent.ground import children, marks
+from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.inputs.local import Staging
+from drumbeat.agent.launchers.mpi import place as mpi_place
+from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes.environments import wheels
+from drumbeat.agent.runtimes.environments.collecting import collect
+from drumbeat.agent.runtimes.images.folders import ImagePlace
 from drumbeat.host.gangs import Gangs
 from drumbeat.launch import mpi
 from drumbeat.launch.containers import Engine
@@ -136,7 +137,7 @@ def test_a_container_that_is_not_removed_for_long_is_named_and_the_round_is_over
     assert (phase(agent._facts), agent._facts.detail) == (Phase.ENDED, "")
     assert [one.sentence for one in agent._beyond.remarks()] == [why]
     monkeypatch.setattr("sys.argv", ["ending", docker])
-    assert ending.main() == 1
+    assert cleanup.main() == 1
     assert why in capsys.readouterr().err
 
 
@@ -160,7 +161,7 @@ def test_what_an_errand_that_was_killed_held_is_ended_too(tmp_path: Path, monkey
 
         (held / "hold.json").write_text(json.dumps({"first": left.pid, "birth": processes.birth(left.pid)}))
         monkeypatch.setattr("sys.argv", ["ending", str(tmp_path / "root")])
-        assert ending.main() == 0
+        assert cleanup.main() == 0
         assert left.wait(10) == -9
     assert not (held / "hold.json").exists()
 

@@ -14,14 +14,14 @@ from urllib.parse import unquote
 
 import pytest
 
-from drumbeat.agent.appearing import appear, vanish
-from drumbeat.agent.mounting import clearing
-from drumbeat.agent.mounting.dav import Dav
-from drumbeat.agent.mounting.in_place import as_seen, note
-from drumbeat.agent.mounting.mounts import Mounts
-from drumbeat.agent.mounting.rates import Rates, measure
-from drumbeat.agent.mounting.tree import Tree
-from drumbeat.agent.mounting.ways import Ways, say_rates, sees
+from drumbeat.agent.inputs.appearing import appear, vanish
+from drumbeat.agent.inputs.in_place_or_mounted import Ways, say_rates, sees
+from drumbeat.agent.inputs.mounting import clearing
+from drumbeat.agent.inputs.mounting.dav import Dav
+from drumbeat.agent.inputs.mounting.in_place import as_seen, note
+from drumbeat.agent.inputs.mounting.mounts import Mounts
+from drumbeat.agent.inputs.mounting.rates import Rates, measure
+from drumbeat.agent.inputs.mounting.tree import Tree
 from drumbeat.host import processes
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Enrolment, Remark
@@ -335,7 +335,7 @@ def test_a_link_of_another_machine_on_a_shared_disk_is_left_alone(
     path, other = tmp_path / "here", tmp_path / "k.1" / "0" / "root"
     (other / "outputs" / "o").mkdir(parents=True)
     with monkeypatch.context() as there:
-        there.setattr("drumbeat.agent.appearing._ours", lambda: "appears/another-host")
+        there.setattr("drumbeat.agent.inputs.appearing._ours", lambda: "appears/another-host")
         appear(out(path), str(other))
     other.rename(tmp_path / "on its own disk")
     with pytest.raises(RefusedError, match="there is something at"):

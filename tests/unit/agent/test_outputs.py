@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from drumbeat.agent.journal import Journal
-from drumbeat.agent.link import Link
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.outputs import Outputs
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import StorageError

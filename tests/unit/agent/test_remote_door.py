@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from drumbeat.agent.remote import frames
+from drumbeat.agent.launchers.remote import frames
 
 pytestmark = pytest.mark.feature("L6")
 
@@ -25,7 +25,7 @@ def visiting(command: str, before: str = "") -> Iterator[tuple[socket.socket, su
     line, door = socket.socketpair()
     code = f"""
 import signal, socket, sys
-from drumbeat.agent.remote.door import Visit
+from drumbeat.agent.launchers.remote.command_server import Visit
 visit = Visit(socket.socket(fileno={door.fileno()}), {command!r})
 {before}
 sys.exit(visit.run())

@@ -9,14 +9,14 @@ import sys
 
 import pytest
 
-from drumbeat.agent.remote import frames
+from drumbeat.agent.launchers.remote import frames
 
 
 def a_shell(line: socket.socket, then: str = "") -> subprocess.Popen[str]:
     """A process that follows a command of another node over the line; `then` is what it does when that is over."""
     code = f"""
 import os, signal, socket, sys
-from drumbeat.agent.remote import shell
+from drumbeat.agent.launchers.remote import shell
 with socket.socket(fileno={line.fileno()}) as line:
     with shell._passing_signals_on(line):
         pass

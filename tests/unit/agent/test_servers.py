@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.agent.link import Link
-from drumbeat.agent.servers import Servers, remember
+from drumbeat.agent.ground.server_addresses import Servers, remember
+from drumbeat.agent.ground.server_link import Link
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import (
     AwayError,
@@ -78,7 +78,7 @@ def a_server(
 
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drumbeat.agent.servers._TOLD", {})
+    monkeypatch.setattr("drumbeat.agent.ground.server_addresses._TOLD", {})
 
 
 def known(servers: Servers) -> list[str]:
@@ -111,7 +111,7 @@ def test_an_enrolments_server_that_isnt_told_of_any_more_is_the_last_to_be_asked
 def test_an_agent_that_is_started_again_knows_what_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     given = enrolled(tmp_path, ONE)
     remember(given, (TWO, ONE))
-    monkeypatch.setattr("drumbeat.agent.servers._TOLD", {})
+    monkeypatch.setattr("drumbeat.agent.ground.server_addresses._TOLD", {})
     assert known(Servers(given)) == [TWO, ONE]
 
 
@@ -222,7 +222,7 @@ def test_a_store_that_isnt_done_is_no_reason_to_leave_a_server(tmp_path: Path):
 
 @pytest.mark.feature("F5")
 def test_a_machine_that_is_silent_is_given_up_for_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("drumbeat.agent.link.CONNECT_S", 0.2)
+    monkeypatch.setattr("drumbeat.agent.ground.server_link.CONNECT_S", 0.2)
     with socket.create_server(("127.0.0.1", 0), backlog=1) as deaf, a_server("two") as two:
         place = deaf.getsockname()
         waiting: list[socket.socket] = []

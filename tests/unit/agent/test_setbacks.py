@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.journal import Journal
-from drumbeat.agent.logs import GrowingLog, LogSender
-from drumbeat.agent.setbacks import TRIES, Setbacks
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.logs.sender import GrowingLog, LogSender
+from drumbeat.agent.logs.setbacks import TRIES, Setbacks
 
 
 class Clock:

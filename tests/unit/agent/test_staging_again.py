@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent import marks as marking
-from drumbeat.agent.staging import Staging, forget
+from drumbeat.agent.ground import marks as marking
+from drumbeat.agent.inputs.local import Staging, forget
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.plan import InputPlan, Plan
 from tests.nobody import run_as_nobody
@@ -24,8 +24,8 @@ pytestmark = pytest.mark.feature("D5")
 
 AGAIN = """
 import shutil
-from drumbeat.agent import marks
-from drumbeat.agent.staging import Staging
+from drumbeat.agent.ground import marks
+from drumbeat.agent.inputs.local import Staging
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.host.machine import boot
 from drumbeat.protocol.plan import InputPlan, Plan

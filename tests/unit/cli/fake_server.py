@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from drumbeat.cli.connect import MAKER
 from drumbeat.cli.main import app
+from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.environments import given
 from drumbeat.client.sending import described
 from drumbeat.client.views import (

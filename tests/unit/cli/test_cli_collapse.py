@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.cli.collapse import NEAR_LINES, NEAR_S, Folding, collapse, name_ranks, prefix_of
-from drumbeat.cli.lines import Line, Origin
+from drumbeat.cli.follow.collapse import NEAR_LINES, NEAR_S, Folding, collapse, name_ranks, prefix_of
+from drumbeat.cli.follow.lines import Line, Origin
 
 
 def at(rank: int, *, per_node: int = 2, round_: int = 1) -> Origin:

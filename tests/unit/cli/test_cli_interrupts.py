@@ -7,8 +7,8 @@ from io import StringIO
 
 import pytest
 
-from drumbeat.cli.batches import Signalled
-from drumbeat.cli.interrupts import QUESTION, Choice, ask, choose
+from drumbeat.cli.follow.batches import Signalled
+from drumbeat.cli.follow.interrupts import QUESTION, Choice, ask, choose
 
 CTRL_C, TERM = Signalled(signal.SIGINT), Signalled(signal.SIGTERM)
 

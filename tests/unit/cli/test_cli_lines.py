@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.cli.lines import LONGEST, SILENT_S, Line, Lines, Origin
+from drumbeat.cli.follow.lines import LONGEST, SILENT_S, Line, Lines, Origin
 
 ZERO, ONE = Origin(1, 1, 0, 0), Origin(1, 1, 0, 1)
 

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from drumbeat.cli.ink import Ink
-from drumbeat.cli.lines import BACK_S, SILENT_S
-from drumbeat.cli.logview import LogLook, LogView, prefix_width
+from drumbeat.cli.follow.lines import BACK_S, SILENT_S
+from drumbeat.cli.follow.logview import LogLook, LogView, prefix_width
+from drumbeat.cli.terminal.ink import Ink
 from tests.unit.cli.samples import piece
 
 

@@ -6,7 +6,7 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
-from drumbeat.cli.planview import render_plan, split_names
+from drumbeat.cli.tables.planview import render_plan, split_names
 from drumbeat.client.views import PreviewView
 from drumbeat.protocol.plan import OutputPlan, Plan, PythonEnvironment, Rank
 from drumbeat.protocol.process import ProcessSpec

@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.cli import top
+from drumbeat.cli.commands import top
 from tests.unit.cli.fake_server import FakeServer
 from tests.unit.cli.samples import NOON, a_job, after
 

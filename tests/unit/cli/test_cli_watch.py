@@ -6,10 +6,10 @@ from io import StringIO
 
 import pytest
 
-from drumbeat.cli.ink import Ink
-from drumbeat.cli.logview import LogLook, LogView
-from drumbeat.cli.statusline import SPINNER, StatusLine, spin
-from drumbeat.cli.watch import Now, Watch
+from drumbeat.cli.follow.logview import LogLook, LogView
+from drumbeat.cli.follow.statusline import SPINNER, StatusLine, spin
+from drumbeat.cli.follow.watch import Now, Watch
+from drumbeat.cli.terminal.ink import Ink
 from drumbeat.client.views import End, Event, ExitView, NodeView
 from tests.unit.cli.samples import NOON, a_job, after, piece, story
 

@@ -5,7 +5,7 @@ import pytest
 from pydantic import BaseModel
 
 from drumbeat.client import views as ours
-from drumbeat.server import views as theirs
+from drumbeat.server.api import views as theirs
 
 PAIRS: list[tuple[Any, type[BaseModel], set[str]]] = [
     (ours.JobView, theirs.JobWithStory, set()),

@@ -9,6 +9,7 @@ import pytest
 
 from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.states import State
+from drumbeat.dialect.compute.computes import Compute
 from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -20,7 +21,6 @@ from drumbeat.protocol.errors import (
     UnknownNameError,
     UnreachableError,
 )  # fmt: skip
-from drumbeat.spec.computes import Compute
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore, Shelf
@@ -280,8 +280,8 @@ def test_an_engine_that_cant_be_made_keeps_no_server_from_starting_and_jobs_wait
 def test_a_job_that_was_to_start_on_an_engine_that_cant_be_made_waits_for_it(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.01)
-    monkeypatch.setattr("drumbeat.control.computes.AGAIN_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.gangs.effects.AGAIN_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.computes.computes.AGAIN_S", 0.01)
     first = town.open()
     first.create_compute(LAB)
     town.made[0].fails = [UnreachableError("the disk is full")] * 10_000
@@ -360,7 +360,7 @@ def test_a_job_that_waits_is_not_given_up_when_there_is_less_for_a_while(town: T
 def test_a_job_waits_for_machines_that_have_not_answered_for_the_first_time(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("drumbeat.control.computes.LOOK_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.computes.computes.LOOK_S", 0.01)
     control = town.open()
     control.create_compute(LAB)
     lab = town.made[0]
@@ -374,8 +374,8 @@ def test_a_job_waits_for_machines_that_have_not_answered_for_the_first_time(
 
 
 def test_a_machine_that_never_answers_holds_up_a_job_for_a_while_only(town: Town, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("drumbeat.control.computes.LOOK_S", 0.01)
-    monkeypatch.setattr("drumbeat.control.computes.FIRST_S", 0.5)
+    monkeypatch.setattr("drumbeat.control.computes.computes.LOOK_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.computes.computes.FIRST_S", 0.5)
     control = town.open()
     control.create_compute(LAB)
     silent = Machine("gone", 0, unusable="it has not answered yet", is_awaited=True)

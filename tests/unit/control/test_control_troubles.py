@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control import watch
-from drumbeat.control.effects import AGAIN_S
+from drumbeat.control.gangs import watch
+from drumbeat.control.gangs.effects import AGAIN_S
 from drumbeat.control.service import Control, Request, Setting
-from drumbeat.core.events import NodeLost, StopGang
+from drumbeat.core.life.events import NodeLost, StopGang
 from drumbeat.core.states import Reason, State
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import Gangs
@@ -43,7 +43,7 @@ def test_an_engine_that_refuses_fails_the_job_with_its_words(house: House):
 
 @pytest.mark.feature("F10")
 def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.gangs.effects.AGAIN_S", 0.01)
     house.engine.fails = [UnreachableError("the agents could not be started: No space left on device")] * 3
     house.submit("j")
     house.gang("j")

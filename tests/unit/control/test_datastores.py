@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.control.datastores import Datastores
+from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError, UnreachableError
 from drumbeat.testing.memory_store import MemoryStore
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.service import Control, Request, Setting
-from drumbeat.core.aftermath import PATIENCE, PATIENT_TRIES, is_over
-from drumbeat.core.events import KeepStory, PublishOutputs, StartGang, StopGang
+from drumbeat.core.life.aftermath import PATIENCE, PATIENT_TRIES, is_over
+from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang
 from drumbeat.core.states import State
 from drumbeat.ports import Change, StoredFile
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
@@ -227,7 +227,7 @@ def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
         tries.append(house.clock.monotonic())
         full()
 
-    monkeypatch.setattr("drumbeat.control.effects.AGAIN_S", 0.0)
+    monkeypatch.setattr("drumbeat.control.gangs.effects.AGAIN_S", 0.0)
     monkeypatch.setattr(house.store, "tried", full)
     monkeypatch.setattr(house.store, "commit", noted)
     for _ in range(20):

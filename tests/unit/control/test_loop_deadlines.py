@@ -7,10 +7,10 @@ from datetime import timedelta
 
 import pytest
 
-from drumbeat.control.loop import Loop
-from drumbeat.core.events import Event, JudgeDue, TimeUp
-from drumbeat.core.job import Job
-from drumbeat.core.machine import JUDGE_AFTER
+from drumbeat.control.loop.loop import Loop
+from drumbeat.core.life.events import Event, JudgeDue, TimeUp
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.machine import JUDGE_AFTER
 from drumbeat.ports import Record
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.memory_store import MemoryStore

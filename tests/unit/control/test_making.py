@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from drumbeat.control.making import Making, Makings
+from drumbeat.control.data.single_flight import Making, Makings
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, UnreachableError
 from tests.threads import refuse_once
 

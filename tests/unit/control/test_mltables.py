@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.mltables import evaluate
+from drumbeat.control.data.mltables import evaluate
+from drumbeat.dialect.data.datastores import FolderDatastore
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError
 from drumbeat.protocol.listing import Listing, Origin
-from drumbeat.spec.datastores import FolderDatastore
 from drumbeat.stores.data.access import StoreAccess
 
 pytestmark = pytest.mark.feature("D2")

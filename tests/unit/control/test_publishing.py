@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.assets import DataAssets
-from drumbeat.control.datastores import Datastores
-from drumbeat.control.joboutputs import JobOutputs
-from drumbeat.control.publishing import Publishing, said, wait_after
-from drumbeat.control.whole import Manifest, Whole, find, put
-from drumbeat.core.aftermath import outputs_left
-from drumbeat.core.job import Job, Published
-from drumbeat.core.outputs import MANIFEST
+from drumbeat.control.catalog.data_assets import DataAssets
+from drumbeat.control.catalog.datastores import Datastores
+from drumbeat.control.data.job_output_reader import JobOutputs
+from drumbeat.control.data.manifests import Manifest, Whole, find, put
+from drumbeat.control.outputs.publishing import Publishing, said, wait_after
+from drumbeat.core.life.aftermath import outputs_left
+from drumbeat.core.life.job import Job, Published
+from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.core.states import State
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (

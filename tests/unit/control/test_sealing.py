@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.control.sealing import Seal
+from drumbeat.control.catalog.sealing import Seal
 from drumbeat.protocol.errors import StorageError
 
 pytestmark = pytest.mark.feature("D1", "X4")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.blame import AT_ONCE_S, Exit, error_line, is_guess, verdict
+from drumbeat.core.diagnosis.blame import AT_ONCE_S, Exit, error_line, is_guess, verdict
 from drumbeat.core.states import Reason
 
 from .jobs import ABORTED, PEER_GONE, RAISED, ended, killed

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.blame import AT_ONCE_S, verdict
+from drumbeat.core.diagnosis.blame import AT_ONCE_S, verdict
 from drumbeat.core.states import Reason
 from drumbeat.protocol.agent import RankExit
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.blame import verdict
+from drumbeat.core.diagnosis.blame import verdict
 from drumbeat.core.states import Reason
 
 from .jobs import ended

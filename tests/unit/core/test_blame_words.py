@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.blame import verdict
+from drumbeat.core.diagnosis.blame import verdict
 from drumbeat.core.states import Reason
 from drumbeat.protocol.agent import LEFT_OUT, RankExit
 

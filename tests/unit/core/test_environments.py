@@ -2,13 +2,13 @@
 
 import pytest
 
-from drumbeat.core import plan as planning
-from drumbeat.core.environments import Found, Registered, Shelf, document_of, resolve, wanted_names
-from drumbeat.core.plan import Facts, Sources
+from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.environments import Found, Registered, Shelf, document_of, resolve, wanted_names
+from drumbeat.core.planning.plan import Facts, Sources
+from drumbeat.dialect.environments.environment import Environment
+from drumbeat.dialect.environments.texts import Texts
+from drumbeat.dialect.job.job import CommandJob
 from drumbeat.protocol.errors import SpecError, UnknownNameError
-from drumbeat.spec.environment import Environment
-from drumbeat.spec.environments.texts import Texts
-from drumbeat.spec.job import CommandJob
 
 
 def version(name: str, number: str, text: str = "numpy\n") -> Registered:

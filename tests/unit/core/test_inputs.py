@@ -4,14 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.aftermath import outputs_left
-from drumbeat.core.appearing import check_apart
-from drumbeat.core.inputs import DataFacts, DataVersion, JobOutputs, PlannedInputs, UsedData, plan_inputs, say_staged
-from drumbeat.core.outputs import is_published, is_registered, plan_outputs
+from drumbeat.core.life.aftermath import outputs_left
+from drumbeat.core.planning.appearing import check_apart
+from drumbeat.core.planning.inputs import (
+    DataFacts,
+    DataVersion,
+    JobOutputs,
+    PlannedInputs,
+    UsedData,
+    plan_inputs,
+    say_staged,
+)
+from drumbeat.core.planning.outputs import is_published, is_registered, plan_outputs
 from drumbeat.core.states import State
+from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan, OutputPlan
-from drumbeat.spec.data import Input, Output
 from drumbeat.testing.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D2", "D3", "D4")

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.directive import directive
-from drumbeat.core.events import (
+from drumbeat.core.life.directive import directive
+from drumbeat.core.life.events import (  # fmt: skip
     CancelRequested,
     Event,
     GangRefused,
@@ -21,10 +21,10 @@ from drumbeat.core.events import (
     StopGang,
     TimeUp,
     Waits,
-)  # fmt: skip
-from drumbeat.core.job import Job
-from drumbeat.core.machine import decide
-from drumbeat.core.outcome import exit_code
+)
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.machine import decide
+from drumbeat.core.life.outcome import exit_code
 from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import Order, Phase, Remark
 from drumbeat.protocol.plan import Rank

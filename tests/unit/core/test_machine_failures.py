@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.events import (
+from drumbeat.core.life.events import (  # fmt: skip
     CancelRequested,
     Event,
     GangRefused,
@@ -15,9 +15,9 @@ from drumbeat.core.events import (
     KeepStory,
     NodeLost,
     StopGang,
-)  # fmt: skip
-from drumbeat.core.job import Job
-from drumbeat.core.machine import JUDGE_AFTER
+)
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.machine import JUDGE_AFTER
 from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import Phase
 

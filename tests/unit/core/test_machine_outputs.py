@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.core.aftermath import PATIENCE, Place, Whereabouts, is_over, whereabouts
-from drumbeat.core.events import (
+from drumbeat.core.life.aftermath import PATIENCE, Place, Whereabouts, is_over, whereabouts
+from drumbeat.core.life.events import (
     CancelRequested,
     Granted,
     KeepStory,
@@ -17,8 +17,8 @@ from drumbeat.core.events import (
     OutputPublished,
     PublishOutputs,
 )
-from drumbeat.core.job import HeldUp, Job, Published, Slot
-from drumbeat.core.machine import decide
+from drumbeat.core.life.job import HeldUp, Job, Published, Slot
+from drumbeat.core.life.machine import decide
 from drumbeat.core.states import State
 from drumbeat.protocol import wire
 from drumbeat.protocol.plan import OutputPlan
@@ -171,6 +171,6 @@ def test_where_each_output_is():
 def test_a_job_and_its_effect_survive_being_written_down():
     kept = replace(ended(), published=(TOLD,), held_up=(HeldUp("log", "no answer", is_long=True),))
     assert wire.loads(Job, wire.dumps(kept)) == kept
-    from drumbeat.core.events import Effect
+    from drumbeat.core.life.events import Effect
 
     assert wire.from_wire(Effect, wire.to_wire(PublishOutputs(3))) == PublishOutputs(3)

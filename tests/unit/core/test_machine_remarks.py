@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.events import Granted
-from drumbeat.core.machine import decide
+from drumbeat.core.life.events import Granted
+from drumbeat.core.life.machine import decide
 from drumbeat.core.states import State
 from drumbeat.protocol.agent import Phase, Remark
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.events import (
+from drumbeat.core.life.events import (  # fmt: skip
     CancelRequested,
     Event,
     GangRefused,
@@ -18,10 +18,10 @@ from drumbeat.core.events import (
     TimeUp,
     Unheard,
     Waits,
-)  # fmt: skip
-from drumbeat.core.job import Job
-from drumbeat.core.machine import decide
-from drumbeat.core.outcome import exit_code
+)
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.machine import decide
+from drumbeat.core.life.outcome import exit_code
 from drumbeat.core.states import MOVES, REASONS, Reason, State
 from drumbeat.protocol.agent import Phase
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core import plan as planning
-from drumbeat.core.job import Need
-from drumbeat.core.plan import Facts, Planned, Sources
+from drumbeat.core.life.job import Need
+from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.plan import Facts, Planned, Sources
+from drumbeat.dialect.job.job import CommandJob
 from drumbeat.protocol.errors import NotYetError
-from drumbeat.spec.job import CommandJob
 
 
 def planned(cpus: int, gpus: int, **keys: Any) -> Planned:

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
-from drumbeat.core.job import Failure, Verdict
-from drumbeat.core.recovery import Next, after
+from drumbeat.core.life.job import Failure, Verdict
+from drumbeat.core.life.recovery import Next, after
 from drumbeat.core.states import Reason
 
 from .jobs import START

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.registries import place_of, used
+from drumbeat.core.planning.registries import place_of, used
 
 pytestmark = pytest.mark.feature("E5")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.tracebacks import clean, read
+from drumbeat.core.diagnosis.tracebacks import clean, read
 
 pytestmark = pytest.mark.feature("F1")
 

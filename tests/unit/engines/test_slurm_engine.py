@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.events import Loss
+from drumbeat.core.life.events import Loss
+from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.parcel import parcel
 from drumbeat.engines.slurm import engine as slurm_engine
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.protocol.errors import EngineError, UnreachableError
-from drumbeat.spec.computes import SlurmCompute
 from drumbeat.testing.engine_contract import a_gang
 from tests.threads import refuse_once
 

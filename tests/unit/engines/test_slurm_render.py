@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.job import Slot
+from drumbeat.core.life.job import Slot
+from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.slurm.render import batch_script
 from drumbeat.ports import Gang
-from drumbeat.spec.computes import SlurmCompute
 from drumbeat.testing.engine_contract import a_gang
 
 pytestmark = pytest.mark.feature("C4")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drumbeat.core.events import Loss
+from drumbeat.core.life.events import Loss
 from drumbeat.engines.slurm import words
 from drumbeat.engines.slurm.words import Stage
 

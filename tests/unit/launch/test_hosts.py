@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from drumbeat import launch
-from drumbeat.agent.remote import pdsh, shell
-from drumbeat.agent.remote.door import here
-from drumbeat.agent.remote.frames import Request
-from drumbeat.agent.remote.place import Known
+from drumbeat.agent.launchers.remote import pdsh, shell
+from drumbeat.agent.launchers.remote.command_server import here
+from drumbeat.agent.launchers.remote.frames import Request
+from drumbeat.agent.launchers.remote.place import Known
 from drumbeat.launch import hosts
 from drumbeat.protocol.plan import Container, Plan
 from drumbeat.protocol.roster import Member, Roster

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from drumbeat import launch
-from drumbeat.agent import network
-from drumbeat.agent.network import Interface
+from drumbeat.agent.ground import network
+from drumbeat.agent.ground.network import Interface
 from drumbeat.launch import network as told
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan

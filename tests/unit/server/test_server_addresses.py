@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.errors import EngineError
-from drumbeat.server.addresses import address_of, is_public
-from drumbeat.server.listening import Options, parse
+from drumbeat.server.access.addresses import address_of, is_public
+from drumbeat.server.options import Options, parse
 
 
 @pytest.mark.feature("X6")

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from drumbeat.protocol.errors import EngineError
-from drumbeat.server.authority import LIFE, SERVERS_LIFE, SKEW, Authority, Issued
-from drumbeat.server.certificate import context_of
+from drumbeat.server.access.authority import LIFE, SERVERS_LIFE, SKEW, Authority, Issued
+from drumbeat.server.access.certificate import context_of
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)

@@ -8,8 +8,8 @@ import pytest
 from fastapi import FastAPI
 
 from drumbeat.protocol.errors import AwayError
+from drumbeat.server.process.running import Running
 from drumbeat.server.room import Room
-from drumbeat.server.running import Running
 
 IDLE_S = 0.05
 

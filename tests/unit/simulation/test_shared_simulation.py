@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from drumbeat.control.effects import Effects
-from drumbeat.control.loop import Loop
-from drumbeat.control.sharing import Sharing
+from drumbeat.control.gangs.effects import Effects
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.sharing import Sharing
 from drumbeat.ports import Change, Head, Letter
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.testing.simulation.actions import Action, schedule
@@ -41,7 +41,7 @@ def everybody_runs_every_effect(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_gang_that_was_started_too_late_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("drumbeat.control.effects._is_wanted", lambda _job, _attempt: True)
+    patch.setattr("drumbeat.control.gangs.effects._is_wanted", lambda _job, _attempt: True)
 
 
 def a_silent_server_keeps_what_it_has(patch: pytest.MonkeyPatch) -> None:

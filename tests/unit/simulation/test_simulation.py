@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.control.effects import Effects
-from drumbeat.control.loop import Loop
+from drumbeat.control.gangs.effects import Effects
+from drumbeat.control.loop.loop import Loop
 from drumbeat.control.service import Control
-from drumbeat.core import ending, machine, placement
-from drumbeat.core.events import Decision, GangSeen, Granted
-from drumbeat.core.job import Job
+from drumbeat.core import placement
+from drumbeat.core.life import ending, machine
+from drumbeat.core.life.events import Decision, GangSeen, Granted
+from drumbeat.core.life.job import Job
 from drumbeat.core.states import State
 from drumbeat.ports import Change, Record
 from drumbeat.protocol.agent import Phase
@@ -75,7 +76,7 @@ def old_attempts_are_believed(patch: pytest.MonkeyPatch) -> None:
             event = replace(event, attempt=job.attempt)
         return decide(job, event, now)
 
-    patch.setattr("drumbeat.control.loop.decide", believing)
+    patch.setattr("drumbeat.control.loop.loop.decide", believing)
     patch.setattr(Control, "_current", lambda self, name, _attempt: self.store.load(name).job)
 
 
@@ -109,7 +110,7 @@ def a_new_attempt_counts_as_seen(patch: pytest.MonkeyPatch) -> None:
             decided = replace(decided, job=replace(decided.job, observed=job.observed))
         return decided
 
-    patch.setattr("drumbeat.control.loop.decide", remembering)
+    patch.setattr("drumbeat.control.loop.loop.decide", remembering)
 
 
 def results_are_not_kept(patch: pytest.MonkeyPatch) -> None:
@@ -139,7 +140,7 @@ def an_engine_that_is_away_is_not_told_of(patch: pytest.MonkeyPatch) -> None:
     def deaf(job: Job, event: object, now: object) -> object:
         return Decision(job) if isinstance(event, GangSeen) and not event.is_asked else decide(job, event, now)
 
-    patch.setattr("drumbeat.control.loop.decide", deaf)
+    patch.setattr("drumbeat.control.loop.loop.decide", deaf)
 
 
 def kept_stories_are_empty(patch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.protocol.errors import DrumbeatError, RefusedError, TooBigError
-from drumbeat.spec.datastores import (
+from drumbeat.dialect.data.datastores import (
     AzureBlobDatastore,
     DataLakeDatastore,
     Datastore,
@@ -22,6 +21,7 @@ from drumbeat.spec.datastores import (
     account_url,
     kind_of_credentials,
 )
+from drumbeat.protocol.errors import DrumbeatError, RefusedError, TooBigError
 from drumbeat.stores.data import places, shelf
 from drumbeat.stores.data.addresses import target_of, without_query
 from drumbeat.stores.data.autoindex import names_in

@@ -11,8 +11,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from google.api_core import exceptions
 from google.auth.exceptions import RefreshError
 
+from drumbeat.dialect.data.datastores import GcsDatastore
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError, StorageError, UnreachableError
-from drumbeat.spec.datastores import GcsDatastore
 from drumbeat.stores.data.gcs import GcsShelf, _Stream
 from drumbeat.stores.data.shelf import Counted, Patience, Wanted
 

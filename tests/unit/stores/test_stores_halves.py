@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.dialect.data.datastores import FolderDatastore
 from drumbeat.protocol.errors import StorageError, UnreachableError
-from drumbeat.spec.datastores import FolderDatastore
 from drumbeat.stores.data import StoreAccess
 from drumbeat.stores.data.halves import HALF, Halves
 
@@ -21,7 +21,7 @@ URI = "azureml://datastores/here/paths/run"
 WRITES = """
 import sys, time
 from pathlib import Path
-from drumbeat.spec.datastores import FolderDatastore
+from drumbeat.dialect.data.datastores import FolderDatastore
 from drumbeat.stores.data import StoreAccess
 
 def pieces():

@@ -18,7 +18,8 @@ from drumbeat.protocol.errors import EngineError, UnreachableError
 
 ASK_S = 30.0
 DATA_CACHE = "DRUMBEAT_DATA_CACHE"
-"""Names the folder of a node's data: the nodes of a lab fetch as if they had a disk each (agent/cache_root.py)."""
+"""The variable that names the folder of a node's data: the nodes of a lab fetch as if each had a disk of its own
+(agent/ground/cache_folders.py)."""
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drumbeat.core.events import Loss
+from drumbeat.core.life.events import Loss
+from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.enrolling import enrolment
 from drumbeat.engines.leftovers import Wanted, unwanted
 from drumbeat.engines.ownroom import not_started
@@ -31,7 +32,6 @@ from drumbeat.host.gangs import write_private
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.spec.computes import SlurmCompute
 
 log = logging.getLogger(__name__)
 

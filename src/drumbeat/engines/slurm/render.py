@@ -6,8 +6,8 @@ import math
 import shlex
 from collections.abc import Iterator
 
+from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.ports import Gang
-from drumbeat.spec.computes import SlurmCompute
 
 STEP = "drumbeat.host.slurmstep"
 

@@ -12,11 +12,11 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from drumbeat.dialect.data import datastores as spec_of
+from drumbeat.dialect.data.datastores import Datastore
 from drumbeat.ports import Entry, Written
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError, UnreachableError
 from drumbeat.protocol.listing import Link, ListedFile, Listing
-from drumbeat.spec import datastores as spec_of
-from drumbeat.spec.datastores import Datastore
 from drumbeat.stores.data.addresses import Target, target_of
 from drumbeat.stores.data.halves import Halves
 from drumbeat.stores.data.places import below, listed, listing_of

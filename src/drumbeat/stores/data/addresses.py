@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 
-from drumbeat.protocol.errors import RefusedError, SpecError, UnknownNameError
-from drumbeat.spec.credentials import AzureCredentials
-from drumbeat.spec.datastores import (
+from drumbeat.dialect.data.credentials import AzureCredentials
+from drumbeat.dialect.data.datastores import (
     AzureBlobDatastore,
     DataLakeDatastore,
     Datastore,
@@ -24,7 +23,8 @@ from drumbeat.spec.datastores import (
     SftpDatastore,
     account_url,
 )
-from drumbeat.spec.problems import either, short
+from drumbeat.dialect.reading.problems import either, short
+from drumbeat.protocol.errors import RefusedError, SpecError, UnknownNameError
 from drumbeat.stores.data.places import place_of
 
 D = TypeVar("D", bound=Datastore)

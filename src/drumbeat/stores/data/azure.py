@@ -9,6 +9,8 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import Any, cast
 
+from drumbeat.dialect.data.credentials import AzureCredentials
+from drumbeat.dialect.data.datastores import AzureBlobDatastore, DataLakeDatastore, account_url
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -19,8 +21,6 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import Link
-from drumbeat.spec.credentials import AzureCredentials
-from drumbeat.spec.datastores import AzureBlobDatastore, DataLakeDatastore, account_url
 from drumbeat.stores.data.azure_blocks import put_blocks
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.sas import is_skewed, why_refused

@@ -10,11 +10,11 @@ from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
+from drumbeat.dialect.data.credentials import GcsCredentials
+from drumbeat.dialect.data.datastores import GcsDatastore
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, StorageError, UnreachableError
 from drumbeat.protocol.listing import Link
-from drumbeat.spec.credentials import GcsCredentials
-from drumbeat.spec.datastores import GcsDatastore
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed
 

@@ -11,6 +11,8 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
+from drumbeat.dialect.data.credentials import HttpCredentials
+from drumbeat.dialect.data.datastores import HttpDatastore
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -22,8 +24,6 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import Link
-from drumbeat.spec.credentials import HttpCredentials
-from drumbeat.spec.datastores import HttpDatastore
 from drumbeat.stores.data.autoindex import is_index, names_in
 from drumbeat.stores.data.heads import Heads
 from drumbeat.stores.data.shelf import (

@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, closing
 from functools import cached_property
 from typing import Any
 
+from drumbeat.dialect.data.credentials import S3Credentials
+from drumbeat.dialect.data.datastores import S3Datastore
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -17,8 +19,6 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import Link
-from drumbeat.spec.credentials import S3Credentials
-from drumbeat.spec.datastores import S3Datastore
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.s3_parts import PART, put_parts
 from drumbeat.stores.data.shelf import PIECE, Counted, Found, Patience, Trouble, Wanted, asked, changed

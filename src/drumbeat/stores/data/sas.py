@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from drumbeat.dialect.data.credentials import read_sas
 from drumbeat.protocol.errors import ForbiddenError
-from drumbeat.spec.credentials import read_sas
 from drumbeat.stores.data.shelf import Trouble
 
 NEEDS = {"list": "l", "read": "r", "write": "w", "remove": "d"}

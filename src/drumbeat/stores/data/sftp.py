@@ -12,6 +12,8 @@ from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
+from drumbeat.dialect.data.credentials import SftpCredentials
+from drumbeat.dialect.data.datastores import SftpDatastore
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -22,8 +24,6 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import Link
-from drumbeat.spec.credentials import SftpCredentials
-from drumbeat.spec.datastores import SftpDatastore
 from drumbeat.stores.data.halves import HALF
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused

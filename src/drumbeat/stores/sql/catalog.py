@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
+from drumbeat.dialect.reading.problems import nearest, no_version
 from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.spec.problems import nearest, no_version
 from drumbeat.stores.sql.schema import asset_uses, assets, datastores, registries
 
 _ALL_OF: dict[AssetKind, str] = {"data": "", "environment": "--name "}

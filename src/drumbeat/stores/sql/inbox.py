@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select
 
-from drumbeat.core.events import AgentSaid, CancelRequested
-from drumbeat.core.job import Job
+from drumbeat.core.life.events import AgentSaid, CancelRequested
+from drumbeat.core.life.job import Job
 from drumbeat.ports import Letter, Message, is_for
 from drumbeat.protocol import wire
 from drumbeat.stores.sql.jobs import Remembered, load, no_job

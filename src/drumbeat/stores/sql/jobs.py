@@ -11,8 +11,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Select, insert, select, update
 
-from drumbeat.core.events import StoryEntry
-from drumbeat.core.job import Job
+from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.life.job import Job
 from drumbeat.core.states import Reason, State
 from drumbeat.ports import Change, Head, JobFilter, Record, Submission
 from drumbeat.protocol import wire

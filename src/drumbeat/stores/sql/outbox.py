@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from drumbeat.core.events import Effect
+from drumbeat.core.life.events import Effect
 from drumbeat.ports import Change, PendingEffect
 from drumbeat.protocol import wire
 from drumbeat.stores.sql.schema import jobs, outbox

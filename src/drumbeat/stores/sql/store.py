@@ -11,7 +11,8 @@ from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from drumbeat.core.events import StoryEntry
+from drumbeat.core.life.events import StoryEntry
+from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import (
     Asset,
     AssetKind,
@@ -30,7 +31,6 @@ from drumbeat.ports import (
     Use,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.spec.problems import nearest
 from drumbeat.stores.sql import catalog, computes, inbox, jobs, leases, outbox, slots
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases, facts

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
 
-from drumbeat.core.events import Loss
+from drumbeat.core.life.events import Loss
 from drumbeat.testing.simulation.nodes import MISSES_A_PEER
 from drumbeat.testing.simulation.world import Nap, Server, World
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from drumbeat.core.events import StoryEntry
+from drumbeat.core.life.events import StoryEntry
 from drumbeat.ports import JobFilter, Letter, PendingEffect, Record, Reservation, Store
 from drumbeat.testing.memory_store import MemoryStore, Shelf
 

@@ -6,9 +6,9 @@ import itertools
 from collections import Counter
 from dataclasses import dataclass, field
 
-from drumbeat.core.events import CancelRequested, StoryEntry
-from drumbeat.core.job import Failure, Job
-from drumbeat.core.outcome import exit_code
+from drumbeat.core.life.events import CancelRequested, StoryEntry
+from drumbeat.core.life.job import Failure, Job
+from drumbeat.core.life.outcome import exit_code
 from drumbeat.core.states import MOVES, Reason, State
 from drumbeat.ports import Record
 from drumbeat.protocol import wire

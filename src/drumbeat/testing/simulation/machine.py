@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from drumbeat.core.events import Loss
+from drumbeat.core.life.events import Loss
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.simulation.nodes import Node

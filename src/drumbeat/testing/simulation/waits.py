@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from drumbeat.core.job import Job, Need
+from drumbeat.core.life.job import Job, Need
 from drumbeat.core.states import REASONS, Reason, State
 
 _REASONS = {

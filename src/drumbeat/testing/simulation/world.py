@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from drumbeat.control.effects import Lane, lane_of
+from drumbeat.control.gangs.effects import Lane, lane_of
 from drumbeat.control.service import Control, Request, Setting
-from drumbeat.core.job import Job
+from drumbeat.core.life.job import Job
 from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, PendingEffect, StoredFile
 from drumbeat.protocol import faults

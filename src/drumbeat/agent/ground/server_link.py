@@ -1,0 +1,213 @@
+"""HTTP to the server: one connection per use, kept open, over whichever of the server's addresses answers."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import quote, urlsplit
+
+from drumbeat.agent.ground.server_addresses import Servers
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import AwayError, DrumbeatError, StaleError, UnreachableError, from_dict
+
+if TYPE_CHECKING:
+    import ssl
+
+_OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
+"""Answers to a sync after which this attempt has no server: only in our own words, for a stranger may use the port."""
+TLS = "The server must be called by https, or at a loopback address."
+CONNECT_S = 10.0
+"""How long a server's machine may take to answer at all; the next server is tried then."""
+_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths"}
+
+
+class Link:
+    """Requests of one thread.
+
+    Raises StaleError when the attempt is over, UnreachableError when nobody answers as the server would, and whatever
+    error the server itself gives.
+    """
+
+    def __init__(self, enrolment: Enrolment, timeout_s: float = 30.0) -> None:
+        self._servers = Servers(enrolment)
+        self._ca = enrolment.ca
+        self._tls: ssl.SSLContext | None = None
+        self._base = f"/agent/v1/{quote(enrolment.job, safe='')}/{enrolment.attempt}/{enrolment.node}"
+        self._headers = {"Authorization": f"Bearer {enrolment.secret}"}
+        self._timeout_s = timeout_s
+        self._line: http.client.HTTPConnection | None = None
+
+    def sync(self, status: Any, holds: str, wait_s: float) -> Any:
+        """Tells the status and gives the directive; the server takes up to `wait_s`, if nothing is new."""
+        body = json.dumps({"status": status, "holds": holds, "wait_s": wait_s}).encode()
+        return self._json("POST", "/sync", body, is_sync=True).get("directive")
+
+    def put(self, path: str, offset: int, data: bytes) -> int:
+        """Sends a piece of a file; gives the size that the server has of it now."""
+        return self._json("PUT", f"/{quote(path)}?offset={offset}", data)["size"]
+
+    def commit(self, files: dict[str, dict[str, Any]]) -> list[str]:
+        """Makes the outputs visible; gives the paths that the server doesn't have as said (none = it is done)."""
+        listed = json.dumps({"files": files}, ensure_ascii=False, separators=(",", ":")).encode()
+        return self._json("POST", "/outputs/commit", listed)["missing"]
+
+    def input(self, name: str) -> tuple[Any, str]:
+        """All files of an input, and the server's own folder that it is, "" = it is none."""
+        told = self._json("GET", f"/inputs/{quote(name, safe='')}", b"")
+        return told["listing"], str(told.get("folder", ""))
+
+    def links(self, name: str, paths: list[str]) -> list[Any]:
+        """Where each of these files of an input is to be fetched, None = here, with `input_file`."""
+        body = json.dumps({"paths": paths}).encode()
+        return self._json("POST", f"/inputs/{quote(name, safe='')}/links", body)["links"]
+
+    def output_link(self, name: str) -> str:
+        """Where the ranks write an output themselves."""
+        return self._json("GET", f"/outputs/{quote(name, safe='')}/link", b"")["links"][0]["url"]
+
+    def peers(self) -> list[Any]:
+        """What each node of the attempt said of itself, None for one that hasn't come yet."""
+        return self._json("GET", "/peers", b"")["peers"]
+
+    def registries(self) -> dict[str, Any]:
+        """`auths`: what the job's images are pulled with, by address; `insecure`: addresses without TLS."""
+        return self._json("GET", "/registries", b"")
+
+    @contextlib.contextmanager
+    def input_file(self, name: str, path: str, offset: int, length: int) -> Generator[http.client.HTTPResponse]:
+        """A range of a file of an input, to be read as a stream. What isn't read to its end costs the connection."""
+        wanted = {"Range": f"bytes={offset}-{offset + length - 1}"}
+        response = self._request("GET", f"/inputs/{quote(name, safe='')}/files/{quote(path)}", b"", wanted)
+        try:
+            if response.status != 206:
+                raise self._error(response.status, response.read())
+            yield response
+        finally:
+            if not response.isclosed():
+                self._drop()
+
+    @contextlib.contextmanager
+    def snapshot(self, digest: str) -> Generator[http.client.HTTPResponse]:
+        """The bytes of a snapshot, to be read as a stream."""
+        response = self._request("GET", f"/snapshots/{quote(digest)}", b"")
+        try:
+            if response.status != 200:
+                raise self._error(response.status, response.read())
+            yield response
+        finally:
+            self._drop()
+
+    def _json(self, method: str, path: str, body: bytes, *, is_sync: bool = False) -> dict[str, Any]:
+        response = self._request(method, path, body)
+        try:
+            text = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._drop()
+            raise UnreachableError(f"the server broke off: {error}") from error
+        if response.status != 200:
+            raise self._error(response.status, text, is_sync=is_sync)
+        try:
+            return _answer(text)
+        except UnreachableError:
+            self._leave()
+            raise
+
+    def _request(
+        self, method: str, path: str, body: bytes, more: dict[str, str] | None = None
+    ) -> http.client.HTTPResponse:
+        """The answer of the first server that gives one. A connection that had idled too long is made anew at once."""
+        if self._line is not None and self._line.sock is None:  # The server closed it in good order.
+            self._drop()
+        if not self._servers:
+            raise UnreachableError("plain http would show this job's secret to the network", fix=TLS)
+        trouble: Exception | None = None
+        for _ in range(len(self._servers) + 1):
+            was_open = self._line is not None
+            try:
+                line = self._line or self._open()
+                line.request(method, self._base + path, body or None, {**self._headers, **(more or {})})
+                return line.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                trouble = error
+                self._drop()
+                if not was_open or isinstance(error, TimeoutError):  # Else it had only idled for too long.
+                    self._servers.next()
+        raise UnreachableError(_said(trouble), where=str(self._servers)) from trouble
+
+    def _open(self) -> http.client.HTTPConnection:
+        self._servers.look()
+        address = urlsplit(self._servers.first)
+        host, port, timeout_s = address.hostname or "", address.port, min(CONNECT_S, self._timeout_s)
+        if address.scheme == "https":
+            self._tls = self._tls or _tls(self._ca)
+            line = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=self._tls)
+        else:
+            line = http.client.HTTPConnection(host, port, timeout=timeout_s)
+        line.connect()
+        line.timeout = self._timeout_s
+        line.sock.settimeout(self._timeout_s)
+        self._line = line
+        return line
+
+    def _drop(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    def _error(self, status: int, text: bytes, *, is_sync: bool = False) -> DrumbeatError:
+        try:
+            error = from_dict(json.loads(text))
+        except (ValueError, TypeError, AttributeError):
+            self._leave()
+            return UnreachableError(f"what answers isn't a drumbeat server (HTTP {status})")
+        is_over = isinstance(error, StaleError) or (is_sync and _OVER.get(status) == error.code)
+        if is_over and self._servers.is_first_believed:
+            return StaleError(error.what, where=error.where, fix=error.fix)
+        if is_over or isinstance(error, AwayError):  # A server without its database is like one that can't answer.
+            self._leave()
+            return UnreachableError(error.what, where=error.where, fix=error.fix)
+        if type(error) is DrumbeatError or (status >= 500 and not isinstance(error, UnreachableError)):
+            self._leave()  # A stranger, or a defect; what a store keeps waiting is so at every server.
+        return error
+
+    def _leave(self) -> None:
+        """Another server may be better off."""
+        if len(self._servers) > 1:
+            self._drop()
+            self._servers.next()
+
+
+def _tls(ca: str) -> ssl.SSLContext:
+    """Believes the enrolment's authority and no other, and only for the address that was called."""
+    import ssl
+
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    try:
+        context.load_verify_locations(cadata=ca)
+    except (ssl.SSLError, ValueError):
+        what = "the enrolment has no certificate to check an https server with"
+        raise UnreachableError(what, fix="A server gives one with each of its https addresses.") from None
+    return context
+
+
+def _said(trouble: Exception | None) -> str:
+    # By its attribute: where no https is spoken nothing of ssl is needed.
+    if why := getattr(trouble, "verify_message", ""):
+        return f"what answers shows another certificate than this job's server would: {why}"
+    return f"no server answers: {trouble}"
+
+
+def _answer(text: bytes) -> dict[str, Any]:
+    """The answer, which has one of the keys that a server's answers have: anybody else may have come to its port."""
+    try:
+        answer = json.loads(text)
+    except ValueError:
+        answer = None
+    if not isinstance(answer, dict) or not _ANSWERS & cast("dict[str, Any]", answer).keys():
+        raise UnreachableError("what answers isn't a drumbeat server")
+    return cast("dict[str, Any]", answer)

@@ -1,0 +1,157 @@
+"""The threads that fetch: each takes a piece, brings it from wherever it can be had, and takes the next."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Sequence
+from contextlib import closing
+
+from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.inputs.cache.part import PIECE, forget
+from drumbeat.agent.inputs.cache.small import SMALL
+from drumbeat.agent.inputs.fetching.batch import Bringing
+from drumbeat.agent.inputs.fetching.means import Means
+from drumbeat.agent.inputs.fetching.store import Links, Store
+from drumbeat.agent.inputs.fetching.threads import Crew
+from drumbeat.agent.inputs.fetching.work import Batch, Piece, Want, Work
+from drumbeat.protocol.errors import DrumbeatError, StorageError, UnreachableError
+
+THREADS = 8
+
+
+class Sink:
+    """Where the bytes of one piece go, or those from there to the end of the file."""
+
+    def __init__(self, want: Want, number: int) -> None:
+        self._want, self._number = want, number
+        self.at, length = want.piece(number)
+        self.end = self.at + length
+
+    @property
+    def is_full(self) -> bool:
+        """Nothing more is to come."""
+        return self.at >= self.end
+
+    def put(self, data: bytes) -> int:
+        """Adds bytes; gives how many were wanted."""
+        part = self._want.part
+        assert part is not None  # noqa: S101 (work is only given out with its part)
+        data = data[: self.end - self.at]
+        part.write(self.at, data)
+        self.at += len(data)
+        size = self._want.file.size
+        while self.at >= min((self._number + 1) * PIECE, size) and self._number * PIECE < size:
+            part.have(self._number)
+            self._number += 1
+        return len(data)
+
+
+class Fetch:
+    """Brings files into the cache."""
+
+    def __init__(self, means: Means, wants: Sequence[Want]) -> None:
+        self._means = means
+        sizes = [want.file.size for want in wants]
+        self._is_wide = 2 * sum(size for size in sizes if size > SMALL) >= sum(sizes)
+        self._work = Work(means.files, wants, means.meter.less)
+        paths: dict[str, list[str]] = {}
+        for want in wants:
+            paths.setdefault(want.input, []).append(want.file.path)
+        self._links = Links(paths)
+        self._defect: Exception | None = None
+
+    def run(self) -> None:
+        """Until all are whole. Raises DrumbeatError for what can't be had, or can't be written."""
+        Crew(self._fetch, THREADS, is_wide=self._is_wide).wait(self._means.meter.look)
+        if isinstance(self._work.error, OSError):
+            self._make_room(self._work.error)
+        self._work.close()
+        if self._defect is not None:
+            raise self._defect
+        if isinstance(self._work.error, OSError):
+            raise self._not_written(self._work.error)
+        if self._work.error is not None:
+            raise self._work.error
+
+    def _fetch(self) -> None:
+        store = Store(self._links, self._means.server(), self._means.patience)
+        try:
+            with closing(store):
+                while (found := self._work.next()) is not None:
+                    match found:
+                        case Batch(wants):
+                            Bringing(self._means, self._work, store).bring(wants)
+                        case Piece(want, number):
+                            self._one(store, want, number)
+        except (DrumbeatError, OSError) as error:
+            self._work.fail(error)
+        except Exception as error:  # noqa: BLE001 (a defect of ours: it is raised where `run` was called)
+            self._defect = error
+            self._work.fail(DrumbeatError(repr(error)))
+
+    def _one(self, store: Store, want: Want, number: int) -> None:
+        if number >= 0:
+            self._piece(store, want, number)
+        if self._work.error is None and (number < 0 or self._work.done(want)):
+            self._finish(want)
+
+    def _finish(self, want: Want) -> None:
+        assert want.part is not None  # noqa: S101 (as in Sink)
+        if want.part.finish():
+            self._work.finished(want)
+            return
+        self._means.came_wrong(want, want.file.size)
+        self._work.again(want)
+
+    # --- a piece --------------------------------------------------------------------------------------------------
+    def _piece(self, store: Store, want: Want, number: int) -> None:
+        sink = Sink(want, number)
+        chain = self._means.chain
+        if chain is not None and not want.wrong:
+            found = chain.get(store.lines, want.name, want.piece(number), lambda: self._work.error is not None)
+            if found is not None:
+                self._means.meter.add(sink.put(found))
+                return
+        backoff = Backoff()
+        while not sink.is_full and self._work.error is None:
+            before = sink.at
+            try:
+                self._read(store, want, sink)
+            except (UnreachableError, StorageError) as error:  # The node's own disk says OSError.
+                if sink.at > before:
+                    backoff.reset()
+                self._means.wait(error, backoff)
+
+    def _read(self, store: Store, want: Want, sink: Sink) -> None:
+        skip = 0
+
+        def on_answer(is_range: bool) -> None:  # noqa: FBT001 (a callback's one word)
+            nonlocal skip
+            if is_range:
+                self._work.asked(want)
+            else:
+                skip = sink.at
+                if sink.end < want.file.size:
+                    self._work.take_all(want)
+                    sink.end = want.file.size
+
+        with closing(store.read(want, sink.at, sink.end - sink.at, on_answer)) as blocks:
+            for block in blocks:
+                rest = block[skip:]
+                skip = max(0, skip - len(block))
+                if rest:
+                    self._means.meter.add(sink.put(rest))
+                if sink.is_full or self._work.error is not None:
+                    return
+
+    def _make_room(self, error: OSError) -> None:
+        """A full disk gets back what isn't whole, while nobody else can have begun with it."""
+        if error.errno == errno.ENOSPC:
+            for want in self._work.begun:
+                forget(self._means.files, want.name)
+
+    def _not_written(self, error: OSError) -> StorageError:
+        """What the disk said."""
+        what = f"the cache can't be written: {error.strerror or error}"
+        fix = "Make room or give the right to write there, then run the job again."
+        return StorageError(what, where=self._means.files.folder, fix=fix)

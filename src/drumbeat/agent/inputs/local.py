@@ -1,0 +1,221 @@
+"""Puts on the node what the ranks need before they start: code, inputs, folders. Once per attempt and machine's start.
+
+Everything is built beside its place and then moved there, so that a name never stands for half of a thing. What the
+code brought as `outputs/` becomes the beginning of the default output, for `./outputs` of a rank is that output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from drumbeat.agent.ground import marks
+from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.inputs.cache.tree import fresh, remove
+from drumbeat.agent.inputs.snapshots import bring
+from drumbeat.protocol import layout
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import RefusedError, StorageError
+from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.plan import InputPlan
+
+if TYPE_CHECKING:
+    from drumbeat.agent.inputs.remote import Inputs
+
+_BEGUN, _MARK = "staging", "staged"
+
+
+def forget(root: str) -> None:
+    """Not all is there any more: an agent that comes to this folder again does what is missing."""
+    with contextlib.suppress(FileNotFoundError):
+        os.replace(f"{root}/{_MARK}", f"{root}/{_BEGUN}")
+
+
+class Staging:
+    """One attempt's folder. `progress` is told in words what is being done. remote: the inputs that lie in stores."""
+
+    def __init__(
+        self, enrolment: Enrolment, link: Link, progress: Callable[[str], None], remote: Inputs | None = None
+    ) -> None:
+        self._root, self._plan = enrolment.root, enrolment.plan
+        self._checkpoints = enrolment.checkpoints
+        self._link, self._progress, self._remote = link, progress, remote
+
+    def stage(self) -> None:
+        """Does what is missing. Raises DrumbeatError, for what can't be had or can't be written."""
+        begun, mark = f"{self._root}/{_BEGUN}", f"{self._root}/{_MARK}"
+        if marks.is_put(mark):
+            return
+        try:
+            self._folders()
+            if not marks.is_put(begun):
+                self._clear()
+                marks.put(begun)
+            self._code()
+            for planned in self._plan.inputs:
+                self._input(planned)
+            if self._remote is not None:
+                self._remote.stage(self._progress)
+            self._join_outputs()
+            marks.put(mark)
+            faultpoint("agent.staged")
+        except OSError as error:
+            raise _refusal(error, self._root) from error
+
+    def _clear(self) -> None:
+        """Takes away what an earlier start of the machine brought: its disk may not have taken all of it."""
+        marks.take(f"{self._root}/{marks.PREPARED}")  # What it made lay there.
+        inputs = f"{self._root}/inputs"
+        names = os.listdir(inputs) if os.path.isdir(inputs) else []
+        # Nothing of a mount is on the disk: it is seen to where mounts are made.
+        names = [name for name in names if not os.path.isdir(f"{self._root}/mounts/{name}")]
+        for place in (layout.code_folder(self._root), *(f"{inputs}/{name}" for name in names)):
+            _free(place)
+            remove(place)
+
+    def _folders(self) -> None:
+        os.makedirs(self._checkpoints, exist_ok=True)
+        folders = [layout.DEFAULT_OUTPUT, *(o.name for o in self._plan.outputs if o.type != "uri_file")]
+        for name in folders:
+            os.makedirs(layout.output_path(self._root, name), exist_ok=True)
+
+    def _code(self) -> None:
+        place = layout.code_folder(self._root)
+        if os.path.exists(place):
+            return
+        if self._plan.code is None:
+            os.makedirs(place)
+            return
+        self._progress("fetching the code")
+        self._unpack(self._plan.code, place)
+
+    def _input(self, planned: InputPlan) -> None:
+        place = layout.input_path(self._root, planned)
+        if planned.uri.startswith("snapshot:"):
+            self._snapshot_input(planned, place)
+        elif planned.uri.startswith("file:"):
+            source = layout.file_path(planned.uri)
+            _check_readable(planned, source)
+            if place != source and not os.path.exists(place):
+                self._copy(planned, source, place)
+
+    def _snapshot_input(self, planned: InputPlan, place: str) -> None:
+        if os.path.exists(place):
+            return
+        self._progress(f"fetching input {planned.name}")
+        if planned.type != "uri_file":
+            self._unpack(planned.uri, place)
+            return
+        folder = f"{place}.folder"
+        if not os.path.isdir(folder):  # An agent that was killed may have left it whole.
+            self._unpack(planned.uri, folder)
+        files = os.listdir(folder)
+        if len(files) != 1:
+            raise RefusedError(
+                f"input {planned.name} is one file, but its snapshot has {len(files)} entries",
+                where=f"inputs.{planned.name}",
+                fix="Use type uri_folder for a folder.",
+            )
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        os.replace(f"{folder}/{files[0]}", place)
+        os.rmdir(folder)
+
+    def _unpack(self, snapshot: str, place: str) -> None:
+        bring(self._link, snapshot.removeprefix("snapshot:"), place, self._progress)
+
+    def _copy(self, planned: InputPlan, source: str, place: str) -> None:
+        os.makedirs(os.path.dirname(place), exist_ok=True)
+        part = fresh(place)
+        if os.path.isdir(source):
+            shutil.copytree(source, part, copy_function=self._copier(planned.name))
+        else:
+            self._copier(planned.name)(source, part)
+        os.rename(part, place)
+
+    def _copier(self, name: str) -> Callable[[str, str], object]:
+        copied = 0
+
+        def copy(source: str, target: str) -> None:
+            nonlocal copied
+            shutil.copy2(source, target)
+            copied += os.path.getsize(target)
+            self._progress(f"copying input {name}: {copied / (1 << 20):.0f} MiB")
+
+        return copy
+
+    def _join_outputs(self) -> None:
+        """Makes `./outputs` of the ranks the default output, unless the code has something else of that name."""
+        here = f"{layout.code_folder(self._root)}/outputs"
+        there = layout.output_path(self._root, layout.DEFAULT_OUTPUT)
+        if os.path.islink(here) or os.path.isfile(here):
+            return
+        if os.path.isdir(here):
+            _hand_over(here, there)
+        os.symlink(there, here)
+
+
+def _free(place: str) -> None:
+    """Nothing is mounted there any more: that isn't the attempt's to remove. Raises StorageError."""
+    from drumbeat.agent.inputs.mounting.clearing import unmount_all
+
+    if not os.path.islink(place) and (left := unmount_all(place, itself=True)):
+        raise StorageError(
+            f"{place} is to be brought anew, and something is mounted there that can't be unmounted",
+            where=left[0],
+            fix="Unmount it on the node, then run the job again.",
+        )
+
+
+def _hand_over(here: str, there: str) -> None:
+    """Moves what the folder holds into another one, in which what ranks have written stays."""
+    for name in os.listdir(here):
+        source, place = f"{here}/{name}", f"{there}/{name}"
+        if _is_folder(place) and _is_folder(source):
+            _hand_over(source, place)
+        elif not _is_written(place, source):
+            os.replace(source, place)
+    remove(here)
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _is_written(place: str, source: str) -> bool:
+    """Whether more is there than what the code has brought, now or before: that has the archive's time."""
+    with contextlib.suppress(FileNotFoundError):
+        there = os.lstat(place)
+        return there.st_size > 0 and there.st_mtime_ns != os.lstat(source).st_mtime_ns
+    return False
+
+
+def _check_readable(planned: InputPlan, path: str) -> None:
+    is_folder = os.path.isdir(path)
+    where = f"inputs.{planned.name}"
+    if not os.path.exists(path):
+        raise RefusedError(
+            f"{path} doesn't exist on this node",
+            where=where,
+            fix="Put it there, or name a path that every node of this compute has.",
+        )
+    if planned.type == "uri_file" and is_folder:
+        raise RefusedError(f"{path} is a folder", where=where, fix="Use type uri_folder, or name a file in it.")
+    if planned.type == "uri_folder" and not is_folder:
+        raise RefusedError(f"{path} is a file", where=where, fix="Use type uri_file, or name its folder.")
+    if not os.access(path, os.R_OK | os.X_OK if is_folder else os.R_OK):
+        raise RefusedError(
+            f"{path} can't be read by user {os.getuid()} on this node",
+            where=where,
+            fix="Give that user the right to read it.",
+        )
+
+
+def _refusal(error: OSError, root: str) -> StorageError:
+    return StorageError(
+        f"staging failed: {error.strerror or error}",
+        where=str(error.filename or root),
+        fix="Make room or give the right to write there, then run the job again.",
+    )

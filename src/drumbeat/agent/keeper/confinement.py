@@ -1,0 +1,195 @@
+"""How a keeper holds on to everything that it starts, so that nothing can outlive a round.
+
+Three ways, the first that this machine allows: a PID namespace, a control group, or being the subreaper. Each writes
+down beside the keeper what a later process needs to end what is left, should the keeper die (`hold.json`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from drumbeat.agent.keeper import cgroups, listener, shared_memory
+from drumbeat.agent.keeper.cgroups import Group
+from drumbeat.agent.keeper.namespaces import Namespace
+from drumbeat.host import processes
+
+VARIABLE = "DRUMBEAT_CONFINEMENT"
+"""Names one of `WAYS` to be used, in the environment of whoever starts the agent."""
+
+_HOLD = "hold.json"
+
+
+class Subreaper:
+    """Every descendant, also one in a session of its own, stays below the keeper; a marker finds them without it."""
+
+    way = "subreaper"
+
+    def __init__(self, folder: str, marker: str) -> None:
+        self._marker, self._hold = marker, f"{folder}/{_HOLD}"
+        self._keeper = os.getpid()
+        self._adopts = processes.adopt_orphans()
+        self._asked: set[int] = set()
+
+    def open(self) -> None:
+        """A new round begins. Raises OSError when it can't be held."""
+        self._asked.clear()
+        self._note({})
+
+    def variables(self) -> dict[str, str]:
+        """What is added to a rank's environment."""
+        return {processes.MARKER: self._marker}
+
+    def enter(self) -> None:
+        """Called in the new process, between fork and exec."""
+        processes.die_with_parent(self._keeper)
+
+    def members(self) -> list[int]:
+        """All that is alive of what was started."""
+        below = processes.descendants(self._keeper)
+        if self._adopts:
+            return below
+        return sorted({*below, *processes.marked(self._marker)})
+
+    def ask(self, *, helpers: bool = False, spared: int = 0) -> None:
+        """SIGTERM to each member that hasn't had it; a stopped one is woken, so that it can act on it.
+
+        helpers: also to what belongs to a Python program that is asked itself (a data loader's workers): they are its
+        own to end, and it couldn't save if they fell away under it. spared: isn't asked, nor is what it started.
+        """
+        members = [pid for pid in self.members() if pid not in self._asked]
+        if spared:
+            kept = {spared, *processes.descendants(spared)}
+            members = [pid for pid in members if pid not in kept]
+        asked = members if helpers else [pid for pid in members if not processes.is_helper(pid)]
+        self._asked.update(asked)
+        processes.signal_all(asked, signal.SIGTERM)
+        processes.signal_all(asked, signal.SIGCONT)
+
+    def kill(self) -> None:
+        """SIGKILL to all that is alive."""
+        processes.signal_all(self.members(), signal.SIGKILL)
+
+    def close(self, *, is_empty: bool = True) -> None:
+        """The round is over. is_empty: no member is left."""
+        del is_empty
+        with contextlib.suppress(OSError):
+            os.unlink(self._hold)
+
+    def _note(self, trace: dict[str, Any]) -> None:
+        """What `end_rest` goes by. Not synced: what it names doesn't outlive the machine either."""
+        with open(self._hold, "w", encoding="utf-8") as file:
+            json.dump({"way": self.way, **trace}, file)
+
+    def _note_or_close(self, trace: dict[str, Any]) -> None:
+        """What can't be noted isn't kept either: nobody could end it after a keeper that was killed."""
+        try:
+            self._note(trace)
+        except OSError:
+            self.close()
+            raise
+
+
+class InNamespace(Subreaper):
+    """The round has a PID namespace: nothing leaves it, and all of it ends with the keeper."""
+
+    way = "PID namespace"
+    _namespace: Namespace
+
+    def open(self) -> None:
+        super().open()
+        self._namespace = Namespace()
+        first = self._namespace.first
+        self._note_or_close({"first": first, "birth": processes.birth(first)})
+
+    def enter(self) -> None:
+        self._namespace.enter()
+
+    def members(self) -> list[int]:
+        return [pid for pid in processes.descendants(self._keeper) if pid != self._namespace.first]
+
+    def kill(self) -> None:
+        self._namespace.end()
+
+    def close(self, *, is_empty: bool = True) -> None:
+        self._namespace.close(is_waiting=is_empty)
+        super().close()
+
+
+class InGroup(Subreaper):
+    """The round has a control group: nothing leaves it, and whoever comes after a keeper that died ends it by name."""
+
+    way = "control group"
+    _group: Group
+
+    def open(self) -> None:
+        super().open()
+        self._group = Group(f"drumbeat-{self._marker.rpartition('#')[2]}")
+        self._note_or_close({"group": self._group.path})
+
+    def enter(self) -> None:
+        self._group.enter()
+        super().enter()
+
+    def members(self) -> list[int]:
+        return sorted({*super().members(), *filter(processes.is_alive, self._group.members())})
+
+    def kill(self) -> None:
+        cgroups.kill(self._group.path)
+        super().kill()
+
+    def close(self, *, is_empty: bool = True) -> None:
+        self._group.close(is_waiting=is_empty)
+        super().close()
+
+
+WAYS: dict[str, type[Subreaper]] = {"namespace": InNamespace, "cgroup": InGroup, "subreaper": Subreaper}
+"""Best first."""
+
+
+def choose(folder: str, marker: str) -> Subreaper:
+    """The best way that works here, tried out; or the one that `DRUMBEAT_CONFINEMENT` names, else OSError."""
+    named = os.environ.get(VARIABLE)
+    for name, way in WAYS.items():
+        if named not in (None, "", name):
+            continue
+        try:
+            return _tried(way(folder, marker))
+        except OSError:
+            if named:
+                raise
+    raise OSError(22, f"{VARIABLE}={named}: there are only {', '.join(WAYS)}")
+
+
+def _tried(way: Subreaper) -> Subreaper:
+    way.open()
+    way.close()
+    return way
+
+
+def end_rest(folder: str, reap: Callable[[], None] = lambda: None) -> list[int]:
+    """Ends what a keeper of this folder left that died; gives the processes that can't be killed.
+
+    reap: takes the exit codes of what has fallen to this process, while it waits: a namespace isn't gone before.
+    """
+    marker = listener.read_marker(folder)
+    with contextlib.suppress(OSError, ValueError), open(f"{folder}/{_HOLD}", encoding="utf-8") as file:
+        _end_held(json.load(file), reap)
+    left = processes.end_marked(marker)
+    shared_memory.clear(folder)
+    if not left:
+        with contextlib.suppress(OSError):
+            os.unlink(f"{folder}/{_HOLD}")
+    return left
+
+
+def _end_held(trace: dict[str, Any], reap: Callable[[], None]) -> None:
+    if "group" in trace:
+        cgroups.end(trace["group"], within_s=2.0)
+    if "first" in trace:
+        # Nothing of a namespace is left when its first process is gone.
+        processes.end_one(trace["first"], trace["birth"], reap)

@@ -1,0 +1,132 @@
+"""`python -I -m drumbeat.agent.keeper.errand FOLDER`: runs one command with all that it starts, for an agent.
+
+What to run comes on stdin as a line of JSON, how it ended goes to stdout. The agent keeps stdin open: when it closes,
+because the agent wants it or is gone, the command gets SIGTERM, and SIGKILL after `grace_s`. Whatever it has started
+ends with it, and a next errand in FOLDER ends what is left of one that was killed itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import selectors
+import signal
+import sys
+import time
+from typing import Any
+
+from drumbeat.agent.keeper import ranks
+from drumbeat.agent.keeper.confinement import choose, end_rest
+from drumbeat.agent.keeper.listener import hold_folder, read_marker
+from drumbeat.agent.keeper.signals import Bell
+from drumbeat.host import processes
+
+LINGER_S = 1.0
+"""How long what the command leaves behind has between SIGTERM and SIGKILL."""
+GIVE_UP_S = 10.0
+"""How long after SIGKILL a process that can't be killed is waited for."""
+PULSE_S = 0.03
+_BEFORE_S = 60.0
+"""How long an earlier errand in this folder, whose agent is gone, is waited for beyond its grace time."""
+
+
+class Errand:
+    """One command: running → (told to stop) → what is left of it is ended → over."""
+
+    def __init__(self, folder: str, wanted: dict[str, Any]) -> None:
+        self._wanted = wanted
+        self._confinement = choose(folder, read_marker(folder))
+        self._selector = selectors.DefaultSelector()
+        self._bell = Bell(self._selector)
+        self._selector.register(0, selectors.EVENT_READ)
+        self._pid = 0
+        self._code: int | None = None
+        self._kill_at: float | None = None
+        self._asked_rest = False
+
+    def run(self) -> dict[str, Any]:
+        """`code` (negative: the signal that ended it), and `error` where it couldn't be started."""
+        self._confinement.open()
+        try:
+            self._pid = ranks.start(self._wanted, self._confinement)
+        except OSError as error:
+            self._confinement.close()
+            return {"code": 127, "error": str(error.strerror)}
+        while self._code is None or self._has_rest():
+            self._listen()
+            self._reap()
+            self._end_in_time()
+        self._confinement.close(is_empty=not self._confinement.members())
+        return {"code": self._code, "error": ""}
+
+    def _listen(self) -> None:
+        for key, _ in self._selector.select(self._pause_s()):
+            told = signal.SIGTERM in self._bell.heard() if key.fd else not os.read(0, 4096)
+            if told:
+                with contextlib.suppress(KeyError):
+                    self._selector.unregister(0)
+                self._stop(float(self._wanted["grace_s"]))
+
+    def _stop(self, grace_s: float) -> None:
+        if self._kill_at is None:
+            self._kill_at = time.monotonic() + grace_s
+            self._confinement.ask()
+
+    def _reap(self) -> None:
+        for pid, code in processes.ended_children():
+            if pid == self._pid:
+                self._code = code
+
+    def _end_in_time(self) -> None:
+        if self._code is not None and not self._asked_rest:
+            self._asked_rest = True
+            self._kill_at = min(self._kill_at or float("inf"), time.monotonic() + LINGER_S)
+            self._confinement.ask(helpers=True)
+        if self._kill_at is not None and time.monotonic() >= self._kill_at:
+            self._confinement.kill()
+
+    def _has_rest(self) -> bool:
+        is_hopeless = self._kill_at is not None and time.monotonic() > self._kill_at + GIVE_UP_S
+        return not is_hopeless and bool(self._confinement.members())
+
+    def _pause_s(self) -> float | None:
+        if self._code is not None:
+            return PULSE_S
+        return None if self._kill_at is None else max(PULSE_S, self._kill_at - time.monotonic())
+
+
+def main() -> int:
+    """Runs what stdin says in the folder given as the only argument."""
+    folder = os.path.abspath(sys.argv[1])
+    os.chdir("/")
+    wanted = json.loads(_line())
+    # Files that were handed down (a lock) are for this process alone, not for what it starts.
+    for file in wanted["kept"]:
+        os.set_inheritable(file, False)  # noqa: FBT003 (its only spelling)
+    if hold_folder(folder, name="errand", tries=int((wanted["grace_s"] + _BEFORE_S) * 100)) is None:
+        _tell({"code": 127, "error": f"an earlier command in {folder} doesn't end"})
+        return 75
+    end_rest(folder)
+    _tell(Errand(folder, wanted).run())
+    return 0
+
+
+def _line() -> bytes:
+    """The first line, after which nothing comes any more."""
+    read = b""
+    while not read.endswith(b"\n"):
+        piece = os.read(0, 1 << 16)
+        if not piece:
+            sys.exit(1)
+        read += piece
+    return read
+
+
+def _tell(ended: dict[str, Any]) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        os.write(1, json.dumps(ended).encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

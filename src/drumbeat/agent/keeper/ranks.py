@@ -1,0 +1,80 @@
+"""Starting one rank: from fork to exec, with nothing of ours left inside it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from typing import Any, NoReturn
+
+from drumbeat.agent.keeper.confinement import Subreaper
+from drumbeat.agent.launchers.mpi.handing import ROPE
+
+_SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
+"""Whoever started the server may have had some of them ignored (a shell does with a command in the background)."""
+"""Signals that this process (or whoever started it) treats in a way that a rank must not inherit."""
+
+
+def start(rank: dict[str, Any], confinement: Subreaper, rope: int = -1) -> int:
+    """The pid of the rank, which runs its own command by now, in a session of its own.
+
+    rope: a file that it has open under the number in DRUMBEAT_ROPE. Raises OSError, as a sentence, when it couldn't be
+    started.
+    """
+    with contextlib.ExitStack() as files:
+        log = _open_log(rank["log"])
+        files.callback(os.close, log)
+        hear, tell = os.pipe2(os.O_CLOEXEC)
+        files.callback(os.close, hear)
+        with contextlib.ExitStack() as telling:
+            telling.callback(os.close, tell)
+            pid = os.fork()
+            if pid == 0:
+                _become(rank, confinement, log, tell, rope)
+        trouble = os.read(hear, 4096).decode()
+    if trouble:
+        os.waitpid(pid, 0)
+        number, _, sentence = trouble.partition(" ")
+        raise OSError(int(number), sentence)
+    return pid
+
+
+def _open_log(path: str) -> int:
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+
+
+def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int, rope: int) -> NoReturn:
+    """Turns this fork of the keeper into the rank. The pipe closes by itself when the rank's command has begun."""
+    step = "the rank can't be set up"
+    try:
+        os.setsid()
+        confinement.enter()
+        _reset_signals()
+        _set_files(log)
+        step = f"the folder {rank['cwd']} can't be entered"
+        os.chdir(rank["cwd"])
+        step = f"{rank['argv'][0]} can't be run"
+        environment = {**rank["env"], **confinement.variables()}
+        if rope >= 0:
+            os.set_inheritable(rope, True)  # noqa: FBT003 (the standard library has it so)
+            environment[ROPE] = str(rope)
+        os.execvpe(rank["argv"][0], rank["argv"], environment)
+    except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
+        number = getattr(error, "errno", None) or 1
+        with contextlib.suppress(OSError):
+            os.write(tell, f"{number} {step}: {getattr(error, 'strerror', None) or error}".encode()[:4096])
+    finally:
+        os._exit(127)
+
+
+def _reset_signals() -> None:
+    for number in _SETTABLE:
+        signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def _set_files(log: int) -> None:
+    null = os.open("/dev/null", os.O_RDONLY | os.O_CLOEXEC)
+    for source, target in ((null, 0), (log, 1), (log, 2)):
+        os.dup2(source, target)

@@ -1,0 +1,71 @@
+"""Waits for what MPI gives to this rank, then is the command: `… drumbeat.agent.launchers.mpi.rank SOCKET COMMAND…`.
+
+The keeper has started it like any rank, with its log, its folder and its variables; those win over MPI's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import socket
+import sys
+
+from drumbeat.agent.launchers.mpi import handing
+from drumbeat.host.program import become
+from drumbeat.launch.containers import with_given
+
+BEGIN_S = 600.0
+"""How long mpirun may take until it has started this rank's child."""
+
+
+def main() -> int:
+    """127 when it can't begin; else it has become the command."""
+    place, *command = sys.argv[1:]
+    rope = int(os.environ.pop(handing.ROPE))
+    try:
+        with _listen(place) as door, door.accept()[0] as line:
+            line.settimeout(BEGIN_S)
+            given, files = handing.receive(line)
+            handing.send_handle(line, rope)
+        os.unlink(place)
+    except TimeoutError:
+        return _fail(f"mpirun has not started this rank within {BEGIN_S:.0f} s")
+    except OSError as error:
+        return _fail(f"this rank could not begin: {error.strerror or error} ({place})")
+    _take(given, files)
+    return become(with_given(command, given["env"]), {**given["env"], **os.environ})
+
+
+def _listen(place: str) -> socket.socket:
+    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    door.settimeout(BEGIN_S)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(place)
+    # Under another name first: who finds the socket may connect at once.
+    door.bind(f"{place}.new")
+    door.listen(1)
+    os.rename(f"{place}.new", place)
+    return door
+
+
+def _take(given: handing.Given, files: list[int]) -> None:
+    """Has the files under the numbers that MPI's variables call them, and runs on the cores that MPI bound it to."""
+    first_free = max(given["files"], default=0) + 1
+    spare = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, first_free) for file in files]
+    for file in files:
+        os.close(file)
+    for file, number in zip(spare, given["files"], strict=True):
+        os.dup2(file, number, inheritable=True)
+        os.close(file)
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, given["cores"])
+
+
+def _fail(sentence: str) -> int:
+    print(f"drumbeat: {sentence}", file=sys.stderr)  # noqa: T201
+    return 127
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,177 @@
+"""The stand-in for pdsh: `python -I -m drumbeat.agent.launchers.remote.pdsh FOLDER [options] -w HOSTS COMMAND…`.
+
+One shell for each host; each line that comes back has the host in front, as pdsh writes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from typing import IO
+
+from drumbeat.host.program import program
+
+_WITH_VALUE = frozenset("wxlRftu")
+"""Options of pdsh that have a value (pdsh(1)); of these only -w and -x count here."""
+_FLAGS = frozenset("SNbkqd")
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_OF_ONE_JOB = "deepspeed.launcher.launch"
+"""What DeepSpeed starts on every host: where one has failed, the others can only wait for it until torch gives up."""
+_PIECE = 1 << 16
+"""Bytes of a longer line that are passed on at once."""
+_PATIENCE_S = 30.0
+"""How long those others have to find out, and to say why, by themselves."""
+
+
+class UnknownOptionError(Exception):
+    """What this stand-in can't do."""
+
+
+@dataclass
+class Line:
+    """A line for pdsh. is_strict: the worst exit code counts (-S). is_bare: no host in front (-N).
+
+    is_hasty: where one command fails, the others are ended (-k).
+    """
+
+    hosts: list[str]
+    command: str
+    is_strict: bool = False
+    is_bare: bool = False
+    is_hasty: bool = False
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds that the others have once one has failed; None: all the time that they want."""
+        if self.is_hasty:
+            return 0.0
+        return _PATIENCE_S if _OF_ONE_JOB in self.command else None
+
+
+def main() -> int:
+    """0; with -S the largest exit code of the commands, or that of the one for which the others were ended."""
+    folder, *words = sys.argv[1:]
+    try:
+        line = parse(words)
+    except UnknownOptionError as error:
+        print(f"drumbeat: {error}", file=sys.stderr)  # noqa: T201
+        return 1
+    shells = [_start(folder, line, number, host) for number, host in enumerate(line.hosts)]
+    for number in _PASSED_ON:
+        signal.signal(number, lambda number, _: [shell.send_signal(number) for shell in shells] and None)
+    pumps = [pump for shell, host in zip(shells, line.hosts, strict=True) for pump in _pumps(shell, line, host)]
+    code = _wait(shells, line)
+    for pump in pumps:
+        pump.join()
+    return code if line.is_strict else 0
+
+
+def parse(words: list[str]) -> Line:
+    """What a line for pdsh asks for. Raises UnknownOptionError."""
+    rest, said = list(words), dict[str, str]()
+    while rest and rest[0].startswith("-"):
+        letters = rest.pop(0)[1:]
+        while letters:
+            letter, letters = letters[0], letters[1:]
+            if letter in _WITH_VALUE:
+                said[letter], letters = letters or (rest.pop(0) if rest else ""), ""
+            elif letter in _FLAGS:
+                said[letter] = ""
+            else:
+                raise UnknownOptionError(f"pdsh -{letter}: what stands in for pdsh on a job's nodes doesn't know that")
+    left_out = set(said.get("x", "").split(","))
+    hosts = [host for host in said.get("w", "").split(",") if host and host not in left_out]
+    if not hosts or not rest:
+        raise UnknownOptionError("pdsh: hosts (-w a,b) and a command are needed")
+    return Line(hosts, " ".join(rest), "S" in said, "N" in said, "k" in said)
+
+
+def filled(command: str, number: int, host: str) -> str:
+    """The command for one host: `%h` is its name, `%n` its place in the list, from 0."""
+    meant = {"%h": host, "%n": str(number), "%%": "%"}
+    parts = [command[at : at + 2] for at in range(len(command))]
+    text, at = "", 0
+    while at < len(parts):
+        text += meant.get(parts[at], parts[at][:1])
+        at += 2 if parts[at] in meant else 1
+    return text
+
+
+def _start(folder: str, line: Line, number: int, host: str) -> subprocess.Popen[bytes]:
+    words = [*program("drumbeat.agent.launchers.remote.shell"), folder, host, filled(line.command, number, host)]
+    return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def _wait(shells: list[subprocess.Popen[bytes]], line: Line) -> int:
+    """The exit code of them all, when all have ended."""
+    ended = queue.SimpleQueue[int]()
+
+    def follow(number: int) -> None:
+        shells[number].wait()
+        ended.put(number)
+
+    for number in range(len(shells)):
+        threading.Thread(target=follow, args=(number,)).start()
+    codes, deadline = dict[int, int](), None
+    while len(codes) < len(shells):
+        try:
+            number = ended.get(timeout=None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except queue.Empty:
+            return _end_others(shells, line, codes)
+        code = shells[number].returncode
+        codes[number] = code if code >= 0 else 128 - code
+        if codes[number] and line.patience is not None and deadline is None:
+            deadline = time.monotonic() + line.patience
+    return max(codes.values())
+
+
+def _end_others(shells: list[subprocess.Popen[bytes]], line: Line, codes: dict[int, int]) -> int:
+    """By SIGTERM, whoever hasn't ended; the exit code of the one that had failed."""
+    number, code = next((number, code) for number, code in codes.items() if code)
+    others = [other for other in range(len(shells)) if other not in codes]
+    names = ", ".join(line.hosts[other] for other in others)
+    print(f"drumbeat: pdsh: {line.hosts[number]} ended with exit code {code}; ending {names}", file=sys.stderr)  # noqa: T201
+    for other in others:
+        with contextlib.suppress(ProcessLookupError):
+            shells[other].terminate()
+    for other in others:
+        shells[other].wait()
+    return code
+
+
+def _pumps(shell: subprocess.Popen[bytes], line: Line, host: str) -> list[threading.Thread]:
+    front = b"" if line.is_bare else f"{host}: ".encode()
+    threads = [
+        threading.Thread(target=_pump, args=(file, number, front))
+        for file, number in ((shell.stdout, 1), (shell.stderr, 2))
+    ]
+    for each in threads:
+        each.start()
+    return threads
+
+
+def _pump(file: IO[bytes] | None, number: int, front: bytes) -> None:
+    """Passes lines on, each with its host. What can't be written is let go: a pipe that nobody reads stops its rank."""
+    is_new = True
+    while file is not None and (text := file.readline(_PIECE)):
+        _write(number, (front if is_new else b"") + text)
+        is_new = text.endswith(b"\n")
+    if not is_new:
+        _write(number, b"\n")
+
+
+def _write(number: int, data: bytes) -> None:
+    with contextlib.suppress(OSError):
+        while data:
+            data = data[os.write(number, data) :]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,130 @@
+"""The stand-in for ssh: `python -I -m drumbeat.agent.launchers.remote.shell FOLDER [options] HOST COMMAND…`.
+
+A command for a node of the job runs there, in the folder and with the variables of that node's own rank; one for this
+node runs in place of this program. For any other host it becomes the real ssh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from collections.abc import Generator
+
+from drumbeat.agent.launchers.remote import frames, place
+from drumbeat.agent.launchers.remote.place import Address, Known
+from drumbeat.host.program import become
+
+_MEET_S = 120.0
+_WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
+"""Options of ssh that have a value, which may be a word of its own (ssh(1))."""
+_FAILED = 255
+_PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+
+def main() -> int:
+    """The exit code of the command, 255 when it couldn't be run, as ssh gives it."""
+    folder, *words = sys.argv[1:]
+    host, command = parse(words)
+    known = place.read(folder)
+    if host not in known.own and host not in known.doors:
+        return _be_real(folder, words, host, known)
+    if not command:
+        return _fail(f"ssh {host}: a command is needed; there is no terminal on a node of a job")
+    if host in known.own:
+        become(["/bin/bash", "-c", command], os.environ)
+    try:
+        with _meet(known.doors[host]) as line:
+            with _passing_signals_on(line):
+                frames.ask(line, known.key, frames.Request(command, known.places))
+            return _follow(line)
+    except OSError as error:
+        return _fail(f"node {host} can't be reached: {error.strerror or error}")
+
+
+def parse(words: list[str]) -> tuple[str, str]:
+    """Host and command of a line for ssh, whose options are passed over; they may stand behind the host too."""
+    host, rest = "", list(words)
+    while rest and (rest[0].startswith("-") or not host):
+        word = rest.pop(0)
+        if word == "--":
+            host = host or (rest.pop(0) if rest else "")
+            break
+        if not word.startswith("-"):
+            host = word.rpartition("@")[2]
+        elif rest and word[-1] in _WITH_VALUE and not set(word[1:-1]) & _WITH_VALUE:
+            rest.pop(0)
+    return host, " ".join(rest)
+
+
+def _be_real(folder: str, words: list[str], host: str, known: Known) -> int:
+    """Another host is none of ours."""
+    path = os.environ.get("PATH", os.defpath).split(":")
+    ssh = shutil.which("ssh", path=":".join(one for one in path if one != f"{folder}/bin"))
+    if ssh is not None:
+        become([ssh, *words], os.environ)
+    nodes = ", ".join(sorted({*known.own, *known.doors}))
+    return _fail(f"ssh: {host or 'no host'} isn't one of the job's nodes ({nodes}), and this machine has no ssh")
+
+
+def _meet(address: Address) -> socket.socket:
+    """A line to the door, which may be about to open. Raises OSError."""
+    deadline = time.monotonic() + _MEET_S
+    while True:
+        try:
+            line = socket.create_connection(address, timeout=10.0)
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
+        else:
+            line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            return line
+
+
+@contextlib.contextmanager
+def _passing_signals_on(line: socket.socket) -> Generator[None]:
+    """From its end on; those that come within it wait: until it has been asked for there is no command to get them."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+    try:
+        yield
+        for number in _PASSED_ON:
+            signal.signal(number, lambda number, _: _pass_on(line, number))
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _PASSED_ON)
+
+
+def _follow(line: socket.socket) -> int:
+    line.settimeout(None)
+    files = {frames.OUT: 1, frames.ERR: 2}
+    for kind, data in frames.frames(line):
+        if kind == frames.EXIT:
+            return int(data)
+        _write(files[kind], data)
+    return _fail("the other node broke off")
+
+
+def _pass_on(line: socket.socket, number: int) -> None:
+    """Whether the command is still there to get it is for what comes from the other node to tell: a signal may come
+    when all is over, as mpirun's does.
+    """
+    with contextlib.suppress(OSError):
+        line.sendall(frames.frame(frames.SIGNAL, str(int(number)).encode()))
+
+
+def _write(file: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(file, data) :]
+
+
+def _fail(sentence: str) -> int:
+    print(f"drumbeat: {sentence}", file=sys.stderr)  # noqa: T201
+    return _FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

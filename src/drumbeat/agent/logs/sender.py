@@ -1,0 +1,255 @@
+"""Sends the logs of one round while they grow: bytes with their offsets, so that none is lost or doubled.
+
+The server says how much it has, and that is where sending goes on: after a break, after a new agent took over, after
+the server itself lost something.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import threading
+import time
+from collections.abc import Callable
+
+from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.logs.first_word import first_word
+from drumbeat.agent.logs.setbacks import Setbacks
+from drumbeat.protocol.agent import LEFT_OUT
+from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
+
+PIECE = 1 << 20
+TAIL_BYTES, TAIL_LINES = 4096, 60
+REACH_BYTES, FAR_BYTES = 64 << 10, 2048
+"""How far back a traceback is looked for, and how much of it is kept."""
+_TRACEBACK = re.compile(rb"^(?:\[rank\d+\]: ?)?Traceback \(most recent call last\):\n", re.MULTILINE)
+_ITS_ERROR = re.compile(rb"^(?:\[rank\d+\]: ?)?[^\s\[].*$", re.MULTILINE)
+_HANDLED = re.compile(rb"\b(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|^Exception |^Process \S+:")
+"""In the line before a traceback: it was logged, or is of another thread or process, and the program went on."""
+_MARK_BYTES = 64
+_QUICKEST_S, _SLOWEST_S = 0.025, 1.0
+
+
+def pause_s(world_size: int) -> float:
+    """Seconds between two looks at the logs: a server hears a thousand pieces a second of a job of any size."""
+    return min(max(_QUICKEST_S, world_size / 1000), _SLOWEST_S)
+
+
+FULL_BYTES = 64 << 10
+"""A disk with less room than this is full."""
+
+
+def tail(path: str, *, is_raised: bool = False) -> str:
+    """The end of a log for a person to read: at most 60 lines and 4 KiB, "" when there is none.
+
+    What the first of several processes in it said when it failed stands before that. is_raised: it ended as Python does
+    when nobody catches an error; a traceback further up then stands there, too.
+    """
+    try:
+        with open(path, "rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - REACH_BYTES))
+            seen = file.read(REACH_BYTES)
+    except OSError:
+        return ""
+    end = last_lines(seen[-TAIL_BYTES:])
+    lines = end.count("\n") + 1
+    first = first_word(seen, _begin_of(seen, lines))
+    far = _far_error(seen, lines) if is_raised and not first and "Traceback (" not in end else ""
+    return "\n".join(part for part in (first, far, LEFT_OUT if far else "", end, _disk_is_full(path)) if part)
+
+
+def _begin_of(seen: bytes, lines: int) -> int:
+    """Where so many last lines begin."""
+    return sum(len(line) + 1 for line in seen.rstrip(b"\n").split(b"\n")[:-lines])
+
+
+def _far_error(seen: bytes, lines: int) -> str:
+    """The last traceback before so many last lines, if it is one that nobody caught; "" = none."""
+    before = b"\n".join(seen.rstrip(b"\n").split(b"\n")[:-lines])
+    header = next(reversed(list(_TRACEBACK.finditer(before))), None)
+    error = _ITS_ERROR.search(before, header.end()) if header else None
+    if header is None or error is None:
+        return ""
+    line_before = before[: header.start()].rstrip(b"\n").rpartition(b"\n")[2]
+    if _HANDLED.search(line_before):
+        return ""
+    return before[header.start() : error.end()][-FAR_BYTES:].decode("utf-8", "replace")
+
+
+def _disk_is_full(path: str) -> str:
+    """On a full disk a rank can't even write down why it ended: then this is its last line."""
+    try:
+        disk = os.statvfs(os.path.dirname(path))
+    except OSError:
+        return ""
+    if disk.f_bavail * disk.f_frsize >= FULL_BYTES:
+        return ""
+    return "OSError: [Errno 28] No space left on device (said by drumbeat: the node's disk is full)"
+
+
+def last_lines(end: bytes) -> str:
+    """The last lines of these bytes; what isn't UTF-8 is replaced."""
+    return "\n".join(end.decode("utf-8", "replace").rstrip("\n").split("\n")[-TAIL_LINES:])
+
+
+class GrowingLog:
+    """One log on its way to the server. `_sent` counts in the server's log, `_shift` is how far ahead that one is.
+
+    A command can cut its own log (`echo x > /dev/stderr` does, for stderr is a file): what is there after the cut goes
+    to the end of the server's log. What it cut away before it was seen is gone.
+    """
+
+    def __init__(self, path: str, name: str) -> None:
+        self._path, self._name = path, name
+        self._file: int | None = None
+        self._sent: int | None = None
+        self._shift = 0
+        self._mark, self._mark_at = b"", 0
+        self._there = 0
+        self._is_lost = False
+
+    def send_piece(self, link: Link) -> int:
+        """Sends the next piece, if there is one; gives how much there was, 0 = the server has everything."""
+        if self._is_lost:
+            return 0
+        if self._sent is None:
+            self._meet(link)
+        data = self._next_piece()
+        if not data:
+            return 0
+        had, offset = self._at, self._at - self._shift
+        self._sent = link.put(self._name, had, data)
+        if self._sent == had:
+            raise UnreachableError(f"the server takes nothing more of {self._name}")
+        self._remember(data, offset)
+        faultpoint("agent.log_sent")
+        return self._there
+
+    def give_up(self, link: Link, error: OSError) -> None:
+        """Counts as sent to its end; in the server's log stands why it ends there."""
+        why = error.strerror or str(error)
+        said = f"drumbeat: the rest of this log is lost: its node can't read {self._path} ({why})\n"
+        link.put(self._name, link.put(self._name, 0, b""), said.encode())
+        self._is_lost = True
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):  # A share that is gone says so once more.
+                os.close(self._file)
+            self._file = None
+
+    @property
+    def _at(self) -> int:
+        return self._sent or 0
+
+    def _meet(self, link: Link) -> None:
+        sent = link.put(self._name, 0, b"")
+        # More there than here: the log was cut in an earlier agent's time, or the disk was lost. What is here was sent.
+        self._shift = max(0, sent - self._size())
+        self._sent = sent
+
+    def _next_piece(self) -> bytes:
+        # When the server has less than was cut away here, the gap can't be filled: what is left follows it.
+        self._shift = min(self._shift, self._at)
+        piece = self._read()
+        if piece is None:
+            self._shift = self._at
+            piece = self._read()
+        return piece or b""
+
+    def _read(self) -> bytes | None:
+        """What comes next; None = the file was cut, and may have grown over the place since."""
+        offset, size = self._at - self._shift, self._size()
+        if self._file is None or size <= offset:
+            return b"" if size == offset else None
+        mark = self._mark if self._mark_at == offset else b""
+        self._there = min(PIECE, size - offset)
+        data = os.pread(self._file, len(mark) + self._there, offset - len(mark))
+        if not data.startswith(mark):
+            return None
+        piece = data[len(mark) :]
+        if size - offset <= PIECE:
+            return piece
+        # Not in the middle of a line: its beginning would look like one that its rank doesn't end.
+        return piece[: piece.rfind(b"\n") + 1] or piece
+
+    def _remember(self, data: bytes, offset: int) -> None:
+        """Keeps the last bytes before the place where sending goes on, to know that place by."""
+        taken = self._at - self._shift - offset
+        is_inside = 0 < taken <= len(data)
+        self._mark = data[max(0, taken - _MARK_BYTES) : taken] if is_inside else b""
+        self._mark_at = offset + taken
+
+    def _size(self) -> int:
+        if self._file is None:
+            with contextlib.suppress(FileNotFoundError):
+                self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+        return os.fstat(self._file).st_size if self._file is not None else 0
+
+
+class LogSender:
+    """The thread that sends the logs of a round; `done` is called once the server has everything that ever was."""
+
+    def __init__(
+        self, logs: list[GrowingLog], link: Link, journal: Journal, done: Callable[[], None], *, pause_s: float
+    ) -> None:
+        self._logs, self._link, self._journal, self._done, self._pause_s = logs, link, journal, done, pause_s
+        self._ended = threading.Event()
+        self._setbacks = Setbacks(pause_s)
+        threading.Thread(target=self._run, name="logs", daemon=True).start()
+
+    def finish(self) -> None:
+        """Nothing more will be written."""
+        self._ended.set()
+
+    def _run(self) -> None:
+        backoff = Backoff()
+        while True:
+            # Asked before the files are looked at: what was written before the end is seen by this very look.
+            was_ended = self._ended.is_set()
+            try:
+                longest = max((self._send(log, was_ended=was_ended) for log in self._logs), default=0)
+            except StaleError:
+                return
+            except DrumbeatError as error:
+                self._journal.note(f"logs wait: {error}")
+                backoff.wait()
+                continue
+            backoff.reset()
+            if was_ended and not longest:
+                break
+            if longest < PIECE and self._ended.wait(self._pause_s) and self._setbacks:
+                time.sleep(self._pause_s)
+        self._close()
+        self._done()
+
+    def _send(self, log: GrowingLog, *, was_ended: bool) -> int:
+        """One piece, so that a loud rank doesn't hold up a quiet one; how much there was, of one unread at least 1."""
+        if self._setbacks.has_to_wait(log):
+            return 1
+        try:
+            there = log.send_piece(self._link)
+        except OSError as error:
+            return self._not_read(log, error, was_ended=was_ended)
+        self._setbacks.over(log)
+        return there
+
+    def _not_read(self, log: GrowingLog, error: OSError, *, was_ended: bool) -> int:
+        if log not in self._setbacks:
+            self._journal.note(f"a log waits: {error}")
+        if not self._setbacks.met(log, error, was_ended=was_ended):
+            return 1
+        log.give_up(self._link, error)
+        self._setbacks.over(log)
+        self._journal.note(f"the rest of a log is lost: {error}")
+        return 0
+
+    def _close(self) -> None:
+        for log in self._logs:
+            log.close()

@@ -1,0 +1,53 @@
+"""Logs that can't be read: each is tried again in its own time, and held for lost when that lasts."""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from drumbeat.agent.ground.backoff import Backoff
+
+TRIES = 24
+"""How often a log is tried in vain after the end of its round: a minute or two."""
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""Nothing is wrong with the log: the machine has no room to look at it now."""
+
+
+@dataclass
+class _Setback:
+    backoff: Backoff
+    again_at: float = 0.0
+    in_vain: int = 0
+
+
+class Setbacks:
+    """Of the logs of a round. first_s: until one is tried again for the first time."""
+
+    def __init__(self, first_s: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._first_s, self._now = first_s, now
+        self._known: dict[Hashable, _Setback] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def __contains__(self, log: Hashable) -> bool:
+        return log in self._known
+
+    def has_to_wait(self, log: Hashable) -> bool:
+        """Its time to be tried again hasn't come yet."""
+        return log in self._known and self._now() < self._known[log].again_at
+
+    def over(self, log: Hashable) -> None:
+        """It can be read, or nobody tries it any more."""
+        self._known.pop(log, None)
+
+    def met(self, log: Hashable, error: OSError, *, was_ended: bool) -> bool:
+        """Gives whether the log is lost. While its ranks run it never is: a disk or share may come back."""
+        if log not in self._known:
+            self._known[log] = _Setback(Backoff(self._first_s, min(200 * self._first_s, 5.0)))
+        setback = self._known[log]
+        setback.in_vain += was_ended and error.errno not in _PASSING
+        setback.again_at = self._now() + setback.backoff.next_s()
+        return setback.in_vain >= TRIES

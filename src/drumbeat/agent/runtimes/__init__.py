@@ -1,0 +1,1 @@
+"""What ranks run in: Python environments, container images, containers."""

@@ -1,0 +1,87 @@
+"""Has a job's image on this node, pulled with the credentials that the server gives for it, or built."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Generator, Mapping
+from typing import Any
+
+from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.keeper.errands import Errands
+from drumbeat.agent.logs.nodelog import NodeLog
+from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes.images import inspection
+from drumbeat.launch.containers import Engine
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.plan import Container
+
+Say = Callable[[str], None]
+_ACCESS = "registries"
+
+
+class Having:
+    """For one attempt."""
+
+    def __init__(self, enrolment: Enrolment, engine: Engine, log: NodeLog, errands: Errands) -> None:
+        self._enrolment, self._engine = enrolment, engine
+        self._log, self._errands = log, errands
+
+    def have(self, wanted: Container, say: Say) -> inspection.Image:
+        """The image, and nothing of the credentials any more. say: is told what goes on. Raises RefusedError."""
+
+        def tell(line: str) -> None:
+            self._log.add(line)
+            say(line)
+
+        with self._access(wanted, say) as access:
+            if wanted.build is None:
+                containers.fetch(self._engine, wanted.image, access, tell)
+            else:
+                from drumbeat.agent.runtimes.images.build import Building
+
+                Building(self._enrolment, self._engine, self._log, self._errands, say).provide(wanted, access, tell)
+        return inspection.look(self._engine, wanted.image)
+
+    @contextlib.contextmanager
+    def _access(self, wanted: Container, say: Say) -> Generator[containers.Access]:
+        """What the server gives for the job's registries, in a folder that only this user can read."""
+        scratch = self._scratch()
+        if not wanted.registries:
+            yield containers.Access(scratch=scratch)
+            return
+        told = self._asked(say)
+        folder = f"{self._enrolment.root}/{_ACCESS}"
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder, 0o700)
+        try:
+            _write_credentials(f"{folder}/config.json", told["auths"])
+            yield containers.Access(folder, tuple(told["insecure"]), scratch)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _scratch(self) -> str:
+        try:
+            return containers.scratch(self._engine, self._enrolment.root)
+        except OSError:  # Perhaps nothing is to be fetched; else the engine says what is wrong.
+            return ""
+
+    def _asked(self, say: Say) -> dict[str, Any]:
+        """What the server gives, after any time without one."""
+        link, backoff = Link(self._enrolment), Backoff()
+        while True:
+            try:
+                return link.registries()
+            except UnreachableError as error:
+                say(f"the credentials of registries are waited for: {error.what}")
+                backoff.wait()
+
+
+def _write_credentials(path: str, auths: Mapping[str, object]) -> None:
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(file, "w", encoding="utf-8") as opened:
+        json.dump({"auths": dict(auths)}, opened)

@@ -1,0 +1,1 @@
+"""The commands: one file for each family. Each parses, calls the client and prints."""

@@ -1,0 +1,112 @@
+"""`alias`: what names of computes, environments and instance types that exist elsewhere mean here."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.help import new_family
+from drumbeat.protocol.errors import DrumbeatError
+
+app = new_family("Say what a cloud's names of computes and environments mean here.")
+
+
+class Kind(StrEnum):
+    """What has aliases."""
+
+    COMPUTE = "compute"
+    ENVIRONMENT = "environment"
+    INSTANCE_TYPE = "instance_type"
+
+
+KindOf = Annotated[Kind, typer.Argument(metavar="KIND", help="compute, environment or instance_type.")]
+NameOf = Annotated[str, typer.Argument(metavar="NAME", help="The name as job files have it.")]
+
+
+@app.command("list", epilog="Example: drumbeat alias list")
+def list_aliases() -> None:
+    """List all aliases."""
+    from drumbeat.cli.terminal.screen import fill_table, make_table, show
+
+    aliases = connect().aliases()
+    if not aliases:
+        print("no aliases; set one: drumbeat alias set compute gpu-cluster local")
+        return
+    rows = [(alias.kind, alias.name, alias.target) for alias in aliases]
+    show(fill_table(make_table("kind", "name", "means here"), rows))
+
+
+@app.command("set", epilog="Example: drumbeat alias set compute gpu-cluster local")
+def set_alias(
+    kind: KindOf, name: NameOf, target: Annotated[str, typer.Argument(metavar="TARGET", help="What it means here.")]
+) -> None:
+    """Say what a name means here, from the next job on."""
+    server = connect()
+    server.set_alias(kind, name, target)
+    print(f"{kind} {name} now means {target}")
+    trouble = _TROUBLES[kind](server, target)
+    if trouble:
+        print(f"note: {trouble}", file=sys.stderr)
+
+
+def _compute_trouble(server: Server, target: str) -> str:
+    """Why a compute can't be meant now, "" = it can."""
+    there = [compute.name for compute in server.computes()]
+    if target in there:
+        return ""
+    return f"there is no compute {target} yet; there is {', '.join(there)}; make one: drumbeat compute create"
+
+
+def _environment_trouble(server: Server, target: str) -> str:
+    """Why an environment can't be meant now: a name or a version that isn't there; "" = it can."""
+    from drumbeat.core.planning.environments import CURRENT
+    from drumbeat.dialect.environments.curated import CURATED, curated
+    from drumbeat.dialect.environments.references import parse_reference
+
+    if target == CURRENT:
+        return ""
+    aliases = {one.name for one in server.aliases() if one.kind == Kind.ENVIRONMENT}
+    made = server.environments()
+    try:
+        asked = parse_reference(target)
+    except DrumbeatError as error:
+        return str(error)
+    versions = [one.version for one in made if one.name == asked.name]
+    if curated(asked.name) or not aliases.isdisjoint(asked.alias_names):
+        return ""
+    if not versions:
+        there = dict.fromkeys([CURRENT, *(one.name for one in made), *(one.title for one in CURATED)])
+        make = "make one: drumbeat environment create"
+        return f"there is no environment {asked.name} yet; there is {', '.join(there)}; {make}"
+    if asked.version and asked.version not in versions:
+        return f"environment {asked.name} has no version {asked.version} yet; there is {', '.join(versions)}"
+    return ""
+
+
+def _instance_type_trouble(_: Server, target: str) -> str:
+    """Why an instance type can't be meant, "" = it can."""
+    from drumbeat.core.planning.sizing import INSTANCE_TYPES, parse_kind
+
+    try:
+        parse_kind(target, target)
+    except DrumbeatError:
+        return f"there is no instance type {target} yet; there is {', '.join(INSTANCE_TYPES)}"
+    return ""
+
+
+_TROUBLES = {
+    Kind.COMPUTE: _compute_trouble,
+    Kind.ENVIRONMENT: _environment_trouble,
+    Kind.INSTANCE_TYPE: _instance_type_trouble,
+}
+
+
+@app.command("remove", epilog="Example: drumbeat alias remove compute gpu-cluster")
+def remove_alias(kind: KindOf, name: NameOf) -> None:
+    """Forget an alias."""
+    connect().set_alias(kind, name, None)
+    print(f"{kind} {name} means nothing here any more")

@@ -1,0 +1,116 @@
+"""`compute`: what jobs run on is made, looked at and deleted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.protocol.errors import SpecError
+
+app = new_family("Make and look at computes: what jobs run on. `local`, this machine, is always there.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The compute's name.")]
+
+
+def create(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What jobs call it.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it: docs/computes.md.")
+    ] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file, as nodes=3. Repeatable."),
+    ] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="Without a file: netlab, nodes on this machine.")
+    ] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", help="Of a netlab: how many nodes.")] = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", help="Of a netlab: CPU slots per node.")] = None,
+    bandwidth: Annotated[
+        str | None, typer.Option("--bandwidth", metavar="RATE", help="Of a netlab: each line's, as 200mbit.")
+    ] = None,
+    subnet: Annotated[
+        str | None, typer.Option("--subnet", metavar="NETWORK", help="Of a netlab: its own, as 10.77.0.0/24.")
+    ] = None,
+) -> None:
+    """Make a compute, from a file or, for a netlab, from options.
+
+    The same once more changes nothing. Something else under a name that is there takes its place, if no job uses it.
+    """
+    given: dict[str, object] = {"nodes": nodes, "cpus": cpus, "bandwidth": bandwidth, "subnet": subnet}
+    options = {key: value for key, value in given.items() if value is not None}
+    if file is not None:
+        _require_no_options(type_, options)
+        made = connect().create_compute(file, sets=[*(sets or []), *([f"name={name}"] if name else [])])
+    else:
+        made = connect().create_compute(_described(name, type_, options, has_sets=bool(sets)))
+    from drumbeat.cli.tables.computeview import say_made
+
+    print(say_made(made))
+
+
+def _require_no_options(type_: str | None, options: dict[str, object]) -> None:
+    written = {**({"type": type_} if type_ else {}), **options}
+    for key, value in written.items():
+        raise SpecError(f"--{key} goes without a file", where=f"--{key}", fix=f"With a file: --set {key}={value}")
+
+
+def _described(name: str | None, type_: str | None, options: dict[str, object], *, has_sets: bool) -> dict[str, object]:
+    example = "drumbeat compute create lab --type netlab --nodes 2"
+    if has_sets:
+        raise SpecError("--set changes a value of a file, and none was named", where="--set", fix="Name it with -f.")
+    if name is None or type_ is None:
+        what = "say what the compute is: name a file with -f, or give a name and a type"
+        raise SpecError(what, fix=f"For example: {example}")
+    if type_.casefold() in ("ssh", "slurm"):
+        fix = "docs/computes.md has one to begin with: drumbeat compute create -f FILE"
+        raise SpecError(f"a compute of type {type_.casefold()} is described in a file", where="--type", fix=fix)
+    return {"name": name, "type": type_, **options}
+
+
+def list_computes(as_json: AsJson = False) -> None:
+    """List computes: how many machines, which slots are free, how many jobs wait, and what is wrong."""
+    computes = connect().computes()
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(computes)
+    else:
+        from drumbeat.cli.tables.computeview import render_list
+        from drumbeat.cli.terminal.screen import show
+
+        show(*render_list(computes))
+
+
+def show_compute(name: Name, as_json: AsJson = False) -> None:
+    """Show a compute: each machine with what it has, how it is and which jobs hold it; and what it was made from."""
+    compute = connect().compute(name)
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(compute)
+    else:
+        from drumbeat.cli.tables.computeview import render_compute
+        from drumbeat.cli.terminal.screen import show
+
+        show(*render_compute(compute))
+
+
+def delete(name: Name) -> None:
+    """Delete a compute that no job uses, with everything that was made for it."""
+    connect().delete_compute(name)
+    print(f"compute {name} is deleted")
+
+
+for title, command, example in (
+    ("create", create, "drumbeat compute create -f rack.yml"),
+    ("list", list_computes, "drumbeat compute list"),
+    ("show", show_compute, "drumbeat compute show rack"),
+    ("delete", delete, "drumbeat compute delete rack"),
+):
+    add_command(app, title, command, example)

@@ -1,0 +1,178 @@
+"""`data`: data gets names, and files go into and out of stores."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.commands.download import progress
+from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.protocol.errors import SpecError
+
+app = new_family("Give data names and versions, and move files into and out of stores. See docs/data.md.")
+
+Reference = Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help="`digits:3`; `digits` or `digits@latest`.")]
+Uri = Annotated[
+    str, typer.Argument(metavar="ADDRESS", help="azureml://datastores/NAME/paths/PATH, azureml:digits:3, s3://… ")
+]
+Sets = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file. Repeatable."),
+]
+
+
+def create(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What jobs call it.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it: docs/data.md.")
+    ] = None,
+    sets: Sets = None,
+    path: Annotated[
+        str | None, typer.Option("--path", metavar="PATH", help="Where it lies: here, or an address.")
+    ] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", metavar="TYPE", help="uri_folder, uri_file or mltable.")
+    ] = None,
+    version: Annotated[
+        str | None, typer.Option("--version", metavar="VERSION", help="The next number if none is given.")
+    ] = None,
+    datastore: Annotated[
+        str | None, typer.Option("--datastore", metavar="NAME", help="Where a path from here is uploaded to.")
+    ] = None,
+) -> None:
+    """Register a version of data, from a file or from options.
+
+    What lies here is uploaded first, to a folder of its own for each content; an address is only noted. The content of
+    the newest version again is that version; other content is the next version.
+    """
+    given = {"name": name, "path": path, "type": type_, "version": version, "datastore": datastore}
+    options = {key: value for key, value in given.items() if value is not None}
+    server = connect()
+    with progress() as seen:
+        if file is not None:
+            added = [f'{key}="{value}"' for key, value in options.items()]
+            made = server.create_data(file, sets=[*(sets or []), *added], seen=seen, told=_note)
+        else:
+            made = server.create_data(_described(options, has_sets=bool(sets)), seen=seen, told=_note)
+    from drumbeat.cli.tables.dataview import say_data
+
+    print(say_data(made))
+
+
+def _note(sentence: str) -> None:
+    print(f"note: {make_safe(sentence)}", file=sys.stderr)
+
+
+def _described(options: dict[str, str], *, has_sets: bool) -> dict[str, str]:
+    if has_sets:
+        raise SpecError("--set changes a value of a file, and none was named", where="--set", fix="Name it with -f.")
+    if "name" not in options or "path" not in options:
+        what = "say what the data is: name a file with -f, or give a name and a path"
+        raise SpecError(what, fix="For example: drumbeat data create digits --path ./digits")
+    return options
+
+
+def list_data(
+    what: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME|ADDRESS]", help="All versions of a name; or what lies at an address."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List data: the newest version of each name, all versions of one, or the files at an address."""
+    from drumbeat.cli.tables.dataview import data_table, entry_table
+    from drumbeat.cli.terminal.jsonout import print_json
+    from drumbeat.cli.terminal.screen import show
+
+    server = connect()
+    if what is None or re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", what):
+        versions = server.data(what)
+        print_json(versions) if as_json else show(data_table(versions))
+    else:
+        entries = server.entries(what)
+        print_json(entries) if as_json else show(entry_table(entries))
+
+
+def show_data(reference: Reference, as_json: AsJson = False) -> None:
+    """Show a version of data: where it lies, which job made it, and which jobs used it."""
+    found = connect().get_data(*_named(reference))
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(found)
+    else:
+        from drumbeat.cli.tables.dataview import render_data
+        from drumbeat.cli.terminal.screen import show
+
+        show(*render_data(found))
+
+
+def delete(reference: Reference) -> None:
+    """Forget a version of data. Its content stays where it is."""
+    from drumbeat.dialect.data.paths import is_asset_name
+
+    name, version = _named(reference)
+    server = connect()
+    if is_asset_name(reference):
+        raise SpecError(f"which version of {name}?", fix=f"See them: drumbeat data list {name}")
+    exact = version or server.get_data(name).version
+    server.delete_data(name, exact)
+    print(f"data {name}:{exact} is forgotten; its content stays where it is")
+
+
+def upload(
+    local: Annotated[Path, typer.Argument(metavar="PATH", help="A folder, or a file, of this machine.")], uri: Uri
+) -> None:
+    """Copy a folder, or a file, into a folder of a store. What is there already isn't sent again."""
+    with progress() as seen:
+        moved = connect().upload_data(local, uri, seen=seen, told=_note)
+    from drumbeat.cli.tables.dataview import say_moved
+
+    print(say_moved(moved, f"in {moved.uri}"))
+
+
+def download(
+    uri: Uri,
+    local: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to; it is made if it isn't there.")],
+) -> None:
+    """Copy what lies at an address into a folder here. What is here already isn't fetched again."""
+    with progress() as seen:
+        moved = connect().download_data(uri, local, seen=seen)
+    from drumbeat.cli.tables.dataview import say_moved
+
+    print(say_moved(moved, f"in {local.absolute()}"))
+
+
+def _named(reference: str) -> tuple[str, str]:
+    """Name and version, "" = the newest. Raises SpecError."""
+    from drumbeat.dialect.data.paths import OfAsset, is_asset_name, reference_to
+
+    if is_asset_name(reference):
+        return reference, ""
+    try:
+        found = reference_to(reference, "NAME")
+    except SpecError:
+        if reference.startswith("azureml:") or "@" in reference:
+            raise
+        found = None
+    if not isinstance(found, OfAsset):
+        raise SpecError(f"{reference!r} isn't the name of data", fix="Write `digits:3`, `digits` or `digits@latest`.")
+    return found.name, found.version
+
+
+for title, command, example in (
+    ("create", create, "drumbeat data create digits --path ./digits"),
+    ("list", list_data, "drumbeat data list azureml://datastores/default/paths/"),
+    ("show", show_data, "drumbeat data show digits@latest"),
+    ("delete", delete, "drumbeat data delete digits:1"),
+    ("upload", upload, "drumbeat data upload ./digits azureml://datastores/blobs/paths/digits"),
+    ("download", download, "drumbeat data download azureml:digits:3 ./digits"),
+):
+    add_command(app, title, command, example)

@@ -1,0 +1,94 @@
+"""`download`: files of a job into a folder here."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.commands.jobs import Job
+from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.saying import count, say_size
+from drumbeat.client.views import FileView
+from drumbeat.protocol.errors import NotFoundError, SpecError
+
+
+def download(
+    context: typer.Context,
+    job: Job,
+    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where to; ./JOB if not given.")] = None,
+    outputs: Annotated[str | None, typer.Option("--outputs", metavar="NAME", help="Only this output.")] = None,
+    logs: Annotated[bool, typer.Option("--logs", help="Only the logs.")] = False,
+) -> None:
+    """Copy a job's files here: outputs, logs, story and plan."""
+    from drumbeat.cli.terminal.naming import find_job
+
+    if outputs and logs:
+        raise typer.BadParameter("--outputs and --logs each mean: only these", param_hint="--logs")
+    server = connect()
+    name = find_job(server, job).name
+    there = server.files(name)
+    if context.args:
+        raise _misplaced(context.args[0], job, outputs_of(there))
+    files = choose_files(there, output=outputs, is_logs=logs)
+    folder = to or Path(name)
+    fetch(server, name, files, folder)
+    print(f"{count(len(files), 'file')}, {say_size(sum(file.size for file in files))}, in {folder.absolute()}")
+
+
+def outputs_of(files: list[FileView]) -> list[str]:
+    """The names of the outputs that have files."""
+    return sorted({PurePosixPath(file.path).parts[1] for file in files if file.path.startswith("outputs/")})
+
+
+def _misplaced(word: str, job: str, outputs: list[str]) -> SpecError:
+    """What to say of a second word: which option it belongs to."""
+    option = f"--outputs {word}" if word in outputs else f"--to {shlex.quote(word)}"
+    what = f"one job is brought at a time, and {word!r} stands behind its name"
+    meant = "Only this output" if word in outputs else "If it is the folder to bring the files to"
+    return SpecError(what, where=job, fix=f"{meant}: drumbeat download {job} {option}")
+
+
+def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) -> list[FileView]:
+    """The files that were asked for. Raises NotFoundError when there are none, and says what there is."""
+    start = f"outputs/{output}/" if output else "logs/" if is_logs else ""
+    chosen = [file for file in files if file.path.startswith(start)]
+    if chosen:
+        return chosen
+    names = outputs_of(files)
+    if output:
+        known = f"Its outputs: {', '.join(names)}." if names else "It has no outputs; they are kept when a job ends."
+        raise NotFoundError(f"the job has no files in output {output!r}", fix=known)
+    raise NotFoundError("the job has no files yet", fix="Outputs are kept when a job ends.")
+
+
+def fetch(server: Server, name: str, files: list[FileView], folder: Path) -> None:
+    """Brings the files, with progress on a terminal."""
+    from drumbeat.client import partials
+    from drumbeat.client.downloading import check_folder, place_in
+
+    check_folder(folder)
+    wanted = [(file, place_in(folder, file.path)) for file in files]
+    with progress(sum(file.size for file in files)) as advance:
+        for file, place in wanted:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            server.fetch(name, file.path, place, seen=advance)
+    partials.clear(place for _, place in wanted)
+
+
+@contextmanager
+def progress(total: int | None = None) -> Generator[Callable[[int], None]]:
+    """Takes numbers of bytes; shows a bar where a person looks. total: None = it isn't known."""
+    if not sys.stdout.isatty():
+        yield lambda _: None
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
+
+    with Progress(BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn(), transient=True) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda size: bar.advance(task, size)

@@ -1,0 +1,197 @@
+"""`environment`: what jobs run in, by name, is made, looked at, built ahead and deleted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.commands.run import submit
+from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.help import add_command, new_family
+from drumbeat.protocol.errors import SpecError
+
+app = new_family("Make and look at environments: what jobs run in. Without one, jobs run in the server's interpreter.")
+
+Title = Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help="`mine:2`; `mine` or `mine@latest`.")]
+LATEST = "latest"
+
+PRINTED = "import sys; print('Python', sys.version.split()[0], 'in', sys.prefix)"
+COMMAND = f'if command -v python > /dev/null; then python -c "{PRINTED}"; fi'
+"""What a job does that only has its environment made: an image may be without a Python."""
+
+
+def create(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What jobs call it.")] = None,
+    file: Annotated[
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it, as in Azure ML.")
+    ] = None,
+    requirements: Annotated[
+        Path | None, typer.Option("--requirements", "-r", metavar="FILE", help="Without one: a requirements.txt.")
+    ] = None,
+    conda: Annotated[Path | None, typer.Option("--conda", metavar="FILE", help="Without one: a conda file.")] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file, as version=3. Repeatable."),
+    ] = None,
+) -> None:
+    """Make a version of an environment, from its file, a requirements.txt or a conda file.
+
+    The content of the newest version once more is that version; something else is the next one. Nothing is built yet:
+    nodes do that when a job needs it, or when `build` asks them to.
+    """
+    if file is not None:
+        _require_no_others(requirements, conda)
+        made = connect().create_environment(file, sets=[*(sets or []), *([f"name={name}"] if name else [])])
+    else:
+        made = connect().create_environment(_described(name, requirements, conda, has_sets=bool(sets)))
+    from drumbeat.cli.tables.environmentview import say_made
+
+    print(say_made(made))
+
+
+def _require_no_others(requirements: Path | None, conda: Path | None) -> None:
+    for option, given in (("--requirements", requirements), ("--conda", conda)):
+        if given is not None:
+            raise SpecError(f"{option} goes without a file", where=option, fix=f"In the file: conda_file: {given}")
+
+
+def _described(name: str | None, requirements: Path | None, conda: Path | None, *, has_sets: bool) -> dict[str, object]:
+    from drumbeat.dialect.environments.texts import REQUIREMENTS_SUFFIXES, is_requirements
+
+    if has_sets:
+        raise SpecError("--set changes a value of a file, and none was named", where="--set", fix="Name it with -f.")
+    given = requirements or conda
+    if name is None or given is None or (requirements and conda):
+        what = "say what the environment is: name a file with -f, or give a name and one of --requirements and --conda"
+        raise SpecError(what, fix="For example: drumbeat environment create mine --requirements requirements.txt")
+    if is_requirements(given.name) != (requirements is not None):
+        ends = " or ".join(REQUIREMENTS_SUFFIXES)
+        what = f"{given} would be read as a {'conda file' if requirements else 'requirements file'}: its name says so"
+        raise SpecError(what, fix=f"The names of requirements files end in {ends}, those of conda files don't.")
+    return {"name": name, "conda_file": str(given)}
+
+
+def list_environments(
+    curated: Annotated[
+        bool, typer.Option("--curated", help="Those that drumbeat brings, and what means them.")
+    ] = False,
+    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Only the versions of this one.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List environments: every version that people made, or the curated ones."""
+    server = connect()
+    found = server.environments(name, curated=curated)
+    # Raises, with the nearest name, where there is none at all.
+    other = server.environment(name) if name and not found else None
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(found)
+    elif other:
+        print(_elsewhere(other.title if other.curated else other.name, is_curated=other.curated))
+    elif not found:
+        print("no environments; those that drumbeat brings: drumbeat environment list --curated")
+    else:
+        from drumbeat.cli.tables.environmentview import render_curated, render_list
+        from drumbeat.cli.terminal.screen import show
+
+        show(*(render_curated(found) if curated else render_list(found)))
+
+
+def _elsewhere(name: str, *, is_curated: bool) -> str:
+    """What to say of a name that isn't among those that were asked for."""
+    if is_curated:
+        return f"nobody has made an environment {name}; drumbeat brings one: drumbeat environment show {name}"
+    return f"environment {name} isn't drumbeat's own, people made it: drumbeat environment list --name {name}"
+
+
+def show_environment(title: Title, as_json: AsJson = False) -> None:
+    """Show an environment: what it is made of, where that was written, and which jobs used it."""
+    found = connect().environment(*_named(title))
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(found)
+    else:
+        from drumbeat.cli.tables.environmentview import render_environment
+        from drumbeat.cli.terminal.screen import show
+
+        show(*render_environment(found))
+
+
+def build(
+    title: Title,
+    compute: Annotated[str, typer.Option("--compute", metavar="NAME", help="Whose nodes make it.")] = "local",
+    nodes: Annotated[
+        int | None, typer.Option("--nodes", metavar="N", min=1, help="How many; all that can be used by default.")
+    ] = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Submit, print the job's name, and go.")] = False,
+) -> None:
+    """Have the nodes of a compute make an environment now, and follow that.
+
+    It is a job like any other: it waits for its nodes, its log is kept, and Ctrl-C asks what is to become of it.
+    """
+    server = connect()
+    job = submit(
+        server,
+        {
+            "display_name": f"build-{title.replace(':', '-')}",
+            "experiment_name": "environments",
+            "command": COMMAND,
+            "environment": title,
+            "compute": compute,
+            "resources": {"instance_count": nodes or _usable(server, compute)},
+            "drumbeat": {"max_retries": 0},
+        },
+    )
+    if detach:
+        print(f"follow it: drumbeat logs -f {job.name}", file=sys.stderr)
+        return
+    from drumbeat.cli.follow.follow import follow
+
+    raise typer.Exit(follow(server, job))
+
+
+def _usable(server: Server, compute: str) -> int:
+    """Machines that something can be started on; a compute that isn't there is refused when the job is submitted."""
+    there = next((one for one in server.computes() if one.name == compute), None)
+    return max(1, sum(not one.unusable for one in there.machines)) if there else 1
+
+
+def delete(title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to forget.")]) -> None:
+    """Forget a version of an environment. Jobs that have it go on; nodes keep what they made until it is old."""
+    name, version = _named(title)
+    if not version and "@" not in title:
+        raise SpecError(f"which version of {name}?", fix=f"See them: drumbeat environment list --name {name}")
+    server = connect()
+    exact = version or server.environment(name).version
+    if not exact:
+        raise SpecError(f"environment {name} is drumbeat's own, and stays", fix="What people make can be deleted.")
+    server.delete_environment(name, exact)
+    print(f"environment {name}:{exact} is forgotten")
+
+
+def _named(title: str) -> tuple[str, str]:
+    """Name and version, "" = the newest. Raises SpecError."""
+    from drumbeat.dialect.environments.curated import curated
+    from drumbeat.dialect.environments.references import parse_reference
+
+    found = parse_reference(title)
+    if found.label not in ("", LATEST) and curated(found.name) is None:
+        what = f"there is no label {found.label!r}; there is `{LATEST}`"
+        raise SpecError(what, where=title, fix=f"Write {found.name}@{LATEST}, or a version: {found.name}:1")
+    return found.name, found.version
+
+
+for word, command, example in (
+    ("create", create, "drumbeat environment create mine --requirements requirements.txt"),
+    ("list", list_environments, "drumbeat environment list --curated"),
+    ("show", show_environment, "drumbeat environment show mine:2"),
+    ("build", build, "drumbeat environment build mine --compute rack"),
+    ("delete", delete, "drumbeat environment delete mine:1"),
+):
+    add_command(app, word, command, example)

@@ -1,0 +1,132 @@
+"""Commands about jobs that are there: list, show, cancel, wait, archive, restore."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.failures import Exit
+from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.core.states import State
+from drumbeat.protocol.errors import AwayError, UnreachableError
+
+if TYPE_CHECKING:
+    from drumbeat.client.views import JobView
+
+STATES = f"Only jobs in this state: {', '.join(State)}."
+
+Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's name, the beginning of it, or @last.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Everything as JSON.")]
+
+
+def list_jobs(
+    state: Annotated[State | None, typer.Option("--state", metavar="STATE", help=STATES)] = None,
+    experiment: Annotated[
+        str | None, typer.Option("--experiment", metavar="NAME", help="Only jobs of this experiment.")
+    ] = None,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="Archived jobs too.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many jobs at most.")] = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List jobs, the newest first."""
+    jobs = connect().list(state=state, experiment=experiment, archived=all_, limit=limit)
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(jobs)
+    elif not jobs:
+        print("no jobs")
+    else:
+        from drumbeat.cli.tables.jobview import job_table
+        from drumbeat.cli.terminal.screen import make_console, show
+
+        show(job_table(jobs, datetime.now(UTC), make_console().width))
+
+
+def show_job(job: Job, as_json: AsJson = False) -> None:
+    """Show everything about a job: its story with times, its nodes and ranks, and why it ended."""
+    from drumbeat.cli.terminal.naming import find_job
+
+    found = find_job(connect(), job)
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(found)
+    else:
+        from drumbeat.cli.tables.jobview import render_job
+        from drumbeat.cli.terminal.screen import show
+
+        show(*render_job(found))
+
+
+def cancel(
+    job: Job,
+    wait_: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the job has ended.")] = False,
+    discard: Annotated[
+        bool, typer.Option("--discard", help="Also while it keeps its results: what isn't kept yet is lost.")
+    ] = False,
+) -> None:
+    """Stop a job: SIGTERM to every rank now, SIGKILL after the job's grace time."""
+    from drumbeat.cli.terminal.naming import find_job
+
+    server = connect()
+    name = find_job(server, job).name
+    canceled = server.cancel(name, discard=discard)
+    print(f"{name}: {canceled.state}; {canceled.doing}")
+    if wait_:
+        ended = server.wait(name)
+        print(_say_end(ended) if ended else f"{name}: not ended")
+
+
+def wait(
+    job: Job,
+    timeout: Annotated[float | None, typer.Option("--timeout", metavar="S", min=0, help="Seconds at most.")] = None,
+) -> None:
+    """Wait until a job has ended, and end with its exit code; with 3 if the time is up first."""
+    from drumbeat.cli.follow.closing import exit_code_of
+    from drumbeat.cli.terminal.naming import find_job
+
+    server = connect()
+    found = find_job(server, job)
+    ended = server.wait(found.name, timeout)
+    if ended is None:
+        print(f"{found.name}: isn't over after {timeout:g} s{_say_doing(server, found.name)}")
+        raise typer.Exit(Exit.TIMEOUT)
+    print(_say_end(ended))
+    raise typer.Exit(exit_code_of(ended))
+
+
+def _say_doing(server: Server, name: str) -> str:
+    try:
+        return f": {make_safe(server.get(name).doing)}"
+    except (UnreachableError, AwayError) as error:
+        return f", as far as is known: {make_safe(error.what)}"
+
+
+def _say_end(ended: JobView) -> str:
+    return make_safe("; ".join([f"{ended.name}: {ended.state}", *(one.said for one in ended.outputs if one.said)]))
+
+
+def archive(job: Job) -> None:
+    """Hide a job that has ended from lists; nothing of it is lost."""
+    _set_archived(job, is_archived=True)
+
+
+def restore(job: Job) -> None:
+    """Show an archived job in lists again."""
+    _set_archived(job, is_archived=False)
+
+
+def _set_archived(job: str, *, is_archived: bool) -> None:
+    from drumbeat.cli.terminal.naming import find_job
+
+    server = connect()
+    name = find_job(server, job).name
+    if is_archived:
+        server.archive(name)
+    else:
+        server.restore(name)
+    print(f"{name}: {'archived' if is_archived else 'restored'}")

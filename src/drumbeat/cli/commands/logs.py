@@ -1,0 +1,163 @@
+"""`logs`: what the ranks of a job have printed, whole or as it comes."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drumbeat.cli.commands.jobs import Job
+from drumbeat.cli.terminal.connect import connect
+from drumbeat.protocol.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from drumbeat.cli.follow.batches import Batches
+    from drumbeat.cli.follow.logview import Passing, Whole
+    from drumbeat.client.views import Event, JobView, LogPiece
+
+
+RAW = "Lines as they were written: no prefix, nothing escaped; of one rank, its text as it comes."
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which pieces are shown; None = all, but what is only shown where its rank or its node is asked for."""
+
+    rank: int | None = None
+    node: int | None = None
+    round: tuple[int, int] | None = None
+    job: JobView | None = None
+
+    def has(self, piece: LogPiece) -> bool:
+        """Whether a piece is one of them."""
+        return (
+            self.rank in (None, piece.rank)
+            and self.node in (None, piece.node)
+            and self.round in (None, (piece.attempt, piece.round))
+            and not (self.is_open and self.job and self.job.is_aside(piece.rank))
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether neither a rank nor a node was asked for."""
+        return self.rank is None and self.node is None
+
+
+def logs(
+    job: Job,
+    *,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
+    rank: Annotated[int | None, typer.Option("--rank", "-r", metavar="N", min=0, help="Only this rank.")] = None,
+    node: Annotated[int | None, typer.Option("--node", metavar="N", min=0, help="Only the ranks of this node.")] = None,
+    round_: Annotated[str | None, typer.Option("--round", metavar="A.R", help="Only attempt A, round R.")] = None,
+    collapse: Annotated[bool, typer.Option("--collapse", "-c", help="Fold identical lines of ranks into one.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help=RAW)] = False,
+) -> None:
+    """Print what a job's ranks have printed, each line after `node:rank`, and what making its nodes ready has said.
+
+    All rounds are shown in the order in which their lines arrived; a line marks where a new round begins. What Ray's
+    head and nodes say of themselves is shown with --rank or --node.
+    """
+    from drumbeat.cli.follow.logview import LogLook, LogView, Passing, Whole, prefix_width, weight_of
+    from drumbeat.cli.terminal.ink import ink_for
+    from drumbeat.cli.terminal.naming import find_job
+
+    number = parse_round(round_)
+    server = connect()
+    found = find_job(server, job)
+    chosen = Chosen(rank, node, number, found)
+    check_places(found, chosen)
+    width = prefix_width(found.node_count, found.world_size)
+    is_one = raw and not collapse and (rank is not None or found.world_size == 1)
+    away = threading.Event()
+    view = Passing() if is_one else Whole(LogView(LogLook(ink_for(sys.stdout), raw, collapse, width), away))
+    if follow:
+        from drumbeat.cli.follow.batches import Batches
+
+        _follow(Batches(server.stream(found.name, away=away), weigh=weight_of), chosen, view)
+    else:
+        _print(server.logs(found.name), chosen, view)
+        Told().see(server.get(found.name))
+
+
+def parse_round(written: str | None) -> tuple[int, int] | None:
+    """Attempt and round in `A.R`."""
+    if written is None:
+        return None
+    attempt, _, number = written.partition(".")
+    if not (attempt.isdecimal() and number.isdecimal()):
+        raise typer.BadParameter(f"{written!r} isn't an attempt and a round, as 1.2", param_hint="--round")
+    return int(attempt), int(number)
+
+
+def check_places(job: JobView, chosen: Chosen) -> None:
+    """Raises NotFoundError for a rank or a node that the job doesn't have: silence would look like an empty log."""
+    asked = (("rank", chosen.rank, job.world_size), ("node", chosen.node, job.node_count))
+    for place, number, size in asked:
+        if number is not None and number >= size:
+            there = f"It has {place}s 0 to {size - 1}." if size > 1 else f"Its only {place} is 0."
+            raise NotFoundError(f"the job has no {place} {number}", where=job.name, fix=there)
+    if chosen.round is not None and chosen.round > (job.attempt, job.round) and job.ended_at:
+        asked_for = ".".join(map(str, chosen.round))
+        there = f"Its last is {job.attempt}.{job.round}; it has ended."
+        raise NotFoundError(f"the job has no round {asked_for}", where=job.name, fix=there)
+
+
+def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: Passing | Whole) -> None:
+    for piece in pieces:
+        if chosen.has(piece):
+            _write(view.take(piece, 0.0))
+    _write(view.end())
+
+
+class Told:
+    """Tells on standard error, once, what keeps the logs from being stored, and when nothing does any more.
+
+    Of a job that has ended: what becomes of its outputs.
+    """
+
+    def __init__(self) -> None:
+        self._notice = self._outputs = ""
+
+    def see(self, job: JobView) -> None:
+        """The job as it is now."""
+        from drumbeat.cli.follow.watch import notice_lines
+        from drumbeat.cli.terminal.ink import ink_for
+        from drumbeat.cli.terminal.safe import make_safe
+
+        for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr)):
+            print(line, file=sys.stderr, flush=True)
+        self._notice = job.notice
+        outputs = "; ".join(one.said for one in job.outputs if one.said)
+        if outputs not in ("", self._outputs):
+            self._outputs = outputs
+            print(ink_for(sys.stderr).paint(f"── {make_safe(outputs)} ──", "warn"), file=sys.stderr, flush=True)
+
+
+def _follow(batches: Batches[Event], chosen: Chosen, view: Passing | Whole) -> None:
+    from drumbeat.client.views import JobView, LogPiece
+
+    told = Told()
+    try:
+        for batch in batches:
+            now = time.monotonic()
+            text = ""
+            for piece in batch:
+                if isinstance(piece, LogPiece) and chosen.has(piece):
+                    text += view.take(piece, now)
+                elif isinstance(piece, JobView):
+                    told.see(piece)
+            _write(text + view.due(now))
+    finally:
+        _write(view.end())
+
+
+def _write(text: str) -> None:
+    if text:
+        sys.stdout.write(text)
+        sys.stdout.flush()

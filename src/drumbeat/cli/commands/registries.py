@@ -1,0 +1,85 @@
+"""`registry`: where images come from that not everybody may pull is told, looked at and forgotten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.help import add_command, new_family
+
+app = new_family("Tell with which credentials images are pulled, and from where. See docs/containers.md.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The registry's name.")]
+
+
+def create(
+    file: Annotated[
+        Path, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it: docs/containers.md.")
+    ],
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What it is called here.")] = None,
+    sets: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file. Repeatable."),
+    ] = None,
+) -> None:
+    """Make a registry, in place of one of its name.
+
+    The password needn't stand in the file: `password: env:NAME` takes it from the environment where you type this,
+    `password: file:PATH` from a file. The server keeps it encrypted, and gives it to nobody but the nodes of jobs
+    whose image comes from there.
+    """
+    named = [f"name={name}"] if name else []
+    made = connect().create_registry(file, sets=[*(sets or []), *named])
+    how = "by password" if made.credentials != "none" else "without credentials"
+    print(f"registry {made.name} is there: {made.target}, {how}; it was not asked whether it lets them in")
+    print(f"  images whose names begin with {made.target}/ are pulled so from now on")
+
+
+def list_registries(as_json: AsJson = False) -> None:
+    """List registries."""
+    found = connect().registries()
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(found)
+    elif not found:
+        print("no registries; images are pulled as the nodes' own container engines can")
+    else:
+        from drumbeat.cli.terminal.screen import fill_table, make_table, show
+
+        rows = [(one.name, one.target, one.credentials, "no" if one.insecure else "yes") for one in found]
+        show(fill_table(make_table("registry", "images begin with", "credentials", "TLS checked"), rows))
+
+
+def show_registry(name: Name, as_json: AsJson = False) -> None:
+    """Show a registry. Its credentials aren't shown, only of what kind they are."""
+    found = connect().registry(name)
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(found)
+    else:
+        from drumbeat.cli.terminal.screen import pairs, show
+
+        rows = [("registry", found.name), ("images begin with", found.target), ("credentials", found.credentials)]
+        rows += [("TLS checked", "no" if found.insecure else "yes"), ("description", found.description)]
+        show(pairs(rows))
+
+
+def delete(name: Name) -> None:
+    """Forget a registry and its credentials. Images that nodes have stay there."""
+    connect().delete_registry(name)
+    print(f"registry {name} is forgotten; images that nodes have pulled stay there")
+
+
+for title, command, example in (
+    ("create", create, "drumbeat registry create -f acme.yml --set credentials.password=env:PASSWORD"),
+    ("list", list_registries, "drumbeat registry list"),
+    ("show", show_registry, "drumbeat registry show acme"),
+    ("delete", delete, "drumbeat registry delete acme"),
+):
+    add_command(app, title, command, example)

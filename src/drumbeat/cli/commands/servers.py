@@ -1,0 +1,78 @@
+"""`server`: the server of this user."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.failures import Exit
+from drumbeat.cli.terminal.help import new_family
+from drumbeat.client.views import DoorView, StatusView
+from drumbeat.protocol.errors import UnreachableError
+
+server_app = new_family("Start, stop and look at the server. It starts by itself when a command needs it.")
+
+
+@server_app.command("start", epilog="Example: drumbeat server start --idle-stop 0")
+def start(
+    idle_stop: Annotated[
+        float | None, typer.Option("--idle-stop", metavar="S", min=0, help="Stop after S idle seconds; 0 = never.")
+    ] = None,
+) -> None:
+    """Start the server, if none is running."""
+    print(_say_server(connect(idle_stop_s=idle_stop).status()))
+
+
+@server_app.command("stop", epilog="Example: drumbeat server stop")
+def stop(
+    force: Annotated[bool, typer.Option("--force", help="Also with unfinished jobs; they go on without it.")] = False,
+) -> None:
+    """Stop the server. The next command that needs one starts it again."""
+    try:
+        connect(autostart=False).stop(force=force)
+    except UnreachableError as error:
+        if not error.what.startswith("no server"):
+            raise
+        print("no server is running")
+    else:
+        print("the server is stopping")
+
+
+@server_app.command("status", epilog="Example: drumbeat server status")
+def status() -> None:
+    """Say whether the server runs, where, and what it does; never starts one."""
+    try:
+        found = connect(autostart=False).status()
+    except UnreachableError as error:
+        if not error.what.startswith("no server"):
+            raise
+        print("no server is running; the next command that needs one starts it")
+        raise typer.Exit(Exit.FAILED) from None
+    print(_say_server(found))
+
+
+def _say_server(found: StatusView) -> str:
+    from drumbeat.cli.terminal.saying import say_duration
+
+    publishing = ", ".join(found.publishing)
+    unfinished = ", ".join(found.unfinished) or "none"
+    limit = say_duration(timedelta(seconds=found.idle_stop_s))
+    idle = f"after {limit} with nothing to do" if found.idle_stop_s else "never by itself"
+    rows = [
+        f"running at {found.url} on {found.host}, process {found.pid}, version {found.version}",
+        f"  up           {say_duration(timedelta(seconds=found.uptime_s))}",
+        f"  files        {found.home}",
+        f"  unfinished   {unfinished}",
+        *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
+        f"  stops        {idle}",
+        *(f"  beside       {one}, which goes on with all jobs" for one in found.others),
+        *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in found.doors),
+    ]
+    return "\n".join(rows)
+
+
+def _host(door: DoorView) -> str:
+    return f"[{door.address}]:{door.port}" if ":" in door.address else f"{door.address}:{door.port}"

@@ -1,0 +1,119 @@
+"""`top`: the jobs that are on, live."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.client.views import TERMINAL, JobView
+from drumbeat.protocol.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+REFRESH_S = 1.0
+MOST = 30
+"""Jobs that are shown."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A job, the bytes of its logs, and how fast they grow."""
+
+    job: JobView
+    log_bytes: int
+    rate: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """The jobs at a moment (of a clock that never goes back)."""
+
+    rows: tuple[Row, ...]
+    at: float
+
+
+def top(
+    once: Annotated[bool, typer.Option("--once", help="Print the table once, and go.")] = False,
+) -> None:
+    """Watch the jobs that are on, and the last that ended: state, ranks, how fast they log. Ctrl-C ends it."""
+    from drumbeat.cli.terminal.screen import make_console, show
+
+    server = connect()
+    first = take_sample(server, None, time.monotonic())
+    if once:
+        show(render_top(first, datetime.now(UTC), make_console().width))
+        return
+    from rich.live import Live
+
+    console = make_console()
+    with Live(render_top(first, datetime.now(UTC), console.width), console=console, auto_refresh=False) as live:
+        try:
+            while True:
+                time.sleep(REFRESH_S)
+                first = take_sample(server, first, time.monotonic())
+                live.update(render_top(first, datetime.now(UTC), console.width), refresh=True)
+        except KeyboardInterrupt:
+            return
+
+
+def take_sample(server: Server, before: Sample | None, now: float) -> Sample:
+    """The jobs as they are; rates are counted from the sample before."""
+    jobs = _jobs_to_show(server)
+    earlier = {row.job.name: row for row in before.rows} if before else {}
+    since_s = now - before.at if before else 0.0
+    return Sample(tuple(_row(server, job, earlier.get(job.name), since_s) for job in jobs), now)
+
+
+def _jobs_to_show(server: Server) -> list[JobView]:
+    """Unfinished jobs, however old, then the newest of those that have ended."""
+    newest = server.list(limit=MOST)
+    names = {job.name for job in newest}
+    older = [name for name in server.status().unfinished if name not in names]
+    room = MOST - sum(not job.has_ended for job in newest)
+    return sorted([*newest, *map(server.get, older[:room])], key=lambda job: job.has_ended)[:MOST]
+
+
+def _row(server: Server, job: JobView, earlier: Row | None, since_s: float) -> Row:
+    if job.state in TERMINAL:
+        return Row(job, earlier.log_bytes if earlier else 0, 0.0)
+    size = _log_bytes(server, job.name)
+    return Row(job, size, max(size - earlier.log_bytes, 0) / since_s if earlier and since_s else 0.0)
+
+
+def _log_bytes(server: Server, name: str) -> int:
+    try:
+        return sum(file.size for file in server.files(name) if file.path.startswith("logs/"))
+    except NotFoundError:
+        return 0
+
+
+COLUMNS = ("job", "state", ">ranks", ">ended", ">for", ">log", ">log/s", "why")
+DROPPED = (">log", ">ended", ">ranks", ">for", ">log/s", "why", "state")
+"""What goes first where the terminal is too narrow for all of it."""
+
+
+def render_top(sample: Sample, now: datetime, width: int) -> Table:
+    """The table. width: of the terminal."""
+    from drumbeat.cli.terminal.saying import say_duration, say_short, say_size
+    from drumbeat.cli.terminal.screen import cell, fitted, state_cell
+
+    rows = [
+        (
+            row.job.name,
+            state_cell(row.job.state),
+            row.job.world_size,
+            sum(len(node.exits) for node in row.job.nodes),
+            say_duration((row.job.ended_at or now) - row.job.submitted_at),
+            say_size(row.log_bytes) if row.log_bytes else "",
+            cell(f"{say_size(row.rate)}/s", "cyan") if row.rate else "",
+            say_short(row.job.doing),
+        )
+        for row in sample.rows
+    ]
+    return fitted(COLUMNS, rows, width, DROPPED)

@@ -1,0 +1,1 @@
+"""Following a job in the terminal: its log lines, its status line, its end."""

@@ -1,0 +1,66 @@
+"""The last lines of `run`: how the job ended, and what to type next."""
+
+from __future__ import annotations
+
+from drumbeat.cli.terminal.ink import Ink
+from drumbeat.cli.terminal.safe import make_safe, safe_lines
+from drumbeat.cli.terminal.saying import say_duration
+from drumbeat.client.views import JobView, VerdictView
+
+TAIL_LINES = 20
+
+
+def say_closing(job: JobView, ink: Ink) -> list[str]:
+    """The closing block."""
+    took = say_duration((job.ended_at or job.submitted_at) - job.submitted_at)
+    if job.state == "completed":
+        said = [ink.paint(f"completed in {took}", "good")]
+    elif job.state == "canceled":
+        said = [ink.paint(f"canceled after {took}", "warn")]
+    else:
+        said = _failure(job, took, ink)
+    return [*said, *_outputs(job, ink), *_commands(job, ink)]
+
+
+def _outputs(job: JobView, ink: Ink) -> list[str]:
+    """Those that aren't where they were to go; their files are with the job all the same."""
+    lines = [ink.paint(f"  {make_safe(one.said)}", "bad") for one in job.outputs if one.said]
+    if any(one.place == "under_way" for one in job.outputs):
+        lines.append(ink.paint(f"  → how it goes on: drumbeat show {job.name}", "warn"))
+        lines.append(ink.paint(f"  → to give it up: drumbeat cancel {job.name} --discard", "warn"))
+    return lines
+
+
+def _failure(job: JobView, took: str, ink: Ink) -> list[str]:
+    verdict = job.verdict or VerdictView(job.reason, job.sentence)
+    lines = [f"{ink.paint(f'failed after {took}:', 'bad')} {make_safe(verdict.sentence)}"]
+    if verdict.rank is not None:
+        lines.append(f"  cause    {_culprit(verdict)}")
+    tail = safe_lines(verdict.tail, last=TAIL_LINES)
+    if tail:
+        lines.append("  the end of its log:")
+        lines += [f"  {ink.paint('│', 'bad')} {line}" for line in tail]
+    if verdict.advice:
+        lines.append(ink.paint(f"  → {make_safe(verdict.advice)}", "warn"))
+    return lines
+
+
+def _culprit(verdict: VerdictView) -> str:
+    place = f"rank {verdict.rank}" + (f" on node {verdict.node}" if verdict.node is not None else "")
+    return place + (f", exit code {verdict.code}" if verdict.code is not None else "")
+
+
+def _commands(job: JobView, ink: Ink) -> list[str]:
+    rank = job.verdict.rank if job.verdict and job.state == "failed" else None
+    logs = f"drumbeat logs {job.name}" + (f" --rank {rank}" if rank is not None else "")
+    rows = [("logs", logs), ("files", f"drumbeat download {job.name}"), ("more", f"drumbeat show {job.name}")]
+    return [f"  {title:<8} {ink.paint(command, 'accent')}" for title, command in rows]
+
+
+def exit_code_of(job: JobView) -> int:
+    """What `run` and `wait` end with: the job's own code; 1 where a job that didn't complete has none, and where an
+    output isn't where it was to go: what comes next in a script would miss it.
+    """
+    if job.exit_code is not None and job.exit_code != 0:
+        return job.exit_code
+    return 0 if job.state == "completed" and not any(one.said for one in job.outputs) else 1

@@ -1,0 +1,114 @@
+"""Identical lines of several ranks folded into one, and repeats of one rank too.
+
+Each rank's own lines keep their order and their number: a rank joins a fold only if it has said nothing after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from drumbeat.cli.follow.lines import Line, Origin
+from drumbeat.protocol.layout import NODE_LOG, log_name
+
+NEAR_LINES = 200
+"""How many folds stay open: lines further apart than that are not folded together."""
+NEAR_S = 0.5
+"""How long a fold waits for other ranks while following."""
+RANGE_FROM = 3
+"""So many ranks of a node in a row are written as a range."""
+
+
+@dataclass
+class Fold:
+    """One text, and how often each rank wrote it. Ranks are in the order in which they first did."""
+
+    text: str
+    since: float
+    times: dict[Origin, int] = field(default_factory=dict[Origin, int])
+
+    @property
+    def count(self) -> int:
+        """How many lines it stands for."""
+        return sum(self.times.values())
+
+
+class Folding:
+    """The folds that are still open, oldest first."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Fold] = {}
+        self._of_text: dict[tuple[int, int, str], int] = {}
+        self._last: dict[Origin, int] = {}
+        self._made = 0
+
+    def feed(self, line: Line, now: float) -> list[Fold]:
+        """Takes a line in; gives the folds that are full by that."""
+        number = self._of_text.get(_key(line), -1)
+        if number not in self._open or number < self._last.get(line.origin, -1):
+            number = self._begin(line, now)
+        fold = self._open[number]
+        fold.times[line.origin] = fold.times.get(line.origin, 0) + 1
+        self._last[line.origin] = number
+        return self._close(len(self._open) - NEAR_LINES)
+
+    def due(self, now: float) -> list[Fold]:
+        """The folds that have waited long enough for other ranks."""
+        return self._close(sum(1 for fold in self._open.values() if now - fold.since >= NEAR_S))
+
+    def end(self) -> list[Fold]:
+        """All that is open."""
+        return self._close(len(self._open))
+
+    def _begin(self, line: Line, now: float) -> int:
+        number, self._made = self._made, self._made + 1
+        self._open[number] = Fold(line.text, now)
+        self._of_text[_key(line)] = number
+        return number
+
+    def _close(self, count: int) -> list[Fold]:
+        closed: list[Fold] = []
+        while len(closed) < count:
+            number = next(iter(self._open))
+            fold = self._open.pop(number)
+            origin = next(iter(fold.times))
+            if self._of_text.get(key := (origin.attempt, origin.round, fold.text)) == number:
+                del self._of_text[key]
+            closed.append(fold)
+        return closed
+
+
+def _key(line: Line) -> tuple[int, int, str]:
+    return (line.origin.attempt, line.origin.round, line.text)
+
+
+def collapse(lines: Iterable[Line]) -> Iterator[Fold]:
+    """The folds of lines that are all there already."""
+    folding = Folding()
+    for line in lines:
+        yield from folding.feed(line, 0.0)
+    yield from folding.end()
+
+
+def name_ranks(origins: Iterable[Origin]) -> str:
+    """`0:0,0:1,1:2`; ranks of a node in a row become `0:0-3`. The node itself is `0:node`."""
+    places = sorted({(origin.node, origin.rank) for origin in origins})
+    rows = groupby(enumerate(places), key=lambda pair: (pair[1][0], pair[1][1] - pair[0]))
+    return ",".join(_name_row([place for _, place in row]) for _, row in rows)
+
+
+def _name_row(places: list[tuple[int, int]]) -> str:
+    if len(places) < RANGE_FROM or places[0][1] == NODE_LOG:
+        return ",".join(place_of(node, rank) for node, rank in places)
+    return f"{places[0][0]}:{places[0][1]}-{places[-1][1]}"
+
+
+def place_of(node: int, rank: int) -> str:
+    """`0:1`, or `0:node` for the node's own log."""
+    return f"{node}:{log_name(rank)}"
+
+
+def prefix_of(fold: Fold) -> str:
+    """`0:0,0:1,1:2 ×3`: who wrote it, and how many lines it stands for where that is more than one."""
+    return name_ranks(fold.times) + (f" ×{fold.count}" if fold.count > 1 else "")

@@ -1,0 +1,96 @@
+"""Following a job to its end, or until a person has had enough of it."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from datetime import UTC, datetime
+
+from drumbeat.cli.follow.batches import Batches, Signalled
+from drumbeat.cli.follow.closing import exit_code_of, say_closing
+from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Choice, choose, signals_to
+from drumbeat.cli.follow.logview import LogLook, LogView, prefix_width, weight_of
+from drumbeat.cli.follow.statusline import StatusLine
+from drumbeat.cli.follow.watch import Now, Watch
+from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.ink import has_terminal, ink_for
+from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.client.views import Event, JobView
+from drumbeat.core.states import State
+from drumbeat.protocol.errors import ConflictError, UnreachableError
+
+
+def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
+    """Prints the job's stages, logs and end; gives the exit code."""
+    ink = ink_for(sys.stdout)
+    line = StatusLine(sys.stdout, is_live=has_terminal(sys.stdout))
+    away = threading.Event()
+    logs = LogView(LogLook(ink, width=prefix_width(job.node_count, job.world_size)), away)
+    watch = Watch(job, line, logs, ink, is_quiet=is_quiet)
+    batches = Batches[Event](server.stream(job.name, away=away), weigh=weight_of)
+    try:
+        with signals_to(batches.signal):
+            signal_number = _watch(watch, batches)
+    except UnreachableError as error:
+        raise UnreachableError(
+            error.what, where=error.where, fix=f"The job goes on. Come back: drumbeat logs -f {job.name}"
+        ) from error
+    finally:
+        watch.close()
+    if signal_number and not watch.job.has_ended:
+        print(*say_detached(job.name), sep="\n")
+        return SIGNAL_EXIT + signal_number
+    ended = server.get(job.name)
+    print(*say_closing(ended, ink), sep="\n")
+    return SIGNAL_EXIT + signal_number if signal_number else exit_code_of(ended)
+
+
+def _watch(watch: Watch, batches: Batches[Event]) -> int:
+    """0 when the job has ended, else the signal that it was left with."""
+    for batch in batches:
+        watch.see([event for event in batch if not isinstance(event, Signalled)], _now())
+        if watch.has_ended:
+            return 0
+        for signalled in batch:
+            if isinstance(signalled, Signalled) and _is_left(watch, signalled):
+                return signalled.number
+    return 0
+
+
+def _is_left(watch: Watch, signalled: Signalled) -> bool:
+    """Whether the follower goes; cancels the job if that was chosen."""
+    watch.close()
+    if watch.job.has_ended:  # Only its outputs are still on their way, by the server.
+        return True
+    has_person = sys.stdin.isatty() and sys.stdout.isatty()
+    choice = choose(signalled, is_stopping=watch.is_canceling, has_person=has_person)
+    if choice is Choice.CANCEL:
+        watch.is_canceling = True
+        print(*cancel(watch.job.name), sep="\n", flush=True)
+    return choice is Choice.DETACH
+
+
+def cancel(name: str) -> list[str]:
+    """Asks the job to stop; says what follows, or why there is nothing to stop any more."""
+    try:
+        # By a client of its own: the other one is the thread's that reads the stream.
+        asked = connect(autostart=False).cancel(name)
+    except ConflictError as error:
+        return [make_safe(error.what), *([f"  → {make_safe(error.fix)}"] if error.fix else [])]
+    if asked.state == State.FINALIZING:
+        return [f"{name} is canceled, and keeps its results"]
+    return [f"canceling {name}; its ranks get SIGTERM, and SIGKILL after their grace time"]
+
+
+def say_detached(name: str) -> list[str]:
+    """How to come back."""
+    return [
+        f"detached: {name} goes on",
+        f"  come back  drumbeat logs -f {name}",
+        f"  cancel     drumbeat cancel {name}",
+    ]
+
+
+def _now() -> Now:
+    return Now(datetime.now(UTC), time.monotonic())

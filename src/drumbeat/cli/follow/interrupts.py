@@ -1,0 +1,108 @@
+"""Ctrl-C and SIGTERM while a job is followed."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from enum import Enum, auto
+from io import UnsupportedOperation
+from types import FrameType
+from typing import TextIO
+
+from drumbeat.cli.follow.batches import Signalled
+
+WATCHED = (signal.SIGINT, signal.SIGTERM)
+SIGNAL_EXIT = 128
+"""A shell's exit code for a signal is this and the signal's number."""
+QUESTION = "detach (the job goes on), cancel the job, or go on watching? [d/c/g] "
+
+
+class Choice(Enum):
+    """What is to become of a job whose follower was interrupted."""
+
+    DETACH = auto()
+    CANCEL = auto()
+    GO_ON = auto()
+
+
+ANSWERS = {"d": Choice.DETACH, "c": Choice.CANCEL, "g": Choice.GO_ON}
+
+
+@contextmanager
+def signals_to(take: Callable[[int], None]) -> Generator[None]:
+    """Hands the signals to `take` instead of ending the program."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        take(number)
+
+    before = {number: signal.signal(number, handle) for number in WATCHED}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+class Left(KeyboardInterrupt):
+    """A signal came while there was nothing to ask about yet."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def leave(number: int) -> None:
+    """Raises `Left`."""
+    raise Left(number)
+
+
+@contextmanager
+def _raising() -> Generator[int]:
+    """Lets a signal break off a question. Gives a descriptor that can be read once one has come."""
+    woken, waker = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in WATCHED}
+    other = signal.set_wakeup_fd(waker)
+    try:
+        yield woken
+    finally:
+        signal.set_wakeup_fd(other)
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(woken)
+        os.close(waker)
+
+
+def _line(answers: TextIO, woken: int) -> str:
+    """The next one. A signal that came too early to break off the reading is seen before it begins."""
+    with suppress(UnsupportedOperation):  # No file: nobody types there.
+        select.select([answers, woken], [], [])
+    return answers.readline()
+
+
+def choose(signalled: Signalled, *, is_stopping: bool, has_person: bool) -> Choice:
+    """SIGTERM detaches. Ctrl-C asks a person; where there is none it cancels, and a second one detaches."""
+    if signalled.number == signal.SIGTERM:
+        return Choice.DETACH
+    if has_person:
+        return ask(sys.stdin, sys.stdout)
+    return Choice.DETACH if is_stopping else Choice.CANCEL
+
+
+def ask(answers: TextIO, out: TextIO) -> Choice:
+    """The person's choice. Another Ctrl-C, or no answer at all, detaches: that harms nothing."""
+    try:
+        with _raising() as woken:
+            while True:
+                print(QUESTION, end="", file=out, flush=True)
+                answer = _line(answers, woken)
+                if not answer:
+                    return Choice.DETACH
+                if (first := answer.strip().lower()[:1]) in ANSWERS:
+                    return ANSWERS[first]
+    except KeyboardInterrupt:
+        print(file=out, flush=True)
+        return Choice.DETACH

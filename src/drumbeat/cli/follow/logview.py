@@ -1,0 +1,141 @@
+"""From pieces of logs to the lines that are printed: put together, folded, prefixed, made safe. Prints nothing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from drumbeat.cli.follow.collapse import Fold, Folding, place_of, prefix_of
+from drumbeat.cli.follow.lines import Line, Lines, Origin
+from drumbeat.cli.terminal.ink import Ink
+from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.client.views import Event, LogPiece
+from drumbeat.protocol.layout import NODE_LOG
+
+
+@dataclass(frozen=True)
+class LogLook:
+    """How logs are shown. raw: the ranks' own lines, no prefix, nothing escaped. width: of the prefix."""
+
+    ink: Ink = field(default_factory=Ink)
+    is_raw: bool = False
+    is_collapsed: bool = False
+    width: int = 3
+
+
+class Passing:
+    """One rank's text as it comes: nothing is held back, nothing added."""
+
+    def take(self, piece: LogPiece, _now: float) -> str:
+        """The piece's text."""
+        return piece.text
+
+    def due(self, _now: float) -> str:
+        """Nothing waits."""
+        return ""
+
+    def end(self) -> str:
+        """Nothing is left."""
+        return ""
+
+
+class Whole:
+    """Whole lines of a view, as text."""
+
+    def __init__(self, view: LogView) -> None:
+        self._view = view
+
+    def take(self, piece: LogPiece, now: float) -> str:
+        """What to print for a piece of a rank's log."""
+        return _text(self._view.take(piece, now))
+
+    def due(self, now: float) -> str:
+        """What to print because time has passed."""
+        return _text(self._view.due(now))
+
+    def end(self) -> str:
+        """All that is left."""
+        return _text(self._view.end())
+
+
+def _text(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+class LogView:
+    """The lines to print for the pieces that arrive. Time is an argument, in seconds of a monotonic clock.
+
+    away: set each time that no server is heard, and cleared here: it may be heard again before anybody looks.
+    """
+
+    def __init__(self, look: LogLook, away: threading.Event | None = None) -> None:
+        self._look, self._width = look, look.width
+        self._away = away or threading.Event()
+        self._lines = Lines(raw=look.is_raw)
+        self._folding = Folding()
+        self._round: tuple[int, int] | None = None
+
+    def take(self, piece: LogPiece, now: float) -> list[str]:
+        """What to print for a piece of a rank's log."""
+        origin = Origin(piece.attempt, piece.round, piece.node, piece.rank)
+        return self._show(self._lines.feed(origin, piece.text, now), now)
+
+    def due(self, now: float) -> list[str]:
+        """What to print because time has passed: unfinished lines, folds that waited."""
+        if self._away.is_set():
+            self._away.clear()
+            self._lines.excuse(now)
+        shown = self._show(self._lines.silent(now), now)
+        return shown + [self._folded(fold) for fold in self._folding.due(now)]
+
+    def end(self) -> list[str]:
+        """All that is left."""
+        shown = self._show(self._lines.end(), 0.0)
+        return shown + [self._folded(fold) for fold in self._folding.end()]
+
+    def _show(self, lines: Iterable[Line], now: float) -> list[str]:
+        shown: list[str] = []
+        for line in lines:
+            if (line.origin.attempt, line.origin.round) != self._round:
+                shown += self._turn_to(line.origin)
+            if self._look.is_collapsed:
+                shown += [self._folded(fold) for fold in self._folding.feed(line, now)]
+            else:
+                shown.append(self._plain(line))
+        return shown
+
+    def _turn_to(self, origin: Origin) -> list[str]:
+        """Ends what the round before has open; a line that marks the new round, unless it is the first one shown."""
+        is_first, self._round = self._round is None, (origin.attempt, origin.round)
+        folds = [self._folded(fold) for fold in self._folding.end()]
+        if is_first or self._look.is_raw:
+            return folds
+        return [*folds, self._look.ink.paint(f"── attempt {origin.attempt}, round {origin.round} ──", "dim")]
+
+    def _plain(self, line: Line) -> str:
+        if self._look.is_raw:
+            return line.text
+        return self._prefixed(place_of(line.origin.node, line.origin.rank), line.origin.rank, line.text)
+
+    def _folded(self, fold: Fold) -> str:
+        first = next(iter(fold.times))
+        if self._look.is_raw:
+            return fold.text
+        return self._prefixed(prefix_of(fold), first.rank, fold.text)
+
+    def _prefixed(self, prefix: str, rank: int, text: str) -> str:
+        ink = self._look.ink
+        if rank == NODE_LOG:  # What comes after it stands under it.
+            self._width = max(self._width, len(prefix))
+        return f"{ink.of_rank(prefix.rjust(self._width) + ' │', rank)} {make_safe(text, colour=ink.is_on)}"
+
+
+def weight_of(event: Event) -> int:
+    """What an event weighs where it waits to be printed: the length of a log's text."""
+    return len(event.text) if isinstance(event, LogPiece) else 0
+
+
+def prefix_width(nodes: int, world_size: int) -> int:
+    """Columns that `node:rank` takes at most in a job of that size."""
+    return len(f"{max(nodes, 1) - 1}:{max(world_size, 1) - 1}")

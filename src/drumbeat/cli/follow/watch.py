@@ -1,0 +1,165 @@
+"""A job that is followed: what each event, and the passing of time, prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
+
+from drumbeat.cli.follow.logview import LogView
+from drumbeat.cli.follow.statusline import StatusLine, spin
+from drumbeat.cli.terminal.ink import Ink
+from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.cli.terminal.saying import say_countdown, say_duration
+from drumbeat.client.views import PREPARING_OR_KEEPING, TERMINAL, End, Event, JobView, LogPiece, StoryLine
+from drumbeat.protocol.agent import WAITS
+
+COUNTDOWN_EVERY_S = 10
+"""How often the grace time that is left is printed where there is no live line."""
+
+MOST_HELD_UP = 3
+"""Nodes that are told to wait by their own words; of more only how many."""
+
+PROGRESS_EVERY_S = 30.0
+"""How often is printed how far the nodes are where there is no live line."""
+
+RANKS_ENDED = frozenset({"finalizing", *TERMINAL})
+"""States in which no rank writes any more: an unfinished line stays so."""
+
+
+@dataclass(frozen=True)
+class Now:
+    """One moment: on the wall, and on a clock that never goes back."""
+
+    wall: datetime
+    monotonic: float
+
+
+def notice_lines(before: str, now: str, ink: Ink) -> list[str]:
+    """What to print when something begins to keep a job's logs, and when nothing does any more."""
+    if bool(before) == bool(now):
+        return []
+    return [ink.paint(f"── {make_safe(now or 'its logs go on')} ──", "warn" if now else "dim")]
+
+
+def what_is_new(before: str, sentence: str) -> str:
+    """A stage's sentence without the clauses with which the stage before began, too.
+
+    Where only who it was has changed, what they said isn't repeated.
+    """
+    told, clauses = before.split("; "), sentence.split("; ")
+    who, _, said = clauses[0].partition(": ")
+    if told[0] != clauses[0] and said and said == told[0].partition(": ")[2]:
+        return "; ".join([who, *clauses[1:]])
+    alike = next((n for n, pair in enumerate(zip(told, clauses, strict=False)) if pair[0] != pair[1]), None)
+    return "; ".join(clauses[min(len(told), len(clauses)) if alike is None else alike :])
+
+
+def held_up(job: JobView) -> dict[int, str]:
+    """Why nodes bring nothing, by node."""
+    if job.state not in PREPARING_OR_KEEPING:
+        return {}
+    return {node.node: node.detail.partition(WAITS)[2] for node in job.nodes if WAITS in node.detail}
+
+
+def kill_at(job: JobView) -> datetime | None:
+    """When the ranks that are left are killed; None = none is left, or none is being stopped."""
+    are_left = sum(len(node.exits) for node in job.nodes) < job.world_size
+    return job.stop_at if job.state == "stopping" and are_left else None
+
+
+class Watch:
+    """Prints what happens to one job. is_quiet: nothing at all before it has ended."""
+
+    def __init__(self, job: JobView, line: StatusLine, logs: LogView, ink: Ink, *, is_quiet: bool = False) -> None:
+        self.job = job
+        self.has_ended = self.is_canceling = False
+        self._line, self._logs, self._ink, self._is_quiet = line, logs, ink, is_quiet
+        self._told, self._told_last, self._told_state = -1, "", ""
+        self._held_up: set[tuple[int, str]] = set()
+        self._progress_at: float | None = None
+        self._counted: tuple[datetime, int] | None = None
+
+    def see(self, events: list[Event], now: Now) -> None:
+        """Takes events in, and prints what they and the time make visible."""
+        lines: list[str] = []
+        for event in events:
+            lines += self._say(event, now)
+        lines += self._logs.end() if self.has_ended else self._logs.due(now.monotonic)
+        if not self._line.is_live:
+            lines += self._count_down(now.wall) + self._progress(now)
+        self._line.write([] if self._is_quiet else lines, "" if self.has_ended or self._is_quiet else self._status(now))
+
+    def close(self) -> None:
+        """Prints what is still held back, and takes the live line away."""
+        self._line.write([] if self._is_quiet else self._logs.end(), "")
+
+    def _say(self, event: Event, now: Now) -> list[str]:
+        if isinstance(event, StoryLine):
+            return self._stage(event)
+        if isinstance(event, LogPiece):
+            return [] if self.job.is_aside(event.rank) else self._logs.take(event, now.monotonic)
+        if isinstance(event, End):
+            self.has_ended = True
+        else:
+            lines = notice_lines(self.job.notice, event.notice, self._ink)
+            self.job = event
+            return lines + self._what_holds_up(now)
+        return []
+
+    def _what_holds_up(self, now: Now) -> list[str]:
+        """What keeps inputs from coming or results from being kept: of each node each reason once."""
+        reasons = held_up(self.job)
+        new_ones = {node for node, _ in reasons.items() - self._held_up}
+        new = [node for node in self.job.nodes if node.node in new_ones]
+        self._held_up |= reasons.items()
+        if not new:
+            return []
+        self._progress_at = now.monotonic
+        told = "; ".join(f"node {node.node}: {node.detail}" for node in new[:MOST_HELD_UP])
+        if len(new) > MOST_HELD_UP:
+            told += f"; and {len(new) - MOST_HELD_UP} more nodes wait"
+        if self.job.state == "finalizing":
+            told += f"; to give up what isn't kept: drumbeat cancel {self.job.name} --discard"
+        return [self._ink.paint(f"── {make_safe(told)} ──", "warn")]
+
+    def _stage(self, entry: StoryLine) -> list[str]:
+        """One line of the story, once, with the time since the job was submitted."""
+        if entry.n <= self._told:
+            return []
+        self._told = entry.n
+        since = say_duration(entry.at - self.job.submitted_at)
+        # Why it has failed is for the closing block to say, which follows at once.
+        is_verdict = entry.state == "failed" and self._told_state != "failed"
+        news = "" if is_verdict else what_is_new(self._told_last, entry.sentence)
+        self._told_last, self._told_state = entry.sentence, entry.state
+        stage = self._ink.paint(f"{since:>7}  {entry.state:<12} ", "dim") + make_safe(news)
+        return [*(self._logs.end() if entry.state in RANKS_ENDED else []), stage.rstrip()]
+
+    def _count_down(self, now: datetime) -> list[str]:
+        """The grace time that is left, at the stop and every ten seconds after."""
+        if (end := kill_at(self.job)) is None:
+            return []
+        left = max(ceil((end - now) / timedelta(seconds=COUNTDOWN_EVERY_S)), 0)
+        if self._counted == (end, left):
+            return []
+        self._counted = (end, left)
+        return [f"{'':>7}  {self.job.state:<12} {say_countdown(end, now)}"]
+
+    def _progress(self, now: Now) -> list[str]:
+        """How far the nodes are, now and then."""
+        is_bringing = self.job.doing != self.job.sentence
+        if not is_bringing or self._progress_at is None:
+            self._progress_at = now.monotonic
+        if now.monotonic - self._progress_at < PROGRESS_EVERY_S:
+            return []
+        self._progress_at = now.monotonic
+        return [f"{'':>7}  {self.job.state:<12} {make_safe(self.job.doing)}"]
+
+    def _status(self, now: Now) -> str:
+        job = self.job
+        since = say_duration(now.wall - job.submitted_at)
+        parts = [f"{spin(now.monotonic)} {job.state}", since, job.doing]
+        if end := kill_at(job):
+            parts.insert(1, say_countdown(end, now.wall))
+        return make_safe(" · ".join(part for part in parts if part))

@@ -1,0 +1,1 @@
+"""Tables and pages in the terminal: one file for each kind of object."""

@@ -1,0 +1,132 @@
+"""Datastores, data and files of stores as a person reads them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.cli.terminal.saying import count, say_moment, say_size
+from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from drumbeat.client.dataviews import DatastoreView, EntryView, Moved
+    from drumbeat.protocol.views import DataView
+
+PLACES = {
+    "azure_blob": ("account_name", "container_name"),
+    "azure_file": ("account_name", "file_share_name"),
+    "azure_data_lake_gen2": ("account_name", "filesystem"),
+    "folder": ("path",),
+    "http": ("url",),
+    "s3": ("bucket", "prefix"),
+    "gcs": ("bucket",),
+    "sftp": ("host", "path"),
+}
+"""The keys that say where a datastore is, by its type."""
+
+
+# --- datastores -----------------------------------------------------------------------------------------------------
+def say_datastore(made: DatastoreView, *, is_checked: bool) -> str:
+    """What there is now, and how to use it."""
+    how = "it answers" if is_checked else "it was not asked whether it answers"
+    return (
+        f"datastore {made.name} is there: {made.type}, {_way(made)}; {how}\n"
+        f"  to name data in it, write: azureml://datastores/{made.name}/paths/PATH"
+    )
+
+
+def datastore_table(datastores: list[DatastoreView]) -> Table:
+    """One row each."""
+    rows = [(_title(one), one.type, _place(one.document, one.type), one.credentials) for one in datastores]
+    return fill_table(make_table("datastore", "type", "where", "credentials"), rows)
+
+
+def render_datastore(one: DatastoreView) -> list[RenderableType]:
+    """Everything about one that may be seen."""
+    shown = {key: value for key, value in one.document.items() if key not in ("name", "type", "credentials", "tags")}
+    tags = ", ".join(f"{key}={value}" for key, value in one.document.get("tags", {}).items())
+    rows: list[tuple[str, object]] = [("datastore", _title(one)), ("type", one.type), ("credentials", one.credentials)]
+    rows += [(key, make_safe(str(value))) for key, value in shown.items()]
+    return [pairs([*rows, ("tags", tags)])]
+
+
+def _title(one: DatastoreView) -> str:
+    return f"{one.name} (default)" if one.is_default else one.name
+
+
+def _way(one: DatastoreView) -> str:
+    return "without credentials" if one.credentials == "none" else f"by {one.credentials}"
+
+
+def _place(document: dict[str, Any], type_: str) -> str:
+    return make_safe("/".join(str(document[key]) for key in PLACES.get(type_, ()) if document.get(key)))
+
+
+# --- data -----------------------------------------------------------------------------------------------------------
+def say_data(made: DataView) -> str:
+    """Which version it is, and how to use it."""
+    title = f"{made.name}:{made.version}"
+    return "\n".join(
+        [
+            f"data {title} is there: {made.type}, {count(made.files, 'file')}, {say_size(made.size)}",
+            f"  in {make_safe(made.uri)}",
+            *([f"  version {made.same_as} has the same content"] if made.same_as else []),
+            f"  to use it, write in the job's file: path: azureml:{title}",
+        ]
+    )
+
+
+def data_table(found: list[DataView]) -> Table:
+    """One row for each version."""
+    rows = [
+        (
+            f"{one.name}:{one.version}",
+            one.type,
+            one.files,
+            say_size(one.size),
+            say_moment(one.created_at),
+            one.made_by,
+            make_safe(one.uri),
+        )
+        for one in found
+    ]
+    return fill_table(make_table("data", "type", ">files", ">size", "made", "by job", "where"), rows)
+
+
+def render_data(one: DataView) -> list[RenderableType]:
+    """Everything about a version."""
+    rows = [
+        ("data", f"{one.name}:{one.version}"),
+        ("type", one.type),
+        ("description", one.description),
+        ("where", make_safe(one.uri)),
+        ("content", f"{count(one.files, 'file')}, {say_size(one.size)}, {one.digest[:12]}"),
+        ("made", say_moment(one.created_at)),
+        ("by job", one.made_by),
+        ("tags", ", ".join(f"{key}={value}" for key, value in one.tags.items())),
+    ]
+    shown: list[RenderableType] = [pairs(rows), heading("Used by")]
+    if not one.used_by:
+        return [*shown, cell("no job")]
+    return [*shown, fill_table(make_table("job", "as"), [(use.job, use.role) for use in one.used_by])]
+
+
+# --- files ----------------------------------------------------------------------------------------------------------
+def entry_table(entries: list[EntryView]) -> Table:
+    """One row for each file and folder."""
+    rows = [(make_safe(_as_listed(one)), "" if one.is_folder else say_size(one.size)) for one in entries]
+    return fill_table(make_table("name", ">size"), rows)
+
+
+def _as_listed(one: EntryView) -> str:
+    return f"{one.path.rstrip('/')}/" if one.is_folder else one.path
+
+
+def say_moved(moved: Moved, where: str) -> str:
+    """What went over the line, and what needn't."""
+    kept = moved.files - moved.moved
+    there = f"; {count(kept, 'file')} there already" if kept else ""
+    return f"{count(moved.moved, 'file')} copied{there}; {say_size(moved.size)} in all, {make_safe(where)}"

@@ -1,0 +1,162 @@
+"""What `list` and `show` print of jobs."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+
+from drumbeat.cli.terminal.safe import safe_lines
+from drumbeat.cli.terminal.saying import say_ago, say_duration, say_moment, say_shape, say_short
+from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
+from drumbeat.client.views import ExitView, JobView, NodeView
+from drumbeat.core.states import Reason, State
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+COLUMNS = ("job", "state", "experiment", ">ranks", ">submitted", ">ran", "why")
+DROPPED = ("experiment", ">ran", ">ranks", ">submitted", "why", "state")
+"""What goes first where the terminal is too narrow for all of it."""
+
+
+def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
+    """One row per job. width: of the terminal."""
+    rows = [
+        (
+            job.name,
+            state_cell(job.state).append(" archived" if job.archived else "", "dim"),
+            job.experiment,
+            _ranks(job),
+            say_ago(job.submitted_at, now),
+            say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
+            say_short(job.verdict.sentence if job.verdict and job.state == "failed" else job.doing),
+        )
+        for job in jobs
+    ]
+    return fitted(COLUMNS, rows, width, DROPPED)
+
+
+def _ranks(job: JobView) -> str:
+    is_even = job.world_size == job.node_count * job.processes_per_node
+    return f"{job.node_count}×{job.processes_per_node}" if is_even else f"{job.world_size} on {job.node_count}"
+
+
+def render_job(job: JobView) -> Iterator[RenderableType]:
+    """Everything that is known of a job."""
+    yield pairs(_facts(job))
+    yield from _verdict(job)
+    if len(job.failures) > 1 or (job.failures and job.state != "failed"):
+        yield heading("Rounds that failed")
+        rows = [(f"{one.attempt}.{one.round}", say_moment(one.at), one.verdict.sentence) for one in job.failures]
+        yield fill_table(make_table(">round", "when", "why"), rows)
+    if job.command:
+        yield heading("Command")
+        yield Padding(cell(job.command), (0, 0, 0, 2))
+    if job.nodes:
+        yield heading(f"Nodes of attempt {job.attempt}, round {job.round}")
+        yield fill_table(make_table(">node", "machine", "host", "address", "phase", "detail"), map(_node, job.nodes))
+        yield from _exits(job)
+    yield heading("Story")
+    rows = [
+        (say_moment(e.at), f"+{say_duration(e.at - job.submitted_at)}", state_cell(e.state), e.sentence)
+        for e in job.story
+    ]
+    yield fill_table(make_table("when", ">after", "state", "what happened"), rows)
+
+
+def _facts(job: JobView) -> list[tuple[str, object]]:
+    return [
+        ("job", job.name + (" (archived)" if job.archived else "")),
+        ("title", job.display_name if job.display_name != job.name else ""),
+        ("description", job.description),
+        ("experiment", job.experiment),
+        ("state", state_cell(job.state)),
+        ("why", job.doing),
+        ("notice", job.notice),
+        ("engine says", _engines_word(job)),
+        ("shape", f"{job.launcher}, {say_shape(job.node_count, job.processes_per_node, job.world_size)}"),
+        ("compute", job.compute),
+        ("environment", job.environment),
+        ("priority", job.priority or ""),
+        ("tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
+        ("code", _commit(job)),
+        *((title, say_moment(at)) for title, at in _moments(job) if at is not None),
+        ("exit code", job.exit_code),
+    ]
+
+
+def _commit(job: JobView) -> str:
+    """Which commit the code was, and whether it was that commit."""
+    commit, branch, where, dirty = (
+        job.properties.get(f"azureml.git.{key}", "") for key in ("commit", "branch", "repository_uri", "dirty")
+    )
+    if not commit:
+        return ""
+    changed = {"True": "with changes", "False": ""}.get(dirty, "perhaps with changes")
+    return ", ".join(
+        part for part in (f"commit {commit[:12]}" + (f" of {branch}" if branch else ""), changed, where) if part
+    )
+
+
+def _engines_word(job: JobView) -> str:
+    """Of a job that has ended the last word is of the past, and misleads."""
+    if job.observed is None or job.has_ended:
+        return ""
+    return f"{job.observed.word}, seen {say_moment(job.observed.at)}"
+
+
+def _moments(job: JobView) -> list[tuple[str, datetime | None]]:
+    return [
+        ("submitted", job.submitted_at),
+        ("started", job.started_at),
+        ("ended", job.ended_at),
+        ("SIGKILL at", job.stop_at if job.state == "stopping" else None),
+        ("time limit", job.deadline if job.ended_at is None else None),
+    ]
+
+
+def _verdict(job: JobView) -> Iterator[RenderableType]:
+    verdict = job.verdict
+    if verdict is None or verdict.reason == Reason.FINISHED:
+        return
+    yield heading("Why it is being stopped" if job.state == State.STOPPING else "Why it ended")
+    place = [f"rank {verdict.rank}" if verdict.rank is not None else "", f"node {verdict.node}"]
+    yield pairs(
+        [
+            ("cause", verdict.sentence),
+            ("where", ", ".join(place) if verdict.rank is not None else ""),
+            ("exit code", verdict.code),
+            ("what to do", verdict.advice),
+        ]
+    )
+    yield from (cell(f"  │ {line}") for line in safe_lines(verdict.tail))
+
+
+def _node(node: NodeView) -> tuple[object, ...]:
+    detail = node.error or node.detail
+    return (node.node, node.machine, node.host, node.address, "lost" if node.lost else node.phase, detail)
+
+
+def _exits(job: JobView) -> Iterator[RenderableType]:
+    exits = sorted(((one.at, node.node, one) for node in job.nodes for one in node.exits), key=lambda row: row[:2])
+    if exits:
+        first = exits[0][0]
+        rows = [(one.rank, node, say_exit(one), f"+{at - first:.2f}s") for at, node, one in exits]
+        yield heading("Ends of the ranks, earliest first")
+        yield fill_table(make_table(">rank", ">node", "ended with", ">after the first"), rows)
+
+
+def say_exit(one: ExitView) -> str:
+    """`exit code 1`, `SIGKILL`."""
+    if one.signal is None:
+        return f"exit code {one.code}"
+    try:
+        return signal.Signals(one.signal).name
+    except ValueError:
+        return f"signal {one.signal}"

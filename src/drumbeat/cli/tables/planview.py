@@ -1,0 +1,238 @@
+"""What `plan` prints: the rank table, the command, and each process's environment in three columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.table import Table
+
+from drumbeat.cli.tables.environmentview import say_content
+from drumbeat.cli.terminal.saying import say_shape
+from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
+from drumbeat.client.views import PreviewView
+from drumbeat.protocol.plan import ImageBuild, Plan
+from drumbeat.protocol.process import ProcessSpec
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+NODES_SHOWN, RANKS_SHOWN = 8, 64
+"""Nodes whose own variables are listed, and rows of ranks; `--full` lists all."""
+Variables = dict[str, str]
+
+
+def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[RenderableType]:
+    """The page, part by part."""
+    if preview.never:
+        yield from _refusal(preview)
+        return
+    yield from _head(preview)
+    yield heading("Ranks")
+    yield from _rank_table(preview, full=full)
+    yield from _prepared(preview)
+    yield from _line(preview)
+    if full:
+        yield from _whole_processes(preview)
+    else:
+        yield from _commands(preview)
+        yield from _environments(preview)
+    yield heading("Staged on each node")
+    yield from _sentences(preview.staged or ("nothing",))
+    yield heading("Queue")
+    yield from _sentences((preview.queue,))
+    if preview.script:
+        yield heading("Handed to the scheduler")
+        yield from _sentences(preview.script.splitlines())
+    yield from _notes(preview)
+
+
+def _refusal(preview: PreviewView) -> Iterator[RenderableType]:
+    """The verdict first, and what the job asked for."""
+    yield cell(preview.queue, "red")
+    yield pairs([("job", preview.plan.job), ("asks for", _shape(preview))])
+    yield from _notes(preview)
+
+
+def _head(preview: PreviewView) -> Iterator[RenderableType]:
+    plan = preview.plan
+    yield cell(f"{plan.job} would run {plan.launcher} on {_shape(preview)}; nothing has been started.")
+    yield pairs(
+        [
+            ("experiment", plan.experiment),
+            ("compute", plan.compute),
+            ("environment", plan.environment),
+            ("made of", _made_of(plan)),
+            ("container", plan.container.image if plan.container else "none"),
+            ("registries", _registries(plan)),
+            ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
+            ("outputs", ", ".join(output.name for output in plan.outputs)),
+        ]
+    )
+
+
+def _made_of(plan: Plan) -> str:
+    """What the nodes make before the ranks start."""
+    if plan.container and plan.container.build:
+        return _built(plan.container.build)
+    if plan.python is None:
+        return f"nothing is made: {'what the image has' if plan.container else 'the interpreter that is there'}"
+    where = f", written in {plan.python.source}" if plan.python.source else ""
+    return f"{say_content(plan.python)}; key {plan.python.key[:12]}{where}"
+
+
+def _built(build: ImageBuild) -> str:
+    needs = f", which needs {', '.join(build.bases)}" if build.bases else ""
+    return f"built on each node from {build.source}{needs}; once; key {build.key[:12]}"
+
+
+def _registries(plan: Plan) -> str:
+    """Whose credentials the nodes get; a row that says nothing isn't shown."""
+    names = plan.container.registries if plan.container else ()
+    return f"{', '.join(names)}: their credentials are given to the nodes for the pull" if names else ""
+
+
+def _prepared(preview: PreviewView) -> Iterator[RenderableType]:
+    if preview.plan.prepare:
+        yield heading("Run on each node before the ranks")
+        yield from _sentences(preview.plan.prepare.splitlines())
+
+
+def _shape(preview: PreviewView) -> str:
+    plan = preview.plan
+    return say_shape(plan.nodes, plan.processes_per_node, plan.world_size)
+
+
+def _rank_table(preview: PreviewView, *, full: bool) -> Iterator[RenderableType]:
+    ranks = preview.plan.ranks if full else preview.plan.ranks[:RANKS_SHOWN]
+    names = preview.plan.names
+    rows = [(rank.node, rank.rank, rank.local_rank, names.get(rank.rank, rank.role)) for rank in ranks]
+    yield fill_table(make_table(">node", ">rank", ">local rank", "role"), rows)
+    yield from _more(len(preview.plan.ranks) - len(ranks))
+
+
+def _notes(preview: PreviewView) -> Iterator[RenderableType]:
+    if preview.notes:
+        yield heading("Notes")
+        yield from _sentences(preview.notes)
+
+
+def _sentences(sentences: Iterable[str]) -> Iterator[RenderableType]:
+    for sentence in sentences:
+        yield Padding(cell(sentence), (0, 0, 0, 2))
+
+
+# --- what several ranks have alike ------------------------------------------------------------------------------
+def _line(preview: PreviewView) -> Iterator[RenderableType]:
+    if preview.line:
+        yield heading("Launched by node 0 (as for Open MPI 4; the MPI that the nodes have decides)")
+        yield from _sentences((preview.line,))
+
+
+def _commands(preview: PreviewView) -> Iterator[RenderableType]:
+    yield heading("Command")
+    yield from _alike(preview, _command)
+    yield heading("Working folder")
+    yield from _alike(preview, lambda process: process.cwd)
+
+
+def _alike(preview: PreviewView, value: Callable[[ProcessSpec], str]) -> Iterator[RenderableType]:
+    """A value of every process: once, or once for each group of ranks in a row that have it alike."""
+    groups = [(same, [p.rank for p in members]) for same, members in groupby(preview.processes, key=value)]
+    for same, ranks in groups[:NODES_SHOWN]:
+        who = "" if len(groups) == 1 else f"{_span(ranks)}: "
+        yield Padding(cell(who + same), (0, 0, 0, 2))
+    yield from _more(len(groups) - NODES_SHOWN)
+
+
+def _command(process: ProcessSpec) -> str:
+    is_shell = process.argv[:2] == ("/bin/bash", "-c")
+    return process.argv[-1] if is_shell else " ".join(process.argv)
+
+
+def _span(ranks: Sequence[int]) -> str:
+    if len(ranks) == 1:
+        return f"rank {ranks[0]}"
+    if ranks[-1] - ranks[0] == len(ranks) - 1:
+        return f"ranks {ranks[0]}-{ranks[-1]}"
+    some = [str(rank) for rank in (ranks if len(ranks) <= NODES_SHOWN else (*ranks[:2], "…", ranks[-1]))]
+    return f"ranks {', '.join(some)}"
+
+
+def _more(left: int) -> Iterator[RenderableType]:
+    if left > 0:
+        yield cell(f"  … and {left:,} more; --full shows each process whole", "dim")
+
+
+# --- environments -----------------------------------------------------------------------------------------------
+def _environments(preview: PreviewView) -> Iterator[RenderableType]:
+    """First what all ranks have alike, then what is a node's own, then what is a rank's own."""
+    processes = preview.processes
+    if not processes:
+        return
+    shared, of_node, of_rank = split_names(preview)
+    yield heading("Environment of every rank")
+    yield _three_columns(processes[0], shared)
+    if of_node:
+        yield heading("… and of each node")
+        yield from _node_table(preview, of_node)
+    if of_rank:
+        yield heading("… and of each rank")
+        shown = sorted(processes, key=lambda process: process.rank)[:RANKS_SHOWN]
+        rows = [(p.rank, *(p.set.get(name) for name in of_rank)) for p in shown]
+        yield fill_table(make_table(">rank", *of_rank), rows)
+        yield from _more(len(processes) - RANKS_SHOWN)
+
+
+def split_names(preview: PreviewView) -> tuple[list[str], list[str], list[str]]:
+    """Names of the variables that are set: alike everywhere, alike on each node, and a rank's own."""
+    names = sorted({name for process in preview.processes for name in process.set})
+    node_of = {rank.rank: rank.node for rank in preview.plan.ranks}
+    shared: list[str] = []
+    of_node: list[str] = []
+    of_rank: list[str] = []
+    for name in names:
+        by_node = {(node_of.get(p.rank), p.set.get(name)) for p in preview.processes}
+        if len({value for _, value in by_node}) == 1:
+            shared.append(name)
+        elif len(by_node) == preview.plan.nodes and preview.plan.processes_per_node > 1:
+            of_node.append(name)
+        else:
+            of_rank.append(name)
+    return shared, of_node, of_rank
+
+
+def _node_table(preview: PreviewView, names: list[str]) -> Iterator[RenderableType]:
+    first = {rank.node: rank.rank for rank in reversed(preview.plan.ranks)}
+    by_rank = {process.rank: process.set for process in preview.processes}
+    shown = sorted(first)[:NODES_SHOWN]
+    rows = [("" if i else node, name, by_rank[first[node]].get(name)) for node in shown for i, name in enumerate(names)]
+    yield fill_table(make_table(">node", "variable", "value"), rows)
+    yield from _more(len(first) - NODES_SHOWN)
+
+
+def _three_columns(process: ProcessSpec, names: Iterable[str]) -> Table:
+    table = make_table("set", "defaulted", "scrubbed")
+    table.expand = True
+    for column, ratio in zip(table.columns, (4, 2, 2), strict=True):
+        column.ratio = ratio
+    columns = ([f"{n}={process.set[n]}" for n in names], _assigned(process.defaulted), process.scrubbed)
+    table.add_row(cell("\n".join(columns[0])), cell("\n".join(columns[1])), cell(", ".join(columns[2])))
+    if process.path_first:
+        table.add_row(cell(f"PATH={':'.join(process.path_first)}:…"))
+    return table
+
+
+def _assigned(variables: Variables) -> list[str]:
+    return [f"{name}={value}" for name, value in sorted(variables.items())]
+
+
+def _whole_processes(preview: PreviewView) -> Iterator[RenderableType]:
+    node_of = {rank.rank: rank.node for rank in preview.plan.ranks}
+    for process in preview.processes:
+        place = f"node {node_of.get(process.rank)} · local rank {process.local_rank} · {process.role}"
+        yield heading(f"Rank {process.rank} · {place}")
+        yield pairs([("command", _command(process)), ("folder", process.cwd), ("log", process.log)])
+        yield _three_columns(process, sorted(process.set))

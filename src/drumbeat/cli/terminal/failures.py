@@ -1,0 +1,81 @@
+"""Every failure as a person reads it, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from enum import IntEnum
+
+from drumbeat.cli.terminal.ink import Ink, ink_for
+from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.protocol.errors import DrumbeatError, Problem, SpecError, StorageError, UnreachableError
+
+
+class Exit(IntEnum):
+    """Exit codes of the command line itself; `run` and `wait` end with the job's own."""
+
+    FAILED = 1
+    BAD_JOB = 2
+    TIMEOUT = 3
+    UNREACHABLE = 4
+    BROKEN_PIPE = 141
+
+
+def exit_code_for(error: BaseException) -> int:
+    """2 for a job or a call that can't be meant, 4 when no server answers, 1 for the rest."""
+    if isinstance(error, SpecError):
+        return Exit.BAD_JOB
+    return Exit.UNREACHABLE if isinstance(error, UnreachableError) else Exit.FAILED
+
+
+def say_error(error: DrumbeatError, ink: Ink) -> list[str]:
+    """`error: what`, where, `→ fix`; every single problem where there are several."""
+    problems = error.fields or (Problem(error.what, error.where, error.fix),)
+    lines: list[str] = []
+    for problem in problems:
+        lines += _say_problem(problem, ink)
+    if len(error.fields) > 1:
+        lines.append(f"{len(error.fields)} problems; nothing has been started.")
+    return lines
+
+
+def _say_problem(problem: Problem, ink: Ink) -> list[str]:
+    lines = [f"{ink.paint('error:', 'bad')} {_safe(problem.what)}"]
+    if problem.where:
+        lines.append(f"  at {_safe(problem.where)}")
+    if problem.fix:
+        lines.append(f"  → {_safe(problem.fix)}")
+    return lines
+
+
+def _safe(text: str) -> str:
+    return "\n    ".join(make_safe(line) for line in text.split("\n"))
+
+
+def as_drumbeat_error(error: Exception) -> DrumbeatError:
+    """Ours as it is; the system's refusals by their own word; anything else is a fault of drumbeat."""
+    if isinstance(error, DrumbeatError):
+        return error
+    if isinstance(error, OSError):
+        return StorageError(error.strerror or str(error), where=str(error.filename or ""))
+    what = f"drumbeat itself went wrong: {type(error).__name__}: {error}"
+    return DrumbeatError(what, fix="Run it again as `drumbeat --debug …`, and report what that prints.")
+
+
+def report(error: Exception, *, debug: bool) -> int:
+    """Prints an error to standard error; gives the exit code."""
+    if isinstance(error, BrokenPipeError):
+        _close_quietly()
+        return Exit.BROKEN_PIPE
+    if debug:
+        traceback.print_exception(error)
+    known = as_drumbeat_error(error)
+    sys.stdout.flush()
+    print(*say_error(known, ink_for(sys.stderr)), sep="\n", file=sys.stderr)
+    return exit_code_for(known)
+
+
+def _close_quietly() -> None:
+    """Nobody reads any more: the interpreter's own flush at the end must not complain (docs.python.org, signal)."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,50 @@
+"""Colours of the terminal, or none: plain escape codes, so that following a job needs nothing else loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TextIO
+
+from drumbeat.cli.terminal.safe import RESET
+
+Style = Literal["dim", "bold", "good", "bad", "warn", "accent"]
+STYLES: dict[Style, str] = {
+    "dim": "2",
+    "bold": "1",
+    "good": "1;32",
+    "bad": "1;31",
+    "warn": "33",
+    "accent": "36",
+}
+RANK_COLOURS = ("36", "33", "35", "32", "34", "96", "93", "95", "92", "94")
+
+
+@dataclass(frozen=True)
+class Ink:
+    """Puts colour on text, if there is colour."""
+
+    is_on: bool = False
+
+    def paint(self, text: str, style: Style) -> str:
+        """The text in that style."""
+        return f"\x1b[{STYLES[style]}m{text}{RESET}" if self.is_on and text else text
+
+    def of_rank(self, text: str, rank: int) -> str:
+        """The text in the colour of a rank; dim for what no rank has said."""
+        if rank < 0:
+            return self.paint(text, "dim")
+        return f"\x1b[{RANK_COLOURS[rank % len(RANK_COLOURS)]}m{text}{RESET}" if self.is_on else text
+
+
+def has_terminal(out: TextIO, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether a person looks at it on a terminal that can move its cursor."""
+    return out.isatty() and environ.get("TERM", "") not in ("", "dumb")
+
+
+def ink_for(out: TextIO, environ: Mapping[str, str] = os.environ) -> Ink:
+    """Colour on a terminal, unless NO_COLOR is set (https://no-color.org); FORCE_COLOR gives it to a pipe."""
+    if environ.get("NO_COLOR"):
+        return Ink(is_on=False)
+    return Ink(is_on=bool(environ.get("FORCE_COLOR")) or has_terminal(out, environ))

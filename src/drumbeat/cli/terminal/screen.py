@@ -1,0 +1,106 @@
+"""Tables and texts for rich: the one place where its console is made, and where words of others become cells."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from drumbeat.cli.terminal.safe import make_safe
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+SENTENCE, BETWEEN = 24, 3
+"""Columns below which a sentence can't be read any more; columns between two of a table's."""
+
+PIPED_WIDTH = 160
+"""Columns where nobody's terminal says how many there are."""
+
+
+def make_console() -> Console:
+    """A console on standard output. Colour and width follow the terminal, NO_COLOR and COLUMNS."""
+    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
+def show(*parts: RenderableType) -> None:
+    """Prints them one below the other, without the blanks that fill tables up to their width."""
+    console = make_console()
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part, soft_wrap=isinstance(part, Text))
+    print("\n".join(line.rstrip(" ") for line in captured.get().splitlines()))
+
+
+def cell(value: object, style: str = "") -> Text:
+    """Any value as text that can do nothing to the terminal; None is empty."""
+    return Text("" if value is None else "\n".join(make_safe(line) for line in str(value).split("\n")), style=style)
+
+
+def make_table(*titles: str) -> Table:
+    """A table with these headings; one that begins with `>` is aligned right."""
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for title in titles:
+        is_right = title.startswith(">")
+        table.add_column(title.removeprefix(">"), justify="right" if is_right else "left", overflow="fold")
+    return table
+
+
+def fill_table(table: Table, rows: Iterable[Iterable[object]]) -> Table:
+    """The same table with these rows."""
+    for row in rows:
+        table.add_row(*(value if isinstance(value, Text) else cell(value) for value in row))
+    return table
+
+
+def fitted(titles: Sequence[str], rows: Iterable[Sequence[object]], width: int, dropped: Sequence[str]) -> Table:
+    """A table of the columns that there is room for. dropped: those that may be missing, the first goes first.
+
+    The last column is of sentences, which fold: it wants `SENTENCE` columns, the others all that is in them.
+    """
+    cells = [[value if isinstance(value, Text) else cell(value) for value in row] for row in rows]
+    wanted = [
+        max(map(cell_len, [title.removeprefix(">"), *(row[n].plain for row in cells)]))
+        for n, title in enumerate(titles)
+    ]
+    wanted[-1] = min(wanted[-1], SENTENCE)
+    kept = list(range(len(titles)))
+    for title in dropped:
+        if sum(wanted[n] + BETWEEN for n in kept) - BETWEEN > width:
+            kept.remove(titles.index(title))
+    return fill_table(make_table(*(titles[n] for n in kept)), [[row[n] for n in kept] for row in cells])
+
+
+def heading(title: str) -> Text:
+    """A line above a part of a page."""
+    return Text(f"\n{title}", style="bold")
+
+
+def pairs(rows: Iterable[tuple[str, object]]) -> Table:
+    """Names and values in two columns; what is empty is left out."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    return fill_table(table, [(name, value) for name, value in rows if value not in (None, "", ())])
+
+
+STATE_STYLES = {
+    "completed": "green",
+    "failed": "red",
+    "canceled": "yellow",
+    "running": "cyan",
+    "stopping": "yellow",
+}
+
+
+def state_cell(state: str) -> Text:
+    """A state in its colour."""
+    return cell(state, STATE_STYLES.get(state, ""))

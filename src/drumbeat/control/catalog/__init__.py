@@ -1,0 +1,1 @@
+"""Things with names that jobs use: data assets, datastores, environments, registries."""

@@ -1,0 +1,231 @@
+"""Data by name: versions are registered, looked up with what made and used them, and forgotten."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, cast
+
+from drumbeat.control.catalog.datastores import ALIAS, DEFAULT, Datastores
+from drumbeat.control.data import mltables
+from drumbeat.control.data.manifests import remove_all
+from drumbeat.core.planning.inputs import (
+    DataFacts,
+    DataVersion,
+    JobOutputs,
+    UsedData,
+    check_output,
+    find_version,
+    known_place,
+)
+from drumbeat.core.states import State
+from drumbeat.dialect.data.assets import DataAsset, data_from
+from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
+from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
+from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, SpecError, UnreachableError
+from drumbeat.protocol.layout import UPLOADS
+from drumbeat.protocol.listing import Listing
+from drumbeat.protocol.views import DataUse, DataView
+
+log = logging.getLogger(__name__)
+
+_UPLOADED = re.compile(rf"azureml://datastores/[^/]+/paths/{UPLOADS}/[0-9a-f]{{64}}/[^/]+")
+
+
+class DataAssets:
+    """The data that has names."""
+
+    def __init__(self, store: Store, clock: Clock, datastores: Datastores, data: DataAccess) -> None:
+        self._store, self._clock, self._datastores, self._data = store, clock, datastores, data
+
+    def facts(self) -> DataFacts:
+        """What a plan has to know of data; looked up when it is asked for."""
+        names = {*self._datastores.names(), ALIAS}
+        folders, read_only = self._datastores.folders(), _ReadOnly(self._datastores)
+        return DataFacts(_Versions(self._store), names, _Jobs(self._store), {ALIAS: DEFAULT}, folders, read_only)
+
+    # --- people's -----------------------------------------------------------------------------------------------
+    def create(
+        self, document: Mapping[str, object], source: str = "data", *, is_uploaded: bool = False
+    ) -> tuple[DataView, bool]:
+        """Registers a version, and whether it is new: the same content at the same place is the version that is there.
+
+        is_uploaded: what lies there was put there for this version alone; what is refused is taken away again.
+        Raises SpecError, UnknownNameError; ConflictError for another content of a version; what the store raises.
+        """
+        asked = data_from(document, source)
+        uri = self._address(asked, f"{source}.path")
+        try:
+            kept, is_new = self.register(asked, uri)
+        except (AwayError, UnreachableError):
+            raise  # The next try finds it there.
+        except DrumbeatError:
+            if is_uploaded:
+                self._take_away(uri)
+            raise
+        return replace(self._view(kept), same_as=twin(kept, self._store)), is_new
+
+    def _take_away(self, uri: str) -> None:
+        """Removes an upload that no version and no job uses. What the store doesn't give up stays."""
+        if not _UPLOADED.fullmatch(uri) or self._is_used(uri):
+            return
+        try:
+            remove_all(self._data, uri)
+        except DrumbeatError as error:
+            log.warning("what was uploaded to %s stays there: %s", uri, error)
+
+    def _is_used(self, uri: str) -> bool:
+        unfinished = tuple(state for state in State if not state.is_terminal)
+        jobs = self._store.jobs(JobFilter(states=unfinished, is_archived=None, limit=1000))
+        named = [one.uri for record in jobs for one in record.job.plan.inputs]
+        named += [str(one.document.get("uri")) for one in self._store.assets("data")]
+        return any(one == uri or one.startswith(f"{uri}/") for one in named)
+
+    def register(self, asked: DataAsset, uri: str, made_by: str = "") -> tuple[Asset, bool]:
+        """Keeps a version whose content lies at `uri` now."""
+        listed = self._data.listing(uri, is_file=asked.type == "uri_file")
+        if asked.type == "mltable":
+            mltables.check(self._data, uri, listed)
+        document: dict[str, object] = {
+            "type": asked.type, "uri": uri, "description": asked.description or "", "tags": dict(asked.tags),
+            "files": len(listed.files), "size": listed.size,
+        }  # fmt: skip
+        digest = _digest(asked.type, uri, listed)
+        made = Asset("data", asked.name, asked.version or "", document, digest, self._clock.now(), made_by)
+        return self._store.add_asset(made)
+
+    def made_by(self, job: str, name: str, uri: str) -> str | None:
+        """The version of a name that a job's output at that place became already; None = it did not."""
+        for one in self._store.assets("data", name):
+            if one.made_by == job and one.document.get("uri") == uri:
+                return one.version
+        return None
+
+    def list(self, name: str | None = None) -> Sequence[DataView]:
+        """Of each name the newest version, by name; of one name all of them, the newest first. Raises NotFoundError."""
+        found = self._store.assets("data", name)
+        if name is not None:
+            if not found:
+                self._store.asset("data", name)  # Raises, and says what there is.
+            return [self._view(one) for one in found]
+        newest: dict[str, Asset] = {}
+        for one in found:
+            newest.setdefault(one.name, one)
+        return [self._view(newest[title]) for title in sorted(newest)]
+
+    def show(self, name: str, version: str = "") -> DataView:
+        """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
+        found = self._store.asset("data", name, version)
+        users = self._store.users("data", name, found.version)
+        return self._view(found, tuple(DataUse(job, role) for job, role in users))
+
+    def delete(self, name: str, version: str) -> None:
+        """Forgets a version; its content stays where it is. Raises NotFoundError."""
+        self._store.remove_asset("data", name, version)
+
+    # --- inside -------------------------------------------------------------------------------------------------
+    def _address(self, asked: DataAsset, where: str) -> str:
+        facts = self.facts()
+        match reference_to(asked.path, where):
+            case OfAsset() as asset:
+                return find_version(asset, facts, where).uri
+            case OfJob() as output:
+                check_output(output, facts, where)
+                return output.uri
+            case InStore() as place:
+                return known_place(place, facts, where).uri
+            case Address(uri):
+                return uri
+            case Local(path):
+                what = f"the server doesn't see {path}"
+                raise SpecError(what, where=where, fix="Register it with `drumbeat data create`, which uploads it.")
+
+    @staticmethod
+    def _view(asset: Asset, used_by: tuple[DataUse, ...] = ()) -> DataView:
+        told = cast("dict[str, Any]", asset.document)
+        return DataView(
+            asset.name, asset.version, told["type"], told["uri"], asset.digest, asset.created_at, asset.made_by,
+            told.get("description", ""), told.get("tags", {}), told.get("files", 0), told.get("size", 0), used_by,
+        )  # fmt: skip
+
+
+def twin(asset: Asset, catalog: Catalog) -> str:
+    """The newest other version of its name with the very same content, "" = none."""
+    others = (one for one in catalog.assets(asset.kind, asset.name) if one.version != asset.version)
+    return next((one.version for one in others if one.digest == asset.digest), "")
+
+
+def _digest(type_: str, uri: str, listed: Listing) -> str:
+    return hashlib.sha256(json.dumps([type_, uri, listed.key]).encode()).hexdigest()
+
+
+def data_uses(used: Sequence[UsedData]) -> tuple[Use, ...]:
+    """What a job names, for the catalog."""
+    return tuple(Use("data", one.name, one.version, one.role) for one in used)
+
+
+class _ReadOnly(Mapping[str, str]):
+    """Datastores to which nothing can be written, to why; each is looked at when it is asked for."""
+
+    def __init__(self, datastores: Datastores) -> None:
+        self._datastores = datastores
+
+    def __getitem__(self, name: str) -> str:
+        if why := self._datastores.why_read_only(name):
+            return why
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._datastores.names() if self._datastores.why_read_only(name))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+class _Versions(Mapping[str, Sequence[DataVersion]]):
+    """Name to versions, looked up one name at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, name: str) -> Sequence[DataVersion]:
+        found = self._store.assets("data", name)
+        if not found:
+            raise KeyError(name)
+        return [_version(one) for one in found]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted({one.name for one in self._store.assets("data")}))
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _version(asset: Asset) -> DataVersion:
+    told = cast("dict[str, Any]", asset.document)
+    return DataVersion(asset.version, told["type"], told["uri"], asset.made_by)
+
+
+class _Jobs(Mapping[str, JobOutputs]):
+    """Name to outputs, looked up one job at a time."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def __getitem__(self, name: str) -> JobOutputs:
+        with suppress(NotFoundError):
+            job = self._store.load(name).job
+            types = {one.name: one.type for one in job.plan.outputs}
+            return JobOutputs(types, job.state.is_terminal, job.state is State.COMPLETED)
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([one.job.name for one in self._store.jobs(JobFilter(is_archived=None, limit=1000))])
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))

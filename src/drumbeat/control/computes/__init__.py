@@ -1,0 +1,1 @@
+"""The computes: their engines and machines, and what becomes of a compute whose engine cannot be made."""

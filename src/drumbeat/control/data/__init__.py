@@ -1,0 +1,1 @@
+"""Reading data for nodes and people: inputs in stores, outputs of jobs, manifests, MLTables."""

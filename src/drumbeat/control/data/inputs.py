@@ -1,0 +1,184 @@
+"""What nodes ask of the inputs that lie in stores: their files, where to fetch them, and the bytes of what has no link.
+
+An input is listed once per job. The list is kept among the job's files, so that every node and attempt, and a server
+that starts again, sees the same content.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import groupby
+
+from drumbeat.control.data import mltables
+from drumbeat.control.data.single_flight import Making, Makings
+from drumbeat.ports import Artifacts, DataAccess
+from drumbeat.protocol import wire
+from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, NotFoundError, RefusedError, UnreachableError
+from drumbeat.protocol.listing import Link, ListedFile, Listing
+from drumbeat.protocol.plan import InputPlan, Plan
+
+LINK_S = 3600.0
+"""How long a link works. A node asks again for one that has expired."""
+MOST_LINKS = 1000
+"""That are given at once."""
+_REMEMBERED = 64
+"""Listings in memory; more are read again from their files."""
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """An input as its job sees it for ever."""
+
+    planned: InputPlan
+    listing: Listing
+    files: dict[str, ListedFile]
+
+    def origin(self, file: ListedFile) -> tuple[str, ListedFile]:
+        """The address that a file is below, and the file as it is known there."""
+        there = self.listing.origins.get(file.path)
+        if there is None:
+            return self.planned.uri, file
+        return there.uri, replace(file, path=there.path, alone=there.alone)
+
+
+class Inputs:
+    """The inputs of all jobs. plan_of: a job's plan; raises NotFoundError. For any thread."""
+
+    def __init__(self, artifacts: Artifacts, data: DataAccess | None, plan_of: Callable[[str], Plan]) -> None:
+        self._artifacts, self._data, self._plan_of = artifacts, data, plan_of
+        self._frozen: OrderedDict[tuple[str, str], Frozen] = OrderedDict()
+        self._makings: Makings[tuple[str, str], Frozen] = Makings()
+        self._lock = threading.Lock()
+
+    def listing(self, job: str, name: str) -> Listing:
+        """All files of an input. The first call has the list made, and all who ask meanwhile wait for that one.
+
+        Raises ForbiddenError for what is no input of the job's; what `DataAccess.listing` raises.
+        """
+        return replace(self._of(job, name).listing, origins={})
+
+    def folder(self, job: str, name: str) -> str:
+        """Where the input lies on this machine, for nodes that may see it too; "" = nowhere, or it isn't their way."""
+        planned = self._of(job, name).planned
+        if not planned.in_folder or planned.mode == "download":
+            return ""
+        with _naming(planned):
+            return self._store().folder(planned.uri)
+
+    def links(self, job: str, name: str, paths: Sequence[str]) -> list[Link | None]:
+        """Where to fetch each of these files; None = from here, with `read`."""
+        if len(paths) > MOST_LINKS:
+            raise RefusedError(f"{len(paths):,} links are too many at once; at most {MOST_LINKS:,}", where="paths")
+        one = self._of(job, name)
+        files = [self._file(one, path) for path in paths]
+        with _naming(one.planned):
+            return self._links([one.origin(file) for file in files])
+
+    def _links(self, origins: Sequence[tuple[str, ListedFile]]) -> list[Link | None]:
+        found: list[Link | None] = []
+        for uri, those in groupby(origins, lambda one: one[0]):
+            found += self._store().links(uri, [file for _, file in those], LINK_S)
+        return found
+
+    def read(self, job: str, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
+        """How many bytes, and these; refusals come before the first. span: offset and length, None = to the end."""
+        one = self._of(job, name)
+        file = self._file(one, path)
+        offset = min(span[0], file.size)
+        length = min(file.size - offset, file.size if span[1] is None else span[1])
+        with _naming(one.planned):
+            pieces = iter(self._store().read(*one.origin(file), offset, length)) if length else iter(())
+            first = next(pieces, b"")
+        return length, _whole(first, pieces)
+
+    def prepare(self, job: str, plan: Plan) -> None:
+        """Lists what the job's nodes will ask for, while these are started; what goes wrong is said when they ask."""
+        for one in plan.inputs:
+            if one.is_remote:
+                self._makings.begin((job, one.name), partial(self._made, job, one.name))
+
+    def asked(self, job: str, name: str) -> AbstractContextManager[Making[Frozen]]:
+        """The making of an input's list, for those who mustn't wait for as long as a store may take."""
+        return self._makings.joined((job, name), partial(self._made, job, name))
+
+    # --- one input ----------------------------------------------------------------------------------------------
+    def _of(self, job: str, name: str) -> Frozen:
+        known = self._known(job, name)
+        if known is not None:
+            return known
+        with self.asked(job, name) as making:
+            return making.result()
+
+    def _known(self, job: str, name: str) -> Frozen | None:
+        with self._lock:
+            if (job, name) in self._frozen:
+                self._frozen.move_to_end((job, name))
+            return self._frozen.get((job, name))
+
+    def _made(self, job: str, name: str) -> Frozen:
+        """It may have been made since it was asked for."""
+        known = self._known(job, name)
+        if known is None:
+            known = self._freeze(job, self._planned(job, name))
+            self._remember((job, name), known)
+        return known
+
+    def _remember(self, key: tuple[str, str], made: Frozen) -> None:
+        with self._lock:
+            self._frozen[key] = made
+            while len(self._frozen) > _REMEMBERED:
+                self._frozen.popitem(last=False)
+
+    def _planned(self, job: str, name: str) -> InputPlan:
+        for planned in self._plan_of(job).inputs:
+            if planned.name == name and planned.is_remote:
+                return planned
+        raise ForbiddenError("this isn't one of the job's inputs that are fetched from a store", where=name[:80])
+
+    def _freeze(self, job: str, planned: InputPlan) -> Frozen:
+        path = f"inputs/{planned.name}.json"
+        try:
+            text = self._artifacts.open_file(job, path).read_text()
+        except NotFoundError:
+            with _naming(planned):
+                found = self._store().listing(planned.uri, is_file=planned.type == "uri_file")
+                if planned.evaluated:
+                    found = mltables.evaluate(self._store(), planned.uri, found)
+            text = self._artifacts.keep_text(job, path, wire.dumps(found))
+        listing = wire.loads(Listing, text)
+        return Frozen(planned, listing, {file.path: file for file in listing.files})
+
+    def _file(self, one: Frozen, path: str) -> ListedFile:
+        try:
+            return one.files[path]
+        except KeyError:
+            what = f"input {one.planned.name} has no file of this name"
+            raise ForbiddenError(what, where=ascii(path[:80])[1:-1]) from None
+
+    def _store(self) -> DataAccess:
+        if self._data is None:
+            raise RefusedError("this server reads no stores", fix="Start it with the extra `data` installed.")
+        return self._data
+
+
+@contextmanager
+def _naming(planned: InputPlan) -> Generator[None]:
+    """Puts the input's name into what a store refuses."""
+    try:
+        yield
+    except DrumbeatError as error:
+        what = f"input {planned.name}: {error.what}"
+        raise type(error)(what, where=f"inputs.{planned.name}", fix=error.fix, fields=error.fields) from error
+    except OSError as error:
+        what = f"input {planned.name}: its store broke off: {error}"
+        raise UnreachableError(what, where=f"inputs.{planned.name}") from error
+
+
+def _whole(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest

@@ -1,0 +1,1 @@
+"""Carrying out effects on a job's nodes, and watching them."""

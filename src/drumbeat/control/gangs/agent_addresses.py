@@ -1,0 +1,108 @@
+"""Where agents call: this server's addresses for each compute, and those of the servers that share its store.
+
+An agent is given them when its gang is started, and again with every directive: so it has somewhere to go when the
+server that it knows is gone for good.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from drumbeat.control.loop.loop import Loop
+from drumbeat.ports import Doors, Engine, LiveServer
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+
+log = logging.getLogger(__name__)
+
+
+class Calling:
+    """here: where agents on this machine call; doors: for the others, None = there are none. Safe from any thread."""
+
+    def __init__(self, loop: Loop, engines: Mapping[str, Engine]) -> None:
+        self.here: tuple[str, ...] = ()
+        self.doors: Doors | None = None
+        self._loop, self._engines = loop, engines
+        self._open: dict[str, tuple[str, ...]] = {}
+        """Computes whose agents can call this server, and where."""
+        self._troubles: dict[str, str] = {}
+        self._others: tuple[LiveServer, ...] = ()
+        self._shown: tuple[int, Mapping[str, tuple[str, ...]]] = (0, {})
+        """What the others know of us, and under which token."""
+
+    def open_for(self, compute: str) -> tuple[str, ...]:
+        """Lets the agents of a compute call; gives where, the other servers last.
+
+        Raises EngineError, UnreachableError.
+        """
+        try:
+            self._open[compute] = own = self._opened(compute)
+        except DrumbeatError:
+            self._open.pop(compute, None)
+            raise
+        return (*own, *self._elsewhere(compute, own))
+
+    def _opened(self, compute: str) -> tuple[str, ...]:
+        engine = self._engines.get(compute)
+        if engine is None:
+            raise EngineError("it isn't there any more")
+        addresses = engine.server_addresses()
+        if not addresses:
+            return self.here
+        if self.doors is None:
+            raise EngineError("this server listens to agents on its own machine only")
+        return self.doors.urls(addresses)
+
+    def require(self, address: str) -> None:
+        """Raises EngineError unless agents can be let in at this address now."""
+        try:
+            if self.doors is not None:
+                self.doors.require(address)
+        except UnreachableError as error:
+            raise EngineError(error.what, where=error.where, fix=error.fix) from error
+
+    def authority(self, servers: Sequence[str]) -> str:
+        """The certificate (PEM) that agents check these addresses with; "" = they call on this machine."""
+        is_by_door = any(each.startswith("https:") for each in servers)
+        return self.doors.ca if self.doors is not None and is_by_door else ""
+
+    def known(self, compute: str) -> tuple[str, ...]:
+        """Where the agents of a compute can call, as far as it's known now; it's quick."""
+        own = self._open.get(compute, ())
+        return (*own, *self._elsewhere(compute, own)) if own else ()
+
+    def _elsewhere(self, compute: str, own: tuple[str, ...]) -> list[str]:
+        if own == self.here:
+            return list(self.others)
+        return [place for one in self._others for place in one.doors.get(compute, ())]
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """Where the other servers are, the newest first."""
+        return tuple(one.address for one in self._others)
+
+    def look(self) -> None:
+        """Once in a while, on a server that isn't alone: opens doors for the gangs that there are, whosever they are,
+        shows them to the other servers, and looks at theirs.
+        """
+        store, token = self._loop.store, self._loop.token
+        for compute in [name for name in self._engines if store.reservations(name)]:
+            self._try_to_open(compute)
+        doors = {name: there for name, there in self._open.copy().items() if there != self.here}
+        shown: tuple[int, Mapping[str, tuple[str, ...]]] = (token, doors) if doors else (0, {})
+        if shown != self._shown:
+            store.show_doors(token, doors)
+            self._shown = shown
+        # One that was killed here is listed until it counts as silent; it has our address.
+        there = [one for one in store.live_servers() if one.token != token and one.address not in self.here]
+        self._others = tuple(there)
+
+    def _try_to_open(self, compute: str) -> None:
+        try:
+            self.open_for(compute)
+        except DrumbeatError as error:
+            if self._troubles.get(compute) != str(error):
+                log.warning("agents of compute %s can't call here: %s", compute, error)
+            self._troubles[compute] = str(error)
+        else:
+            self._troubles.pop(compute, None)

@@ -1,0 +1,1 @@
+"""From a client's request to a job: previewed or submitted."""

@@ -1,0 +1,120 @@
+"""From a client's request to a job: checked, named and planned, but not yet written."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from drumbeat import dialect, launch
+from drumbeat.control.catalog.environments import Environments, check_texts
+from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.life.job import Job
+from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.environments import CURRENT
+from drumbeat.core.planning.plan import Facts, Planned, Sources
+from drumbeat.core.states import Reason, State
+from drumbeat.dialect.job.job import CommandJob
+from drumbeat.launch import horovod, mpi
+from drumbeat.protocol.errors import NotYetError
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.roster import Member, Roster
+
+if TYPE_CHECKING:
+    from drumbeat.control.service import Request
+
+_FREE_PORT = re.compile(r"(@node\d+):0\b")
+_PORTS = ("MASTER_PORT", horovod.PORT)
+"""Variables that a preview has no number for."""
+
+
+def planned(
+    request: Request, facts: Callable[[CommandJob], Facts], environments: Environments
+) -> tuple[CommandJob, Planned]:
+    """The job that was asked for, and its plan. Raises SpecError, RefusedError."""
+    job = dialect.from_dict(request.document, request.source)
+    if not isinstance(job, CommandJob):
+        raise NotYetError(
+            f"this version of drumbeat reads {job.type} jobs but doesn't run them yet",
+            where="type",
+            fix="Run its command job on its own.",
+        )
+    experiment = job.experiment_name or request.experiment
+    name = job.name or invent_name(job.display_name or experiment)
+    check_texts(request.environment)
+    named = None if job.drumbeat.environment == CURRENT else job.environment
+    known = facts(job)
+    known = replace(known, environments=environments.shelf(named, known.aliases))
+    sources = Sources(request.code, request.inputs, request.environment)
+    made = planning.make(job, name, experiment, sources, known)
+    return job, replace(made, notes=(*made.notes, *request.notes))
+
+
+def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, StoryEntry]:
+    """The job at its first instant, and the first line of its story."""
+    job = Job(
+        name=made.plan.job,
+        plan=made.plan,
+        need=made.need,
+        policy=made.policy,
+        submitted_at=now,
+        display_name=written.display_name or "",
+        description=written.description or "",
+        tags=dict(written.tags),
+    )
+    notes = "".join(f"; {note}" for note in made.notes)
+    sentence = f"accepted for compute {made.plan.compute}{notes}"
+    return replace(job, sentence=sentence), StoryEntry(now, State.QUEUED, Reason.ACCEPTED, sentence)
+
+
+def invent_name(subject: str) -> str:
+    """`subject-7f3a9c`: readable, and not taken."""
+    slug = re.sub(r"[^a-z0-9]+", "-", subject.lower()).strip("-")[:40].strip("-")
+    return f"{slug or 'job'}-{secrets.token_hex(3)}"
+
+
+def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
+    """The processes with stand-ins for what only the nodes know: `@node0` for addresses and folders."""
+    roster = _stand_ins(plan)
+    processes = [process for node in range(plan.nodes) for process in launch.render(plan, roster, node)]
+    for process in processes:
+        told = {name: _FREE_PORT.sub(r"\1:@free-port", value) for name, value in process.set.items() if ":0" in value}
+        process.set.update(told)
+        process.set.update({name: "@free-port" for name in _PORTS if name in process.set})
+    return tuple(processes)
+
+
+def preview_line(plan: Plan) -> str:
+    """The launcher's own line, which node 0 runs beside its ranks, "" = none. A node's MPI decides on its dialect."""
+    roster = _stand_ins(plan)
+    starter = launch.starter(plan, roster, 0)
+    if starter is None or plan.launcher != "mpi":
+        return ""
+    return " ".join(map(_quoted, starter.argv)).replace(mpi.place(roster), "@shared")
+
+
+def _quoted(word: str) -> str:
+    return word if re.fullmatch(r"[\w@%+=:,./^-]+", word) else shlex.quote(word)
+
+
+def _stand_ins(plan: Plan) -> Roster:
+    members = tuple(
+        Member(
+            node=node,
+            host=f"@node{node}",
+            address=f"@node{node}",
+            root=f"@node{node}",
+            checkpoints="@checkpoints",
+            gpus=tuple(f"@gpu{n}" for n in range(plan.gpus_per_node)),
+            interface="@interface",
+            subnet="@subnet",
+        )
+        for node in range(plan.nodes)
+    )
+    more = tuple((0,) * launch.more_ports(plan, node) for node in range(plan.nodes))
+    return Roster(1, 1, members, port=0, ports=(0,) * plan.nodes, more_ports=more)

@@ -1,0 +1,1 @@
+"""The one thread that changes jobs, and how several servers share it."""

@@ -1,0 +1,120 @@
+"""What is still to be done with the outputs of a job that has ended: put in their places, and given a name.
+
+The job has ended as it has; its story goes on by what becomes of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from drumbeat.core.life.events import Decision, OutputHeldUp, PublishOutputs, StoryEntry
+from drumbeat.core.life.job import HeldUp, Job, Published
+from drumbeat.core.planning.outputs import is_published, is_registered
+from drumbeat.core.words import counted
+from drumbeat.protocol.plan import OutputPlan
+
+PATIENCE = timedelta(seconds=30)
+"""So long after its end those who follow a job wait for an output that is held up."""
+PATIENT_TRIES = 5
+"""Nor for longer than so many tries, whatever the clock says: they are 1, 2, 4, 8 and 16 s apart at least."""
+
+
+class Place(StrEnum):
+    """How far an output is that is to have a place in a store, or a name."""
+
+    TO_COME = "to_come"
+    UNDER_WAY = "under_way"
+    IN_PLACE = "in_place"
+    FAILED = "failed"
+    KEPT = "kept"
+    """In the job's folder and nowhere else, as the job ended."""
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """An output, and what has become of it. problem: why it isn't in its place, or isn't yet."""
+
+    place: Place
+    told: Published
+    problem: str = ""
+
+
+def whereabouts(job: Job) -> list[Whereabouts]:
+    """Of each output that is to leave the job's folder, or to have a name."""
+    told = {one.output: one for one in job.published}
+    held = {one.output: one.why for one in job.held_up}
+    left = outputs_left(job)
+
+    def of(output: OutputPlan) -> Whereabouts:
+        if known := told.get(output.name):
+            return Whereabouts(Place.FAILED if known.problem else Place.IN_PLACE, known, known.problem)
+        wanted = Published(output.name, output.uri)
+        if not job.state.is_terminal:
+            return Whereabouts(Place.TO_COME, wanted)
+        if output in left:
+            return Whereabouts(Place.UNDER_WAY, wanted, held.get(output.name, ""))
+        return Whereabouts(Place.KEPT, replace(wanted, uri=""))
+
+    return [of(one) for one in job.plan.outputs if one.uri or one.asset]
+
+
+def outputs_left(job: Job) -> list[OutputPlan]:
+    """The outputs of a job that has ended with which something is still to be done."""
+    if not (job.state.is_terminal and job.attempt):
+        return []
+    done = {one.output for one in job.published}
+    wanted = [one for one in job.plan.outputs if is_published(one, job.state) or is_registered(one, job.state)]
+    return [one for one in wanted if one.name not in done]
+
+
+def is_over(job: Job) -> bool:
+    """Whether nothing more will come of the job soon: it has ended, and its outputs are in place, or held up."""
+    held_up = {one.output for one in job.held_up if one.is_long}
+    return job.state.is_terminal and all(one.name in held_up for one in outputs_left(job))
+
+
+def published(job: Job, told: Published, now: datetime) -> Decision:
+    """An output is where it was to go, or never will be. One that was given up, and came there after all, is there."""
+    known = next((one for one in job.published if one.output == told.output), None)
+    if known and (told.problem or not known.problem):
+        return Decision(job)
+    others = tuple(one for one in job.published if one is not known)
+    is_somewhere = f"{counted(told.files, 'file')} in {told.uri}" if told.uri else "kept in the job's folder"
+    named = f", known as azureml:{told.asset}" if told.asset else ""
+    kept = replace(job, published=(*others, told), held_up=_without(job.held_up, told.output))
+    return Decision(kept, (), (_line(job, f"output {told.output}: {told.problem or is_somewhere + named}", now),))
+
+
+def held_up(job: Job, event: OutputHeldUp, now: datetime) -> Decision:
+    """An output is tried again later; the story has each reason once."""
+    output, why = event.output, event.why
+    if all(one.name != output for one in outputs_left(job)):
+        return Decision(job)
+    sentence = f"output {output} isn't in its place yet: {why}; it is tried again"
+    is_known = any((one.output, one.why) == (output, why) for one in job.held_up)
+    is_late = job.ended_at is not None and now - job.ended_at >= PATIENCE
+    told = HeldUp(output, why, is_long=is_late or event.tries >= PATIENT_TRIES)
+    kept = replace(job, held_up=(*_without(job.held_up, output), told))
+    return Decision(kept, (), () if is_known else (_line(job, sentence, now),))
+
+
+def given_up(job: Job, by: str, now: datetime) -> Decision:
+    """Nobody waits any more for what isn't in its place yet; the effect that tries again hears of it by another one."""
+    left = outputs_left(job)
+    if not left:
+        return Decision(job)
+    done = Decision(replace(job, effects=job.effects + 1), (PublishOutputs(job.attempt),))
+    for output in left:
+        step = published(done.job, Published(output.name, "", problem=f"given up by {by}"), now)
+        done = Decision(step.job, done.effects, done.story + step.story)
+    return done
+
+
+def _without(known: tuple[HeldUp, ...], output: str) -> tuple[HeldUp, ...]:
+    return tuple(one for one in known if one.output != output)
+
+
+def _line(job: Job, sentence: str, now: datetime) -> StoryEntry:
+    return StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round)

@@ -1,0 +1,173 @@
+"""How a round, an attempt and a job end: ranks are stopped, results are kept, and what follows a failure is decided.
+
+Rows of the table in machine.py, which says when.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from drumbeat.core.life import aftermath, recovery, verdicts
+from drumbeat.core.life.events import (
+    AgentSaid,
+    CancelRequested,
+    Decision,
+    KeepStory,
+    Loss,
+    NodeLost,
+    PublishOutputs,
+    StopGang,
+)
+from drumbeat.core.life.job import Failure, Job, Verdict
+from drumbeat.core.life.moves import move, then
+from drumbeat.core.life.recovery import Next
+from drumbeat.core.states import REASONS, Reason, State
+from drumbeat.protocol.agent import Phase
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------
+def stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
+    """Ends the ranks, if there are any; what follows is decided when they have ended."""
+    judged = replace(job, verdict=verdict, judge_at=None)
+    if job.state is not State.RUNNING:
+        return _after_stop(judged, now)
+    grace = timedelta(seconds=job.plan.grace_s)
+    stopping = replace(judged, stop_at=now + grace)
+    whom = "those that served them" if verdict.reason is Reason.FINISHED else "every rank"
+    order = f"; SIGTERM to {whom}, SIGKILL after {job.plan.grace_s:g} s" if judged.has_ranks_left else ""
+    sentence = f"{verdict.sentence}{order}"
+    moved = move(stopping, now, State.STOPPING, verdict.reason, sentence)
+    # Those that are left may all have ended already: then nobody will say anything new.
+    return then(moved, stopped(moved.job, now))
+
+
+def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision:
+    """A person's word outranks a failure: the job isn't tried again. It doesn't undo what has ended well."""
+    if job.verdict and REASONS[job.verdict.reason].ends in (State.CANCELED, State.COMPLETED):
+        return Decision(job)
+    verdict = verdicts.canceled(event)
+    return move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)
+
+
+def lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
+    """A node that its engine took away was the cause, whatever was heard of its ranks before."""
+    left = _without_results(job, event.node, event.sentence)
+    reason = job.verdict.reason if job.verdict else None
+    is_cause = reason is Reason.NODE_TAKEN or (event.cause not in (Loss.LOST, Loss.UNHEARD) and reason in _BELOW_A_LOSS)
+    return stopped(replace(left, verdict=verdicts.by_loss(event)) if is_cause else left, now)
+
+
+def stopped(job: Job, now: datetime) -> Decision:
+    """What follows once all ranks that were to be stopped have ended; nothing before."""
+    there = [status for node, status in enumerate(job.nodes) if status and node not in job.lost]
+    taken = next((status.member.node for status in there if status.is_taken), None)
+    if taken is not None:  # Its engine will say what for, or its agent is started again.
+        is_cause = job.verdict is not None and job.verdict.reason in _BY_RANK
+        return Decision(replace(job, verdict=verdicts.taken(taken)) if is_cause else job)
+    if not job.are_all(Phase.ENDED, Phase.UPLOADING, Phase.UPLOADED):
+        return Decision(job)
+    return _after_stop(_judged_again(job), now)
+
+
+_BY_RANK = (
+    Reason.RANK_FAILED,
+    Reason.RANK_KILLED,
+    Reason.BAD_COMMAND,
+    Reason.RANK_LEFT_EARLY,
+    Reason.RANK_COULD_NOT_START,
+)
+_BELOW_A_LOSS = (*_BY_RANK, Reason.NODE_LOST, Reason.NODE_UNHEARD, Reason.KEEPER_LOST)
+"""What is seen first where an engine ends a node: it says itself why."""
+_FINAL = (Reason.TIMED_OUT, Reason.RESULTS_LOST)
+"""Failures after which nothing is tried again."""
+
+
+def _judged_again(job: Job) -> Job:
+    """Now that every rank has ended, the cause may be another one than the first that was heard of."""
+    if job.verdict and job.verdict.reason in _BY_RANK:
+        if job.is_served:  # One that served missed them, and was heard of first.
+            well = replace(job, verdict=verdicts.finished(job))
+            return _without_results(well, job.lost[0], "the node is gone") if job.lost else well
+        return replace(job, verdict=verdicts.failed(job))
+    return job
+
+
+def _after_stop(job: Job, now: datetime) -> Decision:
+    verdict = job.verdict
+    if verdict is None:
+        raise ValueError(f"job {job.name} is stopped without a verdict")
+    if REASONS[verdict.reason].ends is not State.FAILED or verdict.reason in _FINAL:
+        return finalize(job, now)
+    failed = replace(job, failures=(*job.failures, Failure(job.attempt, job.round, verdict, now)))
+    has_nodes = job.roster is not None and not job.lost
+    following = recovery.after(failed.failures, job.policy.max_retries, has_nodes=has_nodes)
+    if following.next is Next.ROUND:
+        again = replace(failed, round=job.round + 1, roster=None, verdict=None, stop_at=None)
+        return move(again, now, State.STAGING, Reason.RESTARTING_RANKS, _joined(verdict.sentence, following.sentence))
+    if following.next is not Next.GIVE_UP:
+        return _requeue(failed, now, _joined(verdict.sentence, following.sentence))
+    gave_up = replace(failed, verdict=replace(verdict, sentence=_joined(verdict.sentence, following.sentence)))
+    return finalize(gave_up, now)
+
+
+def _requeue(job: Job, now: datetime, sentence: str) -> Decision:
+    avoided = tuple(sorted({slot.machine for slot in job.slots if slot.node in job.lost}))
+    freed = replace(job, slots=(), nodes=(), roster=None, verdict=None, stop_at=None, lost=(), observed=None)
+    freed = replace(freed, avoided=avoided)
+    return move(freed, now, State.QUEUED, Reason.REPLACING_NODES, sentence, StopGang(job.attempt))
+
+
+# --- the end ----------------------------------------------------------------------------------------------------
+def finalize(job: Job, now: datetime) -> Decision:
+    """Keeps what the ranks left, if any ran; else ends at once."""
+    ran = job.roster is not None or job.round > 1
+    alive = any(status is not None and node not in job.lost for node, status in enumerate(job.nodes))
+    if not (ran and alive):
+        return end(job, now)
+    sentence = job.verdict.sentence if job.verdict else ""
+    return move(replace(job, stop_at=None), now, State.FINALIZING, Reason.KEEPING_RESULTS, sentence)
+
+
+def agent_finalizing(job: Job, event: AgentSaid, now: datetime) -> Decision:
+    """A node has kept what its ranks left, or can't."""
+    told = job.with_node(event.node, event.status)
+    if event.status.error and event.status.phase is Phase.UPLOADING:
+        return results_lost(told, event.node, event.status.error, now)
+    return _finalized(told, now)
+
+
+def results_lost(job: Job, node: int, why: str, now: datetime) -> Decision:
+    """What the ranks of a node left can't be kept."""
+    return _finalized(_without_results(job, node, why), now)
+
+
+def _without_results(job: Job, node: int, why: str) -> Job:
+    lost = job.without_node(node)
+    if job.verdict is None or job.verdict.reason is not Reason.FINISHED:
+        return lost
+    sentence = f"the ranks ended well, but the outputs of node {node} could not be kept: {why}"
+    return replace(lost, verdict=verdicts.of(Reason.RESULTS_LOST, sentence, node=node))
+
+
+def _finalized(job: Job, now: datetime) -> Decision:
+    """Whatever round a node had come to: one that has uploaded has nothing more to do in this attempt."""
+    there = [status for node, status in enumerate(job.nodes) if node not in job.lost]
+    is_done = all(status is not None and status.phase is Phase.UPLOADED for status in there)
+    return end(job, now) if is_done else Decision(job)
+
+
+def end(job: Job, now: datetime) -> Decision:
+    """For good, as its verdict says."""
+    verdict = job.verdict
+    state = REASONS[verdict.reason].ends if verdict else None
+    if verdict is None or state is None:
+        raise ValueError(f"job {job.name} can't end: {verdict}")
+    give_back = (StopGang(job.attempt),) if job.slots else ()
+    ended = replace(job, ended_at=now, stop_at=None)
+    publish = (PublishOutputs(job.attempt),) if aftermath.outputs_left(replace(ended, state=state)) else ()
+    return move(ended, now, state, verdict.reason, verdict.sentence, *give_back, KeepStory(job.attempt), *publish)
+
+
+def _joined(sentence: str, more: str) -> str:
+    return f"{sentence.removesuffix('.')}; {more}"

@@ -1,0 +1,209 @@
+"""What can happen to a job, and what is to be done about it: two closed sets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from drumbeat.core.life.job import Job, Published, Slot
+from drumbeat.core.states import Reason, State
+from drumbeat.protocol.agent import AgentStatus
+
+
+class Loss(StrEnum):
+    """Why nodes are gone, as far as their engine can tell. Closed: `machine` has a row for each."""
+
+    LOST = "lost"
+    UNHEARD = "unheard"
+    """The engine has started it, and its agent has never called."""
+    PREEMPTED = "preempted"
+    TIMED_OUT = "timed_out"
+    CANCELED = "canceled"
+    OUT_OF_MEMORY = "out_of_memory"
+    FAILED = "failed"
+    """They ended by themselves, before or while they were of use."""
+
+
+# --- events -----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Granted:
+    """Placement found slots for every node at once."""
+
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Placement looked, and the job has to wait."""
+
+    reason: Reason
+    sentence: str
+
+
+@dataclass(frozen=True)
+class NeverFits:
+    """Placement looked: the compute will never have that much."""
+
+    sentence: str
+
+
+@dataclass(frozen=True)
+class GangSeen:
+    """The engine's word for the gang of an attempt. waits: the engine has a queue, and the gang stands in it.
+
+    is_asked: False = the engine couldn't be asked for the gang yet, and so knows nothing of it.
+    """
+
+    attempt: int
+    word: str
+    waits: bool = False
+    is_asked: bool = True
+
+
+@dataclass(frozen=True)
+class Unheard:
+    """The engine has started the gang of an attempt a while ago, and not all of its agents have called. In words."""
+
+    attempt: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class GangRefused:
+    """The engine can't start the gang of an attempt."""
+
+    attempt: int
+    sentence: str
+
+
+@dataclass(frozen=True)
+class AgentSaid:
+    """The agent of a node says how far it is."""
+
+    attempt: int
+    node: int
+    status: AgentStatus
+
+
+@dataclass(frozen=True)
+class NodeLost:
+    """The engine says, or silence proves, that a node of an attempt is gone."""
+
+    attempt: int
+    node: int
+    sentence: str
+    cause: Loss = Loss.LOST
+
+
+@dataclass(frozen=True)
+class CancelRequested:
+    """A person asked for the job to stop. discard: also while it keeps its results; what isn't kept yet is lost."""
+
+    by: str
+    discard: bool = False
+
+
+@dataclass(frozen=True)
+class TimeUp:
+    """The job's time limit is reached, by a clock that doesn't jump."""
+
+
+@dataclass(frozen=True)
+class JudgeDue:
+    """A running job's `judge_at` is reached, by a clock that doesn't jump."""
+
+
+@dataclass(frozen=True)
+class OutputPublished:
+    """An output of a job that has ended is where it was to go, or can't be brought there."""
+
+    published: Published
+
+
+@dataclass(frozen=True)
+class OutputHeldUp:
+    """An output of a job that has ended can't be brought to its place now, and why; it is tried again.
+
+    tries: those that failed before.
+    """
+
+    output: str
+    why: str
+    tries: int = 0
+
+
+Event = (
+    Granted
+    | Waits
+    | NeverFits
+    | GangSeen
+    | Unheard
+    | GangRefused
+    | AgentSaid
+    | NodeLost
+    | CancelRequested
+    | TimeUp
+    | JudgeDue
+    | OutputPublished
+    | OutputHeldUp
+)
+
+
+# --- effects ----------------------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StartGang:
+    """Ask the engine for the gang of an attempt: all of its nodes or none."""
+
+    attempt: int
+    slots: tuple[Slot, ...]
+    kind: str = "start_gang"
+
+
+@dataclass(frozen=True)
+class StopGang:
+    """End every process of an attempt and give its slots back."""
+
+    attempt: int
+    kind: str = "stop_gang"
+
+
+@dataclass(frozen=True)
+class KeepStory:
+    """Put the job's plan and story into its folder, beside its results."""
+
+    attempt: int
+    kind: str = "keep_story"
+
+
+@dataclass(frozen=True)
+class PublishOutputs:
+    """Put the outputs of a job that has ended where they are to go, and give them their names."""
+
+    attempt: int
+    kind: str = "publish_outputs"
+
+
+Effect = StartGang | StopGang | KeepStory | PublishOutputs
+
+
+# --- what decide gives back -------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class StoryEntry:
+    """One line of a job's story: what changed, when, and a sentence that says why."""
+
+    at: datetime
+    state: State
+    reason: Reason
+    sentence: str
+    attempt: int = 0
+    round: int = 0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The job as it is now, what is to be done, and the lines that its story gains."""
+
+    job: Job
+    effects: tuple[Effect, ...] = ()
+    story: tuple[StoryEntry, ...] = ()

@@ -1,0 +1,241 @@
+"""The whole life of a job: decide(job, event, now) gives the job as it is now, what to do, and the story.
+
+A pure function over a table. An event that has no row for the job's state changes nothing; that is how late, doubled
+and stale messages are harmless.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from drumbeat.core.diagnosis import alike, blame
+from drumbeat.core.life import aftermath, ending, verdicts
+from drumbeat.core.life.events import (
+    AgentSaid,
+    CancelRequested,
+    Decision,
+    Event,
+    GangRefused,
+    GangSeen,
+    Granted,
+    JudgeDue,
+    NeverFits,
+    NodeLost,
+    OutputHeldUp,
+    OutputPublished,
+    StartGang,
+    StoryEntry,
+    TimeUp,
+    Unheard,
+    Waits,
+)
+from drumbeat.core.life.job import Job, Observed
+from drumbeat.core.life.moves import move, then
+from drumbeat.core.states import Reason, State
+from drumbeat.core.words import counted
+from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.roster import Roster
+
+JUDGE_AFTER = timedelta(seconds=5)
+"""How long ranks that miss a peer wait to be stopped: a launcher needs up to 1 s to see that its process is gone (`ray
+start` looks once a second), and longer on a busy node. Told to stop first, it wouldn't say why."""
+
+
+def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (the table: one row a case)
+    """The job after the event. A move that MOVES doesn't hold is a defect: it raises, and the tests look for it."""
+    if isinstance(event, GangSeen | Unheard | GangRefused | AgentSaid | NodeLost) and event.attempt != job.attempt:
+        return Decision(job)
+    if isinstance(event, AgentSaid) and _is_old_news(job, event):
+        return Decision(job)
+    if isinstance(event, AgentSaid) and not job.state.is_terminal and (told := _remarked(job, event, now)).story:
+        return then(told, decide(told.job, event, now))
+    match job.state, event:
+        case State.QUEUED, Waits():
+            return move(job, now, State.QUEUED, event.reason, event.sentence)
+        case State.QUEUED, Granted():
+            return _granted(job, event, now)
+        case State.QUEUED, NeverFits():
+            return ending.end(replace(job, verdict=verdicts.of(Reason.TOO_BIG, event.sentence)), now)
+        case State.QUEUED, CancelRequested():
+            return ending.end(replace(job, verdict=verdicts.canceled(event)), now)
+        case State.PROVISIONING, GangRefused():
+            return ending.stop(job, verdicts.of(Reason.NODES_REFUSED, event.sentence), now)
+        case State.PROVISIONING, Unheard() if event.sentence != job.sentence:
+            return move(job, now, State.PROVISIONING, Reason.STARTING_NODES, event.sentence)
+        case ((State.PROVISIONING | State.STAGING), AgentSaid()):
+            return _agent_preparing(job, event, now)
+        case State.RUNNING, AgentSaid():
+            return _agent_running(job, event, now)
+        case State.RUNNING, TimeUp():
+            return _time_up(job, now)
+        case State.RUNNING, JudgeDue() if job.judge_at:
+            return ending.stop(job, verdicts.failed(job), now)
+        case ((State.PROVISIONING | State.STAGING | State.RUNNING), NodeLost()):
+            return _node_lost(job, event, now)
+        case ((State.PROVISIONING | State.STAGING | State.RUNNING), CancelRequested()):
+            return ending.stop(job, verdicts.canceled(event), now)
+        case State.STOPPING, AgentSaid():
+            return ending.stopped(job.with_node(event.node, event.status), now)
+        case State.STOPPING, NodeLost():
+            return ending.lost_stopping(job, event, now)
+        case State.STOPPING, CancelRequested():
+            return ending.cancel_stopping(job, event, now)
+        case State.FINALIZING, AgentSaid():
+            return ending.agent_finalizing(job, event, now)
+        case State.FINALIZING, CancelRequested(discard=True):
+            verdict = verdicts.canceled(event)
+            discarded = replace(verdict, sentence=f"{verdict.sentence}; results that weren't kept yet are discarded")
+            return ending.end(replace(job, verdict=discarded), now)
+        case State.FINALIZING, NodeLost():
+            return ending.results_lost(job, event.node, event.sentence, now)
+        case _, OutputPublished() if job.state.is_terminal:
+            return aftermath.published(job, event.published, now)
+        case _, OutputHeldUp():
+            return aftermath.held_up(job, event, now)
+        case _, CancelRequested(discard=True):
+            return aftermath.given_up(job, event.by, now)
+        case _, GangSeen() if not job.state.is_terminal:
+            return _gang_seen(job, event, now)
+        case _:
+            return Decision(job)
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------
+
+
+def _granted(job: Job, event: Granted, now: datetime) -> Decision:
+    attempt = job.attempt + 1
+    placed = replace(
+        job,
+        attempt=attempt,
+        round=1,
+        slots=event.slots,
+        nodes=(None,) * job.plan.nodes,
+        lost=(),
+        observed=None,
+        roster=None,
+        verdict=None,
+        remarks=(),
+    )
+    sentence = f"{counted(job.plan.nodes, 'node')} granted on {job.plan.compute}"
+    effect = StartGang(attempt, event.slots)
+    return move(placed, now, State.PROVISIONING, Reason.STARTING_NODES, sentence, effect)
+
+
+# --- getting ready ----------------------------------------------------------------------------------------------
+def _gang_seen(job: Job, event: GangSeen, now: datetime) -> Decision:
+    if not event.is_asked:
+        sentence = f"{job.plan.compute} could not be asked for nodes yet: {event.word}"
+        is_due = job.state is State.PROVISIONING
+        return move(job, now, State.PROVISIONING, Reason.IN_QUEUE, sentence) if is_due else Decision(job)
+    if job.observed and job.observed.word == event.word:
+        return Decision(job)
+    seen = replace(job, observed=Observed(event.word, now))
+    if job.state is State.PROVISIONING and event.waits:
+        sentence = f"waits in the queue of {job.plan.compute}: {event.word}"
+        return move(seen, now, State.PROVISIONING, Reason.IN_QUEUE, sentence)
+    if job.state is State.PROVISIONING and job.reason is Reason.IN_QUEUE:
+        sentence = f"{job.plan.compute} has given the nodes: {event.word}"
+        return move(seen, now, State.PROVISIONING, Reason.STARTING_NODES, sentence)
+    return Decision(seen)
+
+
+def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
+    told = job.with_node(event.node, event.status)
+    if event.status.error:
+        sentence = f"node {event.node} could not be prepared: {event.status.error}"
+        reason = Reason.OUT_OF_REACH if event.status.is_passing else Reason.STAGING_FAILED
+        return ending.stop(told, verdicts.of(reason, sentence, node=event.node), now)
+    enrolled = Decision(told)
+    if told.state is State.PROVISIONING and all(told.nodes):
+        sentence = f"{counted(len(told.nodes), 'agent')} enrolled"
+        enrolled = move(told, now, State.STAGING, Reason.PREPARING_NODES, sentence)
+    # A single agent can be enrolled and ready in the same breath.
+    return then(enrolled, _if_ready(enrolled.job, now))
+
+
+def _if_ready(job: Job, now: datetime) -> Decision:
+    if not job.are_all(Phase.READY):
+        return Decision(job)
+    if differs := alike.difference([status.member for status in job.nodes if status]):
+        return ending.stop(job, verdicts.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
+    return _run(job, now)
+
+
+def _run(job: Job, now: datetime) -> Decision:
+    members = tuple(status.member for status in job.nodes if status)
+    ports = tuple(status.port for status in job.nodes if status)
+    more = tuple(status.more_ports for status in job.nodes if status)
+    roster = Roster(job.attempt, job.round, members, ports[0] if ports else 0, ports, more)
+    started = replace(job, roster=roster, started_at=job.started_at or now)
+    sentence = f"{counted(job.plan.world_size, 'rank')} started on {counted(job.plan.nodes, 'node')}"
+    if job.plan.container and (image := alike.say_image(members)):
+        sentence += f", in containers of {job.plan.container.image} ({image})"
+    return move(started, now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
+
+
+# --- running ----------------------------------------------------------------------------------------------------
+def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
+    told = job.with_node(event.node, event.status)
+    if event.status.is_taken:
+        return ending.stop(told, verdicts.taken(event.node), now)
+    if told.is_served:
+        return ending.stop(told, verdicts.finished(told), now)
+    has_failed = any(ended.is_failure for _, ended in told.exits)
+    if has_failed and not (told.has_ranks_left and _is_guess(job, told)):
+        return ending.stop(told, verdicts.failed(told), now)
+    if event.status.lost and event.status.round == job.round:
+        sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
+        return ending.stop(told, verdicts.of(Reason.KEEPER_LOST, sentence, node=event.node), now)
+    if has_failed:
+        return _wait_for_the_first(told, now)
+    told = replace(told, judge_at=None)  # An agent that lost its keeper, and can't start another, knows of no exits.
+    if told.are_all(Phase.ENDED):
+        return ending.finalize(replace(told, verdict=verdicts.finished(told)), now)
+    return Decision(told)
+
+
+def _wait_for_the_first(job: Job, now: datetime) -> Decision:
+    if job.judge_at:
+        return Decision(job)
+    lost = verdicts.failed(job).sentence
+    sentence = f"{lost}; whoever failed first has {JUDGE_AFTER.total_seconds():g} s to say why"
+    return move(replace(job, judge_at=now + JUDGE_AFTER), now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
+
+
+def _is_guess(job: Job, told: Job) -> bool:
+    """Whether nobody has said yet why ranks fail. Where that was so before, of those that had ended then only the first
+    failure is read again: there may be a thousand.
+    """
+    known = job.exits if job.judge_at else ()
+    failed = [(node, one) for node, one in known if one.is_failure]
+    ranks = {one.rank for _, one in known}
+    return blame.is_guess([*failed[:1], *((node, one) for node, one in told.exits if one.rank not in ranks)])
+
+
+def _time_up(job: Job, now: datetime) -> Decision:
+    if job.policy.timeout_s is None:
+        return Decision(job)
+    sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
+    return ending.stop(job, verdicts.of(Reason.TIMED_OUT, sentence, code=124), now)
+
+
+def _node_lost(job: Job, event: NodeLost, now: datetime) -> Decision:
+    return ending.stop(job.without_node(event.node), verdicts.by_loss(event), now)
+
+
+# --- small parts ------------------------------------------------------------------------------------------------
+def _is_old_news(job: Job, event: AgentSaid) -> bool:
+    """An agent has two connections, and what it said first may come last."""
+    known = job.nodes[event.node] if event.node < len(job.nodes) else None
+    return known is not None and event.status.serial < known.serial
+
+
+def _remarked(job: Job, event: AgentSaid, now: datetime) -> Decision:
+    """What a node says of how it has what the ranks need: of each thing the story has one node's word."""
+    new = [one for one in event.status.remarks if one.about not in job.remarks]
+    kept = replace(job, remarks=(*job.remarks, *(one.about for one in new)))
+    sentences = (f"node {event.node}: {one.sentence}" for one in new)
+    lines = (StoryEntry(now, job.state, job.reason, said, job.attempt, job.round) for said in sentences)
+    return Decision(kept, (), tuple(lines))

@@ -1,0 +1,28 @@
+"""What the rows of the table are made of: moves from state to state, each with a line of the story."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from drumbeat.core.life.events import Decision, Effect, StoryEntry
+from drumbeat.core.life.job import Job
+from drumbeat.core.states import MOVES, Reason, State
+
+
+def move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *effects: Effect) -> Decision:
+    """The job in that state for that reason, or nothing if it is so already.
+
+    Raises ValueError for a move that MOVES doesn't hold: a defect.
+    """
+    if (job.state, job.reason, job.sentence) == (state, reason, sentence) and not effects:
+        return Decision(job)
+    if state is not job.state and state not in MOVES[job.state]:
+        raise ValueError(f"job {job.name} can't go from {job.state} to {state}")
+    moved = replace(job, state=state, reason=reason, sentence=sentence, effects=job.effects + len(effects))
+    return Decision(moved, effects, (StoryEntry(now, state, reason, sentence, moved.attempt, moved.round),))
+
+
+def then(first: Decision, second: Decision) -> Decision:
+    """Both, the second one having been decided of the first one's job."""
+    return Decision(second.job, first.effects + second.effects, first.story + second.story)

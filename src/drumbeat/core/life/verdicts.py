@@ -1,0 +1,67 @@
+"""The verdicts on a round, an attempt or a job: why it is stopped, or has ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from drumbeat.core.diagnosis import blame
+from drumbeat.core.life.events import CancelRequested, Loss, NodeLost
+from drumbeat.core.life.job import Job, Verdict
+from drumbeat.core.states import REASONS, Reason
+from drumbeat.core.words import counted
+from drumbeat.launch import worlds
+
+
+def of(reason: Reason, sentence: str, *, node: int | None = None, code: int | None = None) -> Verdict:
+    """With what a person can do about that reason."""
+    return Verdict(reason, sentence, node=node, code=code, advice=REASONS[reason].advice)
+
+
+def finished(job: Job) -> Verdict:
+    """All that don't serve have ended well."""
+    ended = f"{counted(len(job.plan.workers), 'rank')} ended with exit code 0"
+    return of(Reason.FINISHED, ended + _apart(job, "but"))
+
+
+def failed(job: Job) -> Verdict:
+    """At least one has failed."""
+    cause = blame.verdict(job.exits, job.plan.world_size, job.plan.names)
+    return replace(cause, sentence=cause.sentence + _apart(job, "and"))
+
+
+def _apart(job: Job, joined_by: str) -> str:
+    """Whether ranks weren't as many as was meant, told once more at the end; "" = they were."""
+    remarks = ((node, one) for node, status in enumerate(job.nodes) if status for one in status.remarks)
+    apart = (f"; {joined_by} on node {node} {one.sentence}" for node, one in remarks if one.about == worlds.ABOUT)
+    return next(apart, "")
+
+
+_LOSSES: dict[Loss, tuple[Reason, int | None]] = {
+    Loss.LOST: (Reason.NODE_LOST, None),
+    Loss.UNHEARD: (Reason.NODE_UNHEARD, None),
+    Loss.PREEMPTED: (Reason.PREEMPTED, None),
+    Loss.TIMED_OUT: (Reason.TIMED_OUT, 124),
+    Loss.CANCELED: (Reason.CANCELED_OUTSIDE, 130),
+    Loss.OUT_OF_MEMORY: (Reason.OUT_OF_MEMORY, 137),
+    Loss.FAILED: (Reason.NODES_FAILED, None),
+}
+"""What each kind of loss is to the job, and the exit code of whoever follows it."""
+
+
+def by_loss(event: NodeLost) -> Verdict:
+    """As the engine told why, or as silence doesn't."""
+    reason, code = _LOSSES[event.cause]
+    if event.cause is Loss.LOST:
+        return of(reason, f"node {event.node} is gone: {event.sentence}", node=event.node)
+    return of(reason, event.sentence, node=event.node, code=code)
+
+
+def taken(node: int) -> Verdict:
+    """Somebody else has told a node to stop."""
+    sentence = f"node {node} was told to stop (SIGTERM), and not by drumbeat"
+    return of(Reason.NODE_TAKEN, sentence, node=node)
+
+
+def canceled(event: CancelRequested) -> Verdict:
+    """A person asked for it."""
+    return of(Reason.CANCEL_REQUESTED, f"canceled by {event.by}", code=130)

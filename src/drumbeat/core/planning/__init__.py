@@ -1,0 +1,1 @@
+"""From a job file to a plan: rank table, environments, inputs, outputs, refusals. Pure."""

@@ -1,0 +1,214 @@
+"""Which environment a job means: an alias, one that a person made, a curated one, or what is written in the job."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from drumbeat.dialect.environments.curated import CURATED, Curated, curated
+from drumbeat.dialect.environments.definition import Build, Definition, define, of_curated
+from drumbeat.dialect.environments.environment import Environment
+from drumbeat.dialect.environments.references import Reference, parse_reference
+from drumbeat.dialect.environments.texts import Texts
+from drumbeat.dialect.reading.problems import nearest, no_version
+from drumbeat.launch import dockerfile
+from drumbeat.protocol.errors import SpecError, UnknownNameError
+from drumbeat.protocol.plan import ImageBuild, PythonEnvironment
+
+CURRENT = "current"
+"""The environment that is there: the interpreter that the server runs on."""
+
+MOST_ALIASES = 8
+"""So many aliases may lead from one to the next."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """A version of an environment that a person made. document: as it is kept (`document_of`)."""
+
+    name: str
+    version: str
+    document: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a job's ranks run in. python: what nodes make for it, None = nothing. notes: how it was found.
+
+    image: that their containers are of, "" = they run in none; build: how nodes make it, None = it is pulled. asset:
+    (name, version) of what was named, None where nothing was.
+    """
+
+    name: str = CURRENT
+    python: PythonEnvironment | None = None
+    notes: tuple[str, ...] = ()
+    asset: tuple[str, str] | None = None
+    image: str = ""
+    build: ImageBuild | None = None
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """Where names are looked up. registered: versions by name, newest first. python: the server's own.
+
+    has_containers: whether the job's nodes may be able to run containers. names: what people have made, if one that is
+    wanted isn't there.
+    """
+
+    registered: Mapping[str, Sequence[Registered]] = field(default_factory=dict[str, Sequence[Registered]])
+    aliases: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    python: tuple[int, int] = (3, 11)
+    has_containers: bool = True
+    names: Collection[str] = ()
+
+
+def resolve(written: Environment | str, texts: Texts, shelf: Shelf) -> Found:
+    """The environment that is meant. Raises SpecError, RefusedError, UnknownNameError."""
+    if isinstance(written, str):
+        return _named(written, shelf)
+    made = define(written, texts, shelf.python, has_containers=shelf.has_containers)
+    name = written.name or _title(made) or texts.main or "written in the job"
+    return Found(name, made.environment(name), made.notes, image=made.image, build=image_build(made.build))
+
+
+def _title(made: Definition) -> str:
+    return made.build.source if made.build else made.image
+
+
+def image_build(build: Build | None) -> ImageBuild | None:
+    """The same as nodes get it. Raises SpecError for a Dockerfile that is made from nothing."""
+    if build is None:
+        return None
+    if not any(one.word == "FROM" for one in dockerfile.instructions(build.text)):
+        fix = "It begins with the image that yours is made from: FROM python:3.11-slim"
+        raise SpecError("this Dockerfile has no FROM", where=build.source, fix=fix)
+    return ImageBuild(build.key, build.context, build.dockerfile, build.source, dockerfile.images(build.text))
+
+
+def wanted_names(written: Environment | str | None, aliases: Mapping[tuple[str, str], str]) -> list[str]:
+    """The names whose versions `resolve` will look up. Raises SpecError."""
+    if not isinstance(written, str):
+        return []
+    target, _ = _through_aliases(written, aliases)
+    return [] if target == CURRENT else [parse_reference(target).name]
+
+
+def _through_aliases(text: str, aliases: Mapping[tuple[str, str], str]) -> tuple[str, tuple[str, ...]]:
+    """Where a name leads, and by which aliases."""
+    notes: list[str] = []
+    for _ in range(MOST_ALIASES):
+        target = _alias(text, aliases)
+        if target is None:
+            return text, tuple(notes)
+        notes.append(f"environment {text} means {target} here (drumbeat alias list)")
+        text = target
+        if text == CURRENT:
+            return text, tuple(notes)
+    raise SpecError(
+        f"the aliases of environment {text} lead on and on",
+        where="environment",
+        fix="See where they lead: drumbeat alias list",
+    )
+
+
+def _alias(text: str, aliases: Mapping[tuple[str, str], str]) -> str | None:
+    try:
+        names = parse_reference(text).alias_names
+    except SpecError:
+        names = [text, text.removeprefix("azureml:")]
+    return next((aliases["environment", one] for one in names if ("environment", one) in aliases), None)
+
+
+def _named(text: str, shelf: Shelf) -> Found:
+    target, notes = _through_aliases(text, shelf.aliases)
+    if target == CURRENT:
+        return Found(notes=notes)
+    asked = parse_reference(target)
+    there = shelf.registered.get(asked.name, ())
+    known = curated(asked.name)
+    if there:
+        found = _of_version(asked, there, shelf, is_curated=known is not None)
+    elif known is not None:
+        found = _of_curated(asked, known)
+    else:
+        raise _unknown(asked, shelf)
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def _of_version(asked: Reference, there: Sequence[Registered], shelf: Shelf, *, is_curated: bool) -> Found:
+    """The version that is meant: the one that is named, or the newest."""
+    if asked.label not in ("", "latest") and not is_curated:
+        what = f"environment {asked.name} has no label {asked.label!r}; there is `latest`"
+        raise UnknownNameError(what, where="environment", fix=f"Name it {asked.name}@latest, or a version.")
+    notes: tuple[str, ...] = ()
+    chosen = next((one for one in there if one.version == asked.version), None)
+    if chosen is None and asked.version and not is_curated:
+        what, fix = no_version("environment", asked.name, asked.version, [one.version for one in there])
+        see = f"See them: drumbeat environment list --name {asked.name}"
+        raise UnknownNameError(what, where="environment", fix=fix or see)
+    if chosen is None:
+        chosen = there[0]
+        is_silent = asked.label == "latest"
+        notes = () if is_silent else (f"environment {asked.text}: version {chosen.version} is taken, the newest here",)
+    made = definition_of(chosen, shelf.python, has_containers=shelf.has_containers)
+    name, asset = f"{chosen.name}:{chosen.version}", (chosen.name, chosen.version)
+    notes = (*notes, *made.notes)
+    return Found(name, made.environment(name), notes, asset, made.image, image_build(made.build))
+
+
+def _of_curated(asked: Reference, known: Curated) -> Found:
+    made = curated_definition(known)
+    title = f"{asked.name} (curated: {known.title})" if asked.name != known.title else known.title
+    note = f"environment {asked.text} is drumbeat's own {known.title!r} (drumbeat environment show {known.title})"
+    return Found(title, made.environment(title), (note,), (asked.name, "curated"))
+
+
+def curated_definition(known: Curated) -> Definition:
+    """What nodes make for a curated name."""
+    return of_curated(known)
+
+
+def _unknown(asked: Reference, shelf: Shelf) -> UnknownNameError:
+    made = [name for name, versions in shelf.registered.items() if versions]
+    close = nearest(asked.name, [*made, *shelf.names, *(one.title for one in CURATED)])
+    what = f"environment {asked.text.removeprefix('azureml:')!r} isn't known here"
+    make = f"Make it: drumbeat environment create {asked.name} --conda FILE (or --requirements FILE)"
+    here = f"or say what it means here: drumbeat alias set environment {asked.name} {CURRENT}"
+    return UnknownNameError(what, where="environment", fix=f"{close} {make}; {here}".strip())
+
+
+# --- how one is kept --------------------------------------------------------------------------------------------
+def document_of(written: Mapping[str, Any], texts: Texts) -> dict[str, object]:
+    """What is kept of an environment: as a person wrote it, with the texts of its files."""
+    built = {"context": texts.context, "dockerfile": texts.dockerfile} if texts.dockerfile else {}
+    return {
+        **built,
+        "environment": {key: value for key, value in written.items() if key not in ("name", "version")},
+        "main": texts.main,
+        "files": dict(texts.files),
+        "lines": [*texts.lines],
+    }
+
+
+def texts_of(document: Mapping[str, Any]) -> Texts:
+    """The files that are kept with an environment."""
+    return Texts(
+        str(document.get("main", "")),
+        dict(document.get("files") or {}),
+        tuple(document.get("lines") or ()),
+        str(document.get("context", "")),
+        str(document.get("dockerfile", "")),
+    )
+
+
+def about(document: Mapping[str, Any]) -> str:
+    """What a person says that it is for, "" = nothing."""
+    written: Mapping[str, Any] = document.get("environment") or {}
+    return str(written.get("description") or "")
+
+
+def definition_of(one: Registered, python: tuple[int, int], *, has_containers: bool = True) -> Definition:
+    """What nodes make for a version that a person made."""
+    written = Environment.made(one.document["environment"])
+    return define(written, texts_of(one.document), python, has_containers=has_containers)

@@ -1,0 +1,239 @@
+"""What a job's inputs mean: each path that a person wrote becomes an address that every attempt reads the same from.
+
+Names of data assets become exact versions here, once and for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from drumbeat.core.planning.appearing import appears_at
+from drumbeat.dialect.data.inputs_outputs import Input
+from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, file_name, reference_to
+from drumbeat.dialect.reading.problems import nearest, no_version
+from drumbeat.protocol.errors import RefusedError, UnknownNameError
+from drumbeat.protocol.plan import InputPlan
+
+HERE = ("file:", "snapshot:")
+"""What a client has brought, or what lies where a node sees it."""
+
+
+@dataclass(frozen=True)
+class DataVersion:
+    """A version of a data asset. uri: where its content lies. made_by: the job whose output it was, "" = none."""
+
+    version: str
+    type: str
+    uri: str
+    made_by: str = ""
+
+
+@dataclass(frozen=True)
+class JobOutputs:
+    """What is known of a job by those who want its outputs. types: of its outputs, by name."""
+
+    types: Mapping[str, str]
+    has_ended: bool = True
+    is_completed: bool = True
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """What names of data mean here. versions: of each asset, newest first. jobs: by name. aliases: of datastores.
+
+    folders: the datastores that are folders. read_only: those to which nothing can be written, and why.
+    """
+
+    versions: Mapping[str, Sequence[DataVersion]] = field(default_factory=dict[str, Sequence[DataVersion]])
+    datastores: Collection[str] = ()
+    jobs: Mapping[str, JobOutputs] = field(default_factory=dict[str, JobOutputs])
+    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    folders: Collection[str] = ()
+    read_only: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class UsedData:
+    """A job names a version of a data asset. role: what for, as the job calls it."""
+
+    name: str
+    version: str
+    role: str
+
+
+@dataclass(frozen=True)
+class PlannedInputs:
+    """The inputs that are files; the assets among them; sentences on what a person should know."""
+
+    inputs: tuple[InputPlan, ...]
+    used: tuple[UsedData, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def plan_inputs(inputs: Mapping[str, object], brought: Mapping[str, str], facts: DataFacts) -> PlannedInputs:
+    """The inputs of a job. brought: where the client has put what lay on its own machine, by input.
+
+    Raises SpecError, UnknownNameError, RefusedError.
+    """
+    files = {
+        name: value
+        for name, value in inputs.items()
+        if isinstance(value, Input) and not (value.is_parameter or value.is_absent)
+    }
+    found = [_one(name, value, brought.get(name, ""), facts) for name, value in files.items()]
+    return PlannedInputs(
+        tuple(one.planned for one in found),
+        tuple(one.used for one in found if one.used),
+        (
+            *(one.note for one in found if one.note),
+            *(_mount_note(one.planned) for one in found if one.planned.mount),
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class _Found:
+    planned: InputPlan
+    used: UsedData | None = None
+    note: str = ""
+
+
+def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
+    if brought:
+        return _Found(_brought(name, value, brought))
+    where = f"inputs.{name}.path"
+    path = str(value.path or "")
+    if path.startswith("file:///"):
+        return _Found(_brought(name, value, path))
+    if value.datastore is not None:
+        what = "`datastore` says where a local path is uploaded to, and this path isn't local"
+        raise RefusedError(what, where=f"inputs.{name}.datastore", fix="Leave it out.")
+    match reference_to(path, where):
+        case OfAsset() as asset:
+            return _of_asset(name, value, asset, facts)
+        case OfJob() as output:
+            note = check_output(output, facts, where)
+            return _Found(_remote(name, value, output.uri, facts), note=note)
+        case InStore() as place:
+            return _Found(_remote(name, value, known_place(place, facts, where).uri, facts))
+        case Address(uri):
+            return _Found(_remote(name, value, uri, facts))
+        case Local(local):
+            what = f"inputs.{name} is at {local or 'no path'}, which the client hasn't brought along"
+            raise RefusedError(what, where=where, fix="Send the job with `drumbeat run`, or name an address.")
+
+
+def _brought(name: str, value: Input, uri: str) -> InputPlan:
+    """A local path: where it lies is seen by the nodes, or a copy of it is with the server or in a datastore."""
+    if value.is_evaluated and uri.startswith(HERE):
+        what = f"inputs.{name} is an mltable on your own machine, and the server evaluates those that it reads"
+        fix = f"Name a `datastore` to upload it to, or register it: drumbeat data create NAME --path {value.path}"
+        raise RefusedError(what, where=f"inputs.{name}.mode", fix=fix)
+    is_file = value.type == "uri_file" and not uri.startswith("file:")
+    # The name that a person knows it by is the one of the path that was written.
+    title = file_name(str(value.path or "").rstrip("/")) or file_name(uri)
+    return InputPlan(
+        name, value.type, uri, input_mode(value), title if is_file else "",
+        mount=is_mount_asked_for(value) and not uri.startswith(HERE), evaluated=value.is_evaluated,
+        appears=appears_at(value, f"inputs.{name}"),
+    )  # fmt: skip
+
+
+def _remote(name: str, value: Input, uri: str, facts: DataFacts, type_: str = "") -> InputPlan:
+    kind = type_ or value.type
+    place = reference_to(uri)
+    return InputPlan(
+        name, kind, uri, input_mode(value), file_name(uri) if kind == "uri_file" else "",
+        in_folder=isinstance(place, InStore) and place.datastore in facts.folders and not value.is_evaluated,
+        mount=is_mount_asked_for(value), evaluated=value.is_evaluated, appears=appears_at(value, f"inputs.{name}"),
+    )  # fmt: skip
+
+
+def _of_asset(name: str, value: Input, asset: OfAsset, facts: DataFacts) -> _Found:
+    where = f"inputs.{name}.path"
+    version = find_version(asset, facts, where)
+    if "type" in value.model_fields_set and value.type != version.type:
+        what = f"inputs.{name} is to be {value.type}, and data {asset.name}:{version.version} is {version.type}"
+        raise RefusedError(what, where=f"inputs.{name}.type", fix=f"Write `type: {version.type}`, or leave it out.")
+    used = UsedData(asset.name, version.version, f"inputs.{name}")
+    note = "" if asset.version else f"inputs.{name}: azureml:{asset.name}@latest is version {version.version} now"
+    return _Found(_remote(name, value, version.uri, facts, version.type), used, note)
+
+
+def find_version(asset: OfAsset, facts: DataFacts, where: str = "") -> DataVersion:
+    """The exact version that is meant. Raises UnknownNameError with what there is."""
+    there = facts.versions.get(asset.name, ())
+    if not there:
+        fix = nearest(asset.name, facts.versions) or "See those that there are: drumbeat data list"
+        raise UnknownNameError(f"there is no data {asset.name}", where=where, fix=fix)
+    found = next((one for one in there if asset.version in ("", one.version)), None)
+    if found is None:
+        what, fix = no_version("data", asset.name, asset.version, [one.version for one in there])
+        raise UnknownNameError(what, where=where, fix=fix or f"See them: drumbeat data list {asset.name}")
+    return found
+
+
+def known_place(place: InStore, facts: DataFacts, where: str) -> InStore:
+    """The same place by the datastore's own name. Raises UnknownNameError with those that there are."""
+    name = facts.aliases.get(place.datastore, place.datastore)
+    if name not in facts.datastores:
+        what = f"datastore {name!r} isn't known here; there is {', '.join(sorted(facts.datastores)) or 'none'}"
+        fix = nearest(name, facts.datastores) or "Make it: drumbeat datastore create -f FILE"
+        raise UnknownNameError(what, where=where, fix=fix)
+    return InStore(name, place.path)
+
+
+def check_output(place: OfJob, facts: DataFacts, where: str) -> str:
+    """Whether that job has such an output to read; gives a sentence where it didn't end well, else "".
+
+    Raises UnknownNameError, and RefusedError while the job isn't done: its outputs are shown at its end.
+    """
+    job = facts.jobs.get(place.job)
+    if job is None:
+        raise UnknownNameError(f"there is no job {place.job!r}", where=where, fix="See them: drumbeat list --all")
+    if place.output not in job.types:
+        what = f"job {place.job} has no output {place.output!r}; it has {', '.join(job.types)}"
+        raise UnknownNameError(what, where=where, fix=nearest(place.output, job.types))
+    if not job.has_ended:
+        what = f"job {place.job} hasn't ended, and its outputs are there when it has"
+        raise RefusedError(what, where=where, fix=f"Wait for it: drumbeat wait {place.job}")
+    return "" if job.is_completed else f"job {place.job}, whose output {place.output} is read, did not complete"
+
+
+def input_mode(value: Input) -> str:
+    """How the ranks see it: `ro_mount` takes what lies on the node in place."""
+    return _MODES.get(value.mode or "", "ro_mount")
+
+
+_MODES = {"download": "download", "eval_download": "download", "direct": "direct"}
+
+
+def is_mount_asked_for(value: Input) -> bool:
+    """Whether the mount was written out: it is the dialect's default too, and a copy serves training better."""
+    return value.mode in ("ro_mount", "eval_mount")
+
+
+def say_staged(plan: InputPlan) -> str:
+    """What is done on each node with an input that lies elsewhere, as a sentence."""
+    what = f"input {plan.name}: {'the files of ' if plan.evaluated else ''}{plan.uri}"
+    if plan.mode == "direct":
+        return f"{what}, as an address: nothing is fetched"
+    ways = ["fetched once to every node and kept in its cache"]
+    if plan.mount:
+        ways.insert(0, "mounted read-only on every node that has rclone and FUSE")
+    if plan.in_folder and plan.mode == "ro_mount":
+        ways.insert(0, "used in place where a node sees that very folder")
+    return f"{what}, {', else '.join(ways)}"
+
+
+def _mount_note(plan: InputPlan) -> str:
+    mode = "eval_download" if plan.evaluated else "download"
+    return (
+        f"inputs.{plan.name}: of a mount each read goes to the store; with `mode: {mode}` the ranks read a local copy"
+    )
+
+
+def remote(plans: Sequence[InputPlan]) -> Iterator[InputPlan]:
+    """Those whose files a node fetches from a store."""
+    return (one for one in plans if not one.uri.startswith(HERE))

@@ -1,0 +1,111 @@
+"""Where a job's outputs go when it has ended, and what they are called then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from drumbeat.core.planning.appearing import appears_at
+from drumbeat.core.planning.inputs import DataFacts, known_place
+from drumbeat.core.states import State
+from drumbeat.dialect.data.inputs_outputs import Output
+from drumbeat.dialect.data.paths import Address, InStore, is_asset_name, reference_to
+from drumbeat.dialect.reading import expressions
+from drumbeat.protocol import layout
+from drumbeat.protocol.errors import RefusedError, SpecError
+from drumbeat.protocol.plan import OutputPlan
+
+MANIFEST = ".drumbeat-manifest.json"
+"""Written beside the files of an output when all of them are in place: what has none is partial."""
+
+
+def plan_outputs(
+    outputs: Mapping[str, Output], words: Mapping[str, str | None], facts: DataFacts
+) -> tuple[OutputPlan, ...]:
+    """The outputs of a job, the default one last. words: its literal inputs by name; its own name under "".
+
+    Raises SpecError, UnknownNameError, RefusedError.
+    """
+    planned = [_one(name, value, words, facts) for name, value in outputs.items()]
+    if layout.DEFAULT_OUTPUT not in outputs:
+        planned.append(OutputPlan(layout.DEFAULT_OUTPUT, "uri_folder", "rw_mount"))
+    return tuple(_apart(planned))
+
+
+def _one(name: str, value: Output, words: Mapping[str, str | None], facts: DataFacts) -> OutputPlan:
+    mode = value.mode if value.mode in ("upload", "direct") else "rw_mount"
+    plain = OutputPlan(name, value.type, mode, appears=appears_at(value, f"outputs.{name}"))
+    if value.name is not None and not is_asset_name(value.name):
+        what = f"{value.name!r} can't be the name of data"
+        raise SpecError(what, where=f"outputs.{name}.name", fix="Use letters, digits, `.`, `-` and `_`.")
+    taken = {one.version for one in facts.versions.get(value.name or "", ())} if value.version else set[str]()
+    if value.version in taken:
+        what = f"outputs.{name} is to become azureml:{value.name}:{value.version}, and that is there already"
+        raise RefusedError(what, where=f"outputs.{name}.version", fix="Choose another, or leave it out: the next one.")
+    uri = _place(name, value.path, words, facts) if value.path else ""
+    if mode == "direct" and not uri:
+        what = f"outputs.{name} is to be written by the ranks themselves, and names no place in a store"
+        raise RefusedError(what, where=f"outputs.{name}.path", fix="Give it a `path`, or use mode upload.")
+    if mode == "direct" and value.type != "uri_file":
+        what = f"outputs.{name} is a folder, and stores sign links for one file at a time"
+        raise RefusedError(what, where=f"outputs.{name}.mode", fix="Use type uri_file, or mode upload.")
+    return replace(plain, uri=uri, asset=value.name or "", version=value.version or "")
+
+
+def _place(name: str, path: str, words: Mapping[str, str | None], facts: DataFacts) -> str:
+    where = f"outputs.{name}.path"
+    match reference_to(_filled(path, words, where), where):
+        case InStore() as place:
+            known = known_place(place, facts, where)
+            if why := facts.read_only.get(known.datastore):
+                what = f"outputs.{name} can't be written to datastore {known.datastore}: {why}"
+                raise RefusedError(what, where=where, fix="Name another datastore: drumbeat datastore list")
+            return known.uri
+        case Address(uri) if not uri.startswith(("http:", "https:")):
+            return uri
+        case _:
+            what = f"outputs.{name} can't be written to {path}"
+            fix = "Name a place in a datastore: azureml://datastores/NAME/paths/PATH"
+            raise RefusedError(what, where=where, fix=fix)
+
+
+def _filled(path: str, words: Mapping[str, str | None], where: str) -> str:
+    """The path with the job's name in it, and with values of inputs; nothing else is known in a path."""
+
+    def resolve(reference: expressions.Reference) -> str | None:
+        if reference.kind == "name":
+            return words[""]
+        if reference.kind == "inputs" and words.get(reference.name) is not None:
+            return words[reference.name]
+        what = f"a path knows ${{{{name}}}} and values of inputs, not ${{{{{reference.kind}.{reference.name}}}}}"
+        raise RefusedError(what, where=where)
+
+    try:
+        return expressions.render(path, resolve)
+    except SpecError as error:
+        fix = "A path knows `${{name}}`, and `${{inputs.x}}` of values."
+        raise SpecError(error.what, where=where, fix=fix) from None
+
+
+def _apart(planned: list[OutputPlan]) -> Iterator[OutputPlan]:
+    """The same; raises RefusedError where two of them would be written into one place."""
+    taken: dict[str, str] = {}
+    for one in planned:
+        place = one.uri.rstrip("/")
+        if place and place in taken:
+            what = f"outputs {taken[place]} and {one.name} go to the same place, {place}"
+            raise RefusedError(what, where=f"outputs.{one.name}.path", fix="Give each a folder of its own.")
+        taken[place] = one.name
+        yield one
+
+
+def is_published(output: OutputPlan, state: State) -> bool:
+    """Whether an output leaves the job's folder, as the job has ended: what isn't complete goes only where the job
+    wrote as if to a disk.
+    """
+    return bool(output.uri) and output.mode != "direct" and (state is State.COMPLETED or output.mode == "rw_mount")
+
+
+def is_registered(output: OutputPlan, state: State) -> bool:
+    """Whether an output becomes a data asset."""
+    return bool(output.asset) and state is State.COMPLETED

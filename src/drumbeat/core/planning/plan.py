@@ -1,0 +1,299 @@
+"""From what a person wrote to the plan that the agents carry out: pure, and the same for `plan` and `submit`.
+
+What a job asks for is either planned, or refused in a sentence, or said in a note: nothing is silently ignored.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from drumbeat import launch
+from drumbeat.core.life.job import Need, Policy
+from drumbeat.core.planning import registries
+from drumbeat.core.planning.appearing import check_apart
+from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve
+from drumbeat.core.planning.inputs import HERE, DataFacts, UsedData, plan_inputs, say_staged
+from drumbeat.core.planning.outputs import plan_outputs
+from drumbeat.core.planning.raycluster import plan_cluster, unused
+from drumbeat.core.planning.refusals import not_yet
+from drumbeat.core.planning.sizing import Kind, find_launcher, fullest, parse_kind, size_up
+from drumbeat.dialect.data.inputs_outputs import Input
+from drumbeat.dialect.environments.texts import Texts
+from drumbeat.dialect.job.distribution import MpiDistribution, RayDistribution, TensorFlowDistribution
+from drumbeat.dialect.job.job import CommandJob
+from drumbeat.dialect.reading import expressions
+from drumbeat.dialect.reading.problems import nearest
+from drumbeat.launch import environment as rank_environment
+from drumbeat.launch import horovod, mpi, pytorch, ray, tensorflow
+from drumbeat.protocol import layout
+from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
+from drumbeat.protocol.plan import Container, Plan, Rank
+
+MOST_RANKS = 100_000
+"""A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""
+
+_RESERVED = {"pytorch": pytorch.SET, "mpi": mpi.SET, "tensorflow": tensorflow.SET, "ray": ray.SET}
+DEFAULT_COMPUTE = "local"
+_PRIORITY = {"low": -1, "medium": 0, "high": 1}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known here that a plan depends on.
+
+    aliases: (kind, name) to target. computes: name to (CPU slots, devices) of the whole compute. path_first: folders of
+    the current environment, by compute. troubles: computes that can't be used now, and why. environments: those that
+    the job may mean. prepare: the set-up commands of computes. data: what names of data mean. without_containers:
+    computes that are known to have neither Podman nor Docker. registries: name to address of those that there are
+    credentials for. machines: CPU slots and devices of each machine of a compute.
+    """
+
+    computes: Mapping[str, tuple[int, int]]
+    aliases: Mapping[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    path_first: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    troubles: Mapping[str, str] = field(default_factory=dict[str, str])
+    environments: Shelf = field(default_factory=Shelf)
+    prepare: Mapping[str, str] = field(default_factory=dict[str, str])
+    data: DataFacts = field(default_factory=DataFacts)
+    without_containers: frozenset[str] = frozenset()
+    registries: Mapping[str, str] = field(default_factory=dict[str, str])
+    machines: Mapping[str, Sequence[tuple[int, int]]] = field(default_factory=dict[str, Sequence[tuple[int, int]]])
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What the client has already brought to the server: the code's snapshot, and each local input as a URI.
+
+    environment: the files of the environment.
+    """
+
+    code: str | None = None
+    inputs: Mapping[str, str] = field(default_factory=dict[str, str])
+    environment: Texts = field(default_factory=Texts)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan with what the server needs beside it. notes: sentences on what was decided without being asked.
+
+    asset: name and version of the environment that the job named, None where it named none. data: versions of data that
+    it named.
+    """
+
+    plan: Plan
+    need: Need
+    policy: Policy
+    notes: tuple[str, ...] = ()
+    asset: tuple[str, str] | None = None
+    data: tuple[UsedData, ...] = ()
+
+
+def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: Facts) -> Planned:
+    """The plan of a command job. Raises SpecError, NotYetError, UnknownNameError."""
+    refused = [*not_yet(job)]
+    if refused:
+        raise NotYetError(refused[0].what, where=refused[0].where, fix=refused[0].fix, fields=tuple(refused))
+    _check_size(job)
+    compute = _compute(job, facts)
+    found = _environment(job, sources, facts, compute)
+    data = plan_inputs(job.inputs, sources.inputs, facts.data)
+    outputs = plan_outputs(job.outputs, {"": name, **_literals(job)}, facts.data)
+    check_apart(data.inputs, outputs)
+    launcher, ranks = _ranks(job)
+    kind, machines = _kind(job, facts), facts.machines.get(compute) or [facts.computes[compute]]
+    need, notes = size_up(job.node_count, ranks, machines, kind, find_launcher(job.command, job.node_count))
+    cluster = None
+    if isinstance(job.distribution, RayDistribution):
+        cluster, need = plan_cluster(job.distribution, job.node_count, machines, kind)
+        notes = unused(job.distribution)
+    plan = Plan(
+        job=name,
+        experiment=experiment,
+        launcher=launcher,
+        nodes=job.node_count,
+        processes_per_node=fullest(ranks),
+        command=_command(job, name),
+        ranks=ranks,
+        variables=_variables(job, launcher),
+        literals={key: text for key, text in _literals(job).items() if text is not None},
+        inputs=data.inputs,
+        outputs=outputs,
+        code=sources.code,
+        path_first=facts.path_first.get(compute, ()),
+        compute=compute,
+        environment=found.name,
+        python=found.python,
+        container=_container(job, found, facts),
+        prepare=_prepare(job.drumbeat.prepare or "", facts.prepare.get(compute, "")),
+        gpus_per_node=need.gpus,
+        grace_s=job.drumbeat.grace_s,
+        lost_after_s=job.drumbeat.lost_after_s,
+        network=job.drumbeat.network or "",
+        mpi_options=tuple(job.drumbeat.mpi_options),
+        ray=cluster,
+    )
+    policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
+    notes = (*found.notes, *data.notes, *notes, *_notes(job, compute))
+    return Planned(plan, need, policy, notes, found.asset, data.used)
+
+
+def _check_size(job: CommandJob) -> None:
+    ranks = job.world_size
+    if isinstance(job.distribution, TensorFlowDistribution) and ranks > tensorflow.MOST_TASKS:
+        what = f"{ranks:,} tasks are more than TF_CONFIG can name; at most {tensorflow.MOST_TASKS:,}"
+        raise RefusedError(what, where="distribution.worker_count", fix="Ask for fewer workers or parameter servers.")
+    if ranks > MOST_RANKS:
+        what = f"{ranks:,} ranks are more than a job can have; at most {MOST_RANKS:,}"
+        raise RefusedError(what, where="resources.instance_count", fix="Ask for fewer nodes, or fewer ranks on each.")
+
+
+def _ranks(job: CommandJob) -> tuple[str, tuple[Rank, ...]]:
+    """The launcher, and its rank table."""
+    match job.distribution:
+        case TensorFlowDistribution(parameter_server_count=servers):
+            table = tensorflow.ranks(job.node_count, job.worker_count, servers, has_chief=job.has_chief)
+            return "tensorflow", table
+        case MpiDistribution(process_count_per_instance=per_node):
+            return "mpi", launch.ranks("mpi", job.node_count, per_node)
+        case RayDistribution(address=address):
+            return "ray", ray.ranks(job.node_count, joins=bool(address))
+        case _:
+            return "pytorch", launch.ranks("pytorch", job.node_count, job.processes_per_node)
+
+
+# --- names that only someone's cloud knows ----------------------------------------------------------------------
+def meant(job: CommandJob, aliases: Mapping[tuple[str, str], str]) -> tuple[str, str]:
+    """What the job calls its compute, and the name that this means here."""
+    name = (job.compute or DEFAULT_COMPUTE).removeprefix("azureml:")
+    return name, aliases.get(("compute", name), name)
+
+
+def _compute(job: CommandJob, facts: Facts) -> str:
+    name, found = meant(job, facts.aliases)
+    if found not in facts.computes:
+        raise UnknownNameError(
+            f"compute {name!r} isn't known here; there is {', '.join(sorted(facts.computes))}",
+            where="compute",
+            fix=f"{nearest(name, sorted(facts.computes))} Say what it means here: drumbeat alias set compute {name} "
+            f"{DEFAULT_COMPUTE}; or make it: drumbeat compute create -f FILE".lstrip(),
+        )
+    if found in facts.troubles:
+        what = f"compute {found} can't be used: {facts.troubles[found]}"
+        raise RefusedError(what, where="compute", fix=f"See how it is: drumbeat compute show {found}")
+    return found
+
+
+def _environment(job: CommandJob, sources: Sources, facts: Facts, compute: str) -> Found:
+    """What the ranks run in: the interpreter that is there, unless the job names something else."""
+    if job.environment is None or job.drumbeat.environment == CURRENT:
+        return Found()
+    shelf = replace(facts.environments, has_containers=compute not in facts.without_containers)
+    return resolve(job.environment, sources.environment, shelf)
+
+
+def _container(job: CommandJob, found: Found, facts: Facts) -> Container | None:
+    args = job.resources.docker_args or ()
+    if not found.image:
+        if args:
+            what = "resources.docker_args are for a container, and this job runs in none"
+            raise RefusedError(what, where="resources.docker_args", fix="Leave them out, or give an image alone.")
+        return None
+    if isinstance(job.distribution, RayDistribution) and not job.distribution.address:
+        what = "this version of drumbeat can't start a Ray cluster in containers"
+        raise NotYetError(what, where="environment.image", fix="Name the packages with `conda_file`, Ray among them.")
+    made = Container(found.image, tuple(shlex.split(args) if isinstance(args, str) else args), found.build)
+    return replace(made, registries=registries.used(made.pulled, facts.registries))
+
+
+def _prepare(of_job: str, of_compute: str) -> str:
+    """What a node runs before the ranks: the compute's set-up, then, if that went well, the job's own."""
+    if not (of_job and of_compute):
+        return of_job or of_compute
+    # In a shell of its own: `set -e`, `exit` and half a quote in it don't reach the job's.
+    return f"/bin/bash -c {shlex.quote(of_compute)} || exit\n{of_job}"
+
+
+def _kind(job: CommandJob, facts: Facts) -> Kind:
+    name = job.resources.instance_type
+    return parse_kind(name, facts.aliases.get(("instance_type", name), name)) if name is not None else Kind()
+
+
+# --- notes -----------------------------------------------------------------------------------------------------
+def _notes(job: CommandJob, compute: str) -> Iterator[str]:
+    """What wasn't asked for in so many words, and what is asked for and changes nothing here."""
+    if job.has_chief:
+        yield (
+            "rank 0 is TensorFlow's chief: it directs workers and parameter servers, and its end is the job's "
+            "(drumbeat.tensorflow_chief: false is for scripts whose workers train by themselves)"
+        )
+    empty = f"has no meaning on compute {compute} and changes nothing"
+    if job.resources.shm_size is not None:
+        yield "resources.shm_size changes nothing: the ranks have the machine's own /dev/shm, in containers too"
+    if job.resources.locations:
+        yield f"resources.locations {empty}"
+    if job.resources.properties:
+        yield f"resources.properties {empty}"
+    if job.queue_settings.job_tier is not None:
+        yield f"queue_settings.job_tier {empty}"
+
+
+# --- the command and its variables ------------------------------------------------------------------------------
+def _command(job: CommandJob, name: str) -> str:
+    """Literals are put in as they are; files stay as expressions, for each node has its own paths."""
+    literals = _literals(job)
+
+    def resolve(reference: expressions.Reference) -> str | None:
+        if reference.kind == "name":
+            return name
+        if reference.kind == "inputs" and reference.name in literals:
+            return literals[reference.name]
+        return f"${{{{{reference.kind}.{reference.name}}}}}"
+
+    return expressions.render(job.command, resolve)
+
+
+def _literals(job: CommandJob) -> dict[str, str | None]:
+    """Each input that isn't a file, as text; None for an optional one without a value."""
+    found: dict[str, str | None] = {}
+    for name, value in job.inputs.items():
+        if not isinstance(value, Input):
+            found[name] = str(value)
+        elif value.is_parameter or value.is_absent:
+            found[name] = None if value.default is None else str(value.default)
+    return found
+
+
+def _variables(job: CommandJob, launcher: str) -> dict[str, str]:
+    joins = isinstance(job.distribution, RayDistribution) and job.distribution.address
+    reserved = {*((ray.ADDRESS,) if joins else _RESERVED[launcher]), *rank_environment.RESERVED}
+    if launcher in horovod.LAUNCHERS and horovod.is_gloo(job.environment_variables.get(horovod.CONTROLLER, "")):
+        reserved |= {*horovod.SET}
+    taken = [Problem(f"{name} is set by drumbeat for each rank", f"environment_variables.{name}", "Leave it out.")
+             for name in job.environment_variables if name in reserved]  # fmt: skip
+    if taken:
+        raise SpecError.of(taken)
+    return dict(job.environment_variables)
+
+
+# --- in words ---------------------------------------------------------------------------------------------------
+def staged(plan: Plan) -> tuple[str, ...]:
+    """What is brought to each node before the ranks start, a sentence each."""
+    lines: list[str] = []
+    if plan.code:
+        lines.append(f"code: snapshot {plan.code[:12]}, unpacked on every node")
+    for one in plan.inputs:
+        if not one.uri.startswith(HERE):
+            lines.append(say_staged(one))
+            continue
+        is_file = one.uri.startswith("file:")
+        how = "used in place, no mount needed" if is_file and one.mode != "download" else "copied to every node"
+        where = layout.file_path(one.uri) if is_file else f"snapshot {one.uri[9:21]}"
+        lines.append(f"input {one.name}: {where}, {how}")
+    return tuple(lines)
+
+
+def known_outputs(plan: Plan) -> Sequence[str]:
+    """Names of the outputs, the default one last."""
+    return [o.name for o in plan.outputs]

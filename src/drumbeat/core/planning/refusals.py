@@ -1,0 +1,52 @@
+"""Keys of the dialect whose service this version doesn't have: each is refused in a sentence, at submit."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from drumbeat.dialect.job.job import CommandJob
+from drumbeat.protocol.errors import Problem
+
+_REMOTE_CODE = ("git+", "git@", "http://", "https://", "azureml:")
+
+
+def not_yet(job: CommandJob) -> Iterator[Problem]:
+    """Everything that the job asks for and that would otherwise be ignored, in the order of the file."""
+    yield from _of_job(job)
+    yield from _of_resources(job)
+    yield from _of_extensions(job)
+
+
+def _of_job(job: CommandJob) -> Iterator[Problem]:
+    if job.code is not None and job.code.startswith(_REMOTE_CODE):
+        yield _later(
+            f"code from {re.sub(r'//[^/@]*@', '//', job.code)}", "code", "Clone or download it, and name the folder."
+        )
+    if job.identity is not None and getattr(job.identity, "type", "") != "user_identity":
+        yield _later("identity", "identity", "Without it, the job runs as the person who started the server.")
+    for name in job.services:
+        yield _later("services", f"services.{name}", "Leave it out, or start it yourself on this machine.")
+
+
+def _of_resources(job: CommandJob) -> Iterator[Problem]:
+    if job.resources.max_instance_count not in (None, job.node_count):
+        yield _later("an elastic number of nodes", "resources.max_instance_count", "Leave it out.")
+
+
+def _of_extensions(job: CommandJob) -> Iterator[Problem]:
+    extra = job.drumbeat
+    given = extra.model_fields_set
+    for key, nodes in (("min_nodes", extra.min_nodes), ("max_nodes", extra.max_nodes)):
+        if nodes not in (None, job.node_count):
+            yield _later("an elastic number of nodes", f"drumbeat.{key}", "Leave it out.")
+    if "warm_start" in given and extra.warm_start:
+        yield _later("warm start", "drumbeat.warm_start", "Leave it out, or set it to false.")
+    if "hang_after_s" in given and extra.hang_after_s:
+        yield _later("looking for hangs", "drumbeat.hang_after_s", "Leave it out, or set it to 0.")
+    if "checkpoints" in given:
+        yield _later("drumbeat.checkpoints", "drumbeat.checkpoints", "Leave it out.")
+
+
+def _later(what: str, where: str, fix: str) -> Problem:
+    return Problem(f"this version of drumbeat doesn't have {what} yet", where, fix)

@@ -1,0 +1,177 @@
+"""How much each node of a job takes: CPU slots by its ranks, devices by its ranks, its launcher or its instance type.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drumbeat.core.life.job import Need
+from drumbeat.protocol.errors import SpecError, UnknownNameError
+from drumbeat.protocol.plan import Rank
+
+Size = tuple[int, int]
+"""CPU slots and devices, of a machine or of a node."""
+
+INSTANCE_TYPES = ("cpu", "gpu", "gpu:N")
+"""The kinds of node that a compute of ours knows, N a number; a cloud's names for machines go by alias."""
+
+_KIND = re.compile(r"(cpu|gpu)(?::([1-9][0-9]{0,2}))?")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What was said of the nodes. word: `cpu`, `gpu`, "" = nothing. each: devices of a node, 0 = nothing said."""
+
+    word: str = ""
+    each: int = 0
+
+    @property
+    def insists(self) -> bool:
+        """Whether there must be devices."""
+        return self.word == "gpu"
+
+
+def parse_kind(name: str, meaning: str) -> Kind:
+    """The kind of node that an instance type stands for. Raises UnknownNameError."""
+    found = _KIND.fullmatch(meaning.lower())
+    if found is None or (found[1] == "cpu" and found[2]):
+        raise UnknownNameError(
+            f"instance type {name!r} isn't known here; there is {', '.join(INSTANCE_TYPES[:-1])} and "
+            f"{INSTANCE_TYPES[-1]} (N GPUs on each node)",
+            where="resources.instance_type",
+            fix=f"Say what it means here: drumbeat alias set instance_type {name} gpu:8",
+        )
+    return Kind(found[1], int(found[2] or 0))
+
+
+# --- what a launcher in the command takes -----------------------------------------------------------------------
+@dataclass(frozen=True)
+class Launcher:
+    """One that the command runs on each node. count: processes that it starts there, None = as many as it finds GPUs.
+
+    told: the words that say so, for people.
+    """
+
+    name: str
+    count: int | None
+    told: str = ""
+
+
+_BEGIN = (
+    r"(?:^|[;&|(\n]|\s(?:then|do|else|exec|time|nohup)\s)[^\S\n]*(?:\w+=[^\s;&|()]*\s+)*"
+    r"(?:(?:conda|poetry|uv)\s+run\s+(?:-\S+\s+\S+\s+)*)?(?:[\w./~$-]*/)?"
+)
+"""Where a shell looks for a command. No part of it runs on past the next such place: a long command is read once."""
+_LAUNCHERS = {
+    "torchrun": rf"{_BEGIN}torchrun(?=\s)|\s-m\s+torch\.distributed\.(?:run|launch)(?=\s)",
+    "accelerate": rf"{_BEGIN}accelerate(?:\s+launch|-launch)(?=\s)|\s-m\s+accelerate\.commands\.launch(?=\s)",
+    "deepspeed": rf"{_BEGIN}deepspeed(?=\s+[^=\s])|\s-m\s+deepspeed\.launcher\.runner(?=\s)",
+    "horovodrun": rf"{_BEGIN}horovodrun(?=\s)",
+}
+_COUNTS = {
+    "torchrun": r"--?nproc[-_]per[-_]node",
+    "accelerate": r"--num[-_]processes",
+    "deepspeed": r"--num_(?:gpus|accelerators)",
+    "horovodrun": r"(?:-np|--num-proc)",
+}
+_OF_ALL_NODES = ("accelerate", "horovodrun")
+"""Their number is that of all nodes together."""
+_ALONE = ("torchrun",)
+"""These start one process where nothing is said."""
+
+
+def find_launcher(command: str, nodes: int) -> Launcher | None:
+    """The first launcher in a command, and what it is told; None where there is none, or one for CPUs."""
+    found = min(
+        ((match.end(), name) for name, form in _LAUNCHERS.items() if (match := re.search(form, command))), default=None
+    )
+    if found is None:
+        return None
+    end, name = found
+    rest = re.split(r";|&&|\|\||(?<!\\)\n", command[end:])[0]
+    if name == "accelerate" and re.search(r"\s--(?:cpu|use_cpu)(?=\s|$)", rest):
+        return None
+    told = re.search(rf"\s({_COUNTS[name]})[\s=]+(\S+)", f" {rest}")
+    if told is None:
+        return Launcher(name, 1 if name in _ALONE else None)
+    number = int(told[2]) if told[2].isdecimal() else None
+    if told[2] == "cpu":
+        return None
+    if number is not None and name in _OF_ALL_NODES:
+        number = -(-number // nodes)
+    return Launcher(name, number, f"{told[1]} {told[2]}")
+
+
+# --- what it takes ----------------------------------------------------------------------------------------------
+def fullest(ranks: Sequence[Rank]) -> int:
+    """The most of these ranks on one node."""
+    return max(Counter(rank.node for rank in ranks).values(), default=0)
+
+
+def share(sizes: Sequence[int], nodes: int) -> int:
+    """The most that each of so many nodes can have of machines of these sizes."""
+    return next((most for most in range(max(sizes, default=0), 0, -1) if sum(s // most for s in sizes) >= nodes), 0)
+
+
+def size_up(
+    nodes: int, table: Sequence[Rank], machines: Sequence[Size], kind: Kind, launcher: Launcher | None
+) -> tuple[Need, list[str]]:
+    """A CPU slot per rank, a device per rank that computes, where there are enough of them or the job insists.
+
+    A node takes as many devices as its instance type says; else, where a launcher of the user's own starts the
+    processes, as many as that one starts. Each node is asked for as the fullest of them. Second come notes. Raises
+    SpecError.
+    """
+    cpus = sum(one for one, _ in machines)
+    alone, notes = len(table) > cpus, list[str]()
+    devices, note = _devices(nodes, [rank for rank in table if rank.computes], [gpus for _, gpus in machines], kind,
+                             launcher)  # fmt: skip
+    if note:
+        notes.append(note)
+    if alone:
+        notes.append(f"{len(table)} ranks share {cpus} CPU slots, so the job runs alone on its compute")
+    return Need(nodes, fullest(table), devices, alone=alone), notes
+
+
+def _devices(
+    nodes: int, computing: Sequence[Rank], gpus: Sequence[int], kind: Kind, launcher: Launcher | None
+) -> tuple[int, str]:
+    """Of each node, and what is to be said of it."""
+    of_ranks = fullest(computing)
+    if kind.word == "cpu":
+        return 0, ""
+    if kind.each:
+        if kind.each < of_ranks:
+            what = f"gpu:{kind.each} is a node with {kind.each} GPUs, and the job starts {of_ranks} ranks on a node"
+            raise SpecError(what, where="resources.instance_type", fix=f"Say gpu:{of_ranks}, or fewer ranks.")
+        return kind.each, ""
+    if launcher and of_ranks == 1:
+        return _of_launcher(nodes, gpus, kind, launcher)
+    if kind.insists or sum(gpus) >= len(computing):
+        return of_ranks, ""
+    if not sum(gpus):
+        return 0, ""
+    return 0, (
+        f"{len(computing)} ranks and {sum(gpus)} GPUs: the ranks run on CPUs and see no GPU "
+        "(resources.instance_type: gpu insists on one GPU per rank)"
+    )
+
+
+def _of_launcher(nodes: int, gpus: Sequence[int], kind: Kind, launcher: Launcher) -> tuple[int, str]:
+    most = share(gpus, nodes)
+    count = max(int(kind.insists), most) if launcher.count is None else launcher.count
+    if count <= most or kind.insists:
+        why = f"'s {launcher.told} says so" if launcher.count else " takes all that it finds"
+        return count, f"each node gets {count} GPUs: {launcher.name}{why}" if count > 1 else ""
+    if not sum(gpus):
+        return 0, ""
+    have = "1 GPU" if most == 1 else f"{most} GPUs"
+    return 0, (
+        f"{launcher.name} starts {count} processes on each node ({launcher.told}), and no node can have more than "
+        f"{have}: they run on CPUs and see no GPU (resources.instance_type: gpu insists)"
+    )

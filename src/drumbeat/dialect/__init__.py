@@ -1,0 +1,215 @@
+"""What a person wrote: the job file as frozen models, with every refusal at its line.
+
+Names are looked up on first use, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drumbeat.dialect.compute.computes import (
+        NetlabCompute,
+        SlurmCompute,
+        SshCompute,
+        SshHost,
+        compute_from,
+        load_compute,
+    )
+    from drumbeat.dialect.data.inputs_outputs import Input, Output
+    from drumbeat.dialect.environments.environment import BuildContext, Environment, environment_from, load_environment
+    from drumbeat.dialect.job.builder import Command, command, load_job
+    from drumbeat.dialect.job.distribution import (
+        MpiDistribution,
+        PyTorchDistribution,
+        RayDistribution,
+        TensorFlowDistribution,
+    )
+    from drumbeat.dialect.job.estimator import Estimator
+    from drumbeat.dialect.job.extensions import Checkpoints, Extensions
+    from drumbeat.dialect.job.job import CommandJob
+    from drumbeat.dialect.job.resources import (
+        AmlTokenIdentity,
+        CommandJobLimits,
+        JobResourceConfiguration,
+        JupyterLabService,
+        ManagedIdentity,
+        QueueSettings,
+        Resources,
+        Service,
+        SshService,
+        TensorBoardService,
+        UserIdentity,
+        VsCodeService,
+    )
+    from drumbeat.dialect.pipelines.component import CommandComponent
+    from drumbeat.dialect.pipelines.decorator import Pipeline, load_component, pipeline
+    from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob
+    from drumbeat.dialect.reading.expressions import Reference, references, render
+    from drumbeat.dialect.reading.loader import Job, Loaded, from_dict, load, load_file, loads
+    from drumbeat.dialect.reading.writer import dumps, to_dict
+    from drumbeat.dialect.sweeping.builder import Sweep
+    from drumbeat.dialect.sweeping.search_space import (
+        Choice,
+        LogNormal,
+        LogUniform,
+        Normal,
+        QLogNormal,
+        QLogUniform,
+        QNormal,
+        QUniform,
+        RandInt,
+        Randint,
+        Uniform,
+    )
+    from drumbeat.dialect.sweeping.sweep import (
+        BanditPolicy,
+        BayesianSampling,
+        GridSampling,
+        MedianStoppingPolicy,
+        Objective,
+        RandomSampling,
+        SweepJob,
+        SweepJobLimits,
+        TruncationSelectionPolicy,
+    )
+
+HOMES = {
+    "job.builder": ["Command", "command", "load_job"],
+    "pipelines.decorator": ["Pipeline", "load_component", "pipeline"],
+    "job.resources": [
+        "AmlTokenIdentity",
+        "CommandJobLimits",
+        "JobResourceConfiguration",
+        "JupyterLabService",
+        "ManagedIdentity",
+        "QueueSettings",
+        "Resources",
+        "Service",
+        "SshService",
+        "TensorBoardService",
+        "UserIdentity",
+        "VsCodeService",
+    ],
+    "compute.computes": ["NetlabCompute", "SlurmCompute", "SshCompute", "SshHost", "compute_from", "load_compute"],
+    "data.inputs_outputs": ["Input", "Output"],
+    "job.distribution": ["MpiDistribution", "PyTorchDistribution", "RayDistribution", "TensorFlowDistribution"],
+    "environments.environment": ["BuildContext", "Environment", "environment_from", "load_environment"],
+    "job.estimator": ["Estimator"],
+    "reading.expressions": ["Reference", "references", "render"],
+    "job.extensions": ["Checkpoints", "Extensions"],
+    "job.job": ["CommandJob"],
+    "reading.loader": ["Job", "Loaded", "from_dict", "load", "load_file", "loads"],
+    "pipelines.component": ["CommandComponent"],
+    "pipelines.pipeline_job": ["PipelineComponent", "PipelineJob"],
+    "sweeping.search_space": [
+        "Choice",
+        "LogNormal",
+        "LogUniform",
+        "Normal",
+        "QLogNormal",
+        "QLogUniform",
+        "QNormal",
+        "QUniform",
+        "RandInt",
+        "Randint",
+        "Uniform",
+    ],
+    "sweeping.sweep": [
+        "BanditPolicy",
+        "BayesianSampling",
+        "GridSampling",
+        "MedianStoppingPolicy",
+        "Objective",
+        "RandomSampling",
+        "SweepJob",
+        "SweepJobLimits",
+        "TruncationSelectionPolicy",
+    ],
+    "sweeping.builder": ["Sweep"],
+    "reading.writer": ["dumps", "to_dict"],
+}
+HOME_OF = {name: home for home, names in HOMES.items() for name in names}
+
+__all__ = [
+    "AmlTokenIdentity",
+    "BanditPolicy",
+    "BayesianSampling",
+    "BuildContext",
+    "Checkpoints",
+    "Choice",
+    "Command",
+    "CommandComponent",
+    "CommandJob",
+    "CommandJobLimits",
+    "Environment",
+    "Estimator",
+    "Extensions",
+    "GridSampling",
+    "Input",
+    "Job",
+    "JobResourceConfiguration",
+    "JupyterLabService",
+    "Loaded",
+    "LogNormal",
+    "LogUniform",
+    "ManagedIdentity",
+    "MedianStoppingPolicy",
+    "MpiDistribution",
+    "NetlabCompute",
+    "Normal",
+    "Objective",
+    "Output",
+    "Pipeline",
+    "PipelineComponent",
+    "PipelineJob",
+    "PyTorchDistribution",
+    "QLogNormal",
+    "QLogUniform",
+    "QNormal",
+    "QUniform",
+    "QueueSettings",
+    "RandInt",
+    "Randint",
+    "RandomSampling",
+    "RayDistribution",
+    "Reference",
+    "Resources",
+    "Service",
+    "SlurmCompute",
+    "SshCompute",
+    "SshHost",
+    "SshService",
+    "Sweep",
+    "SweepJob",
+    "SweepJobLimits",
+    "TensorBoardService",
+    "TensorFlowDistribution",
+    "TruncationSelectionPolicy",
+    "Uniform",
+    "UserIdentity",
+    "VsCodeService",
+    "command",
+    "compute_from",
+    "dumps",
+    "environment_from",
+    "from_dict",
+    "load",
+    "load_component",
+    "load_compute",
+    "load_environment",
+    "load_file",
+    "load_job",
+    "loads",
+    "pipeline",
+    "references",
+    "render",
+    "to_dict",
+]
+
+
+def __getattr__(name: str) -> object:
+    if name not in HOME_OF:
+        raise AttributeError(f"drumbeat.dialect has no {name!r}")
+    return getattr(import_module(f"drumbeat.dialect.{HOME_OF[name]}"), name)

@@ -1,0 +1,1 @@
+"""Computes: what a person writes of the machines that jobs run on."""

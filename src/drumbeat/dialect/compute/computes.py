@@ -1,0 +1,290 @@
+"""What a person says of a compute: a file with a name, a type and what its engine needs.
+
+How engines make nodes of it lives with the engines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from drumbeat.dialect.reading.problems import fold, nearest, shown, words
+from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
+from drumbeat.dialect.reading.values import AsText, Count, Filled, Port, Text, Whole, complaint, pattern
+from drumbeat.protocol.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.dialect.reading.loader import Places
+
+LOCAL = "local"
+"""The compute that is always there: this machine."""
+
+_PRIVATE = tuple(IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
+"""RFC 1918."""
+
+
+# --- values -----------------------------------------------------------------------------------------------------
+def _no_local(name: str) -> str:
+    if fold(name) == LOCAL:
+        raise complaint(f"{shown(name)} is the compute that is always there: this machine", "Give it another name.")
+    return name
+
+
+def _lower(value: object) -> object:
+    if not isinstance(value, str):
+        raise complaint(f"expected bits per second, like `200mbit` or `1gbit`, got {shown(value)}")
+    return value.strip().lower().replace(" ", "")
+
+
+def _network(value: str) -> str:
+    try:
+        network = IPv4Network(value)
+    except (AddressValueError, NetmaskValueError, ValueError):
+        raise complaint(f"{shown(value)} isn't an IPv4 network", "Write one like `10.77.0.0/24`.") from None
+    if not 16 <= network.prefixlen <= 28:
+        raise complaint(f"{shown(value)} is /{network.prefixlen}; it can be /16 to /28")
+    if network.is_loopback or network.is_link_local or network.is_multicast or network.is_unspecified:
+        raise complaint(f"{shown(value)} has a meaning of its own on every machine", "Write one like `10.77.0.0/24`.")
+    return str(network)
+
+
+def _address(value: str) -> str:
+    user, at, host = value.rpartition("@")
+    if at:
+        raise complaint(f"{shown(value)} has a user in it", f"Write `address: {host}` and `user: {user}`.")
+    return value
+
+
+def _as_host(value: object) -> object:
+    """A plain text is the address."""
+    return {"address": value} if isinstance(value, str) else value
+
+
+ComputeTitle = Annotated[
+    str,
+    pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", "letters, digits, `-` and `_`, at most 32, no `-` or `_` first"),
+    AfterValidator(_no_local),
+]
+Bandwidth = Annotated[
+    str,
+    BeforeValidator(_lower),
+    pattern(r"(?=[0-9.]*[1-9])[0-9]{1,9}(\.[0-9]{1,3})?[kmg]?bit", "bits per second, like `200mbit` or `1gbit`"),
+]
+Subnet = Annotated[str, AfterValidator(_network)]
+Address = Annotated[
+    str, AfterValidator(_address), pattern(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}", "a host's name or its IP address")
+]
+User = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,254}", "the name of a user")]
+OneLine = Annotated[Filled, pattern(r"[^\r\n]{1,4096}", "one line")]
+Absolute = Annotated[OneLine, pattern(r"/.*", "a path that begins with `/`")]
+Home = Annotated[OneLine, pattern(r"(/|~/).*", "a path that begins with `/`, or with `~/` for the user's home")]
+SshOption = Annotated[OneLine, pattern(r"[A-Za-z][A-Za-z0-9]*[ =].+", "one of ssh's own, like `ProxyJump=gate`")]
+SbatchOption = Annotated[OneLine, pattern(r"-.+", "one of sbatch's own, like `--mem=64G`")]
+TimeLimit = Annotated[
+    AsText,
+    pattern(r"0*[1-9][0-9]{0,8}|([0-9]{1,5}-)?[0-9]{1,5}:[0-5][0-9]:[0-5][0-9]", "minutes, or [D-]HH:MM:SS"),
+]
+Word = Annotated[AsText, pattern(r"[^\s-][^\r\n]{0,1023}", "one line that doesn't begin with `-`")]
+
+
+# --- computes ---------------------------------------------------------------------------------------------------
+class ComputeHead(Model):
+    """What every compute has."""
+
+    noun: ClassVar[str] = "the compute"
+    ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
+
+    name: ComputeTitle = Field(description="What jobs call it, as in `compute: rack`.")
+    description: Text | None = Field(default=None, description="What it is for.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    prepare: Filled | None = Field(
+        default=None, description="Shell text that each node runs before a job's ranks start; its failure is the job's."
+    )
+
+    def path_first(self, own: str) -> str:
+        """The folder of programs that its ranks find first, "" = none. own: the server's."""
+        return own
+
+    def sees(self, place: Path) -> bool:
+        """Whether its nodes have what the server's machine has at that path, under the same path."""
+        del place
+        return True
+
+
+class NetlabCompute(ComputeHead):
+    """Several nodes on the server's machine, each with an address of its own and a line of a chosen bandwidth."""
+
+    type: Annotated[Literal["netlab"], AnyCase()] = Field(default="netlab", description="Always `netlab`.")
+    nodes: Annotated[Whole, Field(ge=1, le=1000)] = Field(default=2, description="Number of nodes.")
+    cpus: Count | None = Field(
+        default=None, description="CPU slots of each node; the cores of the server's machine when absent."
+    )
+    bandwidth: Bandwidth | None = Field(
+        default=None, description="What each node's line carries, like `200mbit` or `1gbit`; not limited when absent."
+    )
+    subnet: Subnet | None = Field(
+        default=None, description="IPv4 network of the nodes, /16 to /28; one that is free when absent."
+    )
+    allow_public: bool = Field(default=False, description="Whether `subnet` may be one that isn't private.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.subnet is None:
+            return
+        network = IPv4Network(self.subnet)
+        if not self.allow_public and not any(network.subnet_of(one) for one in _PRIVATE):
+            yield Contradiction(
+                ("subnet",),
+                f"{self.subnet} isn't private: the machines that have these addresses couldn't be reached any more",
+                "Take one of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16, or say `allow_public: true`.",
+            )
+        room = network.num_addresses - 3  # The network's own address, the server's, and the one for all.
+        if room < self.nodes:
+            yield Contradiction(("nodes",), f"{self.nodes} nodes, but {self.subnet} has addresses for {room}")
+
+
+class RemoteCompute(ComputeHead):
+    """What computes on other machines have."""
+
+    python: OneLine = Field(default="python3", description="The interpreter there, 3.11 or newer.")
+    programs: Absolute | None = Field(
+        default=None, description="Folder there that goes first on the ranks' `PATH`, like `/opt/venv/bin`."
+    )
+    server_address: Address | None = Field(
+        default=None, description="Where the server is reached from there; found by the route when absent."
+    )
+
+    def path_first(self, own: str) -> str:
+        del own
+        return self.programs or ""
+
+    def sees(self, place: Path) -> bool:
+        del place
+        return False
+
+
+class SshHost(Model):
+    """A machine that ssh reaches."""
+
+    noun: ClassVar[str] = "the host"
+
+    address: Address = Field(description="Name or IP address.")
+    name: Annotated[str, pattern(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}", "letters, digits and `_.:-`")] | None = Field(
+        default=None, description="What drumbeat calls it; its address when absent."
+    )
+    port: Port | None = Field(default=None, description="Port of its ssh server; the compute's when absent.")
+    user: User | None = Field(default=None, description="User to log in as; the compute's when absent.")
+    cpus: Count | None = Field(default=None, description="CPU slots; all of its cores when absent.")
+    gpus: list[Annotated[AsText, pattern(r"[^\s,]{1,64}", "one GPU's number or id")]] | None = Field(
+        default=None, description="Its GPUs by number or id; all that are found when absent."
+    )
+
+    @property
+    def title(self) -> str:
+        """What drumbeat calls it."""
+        return self.name or self.address
+
+
+class SshCompute(RemoteCompute):
+    """A handful of machines that the server reaches by ssh."""
+
+    type: Annotated[Literal["ssh"], AnyCase()] = Field(default="ssh", description="Always `ssh`.")
+    hosts: Annotated[list[Annotated[SshHost, BeforeValidator(_as_host)]], Field(min_length=1, max_length=500)] = Field(
+        description="The machines; a plain text is an address."
+    )
+    user: User | None = Field(default=None, description="User to log in as; what ssh itself would take when absent.")
+    port: Port = Field(default=22, description="Port of the hosts' ssh servers.")
+    identity_file: OneLine | None = Field(
+        default=None,
+        description="Private key, on the server's machine; counts from this file's folder. ssh's own when absent.",
+    )
+    folder: Home = Field(default="~/.drumbeat/node", description="Folder for drumbeat's files on each host.")
+    options: list[SshOption] = Field(
+        default_factory=list[str], description="More options for ssh's `-o`, like `ProxyJump=gate`."
+    )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        seen: dict[str, int] = {}
+        for place, host in enumerate(self.hosts):
+            first = seen.setdefault(host.title, place)
+            if first != place:
+                what = f"two hosts are called {shown(host.title)}"
+                yield Contradiction(("hosts", place), what, "Take one out, or give it a `name` of its own.")
+
+
+class SlurmCompute(RemoteCompute):
+    """A cluster that the server submits to with sbatch."""
+
+    type: Annotated[Literal["slurm"], AnyCase()] = Field(default="slurm", description="Always `slurm`.")
+    folder: Absolute = Field(description="Folder that the server and all nodes see under this path.")
+    conf: Absolute | None = Field(
+        default=None, description="The cluster's `slurm.conf`; the one that Slurm's commands take when absent."
+    )
+    partition: Word | None = Field(default=None, description="Partition; the cluster's default when absent.")
+    account: Word | None = Field(default=None, description="Account that pays.")
+    qos: Word | None = Field(default=None, description="Quality of service.")
+    constraint: Word | None = Field(default=None, description="Features that the nodes must have.")
+    exclude: Word | None = Field(default=None, description="Nodes that aren't used.")
+    gres: Word | None = Field(default=None, description="Generic resources of each node, like `gpu:4`.")
+    reservation: Word | None = Field(default=None, description="Reservation to run in.")
+    time_limit: TimeLimit | None = Field(
+        default=None, description="How long Slurm lets a job's nodes be: minutes, or [D-]HH:MM:SS."
+    )
+    cpus_per_node: Count | None = Field(default=None, description="CPU slots of a node; Slurm's own when absent.")
+    gpus_per_node: Annotated[Whole, Field(ge=0, le=1000)] | None = Field(
+        default=None, description="GPUs of a node; Slurm's own when absent."
+    )
+    options: list[SbatchOption] = Field(
+        default_factory=list[str], description="More options for sbatch, as it has them: `--mem=64G`."
+    )
+
+    def sees(self, place: Path) -> bool:
+        """What lies on the file system of the folder that all nodes see."""
+        try:
+            return place.stat().st_dev == Path(self.folder).stat().st_dev
+        except OSError:
+            return False
+
+
+Compute: TypeAlias = NetlabCompute | SshCompute | SlurmCompute
+CLASSES: dict[str, type[Compute]] = {"netlab": NetlabCompute, "ssh": SshCompute, "slurm": SlurmCompute}
+
+
+# --- reading ----------------------------------------------------------------------------------------------------
+def load_compute(path: str | Path, overrides: Sequence[str] = ()) -> Compute:
+    """The compute in a file; raises `SpecError` with every problem at its line."""
+    from drumbeat.dialect.reading.loader import Sort, load_chosen
+
+    compute = cast("Compute", load_chosen(path, Sort("a compute", _class_for, "`name:` and `type:`"), overrides))
+    return _anchored(compute, Path(path).absolute().parent)
+
+
+def compute_from(document: Mapping[str, Any], name: str = "compute") -> Compute:
+    """The compute in a mapping as YAML would give it; places in messages are `name.key`."""
+    from drumbeat.dialect.reading.loader import Sort, chosen_from
+
+    return cast("Compute", chosen_from(document, Sort("a compute", _class_for), name))
+
+
+def _anchored(compute: Compute, base: Path) -> Compute:
+    """A key's relative path counts from the file that names it: the server doesn't know that folder."""
+    key = getattr(compute, "identity_file", None)
+    if key is None or key.startswith(("/", "~")):
+        return compute
+    return compute.model_copy(update={"identity_file": str(base / key)})
+
+
+def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
+    kind = document.get("type")
+    found = CLASSES.get(fold(kind)) if isinstance(kind, str) else None
+    if found is not None:
+        return found
+    if kind is None:
+        raise SpecError.of(
+            [Problem("the compute needs the key `type`", places((), "missing", ""), f"It is {words(CLASSES, 'or')}.")]
+        )
+    what = f"`type`: a compute is {words(CLASSES, 'or')}, not {shown(kind)}"
+    raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])

@@ -1,0 +1,1 @@
+"""Inputs and outputs of jobs, data assets, datastores and their credentials."""

@@ -1,0 +1,62 @@
+"""What a person says of data that is to have a name: a file with a name, a type and a path."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+
+from pydantic import AfterValidator, Field
+
+from drumbeat.dialect.data.signed_urls import NoSecret
+from drumbeat.dialect.reading.shape import AnyCase, Model
+from drumbeat.dialect.reading.values import AsText, Filled, Json, Text, no_label, pattern
+
+if TYPE_CHECKING:
+    from drumbeat.dialect.reading.loader import Sort
+
+RULE = "letters, digits, `.`, `-` and `_`, at most 255, and a letter or digit first"
+AssetName = Annotated[str, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}", RULE)]
+AssetVersion = Annotated[
+    AsText, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,29}", RULE.replace("255", "30")), AfterValidator(no_label)
+]
+
+
+class DataAsset(Model):
+    """A version of data, by name."""
+
+    noun: ClassVar[str] = "the data"
+    ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
+
+    name: AssetName = Field(description="What jobs call it, as in `azureml:digits:1`.")
+    version: AssetVersion | None = Field(default=None, description="Its version; the next number when absent.")
+    type: Annotated[Literal["uri_file", "uri_folder", "mltable"], AnyCase()] = Field(
+        default="uri_folder", description="A file, a folder, or a folder with an `MLTable` file."
+    )
+    path: Annotated[Filled, NoSecret] = Field(
+        description="Where it lies: a path beside this file, which is uploaded, or an address."
+    )
+    datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
+    description: Text | None = Field(default=None, description="What it is.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    auto_delete_setting: Json = Field(default=None, description="Azure's; nothing is deleted by itself here.")
+
+
+def load_data(path: str | Path, overrides: Sequence[str] = ()) -> DataAsset:
+    """The data that a file describes; raises `SpecError` with every problem at its line."""
+    from drumbeat.dialect.reading.loader import load_chosen
+
+    return cast("DataAsset", load_chosen(path, _sort(), overrides))
+
+
+def data_from(document: Mapping[str, Any], name: str = "data") -> DataAsset:
+    """The same from a mapping; places in messages are `name.key`."""
+    from drumbeat.dialect.reading.loader import chosen_from
+
+    return cast("DataAsset", chosen_from(document, _sort(), name))
+
+
+def _sort() -> Sort:
+    from drumbeat.dialect.reading.loader import Sort
+
+    return Sort("data", lambda _document, _places: DataAsset, "`name:` and `path:`")

@@ -1,0 +1,133 @@
+"""What goes into a job and what comes out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, cast, get_args
+
+from pydantic import BeforeValidator, Field, ValidationInfo
+
+from drumbeat.dialect.data.signed_urls import NoSecret
+from drumbeat.dialect.reading.problems import shown, words
+from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
+from drumbeat.dialect.reading.values import Figure, Filled, Scalar, Text, Version, complaint, literal
+
+DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
+ParameterType = Literal["string", "number", "integer", "boolean"]
+InputType = Literal[
+    "uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model",
+    "string", "number", "integer", "boolean",
+]  # fmt: skip
+InputMode = Literal["ro_mount", "download", "direct", "eval_mount", "eval_download"]
+OutputMode = Literal["rw_mount", "mount", "upload", "direct"]
+
+Place = Annotated[Filled, NoSecret]
+
+OF_PARAMETERS = ("default", "min", "max", "enum")
+OF_DATA = ("path", "mode", "datastore", "path_on_compute")
+
+
+class Input(Model):
+    """Data, a model, or a described parameter."""
+
+    type: Annotated[InputType, AnyCase()] = Field(default="uri_folder", description="What it is.")
+    path: Place | None = Field(default=None, description="Local path, URL, `azureml:name:version` or datastore path.")
+    mode: Annotated[InputMode, AnyCase()] | None = Field(
+        default=None,
+        description="How a rank has it: mounted, copied, by its address; of an `mltable`, the files that it names.",
+    )
+    datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
+    path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
+    default: Scalar | None = Field(default=None, description="Value of a parameter that nobody sets.")
+    min: Figure | None = Field(default=None, description="Least value of a number.")
+    max: Figure | None = Field(default=None, description="Greatest value of a number.")
+    enum: list[Scalar] | None = Field(default=None, min_length=1, description="The values that a parameter may have.")
+    optional: bool = Field(
+        default=False, description="May stay without a value; `$[[ ]]` around its use is then dropped."
+    )
+    description: Text | None = Field(default=None, description="What it is for.")
+
+    @property
+    def is_parameter(self) -> bool:
+        """A plain value, not data."""
+        return self.type in get_args(ParameterType)
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Of an `mltable`, the files that its table names."""
+        return self.mode in ("eval_mount", "eval_download")
+
+    @property
+    def is_absent(self) -> bool:
+        """Optional, and without a value of its own."""
+        return self.optional and self.path is None and self.default is None
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        for key in OF_DATA if self.is_parameter else OF_PARAMETERS:
+            if getattr(self, key) is not None:
+                yield Contradiction((key,), f"an input of type `{self.type}` has no `{key}`")
+        if self.mode in ("eval_mount", "eval_download") and self.type != "mltable":
+            yield Contradiction(("mode",), f"`{self.mode}` is for `mltable`, not for `{self.type}`")
+        if self.min is not None and self.max is not None and self.min > self.max:
+            yield Contradiction(("min",), f"the least value, {self.min}, is above the greatest, {self.max}")
+        if self.default is not None and self.is_parameter:
+            yield from self._default_fits()
+
+    def _default_fits(self) -> Iterator[Contradiction]:
+        value = self.default
+        if not _is_a(value, self.type):
+            yield Contradiction(("default",), f"the default {shown(value)} isn't of type `{self.type}`")
+        elif self.enum is not None and value not in self.enum:
+            yield Contradiction(("default",), f"{shown(value)} is none of {words(map(str, self.enum), 'or')}")
+        elif isinstance(value, int | float) and not _between(value, self.min, self.max):
+            yield Contradiction(("default",), f"{shown(value)} is outside of `min` and `max`")
+
+
+def _between(value: float, least: float | None, most: float | None) -> bool:
+    return (least is None or value >= least) and (most is None or value <= most)
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    if isinstance(value, bool):
+        return kind in ("boolean", "string")
+    if isinstance(value, int):
+        return kind in ("integer", "number", "string")
+    return kind in (("number", "string") if isinstance(value, float) else ("string", "boolean", "integer", "number"))
+
+
+class Output(Model):
+    """A place that the job writes to."""
+
+    type: Annotated[DataType, AnyCase()] = Field(default="uri_folder", description="What is written.")
+    mode: Annotated[OutputMode, AnyCase()] | None = Field(
+        default=None,
+        description="Written on the node, and put in its place at the end; or by the ranks, at a link (`direct`).",
+    )
+    path: Place | None = Field(default=None, description="Where it goes; a folder of the job's own when absent.")
+    name: Filled | None = Field(default=None, description="Registers what was written as a data asset of this name.")
+    version: Version | None = Field(default=None, description="Version of that asset; the next free one when absent.")
+    path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
+    description: Text | None = Field(default=None, description="What it is.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.version is not None and self.name is None:
+            yield Contradiction(("version",), "a version without a `name` to register", "Add `name:`.")
+
+
+def _input(value: object, info: ValidationInfo) -> object:
+    """A mapping is an `Input`; everything else must be a literal."""
+    if isinstance(value, Input):
+        return value
+    if isinstance(value, dict):
+        return Input.model_validate(cast("dict[str, object]", value), context=info.context)
+    if not isinstance(value, bool | int | float | str):
+        raise complaint(f"expected a value or a mapping with `type` and `path`, got {shown(value)}")
+    return literal(value)
+
+
+def _output(value: object) -> object:
+    return {} if value is None else value
+
+
+InputValue = Annotated[Input | Scalar, BeforeValidator(_input)]
+OutputValue = Annotated[Output, BeforeValidator(_output)]

@@ -1,0 +1,148 @@
+"""What a job's processes run in: an image, a build, or a Python environment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+
+from pydantic import AfterValidator, Field
+
+from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, model_or_text
+from drumbeat.dialect.reading.values import (
+    AsText,
+    Filled,
+    InnerPath,
+    Port,
+    Text,
+    TextOrTable,
+    Variable,
+    Version,
+    Whole,
+    complaint,
+)
+from drumbeat.protocol.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.dialect.reading.loader import Places
+
+
+class BuildContext(Model):
+    """A folder with a Dockerfile."""
+
+    path: Filled = Field(description="The folder: its path.")
+    dockerfile_path: InnerPath = Field(default="Dockerfile", description="The Dockerfile inside that folder.")
+
+
+class Route(Model):
+    """One HTTP route of a scoring container."""
+
+    port: Port = Field(description="Port that it listens on.")
+    path: Filled = Field(description="Path of the request.")
+
+
+class InferenceConfig(Model):
+    """The routes of an image that brings its own scoring server."""
+
+    liveness_route: Route | None = Field(default=None, description="Answers while the server lives.")
+    readiness_route: Route | None = Field(default=None, description="Answers when it can score.")
+    scoring_route: Route | None = Field(default=None, description="Takes the requests.")
+
+
+CXX_STANDARDS = (11, 14, 17, 20, 23)
+
+
+def _standard(value: int) -> int:
+    if value not in CXX_STANDARDS:
+        raise complaint(f"there is no C++{value}", f"One of {', '.join(map(str, CXX_STANDARDS))}.")
+    return value
+
+
+class FromSource(Model):
+    """How the nodes build one of the packages themselves, where there is no wheel of it that fits."""
+
+    variables: dict[Variable, AsText] = Field(default_factory=dict, description="Variables of the build.")
+    cxx_standard: Annotated[Whole, AfterValidator(_standard)] | None = Field(
+        default=None, description="Oldest C++ standard that it is compiled as, whatever it asks for itself."
+    )
+    requires: list[Filled] = Field(default_factory=list, description="What the build alone needs, as pip takes it.")
+    programs: list[Filled] = Field(default_factory=list, description="Programs that the build needs on `PATH`.")
+    linked_to: list[Filled] = Field(
+        default_factory=list,
+        description="Packages of the environment, or programs, whose versions a built wheel is good for.",
+    )
+
+
+class EnvironmentExtensions(Model):
+    """What drumbeat adds to an environment."""
+
+    from_source: dict[Filled, FromSource] = Field(
+        default_factory=dict, description="Packages that the nodes build from source, by name, and how."
+    )
+
+
+class Environment(Model):
+    """An environment written into the job itself."""
+
+    noun: ClassVar[str] = "the environment"
+    ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
+
+    name: Filled | None = Field(
+        default=None, description="Name to keep it under; nameless ones are known by their content."
+    )
+    version: Version | None = Field(default=None, description="Version under that name.")
+    image: Filled | None = Field(default=None, description="Container image.")
+    build: BuildContext | None = Field(default=None, description="Image to build; instead of `image`.")
+    conda_file: TextOrTable | None = Field(default=None, description="Conda file, as a path or written out.")
+    inference_config: InferenceConfig | None = Field(
+        default=None, description="Routes, for serving. Changes nothing here."
+    )
+    os_type: Annotated[Literal["linux", "windows"], AnyCase()] = Field(
+        default="linux", description="Operating system. Nodes run Linux: `windows` is refused."
+    )
+    datastore: Filled | None = Field(
+        default=None, description="Datastore that a build folder is uploaded to, in a cloud. Changes nothing here."
+    )
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    description: Text | None = Field(default=None, description="What it is for.")
+    drumbeat: EnvironmentExtensions = Field(
+        default_factory=EnvironmentExtensions, description="What drumbeat adds to the dialect."
+    )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.image and self.build:
+            yield Contradiction(("build",), "both `image` and `build`", "Keep one of them.")
+        if self.build and self.conda_file is not None:
+            yield Contradiction(
+                ("conda_file",), "both `build` and `conda_file`", "Install the packages in the Dockerfile."
+            )
+        if not self.image and not self.build and self.conda_file is None:
+            yield Contradiction((), "the environment says nothing", "Give it `image`, `build` or `conda_file`.")
+
+
+EnvironmentValue = Annotated[Environment | Filled, model_or_text(lambda: Environment, "`azureml:name:version`")]
+
+
+# --- one that has a file of its own -----------------------------------------------------------------------------
+def load_environment(path: str | Path, overrides: Sequence[str] = ()) -> Environment:
+    """The environment in a file; raises `SpecError` with every problem at its line."""
+    from drumbeat.dialect.reading.loader import Sort, load_chosen
+
+    sort = Sort("an environment", _class_for, "`name:`, and `conda_file:` or `image:`")
+    return cast("Environment", load_chosen(path, sort, overrides))
+
+
+def environment_from(document: Mapping[str, Any], name: str = "environment") -> Environment:
+    """The environment in a mapping as YAML would give it; places in messages are `name.key`."""
+    from drumbeat.dialect.reading.loader import Sort, chosen_from
+
+    return cast("Environment", chosen_from(document, Sort("an environment", _class_for), name))
+
+
+def _class_for(document: Mapping[str, Any], places: Places) -> type[Environment]:
+    """The model; a conda file that was taken for one is said to be that."""
+    if "dependencies" in document:
+        what = "this is a conda file, and not an environment that names one"
+        fix = "Name it so: drumbeat environment create NAME --conda FILE"
+        raise SpecError.of([Problem(what, places(("dependencies",), "key", ""), fix)])
+    return Environment

@@ -1,0 +1,82 @@
+"""What a person says of a container registry: where it is, and how to get in. The file is Azure's connection's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+from pydantic import BeforeValidator, Field
+
+from drumbeat.dialect.data.credentials import Called, Credentials, Secret
+from drumbeat.dialect.reading.shape import AnyCase, Model
+from drumbeat.dialect.reading.values import Name, Text, complaint
+
+_PATTERN = r"[a-z0-9._-]+(:\d{1,5})?(/[a-z0-9._-]+)*"
+
+
+def _address(value: object) -> object:
+    """`https://ghcr.io/acme/` is `ghcr.io/acme`, as names of images begin."""
+    if not isinstance(value, str):
+        raise complaint("expected a text", "Put it in quotes.")
+    text = value.strip().removeprefix("https://").removeprefix("http://").rstrip("/")
+    if "@" in text:
+        raise complaint("this address has a user or a password in it", "Put them under `credentials`.")
+    if not re.fullmatch(_PATTERN, text):
+        raise complaint("this isn't what names of images begin with", "Write it like `ghcr.io/acme` or `host:5000`.")
+    return text
+
+
+class RegistryCredentials(Credentials):
+    """A user with a password, or with a token in its place."""
+
+    type: Annotated[Literal["username_password"], AnyCase()] = Field(
+        default="username_password", description="Always `username_password`."
+    )
+    username: Called = Field(repr=False, description="User.")
+    password: Secret = Field(repr=False, description="The user's password, or a token.")
+
+    @property
+    def called(self) -> str:
+        return "password"
+
+
+class Registry(Model):
+    """A registry that images are pulled from."""
+
+    noun: ClassVar[str] = "the registry"
+    ignored: ClassVar[frozenset[str]] = frozenset({"$schema", "is_shared"})
+
+    name: Name = Field(description="What it is called here.")
+    type: Annotated[Literal["container_registry"], AnyCase()] = Field(
+        default="container_registry", description="Always `container_registry`."
+    )
+    target: Annotated[str, BeforeValidator(_address)] = Field(
+        description="What the names of its images begin with: a host, perhaps with a port and a path."
+    )
+    credentials: RegistryCredentials | None = Field(default=None, repr=False, description="`username` and `password`.")
+    insecure: bool = Field(default=False, description="It is spoken to without TLS, or its certificate isn't checked.")
+    description: Text | None = Field(default=None, description="What it is for.")
+
+
+def load_registry(path: str | Path, overrides: Sequence[str] = ()) -> Registry:
+    """The registry in a file; raises `SpecError` with every problem at its line."""
+    from drumbeat.dialect.reading.loader import Sort, load_chosen
+
+    sort = Sort("a registry", lambda _document, _places: Registry, "`name:` and `target:`")
+    return cast("Registry", load_chosen(path, sort, overrides))
+
+
+def registry_from(document: Mapping[str, Any], name: str = "registry") -> Registry:
+    """The registry in a mapping as YAML would give it; places in messages are `name.key`."""
+    from drumbeat.dialect.reading.loader import Sort, chosen_from
+
+    sort = Sort("a registry", lambda _document, _places: Registry)
+    return cast("Registry", chosen_from(document, sort, name))
+
+
+def split(registry: Registry) -> tuple[dict[str, object], dict[str, str]]:
+    """The registry as plain values without its credentials, and these; `{}` where none were given."""
+    document = cast("dict[str, object]", registry.model_dump(mode="json", exclude_none=True, exclude={"credentials"}))
+    return document, registry.credentials.opened() if registry.credentials else {}

@@ -1,0 +1,1 @@
+"""The command job: its models, and the Python objects that build one."""

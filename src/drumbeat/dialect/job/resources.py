@@ -1,0 +1,192 @@
+"""Where and within which limits a job runs: resources, queue, limits, services, identity."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal, cast
+
+from pydantic import BeforeValidator, Field
+
+from drumbeat.dialect.reading.problems import fold, shown
+from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, by_type
+from drumbeat.dialect.reading.values import (
+    AsText,
+    Count,
+    Filled,
+    InnerPath,
+    Port,
+    Seconds,
+    Table,
+    Text,
+    TextOrList,
+    complaint,
+    pattern,
+)
+
+MemorySize = Annotated[
+    str, pattern(r"0*[1-9][0-9]{0,15}[bBkKmMgG]", "a number above 0 with `b`, `k`, `m` or `g` behind it, like `2g`")
+]
+
+
+class Resources(Model):
+    """How many nodes, and of what kind."""
+
+    instance_count: Count = Field(default=1, description="Number of nodes.")
+    instance_type: Filled | None = Field(
+        default=None,
+        description="`cpu`, `gpu` (a GPU for each rank), `gpu:N` (N GPUs on each node), or a name that an alias gives "
+        "one of these.",
+    )
+    max_instance_count: Count | None = Field(
+        default=None,
+        description="Most nodes that an elastic job may grow to. In this version nothing but `instance_count`.",
+    )
+    shm_size: MemorySize | None = Field(
+        default=None,
+        description="Shared memory of a container, like `2g`. Changes nothing here: ranks have the machine's.",
+    )
+    docker_args: TextOrList | None = Field(default=None, description="More arguments for the container engine.")
+    locations: list[Filled] | None = Field(
+        default=None, description="Regions that the job may run in. Changes nothing here."
+    )
+    properties: Table = Field(
+        default_factory=dict, description="Settings for the compute in a cloud. Changes nothing here."
+    )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        most = self.max_instance_count
+        if most is not None and most < self.instance_count:
+            yield Contradiction(
+                ("max_instance_count",), f"at most {most} nodes, but `instance_count` asks for {self.instance_count}"
+            )
+
+
+JobResourceConfiguration = Resources
+
+
+class CommandJobLimits(Model):
+    """When a job is ended whatever it does."""
+
+    timeout: Seconds | None = Field(
+        default=None,
+        description="Seconds from the first start of its ranks after which the job is ended: as failed, with exit code "
+        "124, and it isn't tried again.",
+    )
+
+
+class QueueSettings(Model):
+    """How the job waits among others."""
+
+    job_tier: Annotated[Literal["spot", "basic", "standard", "premium"], AnyCase()] | None = Field(
+        default=None, description="Class of service. Changes nothing here."
+    )
+    priority: Annotated[Literal["low", "medium", "high"], AnyCase()] | None = Field(
+        default=None, description="Place in the queue."
+    )
+
+
+class ServiceHead(Model):
+    """What every service has."""
+
+    read_only: ClassVar[frozenset[str]] = frozenset({"endpoint", "status", "error_message"})
+
+    port: Port | None = Field(default=None, description="Port that it listens on.")
+    nodes: Annotated[Literal["all"], AnyCase()] | None = Field(
+        default=None, description="`all`, or only node 0 when absent."
+    )
+    properties: dict[str, AsText] = Field(default_factory=dict, description="Settings of the service.")
+
+
+class Service(ServiceHead):
+    """A service of a kind of its own, on a port of the job."""
+
+    type: Filled = Field(description="`ssh`, `jupyter_lab`, `tensor_board`, `vs_code`, or a name of your own.")
+
+
+class SshService(ServiceHead):
+    """A shell on the node."""
+
+    type: Annotated[Literal["ssh"], AnyCase()] = Field(default="ssh", description="Always `ssh`.")
+    ssh_public_keys: Text | None = Field(default=None, description="Keys that may log in, one per line.")
+
+
+class JupyterLabService(ServiceHead):
+    """JupyterLab in the job's folder."""
+
+    type: Annotated[Literal["jupyter_lab"], AnyCase()] = Field(
+        default="jupyter_lab", description="Always `jupyter_lab`."
+    )
+
+
+class TensorBoardService(ServiceHead):
+    """TensorBoard over a folder of the job."""
+
+    type: Annotated[Literal["tensor_board"], AnyCase()] = Field(
+        default="tensor_board", description="Always `tensor_board`."
+    )
+    log_dir: InnerPath | None = Field(default=None, description="Folder with event files, inside the job's folder.")
+
+
+class VsCodeService(ServiceHead):
+    """VS Code's server on the node."""
+
+    type: Annotated[Literal["vs_code"], AnyCase()] = Field(default="vs_code", description="Always `vs_code`.")
+
+
+ServiceValue = Annotated[
+    SshService | JupyterLabService | TensorBoardService | VsCodeService | Service,
+    by_type(SshService, JupyterLabService, TensorBoardService, VsCodeService, what="a service", otherwise=Service),
+]
+
+
+class ManagedIdentity(Model):
+    """The identity of the compute."""
+
+    type: Annotated[Literal["managed"], AnyCase()] = Field(default="managed", description="Always `managed`.")
+    client_id: Filled | None = Field(default=None, description="The identity by its client id.")
+    object_id: Filled | None = Field(default=None, description="The identity by its object id.")
+    msi_resource_id: Filled | None = Field(default=None, description="The identity by its resource id.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        given = [key for key in ("client_id", "object_id", "msi_resource_id") if getattr(self, key) is not None]
+        if len(given) > 1:
+            yield Contradiction((given[1],), f"the identity is named twice, by `{given[0]}` and by `{given[1]}`")
+
+
+class AmlTokenIdentity(Model):
+    """The job's own token."""
+
+    type: Annotated[Literal["aml_token"], AnyCase()] = Field(default="aml_token", description="Always `aml_token`.")
+
+
+class UserIdentity(Model):
+    """The person who sends the job."""
+
+    type: Annotated[Literal["user_identity"], AnyCase()] = Field(
+        default="user_identity", description="Always `user_identity`."
+    )
+
+
+def _known_as(value: object) -> object:
+    """Azure's own files also write `managed_identity` and `user`."""
+    if not isinstance(value, dict):
+        return value
+    written = cast("dict[str, object]", value)
+    other = {"managedidentity": "managed", "user": "user_identity"}.get(fold(str(written.get("type"))))
+    return {**written, "type": other} if other else written
+
+
+IdentityValue = Annotated[
+    ManagedIdentity | AmlTokenIdentity | UserIdentity,
+    by_type(ManagedIdentity, AmlTokenIdentity, UserIdentity, what="an identity"),
+    BeforeValidator(_known_as),
+]
+
+
+def _compute(value: object) -> object:
+    if not isinstance(value, str):
+        raise complaint(f"expected the name of a compute, got {shown(value)}", "Write `compute: azureml:name`.")
+    return value
+
+
+ComputeName = Annotated[Filled, BeforeValidator(_compute)]

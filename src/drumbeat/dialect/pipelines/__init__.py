@@ -1,0 +1,1 @@
+"""Pipeline jobs: components, steps, the graph between them."""

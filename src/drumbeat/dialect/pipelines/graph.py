@@ -1,0 +1,109 @@
+"""Which step of a pipeline waits for which, read from the `${{ }}` of their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING
+
+from drumbeat.dialect.data.inputs_outputs import Input, Output
+from drumbeat.dialect.reading.expressions import Reference, missing, references
+from drumbeat.dialect.reading.problems import either
+from drumbeat.dialect.reading.shape import Contradiction, Loc, Model
+from drumbeat.protocol.errors import SpecError
+
+if TYPE_CHECKING:
+    from drumbeat.dialect.pipelines.nodes import NodeHead
+
+
+def bindings(node: Model) -> Iterator[tuple[Loc, str]]:
+    """Every text of a step's inputs that may hold an expression, with its key."""
+    inputs: Mapping[str, object] = getattr(node, "inputs", {})
+    for name, value in inputs.items():
+        if isinstance(value, Input):
+            if value.path is not None:
+                yield ("inputs", name, "path"), value.path
+        elif isinstance(value, str):
+            yield ("inputs", name), value
+
+
+def targets(node: Model) -> Iterator[tuple[Loc, str]]:
+    """Every text of a step's outputs that may hold an expression, with its key."""
+    outputs: Mapping[str, object] = getattr(node, "outputs", {})
+    for name, value in outputs.items():
+        if isinstance(value, Output):
+            if value.path is not None:
+                yield ("outputs", name, "path"), value.path
+        elif isinstance(value, str):
+            yield ("outputs", name), value
+
+
+def depends_on(jobs: Mapping[str, Model]) -> dict[str, set[str]]:
+    """For each step, the steps whose outputs it takes."""
+    return {name: {found.job for found in _asked(node) if found.job in jobs} for name, node in jobs.items()}
+
+
+def _asked(node: Model) -> Iterator[Reference]:
+    for _, text in bindings(node):
+        try:
+            yield from references(text)
+        except SpecError:
+            continue  # said at its own place already
+
+
+def step_contradictions(
+    jobs: Mapping[str, Model], inputs: Sequence[str], outputs: Sequence[str]
+) -> Iterator[Contradiction]:
+    """References to what isn't there, and steps that wait for each other."""
+    names = {"parent.inputs": inputs, "inputs": inputs, "parent.jobs.outputs": (), "parent.jobs.inputs": (), "name": ()}
+    for step, node in jobs.items():
+        for key, text in bindings(node):
+            yield from _bound(("jobs", step, *key), text, names, jobs)
+        for key, text in targets(node):
+            for problem, near in missing(text, {"parent.outputs": outputs, "outputs": outputs, "name": ()}):
+                yield Contradiction(("jobs", step, *key), problem.what, problem.fix, near)
+    try:
+        TopologicalSorter(depends_on(jobs)).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        yield Contradiction(("jobs", circle[0]), f"steps wait for each other: {' → '.join(reversed(circle))}")
+
+
+def _bound(
+    key: Loc, text: str, names: Mapping[str, Sequence[str]], jobs: Mapping[str, Model]
+) -> Iterator[Contradiction]:
+    ours = {kind: valid for kind, valid in names.items() if not kind.startswith("parent.jobs")}
+    try:
+        found = references(text)
+    except SpecError as error:
+        yield Contradiction(key, error.what, error.fix)
+        return
+    for reference in found:
+        if reference.job:
+            yield from _step_output(key, reference, jobs)
+        else:
+            for problem, near in missing(reference.text, ours):
+                yield Contradiction(key, problem.what, problem.fix, near)
+
+
+def _step_output(key: Loc, reference: Reference, jobs: Mapping[str, Model]) -> Iterator[Contradiction]:
+    if reference.job not in jobs:
+        fix = either(reference.job, jobs, "Steps")
+        yield Contradiction(key, f"{reference.text}: there is no step `{reference.job}`", fix, reference.text)
+        return
+    table = reference.kind.rpartition(".")[2]
+    valid = ports(jobs[reference.job], table)
+    if valid is not None and reference.name not in valid:
+        what = f"{reference.text}: step `{reference.job}` has no {table.rstrip('s')} `{reference.name}`"
+        yield Contradiction(key, what, either(reference.name, valid, "It has"), reference.text)
+
+
+def ports(node: Model, table: str) -> list[str] | None:
+    """The names of a step's inputs or outputs; None where its component isn't here to be asked."""
+    component = getattr(node, "component", None) or getattr(node, "trial", None)
+    if isinstance(component, Model):
+        return [*getattr(component, table)]
+    if component is not None or not hasattr(node, "inputs"):
+        return None
+    own: NodeHead = node  # pyright: ignore[reportAssignmentType]
+    return [*getattr(own, table)]

@@ -1,0 +1,216 @@
+"""The kinds of step that a pipeline may have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, cast
+
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo
+
+from drumbeat.dialect.data.inputs_outputs import InputValue, Output
+from drumbeat.dialect.environments.environment import EnvironmentValue
+from drumbeat.dialect.job.distribution import Distribution
+from drumbeat.dialect.job.extensions import Extensions
+from drumbeat.dialect.job.resources import (
+    CommandJobLimits,
+    ComputeName,
+    IdentityValue,
+    QueueSettings,
+    Resources,
+    ServiceValue,
+)
+from drumbeat.dialect.pipelines.component import CommandComponent, ComponentValue
+from drumbeat.dialect.reading.expressions import missing
+from drumbeat.dialect.reading.problems import either, shown
+from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, chosen, model_or_text
+from drumbeat.dialect.reading.values import (
+    AsText,
+    Count,
+    Filled,
+    Identifier,
+    Json,
+    Number,
+    Seconds,
+    Table,
+    Tally,
+    Text,
+    TextOrList,
+    TextOrTable,
+    Variable,
+    complaint,
+    pattern,
+)
+from drumbeat.dialect.sweeping.search_space import SearchValue
+from drumbeat.dialect.sweeping.sweep import (
+    Objective,
+    PolicyValue,
+    SamplingValue,
+    SweepJobLimits,
+    sampling_contradictions,
+)
+
+NodeName = Annotated[
+    str, pattern(r"[a-z_][a-z0-9_]{0,254}", "lower-case letters, digits and `_`, no digit first, at most 255")
+]
+
+
+def _output(value: object) -> object:
+    return {} if value is None else value
+
+
+NodeOutput = Annotated[
+    Output | Filled, model_or_text(lambda: Output, "`${{parent.outputs.x}}`"), BeforeValidator(_output)
+]
+
+
+class NodeHead(Model):
+    """The keys that every step has."""
+
+    ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
+
+    name: NodeName | None = Field(default=None, description="The step's own name.")
+    display_name: Text | None = Field(default=None, max_length=255, description="What pages call it.")
+    description: Text | None = Field(default=None, description="What it is for.")
+    comment: Text | None = Field(default=None, description="A note for readers.")
+    tags: dict[Text, AsText] = Field(default_factory=dict, description="Free labels.")
+    properties: dict[Text, AsText] = Field(default_factory=dict, description="Labels that stay as they are.")
+    inputs: dict[Identifier, InputValue] = Field(
+        default_factory=dict, description="What goes in: a value, data, or `${{parent.jobs.s.outputs.y}}`."
+    )
+    outputs: dict[Identifier, NodeOutput] = Field(
+        default_factory=dict, description="What comes out; `${{parent.outputs.x}}` makes it the pipeline's own."
+    )
+    compute: ComputeName | None = Field(default=None, description="Where it runs.")
+
+
+class RunNode(NodeHead):
+    """The keys of a step that starts processes itself."""
+
+    resources: Resources = Field(default_factory=Resources, description="How many nodes, and of what kind.")
+    environment_variables: dict[Variable, AsText] = Field(default_factory=dict, description="Variables of every rank.")
+    identity: IdentityValue | None = Field(default=None, description="As whom it reads data.")
+    queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="How it waits.")
+
+
+class CommandNode(RunNode):
+    """A command as a step: a component, or the command itself."""
+
+    type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="`command`; may be absent.")
+    component: ComponentValue | None = Field(default=None, description="A file, a reference, or written out.")
+    command: Filled | None = Field(default=None, description="The shell line; instead of `component`.")
+    code: Filled | None = Field(default=None, description="The folder with the sources, for `command`.")
+    environment: EnvironmentValue | None = Field(default=None, description="What it runs in.")
+    distribution: Distribution | None = Field(default=None, description="How its processes find each other.")
+    limits: CommandJobLimits = Field(default_factory=CommandJobLimits, description="When it is ended.")
+    services: dict[Identifier, ServiceValue] = Field(default_factory=dict, description="Interactive services.")
+    drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if (self.component is None) == (self.command is None):
+            many = "neither" if self.command is None else "both"
+            yield Contradiction(("component",), f"{many} of `component` and `command`", "Give exactly one of them.")
+        if self.command is not None:
+            names = {"inputs": [*self.inputs], "outputs": [*self.outputs], "name": []}
+            for problem, near in missing(self.command, names):
+                yield Contradiction(("command",), problem.what, problem.fix, near)
+        if isinstance(self.component, CommandComponent):
+            yield from port_contradictions(self, self.component)
+
+
+class SweepNode(RunNode):
+    """A sweep as a step."""
+
+    type: Annotated[Literal["sweep"], AnyCase()] = Field(default="sweep", description="Always `sweep`.")
+    trial: ComponentValue = Field(description="The component of each trial: a file, a reference, or written out.")
+    sampling_algorithm: SamplingValue = Field(description="How values are chosen.")
+    search_space: dict[Identifier, SearchValue] = Field(min_length=1, description="What is drawn, by input's name.")
+    objective: Objective = Field(description="What makes one trial better than another.")
+    early_termination: PolicyValue | None = Field(default=None, description="When hopeless trials are ended.")
+    limits: SweepJobLimits = Field(default_factory=SweepJobLimits, description="How many trials, and how long.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from sampling_contradictions(self.sampling_algorithm, self.search_space)
+        if isinstance(self.trial, CommandComponent):
+            yield from port_contradictions(self, self.trial, [*self.search_space])
+
+
+class RetrySettings(Model):
+    """What happens to a mini-batch that fails."""
+
+    max_retries: Tally = Field(default=3, description="New tries of one mini-batch.")
+    timeout: Seconds = Field(default=60.0, description="Seconds for one mini-batch.")
+
+
+class ParallelNode(RunNode):
+    """One script over the pieces of its input, side by side."""
+
+    type: Annotated[Literal["parallel"], AnyCase()] = Field(default="parallel", description="Always `parallel`.")
+    component: TextOrTable | None = Field(default=None, description="A file, a reference, or written out.")
+    task: Table | None = Field(default=None, description="The script and how it is called.")
+    input_data: Text | None = Field(default=None, description="The input that is cut into pieces.")
+    mini_batch_size: AsText | None = Field(default=None, description="Size of a piece: files, or bytes like `10kb`.")
+    mini_batch_error_threshold: Number | None = Field(default=None, description="Failed pieces that are borne.")
+    error_threshold: Number | None = Field(default=None, description="Failed items that are borne; -1 is all.")
+    max_concurrency_per_instance: Count | None = Field(default=None, description="Processes on each node.")
+    partition_keys: TextOrList | None = Field(default=None, description="Columns to cut by, instead of size.")
+    retry_settings: RetrySettings = Field(default_factory=RetrySettings, description="What a failed piece gets.")
+    logging_level: Text | None = Field(default=None, description="How much it logs.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.component is None and self.task is None:
+            yield Contradiction((), "neither `component` nor `task`", "Give one of them.")
+
+
+class OtherNode(Model):
+    """A kind of step that is recognised, kept as it is, and not run by drumbeat."""
+
+    model_config = ConfigDict(extra="allow")
+    __pydantic_extra__: dict[str, Json] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    type: Annotated[
+        Literal["automl", "spark", "import", "data_transfer", "do_while", "if_else", "parallel_for"], AnyCase()
+    ] = Field(description="`automl`, `spark`, `import`, `data_transfer`, `do_while`, `if_else` or `parallel_for`.")
+
+
+def node_validator(classes: Callable[[], tuple[type[Model], ...]], other: type[OtherNode]) -> BeforeValidator:
+    """Reads a step as what its `type` says; one without is a command."""
+
+    def read(value: object, info: ValidationInfo) -> object:
+        if isinstance(value, Model):
+            return value
+        if not isinstance(value, Mapping):
+            raise complaint(f"expected a mapping that describes a step, got {shown(value)}")
+        written = cast("Mapping[str, Any]", value)
+        known = classes()
+        if isinstance(written.get("type"), str) and is_other(written["type"]):
+            return other.model_validate(written, context=info.context)
+        return chosen(written, known, "a step", None, CommandNode).model_validate(written, context=info.context)
+
+    return BeforeValidator(read)
+
+
+OTHER_KINDS = ("automl", "spark", "import", "data_transfer", "do_while", "if_else", "parallel_for")
+
+
+def is_other(kind: str) -> bool:
+    """Whether a step of this type is only recognised."""
+    return kind.casefold() in OTHER_KINDS
+
+
+def port_contradictions(
+    node: NodeHead, component: CommandComponent, drawn: list[str] | None = None
+) -> Iterator[Contradiction]:
+    """What a step gives to its component that it doesn't take, and what it leaves out."""
+    given = [*node.inputs, *(drawn or [])]
+    for name in given:
+        if name not in component.inputs:
+            table = "inputs" if name in node.inputs else "search_space"
+            fix = either(name, component.inputs, "It takes")
+            yield Contradiction((table, name), f"the component has no input `{name}`", fix)
+    for name in node.outputs:
+        if name not in component.outputs:
+            fix = either(name, component.outputs, "It gives")
+            yield Contradiction(("outputs", name), f"the component has no output `{name}`", fix)
+    for name, port in component.inputs.items():
+        if name not in given and not port.optional and port.default is None:
+            yield Contradiction(("inputs",), f"the component's input `{name}` has no value", f"Add `{name}:`.")

@@ -1,0 +1,83 @@
+"""A pipeline: steps whose inputs are other steps' outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal, cast
+
+from pydantic import Field
+
+from drumbeat.dialect.job.extensions import Extensions
+from drumbeat.dialect.job.job import JobHead
+from drumbeat.dialect.job.resources import ComputeName
+from drumbeat.dialect.pipelines.component import ComponentHead
+from drumbeat.dialect.pipelines.graph import step_contradictions
+from drumbeat.dialect.pipelines.nodes import (
+    CommandNode,
+    NodeHead,
+    NodeName,
+    OtherNode,
+    ParallelNode,
+    SweepNode,
+    node_validator,
+)
+from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, model_or_text
+from drumbeat.dialect.reading.values import Filled
+
+
+class PipelineSettings(Model):
+    """How the steps are run."""
+
+    default_datastore: Filled | None = Field(default=None, description="Where outputs go that name no place.")
+    default_compute: ComputeName | None = Field(default=None, description="Where steps run that name no compute.")
+    continue_on_step_failure: bool = Field(default=False, description="Whether other branches go on after a failure.")
+    force_rerun: bool = Field(default=False, description="Whether steps run again that could be taken from before.")
+
+
+class PipelineComponent(ComponentHead):
+    """A pipeline that is a step of another one."""
+
+    type: Annotated[Literal["pipeline"], AnyCase()] = Field(default="pipeline", description="Always `pipeline`.")
+    jobs: dict[NodeName, Node] = Field(min_length=1, description="The steps, by name.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from step_contradictions(self.jobs, [*self.inputs], [*self.outputs])
+
+
+class PipelineNode(NodeHead):
+    """A whole pipeline as one step."""
+
+    type: Annotated[Literal["pipeline"], AnyCase()] = Field(default="pipeline", description="Always `pipeline`.")
+    component: Annotated[
+        PipelineComponent | Filled, model_or_text(lambda: PipelineComponent, "a component's file or reference")
+    ] = Field(description="The pipeline: a file, a reference, or written out.")
+    settings: PipelineSettings = Field(default_factory=PipelineSettings, description="How its steps are run.")
+
+
+Node = Annotated[
+    CommandNode | SweepNode | ParallelNode | PipelineNode | OtherNode,
+    node_validator(lambda: (CommandNode, SweepNode, ParallelNode, PipelineNode), OtherNode),
+]
+
+
+class PipelineJob(JobHead):
+    """Steps whose inputs are other steps' outputs. Parsed and checked now; running them comes later."""
+
+    type: Annotated[Literal["pipeline"], AnyCase()] = Field(default="pipeline", description="Always `pipeline`.")
+    jobs: dict[NodeName, Node] = Field(default_factory=dict, description="The steps, by name.")
+    component: Annotated[
+        PipelineComponent | Filled | None, model_or_text(lambda: PipelineComponent, "a component's file or reference")
+    ] = Field(default=None, description="A pipeline to run as it is; instead of `jobs`.")
+    settings: PipelineSettings = Field(default_factory=PipelineSettings, description="How the steps are run.")
+    drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.jobs and self.component is not None:
+            yield Contradiction(("component",), "both `jobs` and `component`", "Keep one of them.")
+        if not self.jobs and self.component is None:
+            yield Contradiction((), "the pipeline has no steps", "Write them under `jobs:`.")
+        yield from step_contradictions(cast("dict[str, NodeHead]", self.jobs), [*self.inputs], [*self.outputs])
+
+
+for model in (PipelineComponent, PipelineNode, PipelineJob):
+    model.model_rebuild()

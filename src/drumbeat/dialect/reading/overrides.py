@@ -1,0 +1,102 @@
+"""`--set key.path=value`: one value of a job file, changed before the file is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+from drumbeat.dialect.reading.problems import either, short, shown
+from drumbeat.dialect.reading.yaml_tree import scalar, stays_text
+from drumbeat.protocol.errors import Problem
+
+DECLARED = ("inputs", "outputs", "search_space", "jobs")
+"""Tables whose names the file gives: a new one from the command line would be a typing error."""
+
+Table = dict[str, object]
+Path = tuple[str | int, ...]
+
+
+def apply(document: Table, overrides: Sequence[str]) -> tuple[dict[Path, str], list[Problem]]:
+    """Changes `document`; gives the `--set key.path` that each changed path came from, and what couldn't be set."""
+    changed: dict[Path, str] = {}
+    problems: list[Problem] = []
+    for override in overrides:
+        key, equals, written = override.partition("=")
+        words = key.strip().split(".")
+        where = f"--set {short(key.strip(), 80)}"
+        if not equals or not all(words):
+            problems.append(Problem(f"{shown(override)} isn't `key=value`", "--set", "Write `--set inputs.epochs=3`."))
+            continue
+        try:
+            changed[_set(document, words, written)] = where
+        except LookupError as error:
+            what, fix = error.args
+            problems.append(Problem(what, where, fix))
+    return changed, problems
+
+
+def _set(document: Table, words: list[str], written: str) -> Path:
+    """Goes down to the last mapping, making what isn't there, and sets the value."""
+    owner: object = document
+    path: list[str | int] = []
+    for depth, word in enumerate(words[:-1]):
+        key = _key(owner, word, words[:depth])
+        inner = _get(owner, key)
+        if inner is None:
+            _declared(owner, words[: depth + 1])
+            _put(owner, key, inner := Table())
+        owner = inner
+        path.append(key)
+    last = _key(owner, words[-1], words[:-1])
+    _declared(owner, words)
+    _fill(owner, last, _value(words, written))
+    return (*path, last)
+
+
+def _fill(owner: object, key: str | int, value: object) -> None:
+    """Sets the value; where a mapping describes the value, the part of it that holds it."""
+    described = _get(owner, key)
+    part = next((part for part in ("path", "default") if isinstance(described, dict) and part in described), "")
+    if part and value is not None:
+        _put(cast("object", described), part, value)
+    else:
+        _put(owner, key, value)
+
+
+def _get(owner: object, key: str | int) -> object:
+    return cast("list[object]", owner)[key] if isinstance(key, int) else cast("Table", owner).get(key)
+
+
+def _put(owner: object, key: str | int, value: object) -> None:
+    if isinstance(key, int):
+        cast("list[object]", owner)[key] = value
+    else:
+        cast("Table", owner)[key] = value
+
+
+def _value(words: list[str], written: str) -> object:
+    text = written.strip()
+    if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
+        return text[1:-1]
+    value = scalar(text)
+    is_text = isinstance(value, int | float) or not text
+    return text if is_text and stays_text(tuple(words)) else value
+
+
+def _key(owner: object, word: str, above: list[str]) -> str | int:
+    """The word as a key of `owner`; LookupError(what, fix) if `owner` has no keys, or not this one."""
+    if isinstance(owner, dict):
+        return word
+    name = ".".join(above)[:80]
+    if isinstance(owner, list):
+        size = len(cast("list[object]", owner))
+        if word.isascii() and word.isdigit() and len(word) < 9 and int(word) < size:
+            return int(word)
+        raise LookupError(f"`{name}` is a list of {size}; {shown(word)} is none of its places", "Places count from 0.")
+    raise LookupError(f"`{name}` is {shown(owner)} and has no key {shown(word)}", f"Set `{name}` itself.")
+
+
+def _declared(owner: object, words: list[str]) -> None:
+    if len(words) == 2 and words[0] in DECLARED and words[1] not in (owner := cast("Table", owner)):
+        what = f"the file has no {shown(words[1])} under `{words[0]}`"
+        raise LookupError(what, either(words[1], owner, "It has") or "Add it to the file first.")

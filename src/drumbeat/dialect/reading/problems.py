@@ -1,0 +1,210 @@
+"""How a refusal is worded: pydantic's errors become `Problem`s with a sentence, a place and what to do.
+
+Also here: showing a value briefly, listing words, and the nearest valid name. No model lives here.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any, cast
+
+from drumbeat.protocol.errors import Problem
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+    from pydantic_core import ErrorDetails
+
+    from drumbeat.dialect.reading.shape import Model
+
+Seen = dict[int, "type[Model]"]
+"""Which model read the mapping with this id(): known while the document is alive."""
+
+Place = Callable[[tuple[str | int, ...], str, str], str]
+"""Gives the `where` of a key path: at its "key", at its "value", or, for "missing", at the mapping that lacks a key.
+
+The third argument is a text to look for inside of the value, or "".
+"""
+
+TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[list]")
+"""What pydantic and our unions put into a key path that isn't in the file."""
+
+MOST_PROBLEMS = 50
+LONGEST_LIST = 12
+MOST_LISTED = 30
+MOST_VERSIONS = 5
+MOST_COMPARED = 1000
+
+EXPECTED = {
+    "int_type": "a whole number",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number of less than 4,300 digits",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "a mapping",
+    "list_type": "a list",
+    "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}
+
+
+def fold(word: str) -> str:
+    """The form in which two spellings of one word are equal."""
+    return word.casefold().replace("_", "").replace("-", "").replace(" ", "")
+
+
+def shown(value: object) -> str:
+    """A value as it can stand in a sentence: short, and with its kind."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true" if value else "false"
+        case str():
+            return f"`{short(value)}`" if value else "an empty text"
+        case int() | float():
+            return f"the number {short(_digits(value))}"
+        case Mapping():
+            return "a mapping"
+        case list() | tuple():
+            return "a list"
+        case _:
+            return f"a Python {type(value).__name__}"
+
+
+def _digits(value: float) -> str:
+    try:
+        return str(value)
+    except ValueError:  # Python refuses to print ints of more than 4,300 digits
+        return hex(int(value))
+
+
+def short(text: str, most: int = 60) -> str:
+    """A text as one printable line of bounded length: what it leaves out is in its middle."""
+    line = text.encode("unicode_escape", "backslashreplace").decode("ascii") if not text.isprintable() else text
+    return line if len(line) <= most else f"{line[: most - 20]}…{line[-16:]}"
+
+
+def words(names: Iterable[str], last: str = "and") -> str:
+    """`a`, `b` or `c`."""
+    quoted = [f"`{name}`" for name in names]
+    if len(quoted) < 2:
+        return "".join(quoted)
+    return f"{', '.join(quoted[:-1])} {last} {quoted[-1]}"
+
+
+def nearest(name: object, valid: Iterable[str]) -> str:
+    """`Did you mean `x`?`, or nothing when no other valid name is close."""
+    folded = {fold(word): word for word in islice(valid, MOST_COMPARED) if word != name}
+    asked = fold(str(name)[:100])
+    # One letter of two is half the word.
+    close = difflib.get_close_matches(asked, folded, n=1, cutoff=0.5 if len(asked) < 4 else 0.6)
+    return f"Did you mean `{folded[close[0]]}`?" if close else ""
+
+
+def either(name: object, valid: Iterable[str], what: str = "Valid") -> str:
+    """The nearest name and, if they are few or none is near, all the valid ones."""
+    names = list(valid)
+    close = nearest(name, names)
+    if not names or (close and len(names) > LONGEST_LIST):
+        return close
+    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
+    return f"{close} {what}: {', '.join(map(short, names[:MOST_LISTED]))}{more}.".strip()
+
+
+def no_version(what: str, name: str, version: str, there: Sequence[str]) -> tuple[str, str]:
+    """That it has no such version, with the newest that it has; and what to write instead. there: the newest first."""
+    said = ", ".join(there[:MOST_VERSIONS]) + (", …" if len(there) > MOST_VERSIONS else "")
+    fix = f"Write {name}@latest for the newest." if version == "latest" else nearest(version, there)
+    return f"{what} {name} has no version {short(version)}; there is {said}", fix
+
+
+def problems_of(error: ValidationError, document: object, seen: Seen, place: Place) -> list[Problem]:
+    """Every error as a sentence at its place, in the order of the document's models."""
+    details = error.errors(include_url=False)
+    found = [_problem(detail, document, seen, place) for detail in details[:MOST_PROBLEMS]]
+    if len(details) > MOST_PROBLEMS:
+        found.append(Problem("and more of them"))
+    return list(dict.fromkeys(found))
+
+
+def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place) -> Problem:
+    loc = tuple(part for part in detail["loc"] if part not in TAGS)
+    kind = detail["type"]
+    if kind == "extra_forbidden":
+        return _unknown_key(loc, document, seen, place)
+    if kind == "missing":
+        owner = _owner(loc[:-1], seen.get(id(document)))
+        return Problem(f"{owner} needs the key `{loc[-1]}`", place(loc[:-1], "missing", ""))
+    context: dict[str, Any] = detail.get("ctx", {})
+    if kind == "said":
+        at = "key" if "[key]" in detail["loc"] else "value"
+        return Problem(
+            _prefixed(loc, str(context["what"])),
+            place(loc, at, str(context.get("near", ""))),
+            str(context.get("fix", "")),
+        )
+    what, fix = _sentence(kind, context, detail["msg"], detail["input"])
+    return Problem(_prefixed(loc, what), place(loc, "value", ""), fix)
+
+
+def _prefixed(loc: Sequence[str | int], what: str) -> str:
+    return f"`{'.'.join(short(str(part)) for part in loc)}`: {what}" if loc else what
+
+
+def _owner(loc: Sequence[str | int], model: type[Model] | None) -> str:
+    if loc:
+        return f"`{'.'.join(short(str(part)) for part in loc)}`"
+    return model.noun if model else "the job"
+
+
+def _sentence(kind: str, context: Mapping[str, Any], message: str, given: object) -> tuple[str, str]:
+    if kind in EXPECTED:
+        fix = ""
+        if kind == "string_type" and isinstance(given, bool | int | float):
+            text = shown(given) if isinstance(given, bool) else short(_digits(given))
+            fix = f"Put it in quotes: '{text}'."
+        return f"expected {EXPECTED[kind]}, got {shown(given)}", fix
+    bounds = {"greater_than": ("gt", "more than"), "greater_than_equal": ("ge", "at least")}
+    bounds |= {"less_than": ("lt", "less than"), "less_than_equal": ("le", "at most")}
+    if kind in bounds:
+        name, phrase = bounds[kind]
+        return f"must be {phrase} {context[name]:g}, got {shown(given)}", ""
+    if kind in ("string_too_long", "too_long") and isinstance(given, str):
+        return f"at most {context['max_length']} characters, got {len(given)}", ""
+    if kind in ("too_short", "too_long"):
+        least = context.get("min_length")
+        return f"needs at least {least} entries" if least else f"at most {context['max_length']} entries", ""
+    return f"{message} (got {shown(given)})", ""
+
+
+def _unknown_key(loc: tuple[str | int, ...], document: object, seen: Seen, place: Place) -> Problem:
+    parent = _at(document, loc[:-1])
+    model = seen.get(id(parent))
+    key = str(loc[-1])
+    where = place(loc, "key", "")
+    if model is None:
+        return Problem(f"unknown key `{short(key)}`", where)
+    owner = f" in `{'.'.join(short(str(part)) for part in loc[:-1])}`" if len(loc) > 1 else ""
+    if key in model.read_only:
+        return Problem(f"`{key}` is written by the service, not in a file", where, "Take the line out.")
+    names = [field.alias or name for name, field in model.model_fields.items()]
+    return Problem(f"unknown key `{short(key)}`{owner}", where, either(key, names))
+
+
+def _at(document: object, loc: Sequence[str | int]) -> object:
+    value = document
+    for part in loc:
+        if isinstance(value, Mapping):
+            value = cast("Mapping[str | int, object]", value).get(part)
+        elif isinstance(value, list) and isinstance(part, int):
+            value = cast("list[object]", value)[part]
+        else:
+            return None
+    return value

@@ -1,0 +1,1 @@
+"""Sweep jobs: search spaces, sampling, early termination."""

@@ -1,0 +1,85 @@
+"""A sweep made in Python, from a command whose inputs are search functions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.dialect.pipelines.bindings import Outputs, bound, port
+from drumbeat.dialect.pipelines.nodes import SweepNode
+from drumbeat.dialect.sweeping.sweep import SweepJob
+
+if TYPE_CHECKING:
+    from drumbeat.dialect.job.builder import Command
+
+OF_THE_TRIAL = ("command", "code", "environment", "environment_variables", "distribution", "resources")
+OF_THE_SWEEP = ("sampling_algorithm", "search_space", "objective", "early_termination", "limits", "queue_settings")
+OF_BOTH = ("compute", "identity", "display_name", "description", "tags", "properties")
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class Sweep:
+    """A sweep that isn't finished: `to_job()` checks it. Attributes are the keys of a sweep file."""
+
+    trial: Command
+    search_space: dict[str, Any]
+    objective: Any
+    sampling_algorithm: Any = "random"
+    early_termination: Any = None
+    limits: dict[str, Any] = field(default_factory=dict[str, Any])
+    queue_settings: Any = None
+    compute: str | None = None
+    name: str | None = None
+    display_name: str | None = None
+    experiment_name: str | None = None
+    outputs: Outputs = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outputs = Outputs(self, self.trial.outputs)
+        self.experiment_name = self.experiment_name or self.trial.experiment_name
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """The inputs that every trial has alike."""
+        return {name: value for name, value in self.trial.inputs.items() if name not in self.search_space}
+
+    def set_limits(self, **limits: float | None) -> None:
+        """Changes `max_total_trials`, `max_concurrent_trials`, `timeout`, `trial_timeout`; keeps the others."""
+        self.limits |= {key: value for key, value in limits.items() if value is not None}
+
+    def set_objective(self, *, primary_metric: str, goal: str) -> None:
+        """What makes one trial better than another."""
+        self.objective = {"primary_metric": primary_metric, "goal": goal}
+
+    def to_job(self) -> SweepJob:
+        """The checked sweep; `${{inputs.x}}` of what is drawn has become `${{search_space.x}}`."""
+        own = self.trial.document()
+        trial = {key: own[key] for key in OF_THE_TRIAL if key in own}
+        trial["command"] = drawn_from(self.trial.command, self.search_space)
+        document = {key: own[key] for key in OF_BOTH if key in own} | self._keys()
+        for key in ("name", "display_name", "experiment_name", "compute"):
+            document |= {key: getattr(self, key)} if getattr(self, key) else {}
+        return SweepJob.made({**document, "trial": trial, "inputs": self.inputs, "outputs": dict(self.outputs)})
+
+    def to_node(self, names: Mapping[int, str]) -> SweepNode:
+        """The step that this is in a pipeline."""
+        component = self.trial.to_component()
+        more = {name: port(value) for name, value in self.search_space.items() if name not in component.inputs}
+        component = component.model_copy(update={"inputs": component.inputs | more})
+        document = self._keys() | ({"compute": self.compute} if self.compute else {})
+        inputs = bound(self.inputs, self.trial.ports(), names)
+        return SweepNode.made({**document, "trial": component, "inputs": inputs, "outputs": dict(self.outputs)})
+
+    def _keys(self) -> dict[str, Any]:
+        return {key: getattr(self, key) for key in OF_THE_SWEEP if getattr(self, key)}
+
+
+def drawn_from(command: str, space: Mapping[str, Any]) -> str:
+    """The command with `${{inputs.x}}` of a drawn `x` as `${{search_space.x}}`."""
+
+    def renamed(match: re.Match[str]) -> str:
+        return f"${{{{search_space.{match[1]}}}}}" if match[1] in space else match[0]
+
+    return re.sub(r"\$\{\{\s*inputs\.([A-Za-z_][A-Za-z0-9_]*)\s*\}\}", renamed, command)

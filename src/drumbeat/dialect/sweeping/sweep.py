@@ -1,0 +1,189 @@
+"""A sweep: many trials of one command, with values drawn from a search space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Literal, cast
+
+from pydantic import BeforeValidator, Field, ValidationInfo
+
+from drumbeat.dialect.environments.environment import EnvironmentValue
+from drumbeat.dialect.job.distribution import Distribution
+from drumbeat.dialect.job.extensions import Extensions
+from drumbeat.dialect.job.job import JobHead
+from drumbeat.dialect.job.resources import QueueSettings, Resources
+from drumbeat.dialect.reading.expressions import missing
+from drumbeat.dialect.reading.problems import fold, nearest, shown, words
+from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, by_type, chosen, model_or_text
+from drumbeat.dialect.reading.values import (
+    AsText,
+    Count,
+    Filled,
+    Identifier,
+    Number,
+    Seconds,
+    Tally,
+    Variable,
+    Whole,
+    complaint,
+)
+from drumbeat.dialect.sweeping.search_space import Choice, QUniform, SearchValue, Uniform
+
+
+class Trial(Model):
+    """What each trial runs."""
+
+    command: Filled = Field(description="The shell line, with `${{search_space.x}}`, `${{inputs.x}}`.")
+    code: Filled | None = Field(default=None, description="The folder with the sources.")
+    environment: EnvironmentValue | None = Field(default=None, description="What it runs in.")
+    environment_variables: dict[Variable, AsText] = Field(default_factory=dict, description="Variables of every rank.")
+    distribution: Distribution | None = Field(default=None, description="How its processes find each other.")
+    resources: Resources = Field(default_factory=Resources, description="How many nodes each trial has.")
+
+
+TrialValue = Annotated[Trial | Filled, model_or_text(lambda: Trial, "a reference to a component")]
+
+
+def _log_base(value: object) -> object:
+    if value == "e" or (isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")):
+        return value
+    raise complaint(f"expected `e` or a number above 0, got {shown(value)}")
+
+
+class RandomSampling(Model):
+    """Values drawn at random, or along a Sobol sequence."""
+
+    type: Annotated[Literal["random"], AnyCase()] = Field(default="random", description="Always `random`.")
+    seed: Whole | None = Field(default=None, description="Makes the draws the same each time.")
+    rule: Annotated[Literal["random", "sobol"], AnyCase()] | None = Field(default=None, description="How to draw.")
+    logbase: Annotated[Literal["e"] | float, BeforeValidator(_log_base)] | None = Field(
+        default=None, description="Base of the log functions: a number, or `e`."
+    )
+
+
+class GridSampling(Model):
+    """Every combination of `choice` values once."""
+
+    type: Annotated[Literal["grid"], AnyCase()] = Field(default="grid", description="Always `grid`.")
+
+
+class BayesianSampling(Model):
+    """Values chosen by what earlier trials reached."""
+
+    type: Annotated[Literal["bayesian"], AnyCase()] = Field(default="bayesian", description="Always `bayesian`.")
+
+
+def _sampling(value: object, info: ValidationInfo) -> object:
+    """A bare word stays a word; a mapping becomes the object."""
+    classes = (RandomSampling, GridSampling, BayesianSampling)
+    if isinstance(value, str):
+        names = {str(cls.kind()): str(cls.kind()) for cls in classes}
+        if fold(value) not in names:
+            raise complaint(f"expected {words(names, 'or')}, got {shown(value)}", nearest(value, names))
+        return fold(value)
+    if isinstance(value, Mapping):
+        written = cast("Mapping[str, object]", value)
+        cls = chosen(written, classes, "a sampling algorithm", None, None)
+        return cls.model_validate(written, context=info.context)
+    if isinstance(value, classes):
+        return value
+    raise complaint(f"expected `random`, `grid`, `bayesian` or a mapping, got {shown(value)}")
+
+
+SamplingValue = Annotated[
+    Literal["random", "grid", "bayesian"] | RandomSampling | GridSampling | BayesianSampling, BeforeValidator(_sampling)
+]
+
+
+class Objective(Model):
+    """What makes one trial better than another."""
+
+    goal: Annotated[Literal["minimize", "maximize"], AnyCase()] = Field(description="Which way is better.")
+    primary_metric: Filled = Field(description="The metric, under exactly the name that the script logs.")
+
+
+class Policy(Model):
+    """What the policies for ending hopeless trials early have in common."""
+
+    evaluation_interval: Tally = Field(default=1, description="Reports of the metric between two looks.")
+    delay_evaluation: Tally = Field(default=0, description="Reports before the first look.")
+
+
+class BanditPolicy(Policy):
+    """Ends a trial that is further from the best one than the slack."""
+
+    type: Annotated[Literal["bandit"], AnyCase()] = Field(default="bandit", description="Always `bandit`.")
+    slack_factor: Annotated[Number, Field(ge=0)] | None = Field(default=None, description="Allowed distance, as ratio.")
+    slack_amount: Annotated[Number, Field(ge=0)] | None = Field(default=None, description="Allowed distance, absolute.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if (self.slack_factor is None) == (self.slack_amount is None):
+            many = "neither" if self.slack_factor is None else "both"
+            fix = "Give exactly one of them."
+            yield Contradiction(("slack_factor",), f"{many} of `slack_factor` and `slack_amount`", fix)
+
+
+class MedianStoppingPolicy(Policy):
+    """Ends a trial that is worse than the median of the others' averages."""
+
+    type: Annotated[Literal["median_stopping"], AnyCase()] = Field(
+        default="median_stopping", description="Always `median_stopping`."
+    )
+
+
+class TruncationSelectionPolicy(Policy):
+    """Ends the worst part of the trials at each look."""
+
+    type: Annotated[Literal["truncation_selection"], AnyCase()] = Field(
+        default="truncation_selection", description="Always `truncation_selection`."
+    )
+    truncation_percentage: Annotated[Whole, Field(ge=1, le=99)] = Field(description="How many of them, in percent.")
+    exclude_finished_jobs: bool = Field(default=False, description="Whether ended trials don't count.")
+
+
+PolicyValue = Annotated[
+    BanditPolicy | MedianStoppingPolicy | TruncationSelectionPolicy,
+    by_type(BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy, what="early termination"),
+]
+
+
+class SweepJobLimits(Model):
+    """How many trials, and how long."""
+
+    max_total_trials: Count = Field(default=1000, description="Trials in all.")
+    max_concurrent_trials: Count | None = Field(default=None, description="Trials at a time; all of them when absent.")
+    timeout: Seconds | None = Field(default=None, description="Seconds after which the sweep is ended.")
+    trial_timeout: Seconds | None = Field(default=None, description="Seconds after which a trial is ended.")
+
+
+def sampling_contradictions(sampling: object, space: Mapping[str, object]) -> Iterator[Contradiction]:
+    """Which functions a sampling algorithm can't draw from."""
+    kind = sampling if isinstance(sampling, str) else getattr(sampling, "type", "")
+    fits = {"grid": (Choice,), "bayesian": (Choice, Uniform, QUniform)}.get(kind)
+    for name, function in space.items():
+        if fits and not isinstance(function, fits):
+            able = words([str(cls.kind()) for cls in fits], "or")
+            what = f"`{kind}` sampling can't draw from `{getattr(function, 'type', '')}`"
+            yield Contradiction(("search_space", name), what, f"Use {able}, or `random` sampling.")
+
+
+class SweepJob(JobHead):
+    """Many trials of one command. Parsed and checked now; running them comes later."""
+
+    type: Annotated[Literal["sweep"], AnyCase()] = Field(default="sweep", description="Always `sweep`.")
+    trial: TrialValue = Field(description="What each trial runs, or a reference to it.")
+    sampling_algorithm: SamplingValue = Field(description="How values are chosen: a word, or a mapping with options.")
+    search_space: dict[Identifier, SearchValue] = Field(min_length=1, description="What is drawn, by name.")
+    objective: Objective = Field(description="What makes one trial better than another.")
+    early_termination: PolicyValue | None = Field(default=None, description="When hopeless trials are ended.")
+    limits: SweepJobLimits = Field(default_factory=SweepJobLimits, description="How many trials, and how long.")
+    queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="How it waits.")
+    resources: Resources = Field(default_factory=Resources, description="Nodes of each trial, as `trial.resources`.")
+    drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        yield from sampling_contradictions(self.sampling_algorithm, self.search_space)
+        if isinstance(self.trial, Trial):
+            names = {"inputs": [*self.inputs], "outputs": [*self.outputs], "search_space": [*self.search_space]}
+            for problem, near in missing(self.trial.command, names | {"name": []}):
+                yield Contradiction(("trial", "command"), problem.what, problem.fix, near)

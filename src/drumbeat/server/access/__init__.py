@@ -1,0 +1,1 @@
+"""Who may call: tokens, allowed hosts, certificates, the listeners for agents."""

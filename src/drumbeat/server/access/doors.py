@@ -1,0 +1,230 @@
+"""Doors for agents on other machines: which addresses are listened at, on which port, and what the server shows there.
+
+Control's threads open doors; the event loop, once it runs, lets agents in (`doorway`). Until then they wait in the
+listeners' queues.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import socket
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from drumbeat.ports import Clock
+from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.server.access.addresses import Address, address_of, not_listened, plain
+from drumbeat.server.home import write_whole
+from drumbeat.server.options import quiet_ports
+
+if TYPE_CHECKING:
+    import ssl
+
+    from drumbeat.server.access.authority import Authority
+    from drumbeat.server.access.certificate import Certificate
+
+log = logging.getLogger("drumbeat.server")
+
+
+@dataclass(frozen=True)
+class Door:
+    """An address that is listened at."""
+
+    address: Address
+    port: int
+    listener: socket.socket
+
+    @property
+    def host(self) -> str:
+        """As agents call it: what `Host` says."""
+        return f"{self.address.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class DoorShown:
+    """What a person is told of a door. ends: when the certificate that is shown now does; it is renewed before."""
+
+    address: str
+    port: int
+    ends: datetime
+
+
+class Tending(Protocol):
+    """Whatever lets in those who come to a listener, until it is shut down, and then closes it."""
+
+    def tend(self, listener: socket.socket) -> None:
+        """From any thread."""
+        ...
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long strangers may take. head_s: for a request's head, from its first byte; the first, from the handshake.
+
+    most: connections at once; 0 = half of the process's descriptors.
+    """
+
+    handshake_s: float = 10.0
+    head_s: float = 10.0
+    most: int = 0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Where the doors' things lie, and what is allowed. ports: the file of the addresses that were open."""
+
+    authority: Path
+    ports: Path
+    allow_public: bool = False
+    patience: Patience = field(default_factory=Patience)
+
+
+class TlsDoors:
+    """Passes as `ports.Doors`. Safe from any thread."""
+
+    def __init__(self, rules: Rules, clock: Clock) -> None:
+        self.rules, self._clock = rules, clock
+        self._lock = threading.Lock()
+        self._ports = _read(rules.ports)
+        # Replaced, never changed: the event loop reads it without the lock.
+        self._doors: dict[str, Door] = {}
+        self._own: tuple[Authority, Certificate] | None = None
+        self._tending: Tending | None = None
+
+    @property
+    def ca(self) -> str:
+        """The authority's certificate. Raises EngineError."""
+        with self._lock:
+            return self._kept()[0].pem
+
+    def require(self, address: str) -> None:
+        """Raises EngineError, UnreachableError unless it could be listened there now."""
+        address_of(address, allow_public=self.rules.allow_public).require_here()
+
+    def urls(self, addresses: Sequence[str]) -> tuple[str, ...]:
+        """Where agents find the server, for each address."""
+        allow, known = self.rules.allow_public, self._doors
+        # Outside of the lock, because names may take their time.
+        wanted = [
+            known[name].address if (name := plain(one)) in known else address_of(name, allow_public=allow)
+            for one in addresses
+        ]
+        with self._lock:
+            return tuple(f"https://{self._door(address).host}" for address in wanted)
+
+    def open_again(self) -> None:
+        """Opens what was open when the server ended; agents of its jobs look for it there."""
+        for name in list(self._ports):
+            try:
+                self.urls([name])
+            except DrumbeatError as error:
+                log.warning("a door that was open stays shut: %s", error)
+
+    def hosts(self) -> frozenset[str]:
+        """What `Host` may say."""
+        return frozenset(door.host for door in self._doors.values())
+
+    def context(self) -> ssl.SSLContext:
+        """What the next connection is to be made with. Raises EngineError."""
+        assert self._own is not None  # noqa: S101 - no door is open without
+        return self._own[1].context()
+
+    def shown(self) -> list[DoorShown]:
+        """The doors that are open."""
+        own = self._own
+        return [DoorShown(door.address.name, door.port, own[1].end) for door in self._doors.values()] if own else []
+
+    def begin(self, tending: Tending) -> None:
+        """From now on that one lets agents in."""
+        with self._lock:
+            self._tending = tending
+            for door in self._doors.values():
+                tending.tend(door.listener)
+
+    def end(self) -> None:
+        """From now on nobody does; agents that come wait in the queue."""
+        with self._lock:
+            self._tending = None
+
+    def close(self) -> None:
+        """Stops listening. The addresses and ports are known to the next start."""
+        with self._lock:
+            self._tending = None
+            for name in list(self._doors):
+                self._shut(name)
+
+    def _door(self, address: Address) -> Door:
+        try:
+            address.require_here()
+        except DrumbeatError:
+            # It may come back, as another interface's.
+            self._shut(address.name)
+            raise
+        return self._doors.get(address.name) or self._opened(address)
+
+    def _opened(self, address: Address) -> Door:
+        _, certificate = self._kept()
+        certificate.cover([address.name])
+        listener = self._listening(address)
+        door = Door(address, listener.getsockname()[1], listener)
+        self._doors = {**self._doors, address.name: door}
+        self._keep(door)
+        if self._tending is not None:
+            self._tending.tend(listener)
+        log.info("agents are listened for at https://%s", door.host)
+        return door
+
+    def _listening(self, address: Address) -> socket.socket:
+        """On the address's port of last time, else on that of the other doors, else on a free one."""
+        known = [self._ports.get(address.name, 0), *(door.port for door in self._doors.values()), *self._ports.values()]
+        for port in dict.fromkeys([*filter(None, known), *quiet_ports()]):
+            with contextlib.suppress(OSError):
+                return address.listener(port)
+        try:
+            return address.listener(0)
+        except OSError as error:
+            raise not_listened(address.name, error) from None
+
+    def _shut(self, name: str) -> None:
+        door = self._doors.get(name)
+        if door is None:
+            return
+        self._doors = {key: one for key, one in self._doors.items() if key != name}
+        # Whoever waits at it hears of this, and closes it: nobody else may, while they do.
+        with contextlib.suppress(OSError):
+            door.listener.shutdown(socket.SHUT_RDWR)
+        if self._tending is None:
+            door.listener.close()
+
+    def _kept(self) -> tuple[Authority, Certificate]:
+        if self._own is None:
+            # Not before it is needed: it is a tenth of the server's start.
+            from drumbeat.server.access.authority import Authority
+            from drumbeat.server.access.certificate import Certificate
+
+            authority = Authority.of(self.rules.authority, self._clock.now())
+            self._own = authority, Certificate(authority, self._clock.now)
+        return self._own
+
+    def _keep(self, door: Door) -> None:
+        name, port = door.address.name, door.port
+        if self._ports.get(name) == port:
+            return
+        self._ports = {**self._ports, name: port}
+        try:
+            write_whole(self.rules.ports, json.dumps(self._ports, indent=1) + "\n")
+        except OSError as error:
+            log.warning("the next start won't know port %d of %s: %s", port, name, error)
+
+
+def _read(path: Path) -> dict[str, int]:
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        found = json.loads(path.read_text()).items()
+        return {str(name): port for name, port in found if isinstance(port, int) and 0 < port < 65536}
+    return {}

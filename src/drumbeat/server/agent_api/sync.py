@@ -1,0 +1,273 @@
+"""What agents say and send. Each call carries its attempt's secret; the control room knows it.
+
+A directive is a level: an agent holds one, and its next call waits here until another is due.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, BinaryIO, cast
+
+from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Path as InPath
+from starlette.responses import JSONResponse, StreamingResponse
+
+from drumbeat.ports import iter_pieces
+from drumbeat.protocol.agent import AgentStatus, Directive
+from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError, UnreachableError
+from drumbeat.protocol.layout import log_file, log_rank
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.wire import from_wire, to_wire
+from drumbeat.server.access.auth import bearer
+from drumbeat.server.fanout import Bell
+from drumbeat.server.paths import rest
+from drumbeat.server.room import Lacking, Room, RoomOf, away
+
+LONGEST_WAIT_S = 60.0
+
+PREFIX = "/agent/v1/{job}/{attempt}/{node}"
+router = APIRouter(prefix=PREFIX, tags=["agents"])
+
+LOG = re.compile(r"(\d{1,9})\.(\d{1,9})/(\d{1,9})/(\d{1,9}|node)\.log", re.ASCII)
+BODY: dict[str, Any] = {
+    "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
+}
+JSON_BODY: dict[str, Any] = {"requestBody": {"content": {"application/json": {"schema": {"type": "object"}}}}}
+
+
+@dataclass(frozen=True)
+class Caller:
+    """The agent of a node, with the secret it showed."""
+
+    job: str
+    attempt: int
+    node: int
+    secret: str
+    room: Room
+
+    async def admitted(self) -> Caller:
+        """Raises UnauthorizedError or StaleError unless it may still speak."""
+        await away(lambda: self.room.control.admit_agent(self.job, self.attempt, self.secret))
+        return self
+
+
+def _caller(
+    request: Request,
+    room: RoomOf,
+    job: str,
+    attempt: Annotated[int, InPath(ge=0, le=10**9)],
+    node: Annotated[int, InPath(ge=0, le=10**9)],
+) -> Caller:
+    return Caller(job, attempt, node, bearer(request.headers.raw), room)
+
+
+async def _admitted(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
+    return await caller.admitted()
+
+
+Speaking = Annotated[Caller, Depends(_caller)]
+Admitted = Annotated[Caller, Depends(_admitted)]
+Offset = Annotated[int, Query(ge=0, le=2**62)]
+
+
+@router.post("/sync", openapi_extra=JSON_BODY)
+async def sync(caller: Speaking, request: Request) -> JSONResponse:
+    """Hears `{status, holds, wait_s}`, and answers `{directive}` once it isn't the one that the agent holds."""
+    body = json_object(await request.body())
+    status = _status(body)
+    if status.has_sent_logs:
+        await settle_logs(caller, status)
+    with caller.room.fanout.bell(caller.job) as bell:
+        control = caller.room.control
+        directive = await away(
+            lambda: control.agent_said(caller.job, caller.attempt, caller.node, caller.secret, status)
+        )
+        if directive.key == body.get("holds"):
+            wait = Wait(bell, asyncio.get_running_loop().time() + _wait_s(body))
+            directive = await another(caller, directive, wait, request)
+    return JSONResponse({"directive": to_wire(directive)})
+
+
+async def settle_logs(caller: Caller, status: AgentStatus) -> None:
+    """Has the disk take a round's logs when its node first says that they are all here, and may be let go then."""
+    control, node = caller.room.control, (caller.job, caller.attempt, caller.node)
+    if not await away(lambda: control.has_news_of_logs(*node, caller.secret, status)):
+        return
+    try:
+        # A slow disk must not hold up what other agents say.
+        which = (caller.job, caller.attempt, status.round, caller.node)
+        await away(lambda: control.artifacts.settle_logs(*which), caller.room.commits)
+    except StorageError as error:
+        notice(caller, f"its logs wait for the server's disk: {error}")
+        raise
+    notice(caller, "")
+
+
+@dataclass
+class Wait:
+    """A long poll. end: by the event loop's clock. is_over: the agent hung up."""
+
+    bell: Bell
+    end: float
+    is_over: bool = False
+
+    @property
+    def left_s(self) -> float:
+        """How long it may still last."""
+        return 0.0 if self.is_over else max(0.0, self.end - asyncio.get_running_loop().time())
+
+    async def end_with(self, request: Request) -> None:
+        """Ends it once nobody waits for the answer any more."""
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        self.is_over = True
+        self.bell.ring()
+
+
+async def another(caller: Caller, held: Directive, wait: Wait, request: Request) -> Directive:
+    """The next directive; when the time is over the one that is held, with the servers that are known by then."""
+    room = caller.room
+    hanging_up = asyncio.create_task(wait.end_with(request))
+    try:
+        key = held.key
+        while not room.fanout.is_closing and wait.left_s and held.key == key:
+            await wait.bell.wait(wait.left_s)
+            held = await away(lambda: room.control.directive(caller.job, caller.attempt))
+    finally:
+        hanging_up.cancel()
+    return held
+
+
+@router.get("/registries")
+async def get_registries(caller: Admitted) -> dict[str, object]:
+    """`{auths, insecure}`: with what the images are pulled that the job's plan names."""
+    return await away(lambda: caller.room.control.registry_access(caller.job))
+
+
+@router.get("/snapshots/{digest}", response_class=StreamingResponse)
+async def get_snapshot(digest: str, caller: Admitted) -> StreamingResponse:
+    """A snapshot that the job's plan names."""
+    file = await away(lambda: _open(caller, digest))
+    return StreamingResponse(_pieces(file), media_type="application/x-tar")
+
+
+def _open(caller: Caller, digest: str) -> BinaryIO:
+    control = caller.room.control
+    plan = control.store.load(caller.job).job.plan
+    if digest not in _digests(plan):
+        raise ForbiddenError("this snapshot isn't one of the job's", where=digest[:80])
+    return control.artifacts.open_snapshot(digest)
+
+
+def _digests(plan: Plan) -> set[str]:
+    """Snapshots that the job's nodes unpack."""
+    build = plan.container.build if plan.container else None
+    inputs = {one.uri.removeprefix("snapshot:") for one in plan.inputs if one.uri.startswith("snapshot:")}
+    return inputs | {one for one in (plan.code, build and build.context) if one}
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    with file:
+        yield from iter_pieces(file, 256 << 10)
+
+
+@router.put("/logs/" + rest("path"), openapi_extra=BODY)
+async def put_log(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
+    """Adds to a rank's log, `{attempt}.{round}/{node}/{rank}.log`, or the node's, `…/node.log`; answers its size."""
+    file, control = own_log(path, caller), caller.room.control
+    data = await request.body()
+    try:
+        size = await away(lambda: control.artifacts.append_log(caller.job, file, offset, data))
+    except StorageError as error:
+        notice(caller, f"its logs wait on their nodes: {error}")
+        raise
+    if data:
+        notice(caller, "")
+        control.log_arrived(caller.job)
+    return {"size": size}
+
+
+def notice(caller: Caller, sentence: str) -> None:
+    """Shows what keeps the job's logs from being stored to all who look at it; "" = nothing any more."""
+    if caller.room.notices.say(caller.job, sentence):
+        caller.room.control.log_arrived(caller.job)
+
+
+def own_log(path: str, caller: Caller) -> str:
+    """The log's place in the job's folder; an agent may only write its own node's, of its own attempt."""
+    match = LOG.fullmatch(path)
+    attempt, round_, node = map(int, match.groups()[:3]) if match else (-1, -1, -1)
+    if match is None or (attempt, node) != (caller.attempt, caller.node):
+        fix = f"Its logs are {caller.attempt}.<round>/{caller.node}/<rank>.log."
+        raise ForbiddenError("an agent writes only the logs of its own node", where=path[:200], fix=fix)
+    return log_file(attempt, round_, node, log_rank(match[4]))
+
+
+@router.post("/outputs/commit", openapi_extra=JSON_BODY)
+async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[str]]:
+    """Shows the node's outputs, `{"files": {path: {size, sha256}}}`, at once; answers those that aren't whole yet.
+
+    Much to check takes longer than an agent waits for an answer, and so it asks again meanwhile and afterwards.
+    """
+    artifacts, room, node = caller.room.control.artifacts, caller.room, (caller.job, caller.attempt, caller.node)
+    body = await request.body()
+    if node in room.committing:
+        raise UnreachableError("the server is still checking them")
+    room.committing.add(node)
+    try:
+        files = await away(lambda: _files(json_object(body)))  # A long list takes seconds to read.
+        found = room.lacking.get(node)
+        if found and found.files == files:
+            return {"missing": found.missing}
+        room.lacking.pop(node, None)
+        missing = await away(lambda: artifacts.commit_outputs(*node, files), room.commits)
+    finally:
+        room.committing.discard(node)
+    if missing:
+        for older in [one for one in room.lacking if one[0] == caller.job and one[1] != caller.attempt]:
+            del room.lacking[older]
+        room.lacking[node] = Lacking(files, missing)
+    return {"missing": missing}
+
+
+@router.put("/outputs/" + rest("path"), openapi_extra=BODY)
+async def put_output(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
+    """Adds to an output file that isn't shown before the commit; answers its size."""
+    data, artifacts = await request.body(), caller.room.control.artifacts
+    caller.room.lacking.pop((caller.job, caller.attempt, caller.node), None)
+    size = await away(lambda: artifacts.append_output(caller.job, caller.attempt, caller.node, path, offset, data))
+    return {"size": size}
+
+
+def json_object(body: bytes) -> dict[str, Any]:
+    """The object that a body holds. Raises RefusedError."""
+    try:
+        read = json.loads(body)
+    except (ValueError, RecursionError):
+        raise RefusedError("the body isn't JSON") from None
+    if not isinstance(read, dict):
+        raise RefusedError("the body isn't a JSON object")
+    return cast("dict[str, Any]", read)
+
+
+def _status(body: dict[str, Any]) -> AgentStatus:
+    try:
+        return from_wire(AgentStatus, body.get("status"), "status")
+    except (ValueError, TypeError, RecursionError) as error:
+        raise RefusedError(f"the agent's status can't be read: {error}", where="status") from None
+
+
+def _wait_s(body: dict[str, Any]) -> float:
+    wanted = body.get("wait_s", 0)
+    return min(max(float(wanted), 0.0), LONGEST_WAIT_S) if isinstance(wanted, int | float) else 0.0
+
+
+def _files(body: dict[str, Any]) -> dict[str, tuple[int, str]]:
+    try:
+        return {str(path): (int(one["size"]), str(one["sha256"])) for path, one in body["files"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise RefusedError('expected {"files": {path: {size, sha256}}}', where="files") from None

@@ -1,0 +1,1 @@
+"""The public REST API: one file for each kind of object."""

@@ -1,0 +1,89 @@
+"""The server itself: who it is, how it is, stop."""
+
+from __future__ import annotations
+
+import time
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict
+
+from drumbeat.control.service import Control
+from drumbeat.protocol.errors import ConflictError
+from drumbeat.server.api.views import DoorView, StatusView, VersionView
+from drumbeat.server.room import RoomOf
+
+AFTER_THE_END_S = 5.0
+STOP_FIX = (
+    "Wait for the end (drumbeat wait JOB), cancel it (drumbeat cancel JOB), or stop the server all the same "
+    "(drumbeat server stop --force): jobs that run go on without one."
+)
+PUBLISHING_FIX = (
+    "See why (drumbeat show JOB), give them up (drumbeat cancel JOB --discard), or stop the server all the same "
+    "(drumbeat server stop --force): the next one goes on with them."
+)
+
+router = APIRouter(prefix="/api/v1", tags=["server"])
+
+
+class StopRequest(BaseModel):
+    """force: also with unfinished jobs; they go on without a server."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    force: bool = False
+
+
+def _is_done(control: Control) -> bool:
+    """Whether nothing is unfinished; what follows the end of the last job is waited for."""
+    end = time.monotonic() + AFTER_THE_END_S
+    while control.has_unfinished_work():
+        if time.monotonic() > end or control.store.heads():
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _refusal(control: Control) -> ConflictError:
+    """Why the server isn't stopped."""
+    jobs = [one.name for one in control.store.heads()]
+    if jobs:
+        how_many = "1 job isn't" if len(jobs) == 1 else f"{len(jobs)} jobs aren't"
+        return ConflictError(f"{how_many} finished: {_named(jobs)}", fix=STOP_FIX)
+    if ended := control.publishing():
+        what = f"outputs are still being put in their places: those of {_named(ended)}"
+        return ConflictError(what, fix=PUBLISHING_FIX)
+    return ConflictError("the end of the last job is being seen to", fix="Try again in a moment, or with --force.")
+
+
+def _named(jobs: list[str]) -> str:
+    return ", ".join(jobs[:5]) + (f" and {len(jobs) - 5} more" if len(jobs) > 5 else "")
+
+
+@router.get("/version")
+async def version(room: RoomOf) -> VersionView:
+    """Who answers."""
+    return VersionView.model_validate(room.identity)
+
+
+@router.get("/status")
+def status(room: RoomOf) -> StatusView:
+    """How the server is."""
+    return StatusView(
+        uptime_s=time.monotonic() - room.started,
+        unfinished=[one.name for one in room.control.store.heads()],
+        publishing=room.control.publishing(),
+        idle_s=room.traffic.idle_s(own=1),
+        idle_stop_s=room.idle_stop_s,
+        doors=[DoorView.model_validate(one) for one in room.doors.shown()] if room.doors else [],
+        others=list(room.control.calling.others),
+    )
+
+
+@router.post("/stop", status_code=202)
+def stop(room: RoomOf, body: StopRequest | None = None) -> dict[str, bool]:
+    """Ends the server; jobs that run go on without it. One that isn't the only one is followed by another."""
+    is_forced = body is not None and body.force
+    if not is_forced and not room.control.calling.others and not _is_done(room.control):
+        raise _refusal(room.control)
+    room.stop()
+    return {"stopping": True}

@@ -1,0 +1,49 @@
+"""What a cloud's names mean here."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from drumbeat.server.api.views import AliasView
+from drumbeat.server.paths import rest
+from drumbeat.server.room import ControlOf
+
+router = APIRouter(prefix="/api/v1", tags=["aliases"])
+
+Kind = Literal["compute", "environment", "instance_type"]
+Name = Annotated[str, Path(min_length=1, max_length=500)]
+
+
+class Target(BaseModel):
+    """What the name stands for here."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str = Field(min_length=1, max_length=500)
+
+
+@router.get("/aliases")
+def list_aliases(control: ControlOf) -> list[AliasView]:
+    """Every alias, by kind and name."""
+    found = sorted(control.store.aliases().items())
+    return [AliasView(kind=kind, name=name, target=target) for (kind, name), target in found]
+
+
+# An environment's name has slashes and colons in it.
+@router.put("/aliases/{kind}/" + rest("name"))
+def set_alias(kind: Kind, name: Name, body: Target, control: ControlOf) -> AliasView:
+    """From now on the name stands for `target`, which needn't be there yet."""
+    if kind == "environment":
+        control.environments.check_alias(name, body.target, control.store.aliases())
+    control.store.set_alias(kind, name, body.target)
+    return AliasView(kind=kind, name=name, target=body.target)
+
+
+@router.delete("/aliases/{kind}/" + rest("name"), status_code=204)
+def remove_alias(kind: Kind, name: Name, control: ControlOf) -> Response:
+    """The name stands for nothing any more."""
+    control.store.set_alias(kind, name, None)
+    return Response(status_code=204)

@@ -1,0 +1,95 @@
+"""Data by name: versions are registered, looked at with what made and used them, and forgotten."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from drumbeat.server.api.views import View
+from drumbeat.server.room import ControlOf
+
+router = APIRouter(prefix="/api/v1/data", tags=["data"])
+
+Name = Annotated[str, Path(min_length=1, max_length=255)]
+Version = Annotated[str, Path(min_length=1, max_length=255)]
+
+
+class UseView(View):
+    """A job that named the version. role: what for, as the job calls it."""
+
+    job: str
+    role: str
+
+
+class DataInfo(View):
+    """A version of data. files, size: of what it is made of. made_by: the job whose output it was; "" = none.
+
+    used_by: only where one version is asked for; the newest first. same_as: another version of the very same content,
+    "" = none; only of one that was just made.
+    """
+
+    name: str
+    version: str
+    type: str
+    uri: str
+    digest: str
+    created_at: datetime
+    made_by: str
+    description: str
+    tags: dict[str, str]
+    files: int
+    size: int
+    used_by: list[UseView] = Field(default_factory=list[UseView])
+    same_as: str = ""
+
+
+class NewData(BaseModel):
+    """document: the data, as a mapping in the form of its file. source: that file, for messages.
+
+    is_uploaded: its path was uploaded just now for this alone, and goes again when it is refused.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    document: dict[str, Any]
+    source: str = Field(default="data", min_length=1, max_length=4096)
+    is_uploaded: bool = False
+
+
+@router.post("", status_code=201, responses={200: {"description": "This content was there already, as this version."}})
+def create_data(body: NewData, control: ControlOf, response: Response) -> DataInfo:
+    """Registers a version of data that a store holds. Its content is listed, not copied."""
+    made, is_new = control.assets.create(body.document, body.source, is_uploaded=body.is_uploaded)
+    response.status_code = 201 if is_new else 200
+    return DataInfo.model_validate(made)
+
+
+@router.get("")
+def list_data(
+    control: ControlOf,
+    name: Annotated[str | None, Query(max_length=255, description="All versions of it, the newest first.")] = None,
+) -> list[DataInfo]:
+    """The newest version of each name."""
+    return [DataInfo.model_validate(one) for one in control.assets.list(name)]
+
+
+@router.get("/{name}")
+def get_newest_data(name: Name, control: ControlOf) -> DataInfo:
+    """The newest version of a name."""
+    return DataInfo.model_validate(control.assets.show(name))
+
+
+@router.get("/{name}/versions/{version}")
+def get_data(name: Name, version: Version, control: ControlOf) -> DataInfo:
+    """One version."""
+    return DataInfo.model_validate(control.assets.show(name, version))
+
+
+@router.delete("/{name}/versions/{version}", status_code=204)
+def delete_data(name: Name, version: Version, control: ControlOf) -> Response:
+    """Forgets a version. Its content stays where it is."""
+    control.assets.delete(name, version)
+    return Response(status_code=204)

@@ -1,0 +1,66 @@
+"""Where data lies: datastores are made, looked at and forgotten. What comes in as a credential never goes out again."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from drumbeat.server.api.views import View
+from drumbeat.server.room import ControlOf
+
+router = APIRouter(prefix="/api/v1/datastores", tags=["datastores"])
+
+Name = Annotated[str, Path(min_length=1, max_length=255)]
+
+
+class DatastoreInfo(View):
+    """A datastore without its credentials. credentials: their kind, in words. is_default: what names none goes there.
+
+    document: as a person wrote it. is_builtin: a folder of the server's own, which is always there.
+    """
+
+    name: str
+    type: str
+    document: dict[str, Any]
+    credentials: str
+    is_default: bool
+    is_builtin: bool
+
+
+class NewDatastore(BaseModel):
+    """document: the datastore, as a mapping in the form of its file. source: that file, for messages."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document: dict[str, Any] = Field(repr=False)
+    source: str = Field(default="datastore", min_length=1, max_length=4096)
+    check: bool = Field(default=True, description="Ask the store first, and keep nothing when it doesn't answer.")
+
+
+@router.post("", status_code=201, responses={200: {"description": "There was one of this name; this is in its place."}})
+def create_datastore(body: NewDatastore, control: ControlOf, response: Response) -> DatastoreInfo:
+    """Makes a datastore, in place of one of its name. Its credentials are kept encrypted."""
+    made, is_new = control.create_datastore(body.document, body.source, check=body.check)
+    response.status_code = 201 if is_new else 200
+    return DatastoreInfo.model_validate(made)
+
+
+@router.get("")
+def list_datastores(control: ControlOf) -> list[DatastoreInfo]:
+    """The datastores by name."""
+    return [DatastoreInfo.model_validate(one) for one in control.datastores.views()]
+
+
+@router.get("/{name}")
+def get_datastore(name: Name, control: ControlOf) -> DatastoreInfo:
+    """One datastore; `default` is the one where data goes for which none is named."""
+    return DatastoreInfo.model_validate(control.datastores.view(name))
+
+
+@router.delete("/{name}", status_code=204)
+def delete_datastore(name: Name, control: ControlOf) -> Response:
+    """Forgets a datastore. What lies in it stays."""
+    control.delete_datastore(name)
+    return Response(status_code=204)

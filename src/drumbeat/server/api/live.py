@@ -1,0 +1,141 @@
+"""Server-sent events: a job's story, state and logs as they happen, to any number of followers.
+
+A follower pulls at its own pace: the server holds one batch for it, never a queue. The id of an event is
+`position.story`, and a follower that sends the last one it has seen as `Last-Event-ID` goes on behind it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Header, Query
+from pydantic import BaseModel
+from starlette.responses import StreamingResponse
+
+from drumbeat.core.life.aftermath import is_over
+from drumbeat.core.life.outcome import exit_code
+from drumbeat.ports import Record
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.server.api.log_reader import LogReader
+from drumbeat.server.api.showing import job_view, story_views
+from drumbeat.server.api.views import EndView, JobView
+from drumbeat.server.fanout import Fanout
+from drumbeat.server.room import Room, RoomOf, away, current
+
+BATCH = 256 << 10
+"""Bytes of log in one pull."""
+PAUSE_S = 0.02
+"""Between two pulls of one follower: what arrives within it is pulled at once."""
+HEARTBEAT_S = 15.0
+PULLS = CapacityLimiter(2)
+"""Threads that pull. A crowd in as many threads would only wait for Python's lock, and keep everybody else from it."""
+
+router = APIRouter(prefix="/api/v1/jobs/{name}", tags=["jobs"])
+
+
+class EventStream(StreamingResponse):
+    """So that the API's description says what comes."""
+
+    media_type = "text/event-stream"
+
+
+@router.get("/events", response_class=EventStream)
+async def follow(
+    *,
+    name: str,
+    room: RoomOf,
+    after: Annotated[int, Query(ge=0)] = 0,
+    story: Annotated[int, Query(ge=0)] = 0,
+    logs: bool = True,
+    last_event_id: Annotated[str, Header()] = "",
+) -> EventStream:
+    """Events `story`, `state`, `log`, and `end` when the job is over and everything was sent.
+
+    A job is over when it has ended and its outputs are in their places, or have been held up for half a minute.
+    """
+    position, told = seen(last_event_id) if last_event_id else (after, story)
+    await away(lambda: current(room.control, name))
+    follower = Follower(room, name, position, told, has_logs=logs)
+    return EventStream(events(follower, room.fanout), headers={"Cache-Control": "no-store"})
+
+
+def seen(event_id: str) -> tuple[int, int]:
+    """Position and story line in an event's id."""
+    position, _, story = event_id.partition(".")
+    if not (position.isascii() and position.isdigit() and story.isascii() and story.isdigit()):
+        raise RefusedError("that isn't the id of an event of this stream", where=f"Last-Event-ID: {event_id[:80]}")
+    return int(position), int(story)
+
+
+async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
+    """Batches as they come; a comment now and then where nothing does."""
+    with fanout.bell(follower.job) as bell:
+        while not fanout.is_closing:
+            pulled = time.monotonic()
+            if batch := await to_thread.run_sync(follower.pull, limiter=PULLS):
+                yield batch
+            if follower.is_done:
+                return
+            if follower.has_more:
+                continue
+            if not await bell.wait(HEARTBEAT_S):
+                yield b": still here\n\n"
+            await asyncio.sleep(max(0.0, pulled + PAUSE_S - time.monotonic()))
+
+
+class Follower:
+    """One reader's place in a job. `pull` blocks and is called by one thread at a time."""
+
+    def __init__(self, room: Room, job: str, position: int, story: int, *, has_logs: bool) -> None:
+        self.control, self.notices, self.job, self.story = room.control, room.notices, job, story
+        self.reader = LogReader(room.control.artifacts, job, position)
+        self.has_logs = has_logs
+        self.has_more = self.is_done = False
+        self._seen = (-1, "")
+        self._state: JobView | None = None
+
+    def pull(self) -> bytes:
+        """The events since the last pull; b"" = none. What a job wrote comes before the word that it has ended."""
+        record = current(self.control, self.job)
+        before = self.reader.position
+        logs = self._logs()
+        self.has_more = self.reader.position != before
+        if record.job.state.is_terminal and self.has_more:
+            return b"".join(logs)
+        news = self._news(record)
+        self.is_done = is_over(record.job)
+        return b"".join([*logs, *news, *(self._end(record) if self.is_done else [])])
+
+    def _logs(self) -> list[bytes]:
+        if not self.has_logs:
+            return []
+        views = self.reader.read(BATCH)
+        return [self._event("log", view, position=view.position) for view in views]
+
+    def _news(self, record: Record) -> list[bytes]:
+        notice = self.notices.of(record.job)
+        if (record.version, notice) == self._seen:
+            return []
+        self._seen = (record.version, notice)
+        found: list[bytes] = []
+        for line in story_views(self.control.store.story(self.job), self.story):
+            self.story = line.n
+            found.append(self._event("story", line))
+        view = job_view(record, notice)
+        if view != self._state:
+            self._state = view
+            found.append(self._event("state", view))
+        return found
+
+    def _end(self, record: Record) -> list[bytes]:
+        rest = [self._event("log", view) for view in self.reader.rest()]
+        end = EndView(state=record.job.state, exit_code=exit_code(record.job))
+        return [*rest, self._event("end", end)]
+
+    def _event(self, kind: str, view: BaseModel, position: int | None = None) -> bytes:
+        at = self.reader.position if position is None else position
+        return f"event: {kind}\ndata: {view.model_dump_json()}\nid: {at}.{self.story}\n\n".encode()

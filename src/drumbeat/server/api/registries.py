@@ -1,0 +1,64 @@
+"""The registries that images are pulled from. A credential that came in goes out only to nodes that pull with it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from drumbeat.server.api.views import View
+from drumbeat.server.room import ControlOf
+
+router = APIRouter(prefix="/api/v1/registries", tags=["registries"])
+
+Name = Annotated[str, Path(min_length=1, max_length=255)]
+
+
+class RegistryInfo(View):
+    """A registry without its credentials. target: what the names of its images begin with. credentials: their kind.
+
+    insecure: it is spoken to without TLS, or its certificate isn't checked.
+    """
+
+    name: str
+    target: str
+    credentials: str
+    insecure: bool
+    description: str
+
+
+class NewRegistry(BaseModel):
+    """document: the registry, as a mapping in the form of its file. source: that file, for messages."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document: dict[str, Any] = Field(repr=False)
+    source: str = Field(default="registry", min_length=1, max_length=4096)
+
+
+@router.post("", status_code=201, responses={200: {"description": "There was one of this name; this is in its place."}})
+def create_registry(body: NewRegistry, control: ControlOf, response: Response) -> RegistryInfo:
+    """Makes a registry, in place of one of its name. Its credentials are kept encrypted."""
+    made, is_new = control.registries.create(body.document, body.source)
+    response.status_code = 201 if is_new else 200
+    return RegistryInfo.model_validate(made)
+
+
+@router.get("")
+def list_registries(control: ControlOf) -> list[RegistryInfo]:
+    """The registries by name."""
+    return [RegistryInfo.model_validate(one) for one in control.registries.views()]
+
+
+@router.get("/{name}")
+def get_registry(name: Name, control: ControlOf) -> RegistryInfo:
+    """One registry."""
+    return RegistryInfo.model_validate(control.registries.view(name))
+
+
+@router.delete("/{name}", status_code=204)
+def delete_registry(name: Name, control: ControlOf) -> Response:
+    """Forgets a registry and its credentials."""
+    control.registries.delete(name)
+    return Response(status_code=204)

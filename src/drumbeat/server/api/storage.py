@@ -1,0 +1,200 @@
+"""Files in stores, passed on by the server: a person needs no credentials of a store, and sees none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+from anyio import CapacityLimiter, to_thread
+from fastapi import APIRouter, Header, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import StreamingResponse
+
+from drumbeat.control.data.manifests import Manifest, find, put
+from drumbeat.core.planning.outputs import MANIFEST
+from drumbeat.dialect.data.paths import Local, OfAsset, reference_to
+from drumbeat.ports import DataAccess
+from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
+from drumbeat.protocol.listing import ListedFile, Listing
+from drumbeat.server.api.files import BINARY, Arriving, cut_of
+from drumbeat.server.api.views import View
+from drumbeat.server.room import ControlOf, away
+
+WRITES = CapacityLimiter(8)
+"""Stores may be slow, and nobody's snapshot waits for that."""
+
+router = APIRouter(prefix="/api/v1/storage", tags=["storage"])
+
+Uri = Annotated[
+    str, Query(min_length=1, max_length=4096, description="`azureml://datastores/…`, `https://…`, `azureml:name:1` …")
+]
+FilePath = Annotated[str, Query(min_length=1, max_length=4096, description="Of the file, below the address.")]
+
+
+class ListedView(View):
+    """A file below an address. key: names its content. sha256: in hex, "" = the store doesn't tell it."""
+
+    path: str
+    size: int
+    key: str
+    sha256: str = ""
+    tag: str = ""
+    alone: bool = False
+
+
+class ListingView(View):
+    """uri: the exact address that was meant. key: names the content of the whole."""
+
+    uri: str
+    key: str
+    size: int
+    files: list[ListedView]
+
+
+class EntryView(View):
+    """What lies directly in a folder."""
+
+    path: str
+    size: int
+    is_folder: bool
+
+
+class WrittenView(View):
+    """A file as it has been put into a store."""
+
+    path: str
+    size: int
+    sha256: str
+    tag: str
+
+
+class Kept(BaseModel):
+    """A file of a manifest."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    size: int = Field(ge=0)
+    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+
+
+class ManifestBody(BaseModel):
+    """by: who writes the folder, for people. complete: whether every file is in place."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    uri: str = Field(min_length=1, max_length=4096)
+    by: str = Field(max_length=255)
+    complete: bool
+    files: dict[str, Kept] = {}
+
+
+@router.get("/entries")
+def list_entries(uri: Uri, control: ControlOf) -> list[EntryView]:
+    """What lies directly at an address, folders first named as folders."""
+    found = control.data.entries(_exact(uri, control))
+    return [EntryView.model_validate(one) for one in found if one.path.rsplit("/", 1)[-1] != MANIFEST]
+
+
+@router.get("/listing")
+def list_files_at(
+    uri: Uri, control: ControlOf, is_file: bool = False, either: bool = False, is_partial: bool = False
+) -> ListingView:
+    """Every file below an address, or the one that it is. either: whichever of the two is there.
+
+    is_partial: also of a folder that isn't whole yet; for those who go on writing it.
+    """
+    exact = _exact(uri, control)
+    data = control.setting.data if is_partial and control.setting.data else control.data
+    found = _listed(data, exact, is_file=is_file, either=either)
+    files = [ListedView.model_validate(one) for one in found.files]
+    return ListingView(uri=exact, key=found.key, size=found.size, files=files)
+
+
+@router.post("/file", response_class=Response, responses={200: BINARY, 206: BINARY})
+def read_file_at(
+    uri: Uri, file: ListedView, control: ControlOf, wanted: Annotated[str, Header(alias="Range")] = ""
+) -> Response:
+    """A file that was listed, or one range of it; refused when its content has changed since."""
+    listed = ListedFile(**file.model_dump())
+    cut = cut_of(wanted, listed.size) if wanted else None
+    start, end = (cut.start, cut.end) if cut else (0, listed.size)
+    pieces = iter(control.data.read(_exact(uri, control), listed, start, end - start)) if end > start else iter(())
+    first = next(pieces, b"")  # What the store refuses, it refuses now.
+    headers = {"Content-Length": str(end - start), "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    if cut:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{listed.size}"
+    return StreamingResponse(_all(first, pieces), 206 if cut else 200, headers, media_type="application/octet-stream")
+
+
+@router.put("/file", openapi_extra={"requestBody": {"required": True, **BINARY}})
+async def write_file_at(
+    uri: Uri, path: FilePath, control: ControlOf, request: Request, content_length: Annotated[int, Header(ge=0)]
+) -> WrittenView:
+    """Puts a file below an address, whole or not at all; the answer has its SHA-256."""
+    _require_inner(path)
+    exact = await away(lambda: _to_write(uri, control))
+    pieces = Arriving(request.stream())
+    put_there = lambda: control.data.write(exact, path, pieces, content_length)  # noqa: E731 - it runs in a thread
+    return WrittenView.model_validate(await to_thread.run_sync(put_there, limiter=WRITES))
+
+
+@router.get("/manifest")
+def read_manifest(uri: Uri, control: ControlOf) -> ManifestBody:
+    """What a folder that drumbeat wrote holds, as far as it is written. Not found where there is none."""
+    found = find(control.data, _exact(uri, control))
+    if found is None:
+        raise NotFoundError("there is no manifest", where=uri[:300])
+    files = {path: Kept(size=size, sha256=sha256) for path, (size, sha256) in found.files.items()}
+    return ManifestBody(uri=uri, by=found.by, complete=found.is_complete, files=files)
+
+
+@router.post("/manifest", status_code=204)
+def write_manifest(body: ManifestBody, control: ControlOf) -> Response:
+    """Says what a folder holds, and whether it is whole: one that isn't is refused to those who read it."""
+    files = {path: (one.size, one.sha256) for path, one in body.files.items()}
+    for path in files:
+        _require_inner(path)
+    put(control.data, _to_write(body.uri, control), Manifest(body.by, body.complete, files))
+    return Response(status_code=204)
+
+
+def _listed(data: DataAccess, uri: str, *, is_file: bool, either: bool) -> Listing:
+    if not either:
+        return data.listing(uri, is_file=is_file)
+    try:
+        return data.listing(uri, is_file=False)
+    except (NotFoundError, RefusedError) as error:
+        try:
+            return data.listing(uri, is_file=True)
+        except (NotFoundError, RefusedError):
+            raise error from None
+
+
+def _exact(uri: str, control: ControlOf) -> str:
+    """The address that is meant: the one of a version, where data is named. Raises SpecError, NotFoundError."""
+    match reference_to(uri, "uri"):
+        case OfAsset() as asset:
+            return control.assets.show(asset.name, asset.version).uri
+        case Local(path):
+            raise SpecError(f"{path} is a path of some machine, no address", where="uri")
+        case _:
+            return uri
+
+
+def _to_write(uri: str, control: ControlOf) -> str:
+    """An address where something may be put. Raises RefusedError for a version of data, SpecError."""
+    if isinstance(reference_to(uri, "uri"), OfAsset):
+        what = f"{uri[:300]} is a version of data, and a version never changes"
+        raise RefusedError(what, where="uri", fix="Make a new one: drumbeat data create NAME --path FOLDER")
+    return _exact(uri, control)
+
+
+def _require_inner(path: str) -> None:
+    parts = path.split("/")
+    if path.startswith("/") or "\0" in path or any(part in ("", ".", "..") for part in parts):
+        raise RefusedError("the path leaves its folder, or has an empty part", where=path[:300])
+
+
+def _all(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest

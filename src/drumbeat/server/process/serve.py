@@ -1,0 +1,158 @@
+"""One server process: from the lock on its home to the last word in its log.
+
+The framework is imported after the lock is held and the socket is bound, so that a refusal is quick.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from drumbeat.protocol.errors import ConflictError, DrumbeatError
+from drumbeat.server.home import Home, machine, shared_folder
+from drumbeat.server.options import Options, bind, parse
+
+if TYPE_CHECKING:
+    import socket
+    from types import FrameType
+
+    from drumbeat.control.service import Control
+    from drumbeat.server.access.doors import TlsDoors
+    from drumbeat.server.room import Room
+
+EXIT_TAKEN = 3
+"""Another server has this home."""
+
+log = logging.getLogger("drumbeat.server")
+
+
+def main(make_control: Callable[[Path], Control], arguments: Sequence[str] | None = None) -> int:
+    """Serves until told to stop, or idle; gives the process's exit code."""
+    options = parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        home = Home.made(options.home)
+        with home.lock():
+            _log_to(home.path / "server.log")
+            _serve(home, options, make_control)
+    except ConflictError as error:
+        return _refused(error, EXIT_TAKEN)
+    except DrumbeatError as error:
+        return _refused(error, 1)
+    return 0
+
+
+def _refused(error: DrumbeatError, code: int) -> int:
+    print(error, file=sys.stderr)  # noqa: T201 - whoever started us reads this
+    return code
+
+
+def _serve(home: Home, options: Options, make_control: Callable[[Path], Control]) -> None:
+    told = Told()
+    listeners = bind(options, home.last_port)
+    port = listeners[0].getsockname()[1]
+    home.keep_port(port)
+    control = make_control(home.path)
+    control.calling.here = (options.own_url(port),)
+    control.calling.doors = doors = _doors(home, options, control)
+    doors.open_again()
+    control.start()
+    try:
+        while True:
+            _listen(Stand(home, options, control, doors), listeners, told)
+            if told.is_told or not control.has_unfinished_work():
+                break
+            # Something came in at the very end of the idle time.
+            listeners = bind(options, port)
+    finally:
+        home.withdraw()
+        control.stop()
+        doors.close()
+        log.info("stopped")
+
+
+def _doors(home: Home, options: Options, control: Control) -> TlsDoors:
+    """For agents on other machines. Servers that share a folder have one authority: agents speak to any of them."""
+    from drumbeat.server.access.doors import Rules, TlsDoors
+
+    authority = shared_folder(home.path, os.environ) / "ca.pem"
+    return TlsDoors(Rules(authority, home.path / "doors.json", options.allow_public), control.setting.clock)
+
+
+@dataclass(frozen=True)
+class Stand:
+    """What a server serves, and where from."""
+
+    home: Home
+    options: Options
+    control: Control
+    doors: TlsDoors
+
+
+def _listen(stand: Stand, listeners: list[socket.socket], told: Told) -> None:
+    """Serves until stopped, in whatever way."""
+    from drumbeat.server.access.auth import allowed_hosts
+    from drumbeat.server.app import make_app
+    from drumbeat.server.process.running import Running
+    from drumbeat.server.room import Identity, Room
+
+    home, options, port = stand.home, stand.options, listeners[0].getsockname()[1]
+    hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
+    identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
+    room = Room(stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors)
+    app = make_app(room, token=home.token(), hosts=hosts)
+    url = options.url(port)
+    running = Running(app, room, on_ready=lambda: _announce(home, room, url), on_end=home.withdraw)
+    room.stop, told.stop = told.now, running.stop
+    if not told.is_told:
+        running.run(sockets=listeners)
+
+
+def _announce(home: Home, room: Room, url: str) -> None:
+    identity = room.identity
+    home.announce(
+        {
+            "url": url, "host": identity.host, "boot_id": identity.boot_id, "pid": identity.pid,
+            "version": identity.version, "protocol": identity.protocol, "started_at": datetime.now(UTC).isoformat(),
+        }
+    )  # fmt: skip
+    log.info("listening on %s, process %d", url, identity.pid)
+
+
+class Told:
+    """Whether a person or a signal ended the server; uvicorn takes signals while it runs, and hands them on here."""
+
+    def __init__(self) -> None:
+        self.is_told = False
+        self.stop: Callable[[], None] = _nothing
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, self._signalled)
+
+    def now(self) -> None:
+        """The server ends, whatever is unfinished."""
+        self.is_told = True
+        self.stop()
+
+    def _signalled(self, _signal: int, _frame: FrameType | None) -> None:
+        self.now()
+
+
+def _nothing() -> None:
+    """Nothing runs yet that could be stopped."""
+
+
+def _log_to(file: Path) -> None:
+    handler = RotatingFileHandler(file, maxBytes=5 << 20, backupCount=3)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    file.chmod(0o600)
+    # Of the libraries only what is wrong: those for stores tell each address that they ask, signatures in it.
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.captureWarnings(capture=True)
+    logging.getLogger("drumbeat").setLevel(logging.INFO)

@@ -1,0 +1,391 @@
+"""What a conda file and a requirements file ask for, line by line, and the key of what comes of it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drumbeat.dialect.environments.curated import CURATED, curated, curated_image
+from drumbeat.dialect.environments.definition import Definition, define, define_file, key_of, of_text
+from drumbeat.dialect.environments.environment import Environment
+from drumbeat.dialect.environments.references import Reference, parse_reference
+from drumbeat.dialect.environments.texts import Texts, beside, included
+from drumbeat.dialect.environments.written_out import lines_of, requirements_in
+from drumbeat.protocol.errors import RefusedError, SpecError
+
+OWN = (3, 11)
+DOCKERFILE = "docker/Dockerfile"
+
+CONDA = """\
+name: mine
+channels:
+  - conda-forge
+dependencies:
+  - python=3.11
+  - pip=24
+  - gcc_linux-64=13
+  - pip:
+      - torch==2.13.0   # the CPU build where it is
+      - -r ../pip.txt
+      - --extra-index-url https://pypi.example/simple
+"""
+
+
+def read(text: str, name: str = "requirements.txt", **others: str) -> Definition:
+    return define_file(Texts(name, {name: text, **others}), name, OWN)
+
+
+@pytest.mark.feature("E1")
+def test_a_conda_file_is_read_with_its_lines():
+    texts = Texts("conda/env.yml", {"conda/env.yml": CONDA, "pip.txt": "numpy\npandas>=2\n"})
+    made = define(Environment(image="mcr.microsoft.com/azureml/openmpi", conda_file="conda/env.yml"), texts, OWN)
+    python = made.environment("mine:1")
+    assert (python.name, python.python, python.source) == ("mine:1", "3.11", "conda/env.yml")
+    assert python.requirements == (
+        "torch==2.13.0", "numpy", "pandas>=2", "--extra-index-url https://pypi.example/simple",
+    )  # fmt: skip
+    assert python.lines == (9, 10, 10, 11), "what another file brought stands where that is named"
+    assert (python.conda, python.channels) == (("gcc_linux-64=13",), ("conda-forge",))
+    assert [(line.file, line.number) for line in made.lines[1:3]] == [("pip.txt", 1), ("pip.txt", 2)]
+    assert any("openmpi isn't used" in note for note in made.notes)
+
+
+@pytest.mark.feature("E1")
+def test_comments_continuations_and_empty_lines_are_pips():
+    text = "\ufeff# first\n\nnumpy>=2, \\\n    <3  # why\n   pandas # x\n# a \\\nscipy\nlast \\"
+    found = of_text(text, "r.txt")
+    assert [(line.text, line.number) for line in found.lines] == [
+        ("numpy>=2,     <3", 3), ("pandas", 5), ("scipy", 7), ("last", 8),
+    ]  # fmt: skip
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    ("line", "kept"),
+    [
+        ("-i https://x/simple", "--index-url https://x/simple"),
+        ("--index-url=https://x/simple", "--index-url https://x/simple"),
+        ("--find-links /opt/wheels", "--find-links /opt/wheels"),
+        ("-f https://x/wheels", "--find-links https://x/wheels"),
+        ("--no-index", "--no-index"),
+        ("--pre", "--pre"),
+        ("git+https://github.com/a/b@v1#egg=b", "git+https://github.com/a/b@v1#egg=b"),
+        ("b @ git+ssh://git@github.com/a/b", "b @ git+ssh://git@github.com/a/b"),
+        ("https://x/b-1-py3-none-any.whl", "https://x/b-1-py3-none-any.whl"),
+        ("numpy==2.1 --hash=sha256:00", "numpy==2.1 --hash=sha256:00"),
+        ("--extra-index-url https://${USER}:${TOKEN}@x/simple", "--extra-index-url https://${USER}:${TOKEN}@x/simple"),
+    ],
+)
+def test_what_pip_takes_from_elsewhere_stays(line: str, kept: str):
+    assert [one.text for one in read(f"{line}\n").lines] == [kept]
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("./pkg", "lies on the machine of whoever wrote this"),
+        ("../pkg[extra]", "lies on the machine"),
+        (".", "lies on the machine"),
+        ("-e .", "an editable install can't be shared"),
+        ("-e git+https://github.com/a/b", "an editable install can't be shared"),
+        ("file:///pkg", "lies on the machine"),
+        ("pkg @ file:///pkg", "lies on the machine"),
+        ("sub/pkg", "lies on the machine"),
+        ("wheels/b-1-py3-none-any.whl", "lies on the machine"),
+        ("b-1-py3-none-any.whl", "lies on the machine"),
+        ("--find-links wheels", "is a folder beside this file"),
+        ("-c pins.txt", "there is no file `pins.txt`"),
+        ("-c https://host/pins.txt", "aren't fetched"),
+        ("--user", "the option `--user` isn't taken"),
+        ("--extra-index https://x", "Did you mean `--extra-index-url`?"),
+        ("-r other.txt", "there is no file `other.txt`"),
+        ("-r requirements.txt", "takes itself in"),
+        ("-r https://x/r.txt", "aren't fetched"),
+        ("numpy=2.1", "`numpy=2.1` isn't a requirement"),
+        ("two words", "isn't a requirement"),
+        ("--index-url https://me:secret@x/simple", "has credentials in it"),
+        ("b @ https://token@x/b.whl", "has credentials in it"),
+    ],
+)
+def test_what_the_nodes_cant_have_is_refused_at_its_line(line: str, says: str):
+    with pytest.raises(SpecError) as caught:
+        read(f"numpy\n{line}\n")
+    assert caught.value.fields[0].where == "requirements.txt:2"
+    assert says in str(caught.value)
+
+
+@pytest.mark.feature("E1")
+def test_a_secret_isnt_repeated_in_its_refusal():
+    with pytest.raises(SpecError) as caught:
+        read("--index-url https://me:hush@x/simple\n")
+    assert "hush" not in str(caught.value)
+
+
+@pytest.mark.feature("E1")
+def test_a_wrong_line_of_a_file_that_is_taken_in_is_said_with_that_file():
+    with pytest.raises(SpecError) as caught:
+        read("-r more.txt\n", **{"more.txt": "numpy\n./x\n"})
+    assert caught.value.fields[0].where == "more.txt:2"
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("", 0, "the conda file is empty"),
+        ("- numpy\n", 1, "a conda file is a mapping"),
+        ("dependencies:\n- pip:\n  - numpy\n  - 'a b'\n", 4, "isn't a requirement"),
+        ("dependencies:\n- pip:\n  - numpy\n- conda:\n  - x\n", 4, "a dependency is a text, or `pip:`"),
+        ("dependencies: numpy\n", 1, "`dependencies` is a list"),
+        ("dependencies:\n- '-x'\n", 2, "isn't a package of conda's"),
+        ("dependencies:\n- python>=3.8,<3.10\n", 2, "allows none of them"),
+        ("dependencies:\n- python=>3\n", 2, "names no Python"),
+        ("variables:\n  A: b\n", 1, "`variables` of a conda file aren't set"),
+        ("dependancies: []\n", 1, "Did you mean `dependencies`?"),
+        ("dependencies:\n- [a]\n", 2, "a dependency is a text"),
+        ("a: b: c\n", 1, "not readable as YAML"),
+    ],
+)
+def test_a_conda_file_that_cant_be_meant_is_refused_at_its_line(text: str, line: int, says: str):
+    with pytest.raises(SpecError) as caught:
+        read(text, "env.yml")
+    where = (caught.value.fields[0].where if caught.value.fields else caught.value.where) or ""
+    assert where.split(":")[:2] == (["env.yml", str(line)] if line else ["env.yml"])
+    assert says in str(caught.value)
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    ("version", "python", "is_noted"),
+    [
+        ("", "", False),
+        ("=3", "", False),
+        ("=3.10", "3.10", False),
+        ("==3.10", "3.10", False),
+        ("=3.10.*", "3.10", False),
+        (" 3.10", "3.10", False),
+        ("=3.10.4", "3.10", True),
+        ("=3.10.4=h1234_0_cpython", "3.10", True),
+        (">=3.8", "", False),
+        (">=3.8,<3.12", "3.11", True),
+        ("<=3.12", "3.11", True),
+        (">=3.12", "3.12", True),
+        ("~=3.11", "", False),
+    ],
+)
+def test_the_python_is_what_a_node_can_decide(version: str, python: str, is_noted: bool):
+    made = read(f"dependencies:\n- python{version}\n", "env.yml")
+    assert (made.python, bool(made.notes)) == (python, is_noted)
+
+
+@pytest.mark.feature("E1")
+def test_the_key_is_of_the_content_and_not_of_its_spelling():
+    one = key_of(read("Torch == 2.13.0\nscikit_learn[b,A] >=1,<2\nnumpy # x\n"))
+    assert one == key_of(read("numpy\nscikit-learn[a,b]<2,>=1\ntorch==2.13.0\ntorch==2.13.0\n"))
+    assert one == key_of(read("-r more.txt\ntorch==2.13.0", **{"more.txt": "numpy\nscikit-learn[a,b]<2,>=1"}))
+    assert len(one) == 64
+    others = {
+        key_of(read(text))
+        for text in ("", "numpy", "numpy==2", "numpy;python_version<'4'", "--pre\nnumpy", "--no-index\n--pre\nnumpy",
+                     "--pre\n--no-index\nnumpy", "numpy --hash=sha256:00")
+    }  # fmt: skip
+    conda = "dependencies: [{}]\nchannels: [{}]\n"
+    others |= {
+        key_of(read(conda.format(*one), "e.yml"))
+        for one in (("python=3.11", ""), ("python=3.12", ""), ("a,b", ""), ("a", "x,y"), ("a", "y,x"))
+    }
+    assert len(others) == 13
+    assert key_of(read(conda.format("a,b", "x"), "e.yml")) == key_of(read(conda.format("b, A ", "x"), "f.yml"))
+
+
+@pytest.mark.feature("E1")
+def test_a_conda_file_that_is_written_out_knows_its_lines_in_the_job():
+    table = {"dependencies": ["python=3.11", {"pip": ["numpy", "a b"]}]}
+    text = "command: x\nenvironment:\n  conda_file:\n    dependencies:\n    - pip:\n      - numpy\n      - a b\n"
+    assert lines_of(text, ("environment", "conda_file"), table) == (6, 7)
+    with pytest.raises(SpecError) as caught:
+        define(Environment(conda_file=table), Texts("job.yml", {}, (6, 7)), OWN)
+    assert caught.value.fields[0].where == "job.yml:7"
+    table = {"dependencies": [{"pip": ["numpy", "scipy"]}]}
+    assert lines_of(text, ("environment", "conda_file"), table) == (6, 0), "one was set from outside"
+    assert lines_of("command: x\n", ("environment", "conda_file"), table) == (0, 0)
+    assert requirements_in({"dependencies": None}) == []
+    made = define(Environment(conda_file=table), Texts("job.yml", {}, (6, 0)), OWN).environment("x")
+    assert (made.source, made.requirements, made.lines) == ("job.yml", ("numpy", "scipy"), (6, 0))
+    with pytest.raises(SpecError, match="1 lines were told for 2 requirements"):
+        define(Environment(conda_file=table), Texts("job.yml", {}, (6,)), OWN)
+
+
+@pytest.mark.feature("E1")
+def test_an_image_without_packages_is_run_in_containers():
+    made = define(Environment.made({"image": "ghcr.io/a/b:1"}), Texts(), OWN)
+    assert (made.image, made.environment("x")) == ("ghcr.io/a/b:1", None)
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize(
+    ("written", "kind", "says"),
+    [
+        ({"build": {"path": "docker"}}, SpecError, "there is no Dockerfile at docker/Dockerfile"),
+        ({"conda_file": "e.yml"}, SpecError, "the file e.yml didn't come with the request"),
+        ({"conda_file": {}, "os_type": "windows"}, RefusedError, "Windows"),
+    ],
+)
+def test_what_cant_be_made_is_refused_with_what_to_do(written: dict[str, object], kind: type, says: str):
+    with pytest.raises(kind) as caught:
+        define(Environment.made(written), Texts(), OWN)
+    assert says in str(caught.value)
+
+
+@pytest.mark.feature("E1")
+def test_an_image_is_run_only_where_no_packages_are_named():
+    alone = define(Environment(image="ubuntu"), Texts(), OWN)
+    assert (alone.image, alone.environment("x"), alone.notes) == ("ubuntu", None, ())
+    curated_one = define(Environment(image="mcr.microsoft.com/azureml/curated/sklearn-1.5:3"), Texts(), OWN)
+    assert (curated_one.image, curated_one.lines[0].text) == ("", "scikit-learn")
+    assert "its packages are those of drumbeat's 'sklearn'" in curated_one.notes[0]
+
+
+@pytest.mark.feature("E1")
+def test_packages_stand_in_for_a_dockerfile_that_isn_t_there_or_that_nobody_can_build():
+    packages = {"docker/requirements.txt": "numpy\n"}
+    alone = Texts("docker/requirements.txt", packages)
+    both = replace(alone, files={**packages, DOCKERFILE: "FROM a"}, context="0" * 64, dockerfile=DOCKERFILE)
+    written = Environment.made({"build": {"path": "docker"}})
+    for texts, has_containers, why in ((alone, True, "the folder has none"), (both, False, "there is no Podman")):
+        made = define(written, texts, OWN, has_containers=has_containers)
+        assert ([line.text for line in made.lines], made.image) == (["numpy"], "")
+        assert made.notes[0].startswith(f"no Dockerfile is used, for {why}")
+        assert made.notes[0].endswith("the nodes make the Python environment of docker/requirements.txt")
+
+
+@pytest.mark.feature("E5")
+def test_a_dockerfile_is_built_and_its_content_names_the_image():
+    def built(context: str, path: str = "Dockerfile") -> Definition:
+        texts = Texts("", {DOCKERFILE: "FROM a"}, context=context, dockerfile=DOCKERFILE)
+        return define(Environment.made({"build": {"path": "docker", "dockerfile_path": path}}), texts, OWN)
+
+    made = built("0" * 64)
+    assert (made.environment("x"), made.notes) == (None, ())
+    assert made.build
+    assert made.image == f"localhost/drumbeat:{made.build.key[:32]}"
+    assert made.image == built("0" * 64).image
+    assert len({made.image, built("1" * 64).image, built("0" * 64, "other").image}) == 3
+
+
+@pytest.mark.feature("E5")
+def test_a_folder_to_build_that_was_not_sent_is_refused():
+    texts = Texts("", {DOCKERFILE: "FROM a"}, dockerfile=DOCKERFILE)
+    with pytest.raises(SpecError, match="the folder docker didn't come"):
+        define(Environment.made({"build": {"path": "docker"}}), texts, OWN)
+
+
+@pytest.mark.feature("E1")
+def test_constraints_limit_versions_and_count_in_the_key():
+    def made(pins: str) -> Definition:
+        texts = Texts("r.txt", {"r.txt": "numpy\n-c pins.txt\ntorch\n", "pins.txt": pins})
+        return define(Environment(conda_file="r.txt"), texts, OWN)
+
+    first = made("# ours\nnumpy<2\nscipy==1.14\n")
+    assert [(line.text, line.of) for line in first.lines] == [
+        ("numpy", 1), ("--constraint numpy<2", 2), ("--constraint scipy==1.14", 2), ("torch", 3),
+    ]  # fmt: skip
+    assert key_of(first) != key_of(made("numpy<3\n"))
+    with pytest.raises(SpecError, match=r"pins\.txt:1: `torch\[x\]` has extras, which a constraint can't have"):
+        made("torch[x]\n")
+    assert included("a\n-c pins.txt\n--constraint=more.txt\n- -c third.txt\n") == ["pins.txt", "more.txt", "third.txt"]
+
+
+@pytest.mark.feature("E2")
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [
+        ("AzureML-acpt-pytorch-2.2-cuda12.1", "pytorch"),
+        ("acpt-pytorch-2.2-cuda12.1", "pytorch"),
+        ("AzureML-pytorch-1.10-ubuntu18.04-py38-cuda11-gpu", "pytorch"),
+        ("azureml-sklearn-1.5", "sklearn"),
+        ("AzureML-tensorflow-2.16-cuda12", "tensorflow"),
+        ("AzureML-lightgbm-3.3", "lightgbm"),
+        ("horovod", "horovod"),
+        ("deepspeed", "deepspeed"),
+        ("fastai", "fastai"),
+        ("mine", None),
+        ("torch", None),
+    ],
+)
+def test_names_of_clouds_have_definitions(name: str, title: str | None):
+    found = curated(name)
+    assert (found.title if found else None) == title
+
+
+@pytest.mark.feature("E2")
+def test_every_curated_definition_can_be_read_and_pins_one_torch():
+    for one in CURATED:
+        made = of_text(one.requirements, one.source)
+        assert curated(one.title) == one
+        assert one.about
+        assert [line.text for line in made.lines if line.text.startswith("torch=")] in ([], ["torch==2.13.0"])
+    found = curated_image("mcr.microsoft.com/azureml/curated/acpt-pytorch-2.2-cuda12.1:12")
+    assert found
+    assert found.title == "pytorch"
+    assert curated_image("mcr.microsoft.com/azureml/openmpi4.1.0-ubuntu20.04") is None
+
+
+@pytest.mark.feature("E1", "E2")
+@pytest.mark.parametrize(
+    ("text", "name", "version", "label"),
+    [
+        ("azureml:env:3", "env", "3", ""),
+        ("env:3", "env", "3", ""),
+        ("azureml:env@latest", "env", "", "latest"),
+        ("env", "env", "", ""),
+        ("/subscriptions/s/resourceGroups/g/providers/M/workspaces/w/environments/env/versions/4", "env", "4", ""),
+        ("azureml:/subscriptions/s/resourceGroups/g/workspaces/w/environments/env/versions/4", "env", "4", ""),
+        ("azureml://subscriptions/s/resourcegroups/g/workspaces/w/environments/env/labels/x", "env", "", "x"),
+        ("azureml://registries/azureml/environments/env/labels/latest", "env", "", "latest"),
+        ("azureml://registries/azureml/environments/env/versions/12", "env", "12", ""),
+        ("azureml://registries/azureml/environments/env", "env", "", ""),
+    ],
+)
+def test_every_form_of_reference_is_read(text: str, name: str, version: str, label: str):
+    found = parse_reference(text)
+    assert (found.name, found.version, found.label) == (name, version, label)
+    assert found.registry == ("azureml" if "registries" in text else "")
+    assert found.alias_names[0] == text
+    assert found.alias_names[-1] == name
+
+
+@pytest.mark.feature("E1")
+@pytest.mark.parametrize("text", ["", "a:", "a@", "@latest", ":1", "a b", "a/b", "a:1:2", "azureml://registries/r/x/1",
+                                  "azureml://registries/r/environments/e/foo/1", "../x"])  # fmt: skip
+def test_what_names_nothing_is_refused(text: str):
+    with pytest.raises(SpecError, match="doesn't name an environment"):
+        parse_reference(text)
+
+
+@pytest.mark.feature("X5")
+def test_hostile_files_end_soon_in_a_sentence():
+    bomb = {f"{n}.txt": f"-r {n + 1}.txt\n" * 2 for n in range(40)} | {"40.txt": ""}
+    with pytest.raises(SpecError, match="takes itself in, or too much"):
+        define_file(Texts("0.txt", bomb), "0.txt", OWN)
+    assert read(" " * 500_000 + "x\n").lines[0].text == "x"
+    assert read("#" * 500_000).lines == ()
+
+
+def test_files_that_are_taken_in_are_found():
+    assert included("numpy\n-r a.txt\n  --requirement=b.txt # x\n- -r 'c d'\n-c no.txt\n-rd.txt\n") == [
+        "a.txt", "b.txt", "c", "no.txt", "d.txt",
+    ]  # fmt: skip
+    assert beside("conda/env.yml", "../pip.txt") == "pip.txt"
+    assert Reference("x", "x").alias_names == ["x"]
+
+
+@pytest.mark.feature("E2")
+def test_the_page_lists_every_curated_definition_as_it_is():
+    page = (Path(__file__).parents[3] / "docs" / "environments.md").read_text()
+    for one in CURATED:
+        names = ", ".join(f"`{pattern}`" for pattern in one.patterns if pattern != one.title)
+        packages = ", ".join(f"`{line}`" for line in one.requirements.split())
+        assert f"| `{one.title}` | {names} | {packages} |\n" in page
+        assert f"- `{one.title}`: {one.about}\n" in page

@@ -1,0 +1,120 @@
+"""`--set key.path=value` on a job file."""
+
+import pytest
+
+from drumbeat.dialect import CommandJob, Input, loads
+from drumbeat.protocol.errors import SpecError
+
+TEXT = """\
+command: python t.py ${{inputs.epochs}} ${{inputs.data}} ${{inputs.rate}}
+environment: azureml:e:1
+environment_variables: {A: b}
+inputs:
+  epochs: 10
+  data: {type: uri_folder, path: ./data}
+  rate: {type: number, default: 0.1}
+resources:
+  instance_count: 1
+  locations: [a, b]
+"""
+
+
+def read(*overrides: str) -> CommandJob:
+    job = loads(TEXT, "job.yml", overrides)
+    assert isinstance(job, CommandJob)
+    return job
+
+
+def refusal(*overrides: str) -> str:
+    with pytest.raises(SpecError) as caught:
+        read(*overrides)
+    return str(caught.value)
+
+
+@pytest.mark.feature("J1")
+def test_a_literal_input_is_changed() -> None:
+    assert read("inputs.epochs=3").inputs["epochs"] == 3
+    assert read("inputs.epochs = 3").inputs["epochs"] == 3
+    assert read('inputs.epochs="3"').inputs["epochs"] == "3"
+
+
+def test_a_value_for_data_becomes_its_path_and_for_a_parameter_its_default() -> None:
+    job = read("inputs.data=azureml:d:2", "inputs.rate=0.2")
+    assert job.inputs["data"] == Input(type="uri_folder", path="azureml:d:2")
+    assert job.inputs["rate"] == Input(type="number", default=0.2)
+
+
+def test_a_key_inside_of_an_input_is_changed() -> None:
+    assert read("inputs.data.mode=download").inputs["data"] == Input(type="uri_folder", path="./data", mode="download")
+
+
+def test_what_isnt_there_yet_is_made() -> None:
+    job = read("drumbeat.max_retries=1", "limits.timeout=60", "environment_variables.V=3.10", "resources.locations.1=c")
+    assert job.drumbeat.max_retries == 1
+    assert job.limits.timeout == 60
+    assert job.environment_variables == {"A": "b", "V": "3.10"}
+    assert job.resources.locations == ["a", "c"]
+
+
+def test_the_last_one_counts_and_nothing_unsets() -> None:
+    assert read("resources.instance_count=2", "resources.instance_count=3").node_count == 3
+    assert read("resources.instance_count=").node_count == 1
+
+
+@pytest.mark.parametrize("key", ["environment_variables.A", "tags.A"])
+def test_a_text_may_be_empty(key: str) -> None:
+    assert getattr(read(f"{key}="), key.partition(".")[0]) == {"A": ""}
+
+
+@pytest.mark.feature("J1")
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        (
+            "inputs.epoch=3",
+            (
+                "--set inputs.epoch: the file has no `epoch` under `inputs`. Did you mean `epochs`? "
+                "It has: epochs, data, rate."
+            ),
+        ),
+        ("outputs.o.mode=x", "--set outputs.o.mode: the file has no `o` under `outputs`. Add it to the file first."),
+        (
+            "resource.instance_count=3",
+            "--set resource.instance_count: unknown key `resource`. Did you mean `resources`?",
+        ),
+        (
+            "resources.instance_count=two",
+            "--set resources.instance_count: `resources.instance_count`: expected a whole number, got `two`",
+        ),
+        (
+            "command.x=1",
+            (
+                "--set command.x: `command` is `python t.py ${{inputs.epochs}} ${{inputs…${{inputs.rate}}` "
+                "and has no key `x`. Set `command` itself."
+            ),
+        ),
+        (
+            "resources.locations.7=x",
+            (
+                "--set resources.locations.7: `resources.locations` is a list of 2; `7` is none of its places. "
+                "Places count from 0."
+            ),
+        ),
+        ("inputs.epochs", "--set: `inputs.epochs` isn't `key=value`. Write `--set inputs.epochs=3`."),
+        ("a..b=1", "--set: `a..b=1` isn't `key=value`. Write `--set inputs.epochs=3`."),
+        ("=1", "--set: `=1` isn't `key=value`. Write `--set inputs.epochs=3`."),
+        ("limits.timeout=-1", "--set limits.timeout: `limits.timeout`: must be more than 0, got the number -1"),
+    ],
+)
+def test_an_override_that_cant_be_meant_is_refused_by_its_own_name(override: str, message: str) -> None:
+    assert refusal(override) == message
+
+
+def test_problems_of_overrides_and_of_the_file_come_together() -> None:
+    with pytest.raises(SpecError) as caught:
+        loads(TEXT.replace("environment:", "enviroment:"), "job.yml", ["limits.timeout=x", "inputs.nope=1"])
+    assert [problem.where for problem in caught.value.fields] == [
+        "--set inputs.nope",
+        "--set limits.timeout",
+        "job.yml:2:1",
+    ]

@@ -1,0 +1,114 @@
+"""Sweep files: every key, and what contradicts what."""
+
+from typing import Any
+
+import pytest
+
+from drumbeat.dialect import RandomSampling, SweepJob, dumps, from_dict, loads, to_dict
+from drumbeat.protocol.errors import SpecError
+
+SWEEP: dict[str, Any] = {
+    "type": "sweep",
+    "display_name": "s",
+    "experiment_name": "e",
+    "compute": "azureml:c",
+    "inputs": {"data": {"type": "uri_folder", "path": "x"}},
+    "outputs": {"o": {"mode": "upload"}},
+    "trial": {
+        "command": "python t.py ${{inputs.data}} ${{search_space.lr}} ${{search_space.net}} ${{outputs.o}}",
+        "code": "./src",
+        "environment": "azureml:e:1",
+        "environment_variables": {"A": "b"},
+        "distribution": {"type": "pytorch", "process_count_per_instance": 2},
+        "resources": {"instance_count": 2},
+    },
+    "sampling_algorithm": {"type": "random", "seed": 1, "rule": "sobol", "logbase": "e"},
+    "search_space": {
+        "lr": {"type": "loguniform", "min_value": -6.0, "max_value": -1.0},
+        "net": {
+            "type": "choice",
+            "values": [
+                {"kind": "cnn", "width": {"type": "quniform", "min_value": 8.0, "max_value": 64.0, "q": 8.0}},
+                {"kind": "mlp", "depth": 3},
+            ],
+        },
+    },
+    "objective": {"goal": "maximize", "primary_metric": "acc"},
+    "early_termination": {"type": "bandit", "slack_amount": 0.2, "evaluation_interval": 1, "delay_evaluation": 5},
+    "limits": {"max_total_trials": 20, "max_concurrent_trials": 4, "timeout": 3600.0, "trial_timeout": 600.0},
+    "queue_settings": {"job_tier": "spot"},
+    "resources": {"instance_count": 1},
+    "identity": {"type": "aml_token"},
+}
+
+
+def refusal(**keys: Any) -> str:
+    with pytest.raises(SpecError) as caught:
+        from_dict(SWEEP | keys)
+    return str(caught.value)
+
+
+@pytest.mark.feature("J1")
+def test_every_key_of_a_sweep_is_taken_and_comes_back() -> None:
+    job = from_dict(SWEEP)
+    assert isinstance(job, SweepJob)
+    assert to_dict(job) == SWEEP
+    assert loads(dumps(job)) == job
+
+
+@pytest.mark.feature("J1")
+def test_a_trial_may_be_a_reference_and_sampling_a_word() -> None:
+    job = from_dict(SWEEP | {"trial": "file:./trial.yml", "sampling_algorithm": "Random"})
+    assert isinstance(job, SweepJob)
+    assert (job.trial, job.sampling_algorithm) == ("file:./trial.yml", "random")
+
+
+def test_the_log_base_may_be_a_number() -> None:
+    job = from_dict(SWEEP | {"sampling_algorithm": {"type": "random", "logbase": 10}})
+    assert isinstance(job, SweepJob)
+    assert job.sampling_algorithm == RandomSampling(logbase=10)
+
+
+@pytest.mark.feature("J1")
+@pytest.mark.parametrize(
+    ("keys", "sentence"),
+    [
+        ({"sampling_algorithm": "grid"}, "`grid` sampling can't draw from `loguniform`. Use `choice`, or `random`"),
+        ({"sampling_algorithm": "bayesian"}, "Use `choice`, `uniform` or `quniform`, or `random` sampling."),
+        ({"sampling_algorithm": "gird"}, "expected `random`, `grid` or `bayesian`, got `gird`. Did you mean `grid`?"),
+        ({"sampling_algorithm": 3}, "expected `random`, `grid`, `bayesian` or a mapping, got the number 3"),
+        ({"objective": {"goal": "best", "primary_metric": "a"}}, "expected `minimize` or `maximize`, got `best`"),
+        ({"objective": {"goal": "minimize"}}, "`objective` needs the key `primary_metric`"),
+        ({"early_termination": {"type": "bandit"}}, "neither of `slack_factor` and `slack_amount`"),
+        (
+            {"early_termination": {"type": "bandit", "slack_factor": 1, "slack_amount": 1}},
+            "both of `slack_factor` and `slack_amount`. Give exactly one of them.",
+        ),
+        (
+            {"early_termination": {"type": "truncation_selection", "truncation_percentage": 100}},
+            "must be at most 99, got the number 100",
+        ),
+        ({"search_space": {}}, "`search_space`: needs at least 1 entries"),
+        ({"search_space": {"x": {"type": "unifrm"}}}, "Did you mean `uniform`?"),
+        ({"search_space": {"x": 3}}, "expected a mapping that describes a search function, got the number 3"),
+        ({"search_space": {"x": {"type": "choice", "values": [[1]]}}}, "expected a plain value, got a list"),
+        (
+            {"search_space": {"x": {"type": "choice", "values": [{"y": {"type": "normal", "mu": 0}}]}}},
+            "job.search_space.x.values.0.y: `search_space.x.values.0.y` needs the key `sigma`",
+        ),
+        ({"limits": {"max_total_trials": 0}}, "must be at least 1, got the number 0"),
+        ({"trial": {"command": "${{search_space.lt}}"}}, "no value in the search space named `lt`. Did you mean `lr`?"),
+        ({"trial": {"command": "${{inputs.x}}"}}, "there is no input `x`"),
+    ],
+)
+def test_what_cant_be_meant_is_refused(keys: dict[str, Any], sentence: str) -> None:
+    assert sentence in refusal(**keys)
+
+
+def test_what_is_missing_is_named() -> None:
+    with pytest.raises(SpecError) as caught:
+        from_dict({"type": "sweep"})
+    missing = {problem.what for problem in caught.value.fields}
+    assert missing == {
+        f"the job needs the key `{key}`" for key in ("trial", "sampling_algorithm", "search_space", "objective")
+    }
