@@ -3,11 +3,13 @@
 import ast
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import grimp
 import pytest
 
+from drumbeat.protocol.programs import PROGRAMS
 from tools.import_rooms import find_breaches, parse_rooms
 
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
@@ -81,3 +83,20 @@ def test_the_package_itself_imports_no_room_when_it_is_imported():
     eager = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     rooms = [line for line in eager if "drumbeat" in line and "drumbeat._version" not in line]
     assert rooms == []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_module_that_runs_as_a_program_can_be_imported(name: str):
+    module = f"{name}.__main__" if (SOURCE.parent / name.replace(".", "/")).is_dir() else name
+    assert callable(import_module(module).main)
+
+
+def test_programs_are_named_in_the_table_only():
+    named = [
+        f"{path.relative_to(SOURCE)}:{node.lineno}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in PROGRAMS and path.name != "programs.py"
+        if "getLogger" not in path.read_text(encoding="utf-8").splitlines()[node.lineno - 1]
+    ]
+    assert named == []

@@ -23,6 +23,7 @@ from drumbeat.launch.containers import Engine, contained
 from drumbeat.launch.preparation import preparation
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.programs import COMMAND_SERVER
 from drumbeat.protocol.roster import Member, Roster
 
 if TYPE_CHECKING:
@@ -167,8 +168,4 @@ class Preparing:
 def _runnable(starter: ProcessSpec) -> ProcessSpec:
     """A door is a program of ours."""
     is_door = starter.role in ("door", hosts.DOOR)
-    return (
-        replace(starter, argv=(*program("drumbeat.agent.launchers.remote.command_server"), *starter.argv))
-        if is_door
-        else starter
-    )
+    return replace(starter, argv=(*program(COMMAND_SERVER), *starter.argv)) if is_door else starter

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from drumbeat.client.discovery import Address, find
 from drumbeat.protocol.errors import StorageError, UnreachableError
+from drumbeat.protocol.programs import SERVER
 
 DEADLINE_S = 120.0
 LOOK_S = 0.01
@@ -103,7 +104,7 @@ def _stuck(home: Path, pid: int) -> UnreachableError:
 
 
 def _spawn(starting: Starting) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "drumbeat.server", "--home", str(starting.home)]
+    command = [sys.executable, "-m", SERVER, "--home", str(starting.home)]
     if starting.idle_stop_s is not None:
         command += ["--idle-stop", f"{starting.idle_stop_s:g}"]
     descriptor = os.open(starting.log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -23,6 +23,7 @@ from typing import Any
 from drumbeat.host import processes
 from drumbeat.host.program import program
 from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.programs import AGENT, CLEANUP
 
 GANG = "DRUMBEAT_GANG"
 """In the environment of agents and keepers: the folder of their gang."""
@@ -40,7 +41,6 @@ ALONE_S = 30.0
 """How long another process is waited for that starts, looks at or ends gangs in the same folder."""
 
 _LOOK_S = 0.1
-AGENT = "drumbeat.agent"
 _ENROLMENT, _ENDED, _STUCK = "enrolment.json", "ended", "stuck.json"
 
 
@@ -330,7 +330,7 @@ def _end_held(root: Path) -> None:
     knows how.
     """
     if any(any(root.glob(name)) for name in _TO_CLEAR) or _has_mounts(root):
-        ending = [*program("drumbeat.agent.cleanup"), str(root)]
+        ending = [*program(CLEANUP), str(root)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
             subprocess.run(ending, cwd="/", timeout=ENDING_S, check=False)
 

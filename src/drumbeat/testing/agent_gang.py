@@ -14,6 +14,7 @@ from drumbeat.launch import ranks
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Enrolment, Order, Phase
 from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.programs import AGENT
 from drumbeat.testing.agent_server import AgentServer
 
 
@@ -58,7 +59,7 @@ class AgentGang:
         file.chmod(0o600)
         with (self.folder / f"agent{node}.out").open("ab") as out:
             self.agents[node] = subprocess.Popen(
-                [sys.executable, "-I", "-m", "drumbeat.agent", str(file)],
+                [sys.executable, "-I", "-m", AGENT, str(file)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

@@ -19,6 +19,7 @@ from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.confinement import VARIABLE, end_rest
 from drumbeat.host import processes
 from drumbeat.host.program import program
+from drumbeat.protocol import programs
 from drumbeat.protocol.errors import EngineError
 from drumbeat.protocol.process import ProcessSpec
 
@@ -36,10 +37,8 @@ Message = dict[str, Any]
 
 def rank_message(each: ProcessSpec, root: str) -> Message:
     """What a keeper must know to start a rank: it has no word for anything but files, arguments and variables."""
-    joining = [*program("drumbeat.agent.launchers.mpi.rank"), each.joins] if each.joins else []
-    serving = (
-        [*program("drumbeat.agent.launchers.horovod.rendezvous"), *each.rendezvous.split()] if each.rendezvous else []
-    )
+    joining = [*program(programs.MPI_RANK), each.joins] if each.joins else []
+    serving = [*program(programs.HOROVOD_RENDEZVOUS), *each.rendezvous.split()] if each.rendezvous else []
     return {
         "rank": each.rank,
         "role": each.role,
@@ -236,7 +235,7 @@ class Keeping:
         # What can't be killed is the host's to tell of, and keeps the slots; the new keeper tells of a lost round.
         end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"
-        command = [*program("drumbeat.agent.keeper.keeper"), self._folder]
+        command = [*program(programs.KEEPER), self._folder]
         self._child = os.posix_spawn(
             command[0],
             command,

@@ -18,6 +18,7 @@ from drumbeat.agent.keeper.confinement import VARIABLE as CONFINEMENT
 from drumbeat.agent.keeper.confinement import end_rest
 from drumbeat.host.program import program
 from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.programs import ERRAND
 
 LOOK_S = 0.5
 _LATEST_S = 15.0
@@ -101,7 +102,7 @@ class Errands:
             if self._is_ending:
                 raise EngineError(f"{name} isn't begun: the agent goes")
             errand = children.start(
-                [*program("drumbeat.agent.keeper.errand"), folder],
+                [*program(ERRAND), folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 pass_fds=command.kept,

@@ -15,6 +15,7 @@ from drumbeat.engines.remote import Answer, Host, RemoteEngine, understood
 from drumbeat.host.program import program
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.protocol.programs import HOST
 
 ASK_S = 30.0
 DATA_CACHE = "DRUMBEAT_DATA_CACHE"
@@ -34,7 +35,7 @@ class Inside:
         if trouble := self.lab.trouble(self.node):
             raise UnreachableError(trouble)
         try:
-            command = self.lab.inside(self.node, [*program("drumbeat.host"), verb])
+            command = self.lab.inside(self.node, [*program(HOST), verb])
             done = subprocess.run(
                 command, input=json.dumps(request).encode(), capture_output=True, timeout=ASK_S, check=False,
                 env={**self.inherited(), DATA_CACHE: str(self.lab.folder / "nodes" / self.node / "data")},

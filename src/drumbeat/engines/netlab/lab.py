@@ -22,6 +22,7 @@ from drumbeat.engines.netlab.holder import HELD, LOCK, ip
 from drumbeat.engines.netlab.shaping import bits_per_s, burst_bytes, free_subnet
 from drumbeat.host import processes
 from drumbeat.protocol.errors import DrumbeatError, EngineError
+from drumbeat.protocol.programs import NETLAB_HOLDER
 
 UP_S = 20.0
 """How long the first node of a lab may take to come up, and each one after it."""
@@ -113,7 +114,7 @@ class Lab:
         try:
             with log.open("wb") as out:
                 holder = subprocess.Popen(
-                    [sys.executable, "-I", "-m", "drumbeat.engines.netlab.holder", str(self.folder), str(lock)],
+                    [sys.executable, "-I", "-m", NETLAB_HOLDER, str(self.folder), str(lock)],
                     stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, cwd="/", pass_fds=[lock],
                 )  # fmt: skip
         finally:

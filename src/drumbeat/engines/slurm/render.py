@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.ports import Gang
-
-STEP = "drumbeat.host.slurmstep"
+from drumbeat.protocol.programs import SLURM_STEP
 
 
 def gang_folder(spec: SlurmCompute, name: str) -> str:
@@ -25,7 +24,7 @@ def agents_folder(spec: SlurmCompute) -> str:
 def batch_script(spec: SlurmCompute, gang: Gang, name: str, agent: str) -> str:
     """The script of the Slurm job `name` that starts an agent on every node. agent: the name of its file."""
     options = "".join(f"#SBATCH {option}\n" for option in _options(spec, gang, name))
-    command = shlex.join([spec.python, "-I", f"{agents_folder(spec)}/{agent}", STEP, gang_folder(spec, name)])
+    command = shlex.join([spec.python, "-I", f"{agents_folder(spec)}/{agent}", SLURM_STEP, gang_folder(spec, name)])
     return (
         f"#!/bin/sh\n{options}"
         f"# drumbeat: job {gang.job}, attempt {gang.attempt}. One agent on each node; they call their server.\n"

@@ -25,6 +25,7 @@ from drumbeat.protocol.errors import EngineError, RefusedError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.plan import InputPlan
+from drumbeat.protocol.programs import MOUNT_HOLDER
 
 FUSE = "/dev/fuse"
 _LOOK_S, _NEWS_S = 0.02, 1.0
@@ -128,7 +129,7 @@ class Mounts:
         """Returns when it is mounted. Raises EngineError with what rclone said."""
         with open(f"{folder}/holder.log", "ab") as log:
             holder = children.start(
-                [*program("drumbeat.agent.inputs.mounting.holder"), folder],
+                [*program(MOUNT_HOLDER), folder],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
             )  # fmt: skip
         try:

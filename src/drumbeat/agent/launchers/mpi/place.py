@@ -11,6 +11,7 @@ from typing import Any
 from drumbeat.agent.launchers.remote import place
 from drumbeat.agent.launchers.remote.place import Known
 from drumbeat.launch import mpi
+from drumbeat.protocol import programs
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Roster
@@ -30,8 +31,8 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
         place.write(f"{folder}/node.{node}", "")
         place.write(f"{folder}/{_RANKS}", json.dumps(_ranks(plan, roster)))
         place.note(folder, _doors(plan, roster, secret))
-        place.write(f"{folder}/rank", place.script("drumbeat.agent.launchers.mpi.child", folder))
-        place.write(f"{folder}/shell", place.script("drumbeat.agent.launchers.remote.shell", folder))
+        place.write(f"{folder}/rank", place.script(programs.MPI_CHILD, folder))
+        place.write(f"{folder}/shell", place.script(programs.SHELL, folder))
     except OSError as error:
         what = f"mpirun's folder can't be made: {error.strerror}"
         raise StorageError(what, where=folder, fix="Make room in /dev/shm, or the right to write there.") from error

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import IO
 
 from drumbeat.host.program import program
+from drumbeat.protocol.programs import SHELL
 
 _WITH_VALUE = frozenset("wxlRftu")
 """Options of pdsh that have a value (pdsh(1)); of these only -w and -x count here."""
@@ -105,7 +106,7 @@ def filled(command: str, number: int, host: str) -> str:
 
 
 def _start(folder: str, line: Line, number: int, host: str) -> subprocess.Popen[bytes]:
-    words = [*program("drumbeat.agent.launchers.remote.shell"), folder, host, filled(line.command, number, host)]
+    words = [*program(SHELL), folder, host, filled(line.command, number, host)]
     return subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 

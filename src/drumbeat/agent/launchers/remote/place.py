@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 
 from drumbeat.host.program import program
 from drumbeat.launch import hosts
+from drumbeat.protocol import programs
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Roster
@@ -42,8 +43,7 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> None:
             return
         os.makedirs(hosts.programs(root), mode=0o700, exist_ok=True)
         note(folder, _knowledge(plan, roster, node, secret))
-        for name in ("ssh", "pdsh"):
-            module = "drumbeat.agent.launchers.remote." + ("shell" if name == "ssh" else name)
+        for name, module in (("ssh", programs.SHELL), ("pdsh", programs.PDSH)):
             write(f"{hosts.programs(root)}/{name}", script(module, folder))
     except OSError as error:
         what = f"what the nodes need to reach each other can't be written: {error.strerror}"

@@ -1,0 +1,42 @@
+"""The modules of drumbeat that run as programs of their own (`python -m NAME`).
+
+A name in a string escapes type checkers and rename tools, so each stands here once, and a test imports all of them.
+"""
+
+from __future__ import annotations
+
+SERVER = "drumbeat.server"
+HOST = "drumbeat.host"
+SLURM_STEP = "drumbeat.host.slurmstep"
+NETLAB_HOLDER = "drumbeat.engines.netlab.holder"
+
+AGENT = "drumbeat.agent"
+CLEANUP = "drumbeat.agent.cleanup"
+KEEPER = "drumbeat.agent.keeper.keeper"
+ERRAND = "drumbeat.agent.keeper.errand"
+MOUNT_HOLDER = "drumbeat.agent.inputs.mounting.holder"
+
+MPI_CHILD = "drumbeat.agent.launchers.mpi.child"
+MPI_RANK = "drumbeat.agent.launchers.mpi.rank"
+HOROVOD_RENDEZVOUS = "drumbeat.agent.launchers.horovod.rendezvous"
+COMMAND_SERVER = "drumbeat.agent.launchers.remote.command_server"
+SHELL = "drumbeat.agent.launchers.remote.shell"
+PDSH = "drumbeat.agent.launchers.remote.pdsh"
+
+PROGRAMS = (
+    SERVER,
+    HOST,
+    SLURM_STEP,
+    NETLAB_HOLDER,
+    AGENT,
+    CLEANUP,
+    KEEPER,
+    ERRAND,
+    MOUNT_HOLDER,
+    MPI_CHILD,
+    MPI_RANK,
+    HOROVOD_RENDEZVOUS,
+    COMMAND_SERVER,
+    SHELL,
+    PDSH,
+)  # fmt: skip
