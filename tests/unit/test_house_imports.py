@@ -10,7 +10,7 @@ import grimp
 import pytest
 
 from drumbeat.protocol.programs import PROGRAMS
-from tools.import_rooms import find_breaches, parse_rooms
+from tools.import_rooms import find_breaches, find_circles, parse_rooms
 
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
 # These are shipped to nodes, where they meet whatever Python there is.
@@ -46,6 +46,45 @@ def test_a_room_without_a_line_is_named():
 def test_a_private_module_of_the_root_is_open_to_all():
     graph = build_graph(("app.core", "app._version"))
     assert find_breaches(graph, "app", parse_rooms(["core ->"])) == []
+
+
+INNER = ["agent ->", "agent.ground ->", "agent.keeper -> ground"]
+
+
+def test_import_on_the_line_of_an_inner_room_is_allowed():
+    graph = build_graph(("app.agent.keeper.ranks", "app.agent.ground.locks"), ("app.agent.main", "app.agent.keeper"))
+    assert find_breaches(graph, "app", parse_rooms(INNER)) == []
+
+
+@pytest.mark.parametrize("imported", ["app.agent.keeper.ranks", "app.agent.main"])
+def test_import_off_the_line_of_an_inner_room_is_named(imported: str):
+    graph = build_graph(("app.agent.ground.locks", imported))
+    room = ".".join(imported.split(".")[1:3])
+    assert find_breaches(graph, "app", parse_rooms(INNER)) == [
+        f"app.agent.ground.locks imports {imported} (line 3): agent.ground may not import {room}"
+    ]
+
+
+def test_inner_room_without_a_line_beside_one_with_a_line_is_named():
+    graph = build_graph(("app.agent.attic.old", "app.agent.ground.locks"))
+    assert find_breaches(graph, "app", parse_rooms(INNER)) == ["app.agent.attic has no line in the table of rooms"]
+
+
+def test_module_that_a_line_names_needs_a_line():
+    graph = build_graph(("app.agent.keeper.ranks", "app.agent.words"))
+    table = [*INNER[:2], "agent.keeper -> ground words"]
+    assert find_breaches(graph, "app", parse_rooms(table)) == ["app.agent.words has no line in the table of rooms"]
+
+
+def test_modules_that_import_one_another_are_named_together():
+    graph = build_graph(("app.a.x", "app.b.y"), ("app.b.y", "app.c.z"), ("app.c.z", "app.a.x"), ("app.c.z", "app.d"))
+    assert find_circles(graph, "app", set()) == ["app.a.x and app.b.y and app.c.z import one another"]
+
+
+def test_circle_within_rooms_that_are_known_to_have_some_is_left_out():
+    graph = build_graph(("app.a.x", "app.a.y"), ("app.a.y", "app.a.x"))
+    assert find_circles(graph, "app", {"a"}) == []
+    assert find_circles(graph, "app", {"b"}) == ["app.a.x and app.a.y import one another"]
 
 
 def find_imports(tree: ast.AST) -> Iterator[tuple[str, int]]:

@@ -8,18 +8,18 @@ import signal
 from typing import Any, NoReturn
 
 from drumbeat.agent.keeper.confinement import Subreaper
-from drumbeat.agent.launchers.mpi.handing import ROPE
+from drumbeat.agent.keeper.liveness import LIVENESS_FILE
 
 _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
-"""Whoever started the server may have had some of them ignored (a shell does with a command in the background)."""
-"""Signals that this process (or whoever started it) treats in a way that a rank must not inherit."""
+"""Signals that a rank must not inherit as they are here: the keeper handles some, and others may have been ignored by
+what started the server, as a shell does with SIGINT for a command in the background."""
 
 
-def start(rank: dict[str, Any], confinement: Subreaper, rope: int = -1) -> int:
+def start(rank: dict[str, Any], confinement: Subreaper, liveness: int = -1) -> int:
     """The pid of the rank, which runs its own command by now, in a session of its own.
 
-    rope: a file that it has open under the number in DRUMBEAT_ROPE. Raises OSError, as a sentence, when it couldn't be
-    started.
+    liveness: a file that the rank inherits, -1 = none; `LIVENESS_FILE` tells it the number. Raises OSError with a
+    sentence if the rank could not be started.
     """
     with contextlib.ExitStack() as files:
         log = _open_log(rank["log"])
@@ -30,7 +30,7 @@ def start(rank: dict[str, Any], confinement: Subreaper, rope: int = -1) -> int:
             telling.callback(os.close, tell)
             pid = os.fork()
             if pid == 0:
-                _become(rank, confinement, log, tell, rope)
+                _become(rank, confinement, log, tell, liveness)
         trouble = os.read(hear, 4096).decode()
     if trouble:
         os.waitpid(pid, 0)
@@ -44,7 +44,7 @@ def _open_log(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int, rope: int) -> NoReturn:
+def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int, liveness: int) -> NoReturn:
     """Turns this fork of the keeper into the rank. The pipe closes by itself when the rank's command has begun."""
     step = "the rank can't be set up"
     try:
@@ -56,9 +56,9 @@ def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int, r
         os.chdir(rank["cwd"])
         step = f"{rank['argv'][0]} can't be run"
         environment = {**rank["env"], **confinement.variables()}
-        if rope >= 0:
-            os.set_inheritable(rope, True)  # noqa: FBT003 (the standard library has it so)
-            environment[ROPE] = str(rope)
+        if liveness >= 0:
+            os.set_inheritable(liveness, True)  # noqa: FBT003 (the standard library has it so)
+            environment[LIVENESS_FILE] = str(liveness)
         os.execvpe(rank["argv"][0], rank["argv"], environment)
     except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
         number = getattr(error, "errno", None) or 1

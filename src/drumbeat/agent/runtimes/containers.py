@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drumbeat.agent.ground import children
-from drumbeat.agent.launchers.remote.place import write
+from drumbeat.agent.ground.files import write_whole
 from drumbeat.launch.containers import CONTAINER_ENGINES, LABEL, MOST_PROCESSES, Engine, run_once
 from drumbeat.protocol.errors import EngineError, RefusedError
 
@@ -134,7 +134,9 @@ def note(engine: Engine, root: str) -> None:
         if engine.kind == "podman":
             own = ask(engine, "info", "--format", _SCRATCH).stdout.strip()
             scratch = f"{own}/drumbeat-{secrets.token_hex(6)}" if os.path.isdir(own) else ""
-        write(_note(root), json.dumps({"program": engine.program, "settings": settings, "scratch": scratch}), 0o600)
+        write_whole(
+            _note(root), json.dumps({"program": engine.program, "settings": settings, "scratch": scratch}), 0o600
+        )
 
 
 def scratch(engine: Engine, root: str) -> str:

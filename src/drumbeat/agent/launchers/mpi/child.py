@@ -15,7 +15,7 @@ import time
 
 from drumbeat.agent.keeper.listener import hold_folder
 from drumbeat.agent.keeper.records import Records
-from drumbeat.agent.launchers.mpi import handing
+from drumbeat.agent.launchers.mpi import handover
 from drumbeat.agent.launchers.mpi.place import ranks
 
 _MEET_S = 120.0
@@ -36,16 +36,16 @@ def main() -> int:
     rank = next(os.environ[name] for name in _RANK if name in os.environ)
     hold_folder(folder, name=f"{rank}.child")  # By this the keeper knows whether MPI has ended this process.
     try:
-        handle, rope = _hand_over(f"{folder}/{rank}.sock")
+        handle, liveness = _hand_over(f"{folder}/{rank}.sock")
     except OSError as error:
         print(f"drumbeat: rank {rank} can't be reached: {error.strerror or error}", file=sys.stderr)  # noqa: T201
         return 1
     if "PMI_FD" in os.environ:
         # In MPICH, a rank that has MPI abort goes on until it is killed, which MPI does to this process: the keeper is
         # to see it at once. In Open MPI it ends by itself, with an exit code that nothing must come before.
-        os.write(rope, handing.HELD)
+        os.write(liveness, handover.ATTACHED)
     else:
-        os.close(rope)
+        os.close(liveness)
     select.select([handle], [], [])
     code = _code(told["keepers"][rank], told["round"], int(rank))
     if code:
@@ -54,14 +54,14 @@ def main() -> int:
 
 
 def _hand_over(place: str) -> tuple[int, int]:
-    """The handle on the rank, and its rope. Raises OSError."""
+    """Returns the handle on the rank and the liveness pipe. Raises OSError."""
     files = [int(os.environ[name]) for name in _FILES if name in os.environ]
     env = {name: value for name, value in os.environ.items() if name not in _OWN}
     with _meet(place) as line:
-        handing.send(line, {"env": env, "cores": sorted(os.sched_getaffinity(0)), "files": files})
+        handover.send(line, {"env": env, "cores": sorted(os.sched_getaffinity(0)), "files": files})
         for file in files:
             os.close(file)
-        return handing.receive_handle(line)
+        return handover.receive_handle(line)
 
 
 def _meet(place: str) -> socket.socket:

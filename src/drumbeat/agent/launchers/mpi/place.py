@@ -8,6 +8,7 @@ import os
 import shutil
 from typing import Any
 
+from drumbeat.agent.ground.files import write_whole
 from drumbeat.agent.launchers.remote import place
 from drumbeat.agent.launchers.remote.place import Known
 from drumbeat.launch import mpi
@@ -28,11 +29,11 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         _check_own(folder)
-        place.write(f"{folder}/node.{node}", "")
-        place.write(f"{folder}/{_RANKS}", json.dumps(_ranks(plan, roster)))
+        write_whole(f"{folder}/node.{node}", "")
+        write_whole(f"{folder}/{_RANKS}", json.dumps(_ranks(plan, roster)))
         place.note(folder, _doors(plan, roster, secret))
-        place.write(f"{folder}/rank", place.script(programs.MPI_CHILD, folder))
-        place.write(f"{folder}/shell", place.script(programs.SHELL, folder))
+        write_whole(f"{folder}/rank", place.script(programs.MPI_CHILD, folder))
+        write_whole(f"{folder}/shell", place.script(programs.SHELL, folder))
     except OSError as error:
         what = f"mpirun's folder can't be made: {error.strerror}"
         raise StorageError(what, where=folder, fix="Make room in /dev/shm, or the right to write there.") from error

@@ -11,7 +11,8 @@ import os
 import socket
 import sys
 
-from drumbeat.agent.launchers.mpi import handing
+from drumbeat.agent.keeper.liveness import LIVENESS_FILE
+from drumbeat.agent.launchers.mpi import handover
 from drumbeat.host.program import become
 from drumbeat.launch.containers import with_given
 
@@ -22,12 +23,12 @@ BEGIN_S = 600.0
 def main() -> int:
     """127 when it can't begin; else it has become the command."""
     place, *command = sys.argv[1:]
-    rope = int(os.environ.pop(handing.ROPE))
+    liveness = int(os.environ.pop(LIVENESS_FILE))
     try:
         with _listen(place) as door, door.accept()[0] as line:
             line.settimeout(BEGIN_S)
-            given, files = handing.receive(line)
-            handing.send_handle(line, rope)
+            given, files = handover.receive(line)
+            handover.send_handle(line, liveness)
         os.unlink(place)
     except TimeoutError:
         return _fail(f"mpirun has not started this rank within {BEGIN_S:.0f} s")
@@ -49,7 +50,7 @@ def _listen(place: str) -> socket.socket:
     return door
 
 
-def _take(given: handing.Given, files: list[int]) -> None:
+def _take(given: handover.Given, files: list[int]) -> None:
     """Has the files under the numbers that MPI's variables call them, and runs on the cores that MPI bound it to."""
     first_free = max(given["files"], default=0) + 1
     spare = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, first_free) for file in files]

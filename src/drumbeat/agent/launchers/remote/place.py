@@ -6,10 +6,10 @@ import hashlib
 import hmac
 import json
 import os
-import secrets
 import shlex
 from dataclasses import asdict, dataclass, field
 
+from drumbeat.agent.ground.files import write_whole
 from drumbeat.host.program import program
 from drumbeat.launch import hosts
 from drumbeat.protocol import programs
@@ -38,13 +38,13 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> None:
     root = roster.members[node].root
     folder = hosts.folder(root)
     try:
-        write(hosts.file(root), hosts.text(plan, roster), 0o644)
+        write_whole(hosts.file(root), hosts.text(plan, roster), 0o644)
         if not hosts.is_alone(plan):
             return
         os.makedirs(hosts.programs(root), mode=0o700, exist_ok=True)
         note(folder, _knowledge(plan, roster, node, secret))
         for name, module in (("ssh", programs.SHELL), ("pdsh", programs.PDSH)):
-            write(f"{hosts.programs(root)}/{name}", script(module, folder))
+            write_whole(f"{hosts.programs(root)}/{name}", script(module, folder))
     except OSError as error:
         what = f"what the nodes need to reach each other can't be written: {error.strerror}"
         raise StorageError(what, where=root, fix="Make room on that disk, or mend the right to write there.") from error
@@ -52,7 +52,7 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> None:
 
 def note(folder: str, known: Known) -> None:
     """Writes it down. Raises OSError."""
-    write(f"{folder}/{_KNOWN}", json.dumps(asdict(known)))
+    write_whole(f"{folder}/{_KNOWN}", json.dumps(asdict(known)))
 
 
 def read(folder: str) -> Known:
@@ -72,14 +72,6 @@ def script(module: str, folder: str) -> str:
     """A program for a shell: a module of ours that is given the folder before its other words."""
     # Hydra calls it with -x, as it would ssh, and a shell would say what it does.
     return f'#!/bin/sh\n{{ set +x; }} 2>/dev/null\nexec {shlex.join([*program(module), folder])} "$@"\n'
-
-
-def write(path: str, text: str, mode: int = 0o700) -> None:
-    """Writes a file, whole or not at all. Raises OSError."""
-    part = f"{path}.{secrets.token_hex(4)}.part"  # Nodes in PID namespaces of their own have the same pids.
-    with open(part, "w", encoding="utf-8", opener=lambda name, how: os.open(name, how, mode)) as file:
-        file.write(text)
-    os.replace(part, path)
 
 
 def _knowledge(plan: Plan, roster: Roster, node: int, secret: str) -> Known:
