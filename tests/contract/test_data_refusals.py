@@ -31,6 +31,7 @@ from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
     ForbiddenError,
+    NoConnectionError,
     NotFoundError,
     RefusedError,
     UnknownNameError,
@@ -462,15 +463,15 @@ def test_a_page_at_the_address_of_a_folder_may_be_the_file_that_is_meant(web_ser
 
 
 # --- stores that can't be reached -------------------------------------------------------------------------------
-def at_port(kind: str, port: int) -> Datastore:
-    """A store of a kind at a port of this machine."""
-    url, key = f"http://127.0.0.1:{port}", "QUFBQQ=="
+def at_port(kind: str, port: int, host: str = "127.0.0.1") -> Datastore:
+    """A store of a kind at a port of this machine, or of another host."""
+    url, key = f"http://{host}:{port}", "QUFBQQ=="
     keys = {"access_key_id": "me", "secret_access_key": key}
     documents: dict[str, dict[str, object]] = {
         "azure_blob": {"account_name": "acme", "container_name": "data", "credentials": {"account_key": key}},
         "s3": {"bucket": "data", "credentials": keys},
         "gcs": {"bucket": "data"},
-        "sftp": {"host": "127.0.0.1", "port": port, "user": "me", "path": "/", "credentials": {"password": key}},
+        "sftp": {"host": host, "port": port, "user": "me", "path": "/", "credentials": {"password": key}},
         "http": {"url": url},
     }
     place = {} if kind in ("sftp", "http") else {"endpoint": url}
@@ -542,9 +543,26 @@ def test_an_ssh_server_that_breaks_is_one_line_in_the_log(words: bytes, caplog: 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_at_a_port_that_nobody_listens_at_is_given_up(kind: str) -> None:
     access = StoreAccess(lambda: {"here": at_port(kind, closed_port())}, Patience(answer_s=0.3))
-    with pytest.raises(UnreachableError, match=r"it can't be listed: no answer from") as raised:
+    with pytest.raises(NoConnectionError, match=r"it can't be listed: no answer from .+: connection refused") as raised:
         access.entries(HERE)
     assert (raised.value.where, bool(raised.value.fix)) == ("datastore `here`", True)
+    access.close()
+
+
+@pytest.mark.feature("F10")
+@pytest.mark.parametrize("kind", KINDS)
+def test_store_whose_host_name_does_not_exist_is_said_to_have_no_such_name(kind: str) -> None:
+    access = StoreAccess(lambda: {"here": at_port(kind, 9, "store.invalid")}, Patience(answer_s=0.3))
+    with pytest.raises(NoConnectionError, match=r"no answer from .+: its host name cannot be resolved"):
+        access.entries(HERE)
+    access.close()
+
+
+@pytest.mark.feature("F10")
+def test_file_at_address_whose_host_does_not_exist_cannot_be_connected_to() -> None:
+    access = StoreAccess(dict)
+    with pytest.raises(NoConnectionError, match="its host name cannot be resolved"):
+        access.listing("https://store.invalid/train.csv", is_file=True)
     access.close()
 
 

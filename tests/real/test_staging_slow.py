@@ -25,7 +25,7 @@ from drumbeat.agent.inputs.fetching.web import Patience
 from drumbeat.agent.inputs.fetching.work import Want
 from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.protocol import wire
-from drumbeat.protocol.errors import ConflictError, StorageError, UnreachableError
+from drumbeat.protocol.errors import ConflictError, NoConnectionError, StorageError, UnreachableError
 from drumbeat.testing.memory_data import ROOT, Answer, Asked, MemoryData
 
 from .depot import a_depot, remote
@@ -163,6 +163,39 @@ def test_a_store_that_always_stops_is_named_in_the_end(tmp_path: Path, data: Mem
     ways = (f"nothing came for 2 s ({host})", f"{host} doesn't answer: timed out")
     assert raised.value.what in [f"input train: {way}; no byte came for 5 s" for way in ways]
     assert raised.value.fix == "See whether the nodes and the server reach it, and run the job again."
+
+
+@pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [("https://store.invalid", "its host name cannot be resolved"), ("http://127.0.0.1:9", "connection refused")],
+    ids=["no such host", "refused"],
+)
+def test_store_that_cannot_be_connected_to_is_given_up_early(
+    tmp_path: Path, data: MemoryData, size: int, url: str, reason: str
+):
+    data.files["set/large"] = os.urandom(size)
+
+    class Relaying(Server):
+        def input_file(self, name: str, path: str, *_span: int) -> Any:
+            raise NoConnectionError(f"input {name}: `{path}` can't be read: {reason}", where=f"inputs.{name}")
+
+    server = Relaying(data)
+    data.url, own = url, data.url
+    with pytest.raises(UnreachableError) as raised:
+        fetch(tmp_path, data, Patience(no_connection_s=0.5, give_up_s=600), server)
+    data.url = own
+    assert raised.value.what.startswith("input train: ")
+    assert reason in raised.value.what
+    assert raised.value.what.endswith("; no byte came for 0 s")
+    assert raised.value.fix == "See whether the nodes and the server reach it, and run the job again."
+
+
+def test_store_that_only_does_not_answer_is_waited_for_longer_than_one_that_is_not_there():
+    patience = Patience()
+    assert 60 <= patience.limit_s(NoConnectionError("")) <= 120
+    assert patience.limit_s(UnreachableError("")) == 600
+    assert Patience(give_up_s=60).limit_s(NoConnectionError("")) == 60
 
 
 @pytest.mark.parametrize("size", [SMALL - 1, SMALL + 1], ids=["small", "large"])

@@ -47,11 +47,14 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Holding:
-    """An attempt that holds slots. until: when it must have ended, if it has a time limit."""
+    """An attempt that holds slots."""
 
     job: str
     slots: tuple[Slot, ...]
     until: datetime | None = None
+    """When it must have ended, if it has a time limit."""
+    waits_for: str = ""
+    """What keeps it from going on, such as `input train`; "" = nothing does."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +94,10 @@ def place(
                 reason, sentence = Reason.WAITING_FOR_SLOTS, _needs(job, rooms, holding, compute)
             else:
                 reason = Reason.WAITING_FOR_TURN
-                sentence = f"jobs with a higher priority or an earlier place wait for slots of {compute}"
+                sentence = (
+                    f"jobs with a higher priority or an earlier place wait for slots of {compute}: {blocked.job} is "
+                    f"next, and they are held by {_holders(holding)}"
+                )
             is_unsure = _is_unseen(rooms) and not _fits_at_all(job.need, rooms)
             said.append(Placed(job.job, reason=reason, sentence=sentence, is_unsure=is_unsure))
     return said
@@ -250,9 +256,12 @@ def _needs(job: Waiting, rooms: Sequence[Room], held: Sequence[Holding], compute
 
 
 def _holders(held: Sequence[Holding], most: int = 3) -> str:
-    names = sorted({h.job for h in held if h.slots})
+    """The jobs that hold slots, those that cannot go on first, with what they wait for."""
+    waits = {h.job: h.waits_for for h in held if h.slots}
+    names = sorted(waits, key=lambda name: (not waits[name], name))
+    shown = [f"{name} ({waits[name]} waits; see drumbeat show {name})" if waits[name] else name for name in names]
     rest = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + rest if names else "nobody"
+    return ", ".join(shown[:most]) + rest if names else "nobody"
 
 
 def _amount(need: Need) -> str:

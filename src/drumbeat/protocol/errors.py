@@ -12,6 +12,7 @@
     ├── UnauthorizedError    unauthorized       no token, or a wrong one
     ├── ForbiddenError       forbidden          a host, origin or path that isn't allowed
     ├── UnreachableError     unreachable        no server answers
+    │   └── NoConnectionError no_connection    nothing is at an address: no such host, no route, connection refused
     ├── VersionError         version_mismatch   client and server don't fit
     ├── EngineError          engine             the machine or the scheduler under us refused
     └── StorageError         storage            a disk or a database refused
@@ -139,6 +140,12 @@ class UnreachableError(DrumbeatError):
     """No server answers."""
 
     code = "unreachable"
+
+
+class NoConnectionError(UnreachableError):
+    """Nothing is at the address: no such host, no route to it, or it refuses the connection."""
+
+    code = "no_connection"
 
 
 class VersionError(DrumbeatError):

@@ -61,6 +61,20 @@ def test_jobs_wait_in_line_and_say_what_for(house: House):
     assert house.engine.started == ["j0.1", "j1.1", "j2.1"]
 
 
+@pytest.mark.feature("C3")
+def test_job_that_waits_for_its_store_is_named_to_the_jobs_behind_it(house: House):
+    many = {"type": "pytorch", "process_count_per_instance": 3}
+    names = [house.submit(f"j{n}", distribution=many) for n in range(3)]
+    until(lambda: house.store.load("j2").job.reason is Reason.WAITING_FOR_TURN)
+    house.say("j0", 0, Phase.STAGING, detail="input train: 0 B of 1.0 GB; waits: store.invalid doesn't answer")
+    culprit = "held by j0 (input train waits; see drumbeat show j0)"
+    until(lambda: all(house.store.load(name).job.sentence.endswith(culprit) for name in names[1:]))
+    house.say("j0", 0, Phase.STAGING, detail="input train: 10.0 MB of 1.0 GB")
+    house.say("j0", 0, Phase.STAGING, detail="input train: 10.0 MB of 1.0 GB; waits: nothing came for 30 s")
+    story = [line.sentence for line in house.store.story("j1") if culprit in line.sentence]
+    assert len(story) == 1, "a store that comes and goes fills no story"
+
+
 def test_the_same_key_twice_is_one_job(house: House):
     assert house.submit("a", key="k") == house.submit("a", key="k") == "a"
     with pytest.raises(ConflictError, match="job a was submitted with this key, and from another document"):

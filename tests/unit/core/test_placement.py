@@ -35,6 +35,10 @@ def holds(name: str, cpus: int, until: float | None = None) -> Holding:
     return Holding(name, (Slot(0, "m", cpus),), at(until) if until is not None else None)
 
 
+def stuck(name: str, cpus: int, waits_for: str) -> Holding:
+    return Holding(name, (Slot(0, "m", cpus),), waits_for=waits_for)
+
+
 def test_jobs_start_in_the_order_in_which_they_came():
     said = placed([waits("b", cpus=3, second=1), waits("a", cpus=2, second=0), waits("c", cpus=1, second=2)])
     assert said["a"].slots == (Slot(0, "m", 2),)
@@ -82,6 +86,17 @@ def test_nothing_is_started_where_nothing_may_be():
 def test_the_wait_says_what_for_and_who_has_it():
     said = placed([waits("big", nodes=2, cpus=2)], held=[holds("x", 3)])
     assert said["big"].sentence == "needs 2 × 2 CPU slots of local, where 1 CPU slot is free; held by x"
+
+
+def test_holder_that_waits_for_its_store_is_named_first_and_with_what_it_waits_for():
+    held = [holds("a", 1), holds("b", 1), holds("c", 1), stuck("z", 1, "input train")]
+    said = placed([waits("big", cpus=2), waits("small", cpus=1, second=1)], held=held)
+    holders = "held by z (input train waits; see drumbeat show z), a, b and 1 more"
+    assert said["big"].sentence == f"needs 2 CPU slots of local, where 0 CPU slots are free; {holders}"
+    assert said["small"].reason is Reason.WAITING_FOR_TURN
+    assert said["small"].sentence == (
+        "jobs with a higher priority or an earlier place wait for slots of local: big is next, and they are " + holders
+    )
 
 
 def test_devices_are_dealt_out_and_never_twice():

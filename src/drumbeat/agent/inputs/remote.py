@@ -114,7 +114,8 @@ class Inputs:
                 if is_for_good(error):
                     raise
                 if self._patience.is_over(error, since):
-                    raise UnreachableError(error.what, where=error.where, fix=error.fix) from error
+                    what = f"{error.what}; tried for {self._patience.limit_s(error):.0f} s"
+                    raise UnreachableError(what, where=error.where, fix=error.fix) from error
                 named = f"input {planned.name}"
                 self._progress(f"{named}{WAITS}{error.what.removeprefix(f'{named}: ')}")
                 backoff.wait()

@@ -217,6 +217,8 @@ class Loop:
             self.has_effects.set()
         if decision.job.state is State.QUEUED or decision.job.state.is_terminal:
             self.must_place = self.must_place or not isinstance(event, Waits)
+        if decision.job.waits_for not in ("", record.job.waits_for):
+            self.must_place = True  # The jobs behind it say so.
         self.announce(name)
         return decision.job
 
@@ -316,8 +318,13 @@ class Loop:
         held: dict[tuple[str, int], list[Slot]] = {}
         for one in self.store.reservations(compute):
             held.setdefault((one.job, one.attempt), []).append(one.slot)
-        ends = {name: record.job.deadline for name, record in everybody.items()}
-        return [Holding(job, tuple(slots), ends.get(job)) for (job, _), slots in held.items()]
+        jobs = {name: record.job for name, record in everybody.items()}
+        return [
+            Holding(name, tuple(slots), jobs[name].deadline, jobs[name].waits_for)
+            if name in jobs
+            else Holding(name, tuple(slots))
+            for (name, _), slots in held.items()
+        ]
 
     def _tell(self, placed: Placed, booked: int) -> None:
         if placed.never and self.jobs[placed.job].job.reason is Reason.ACCEPTED:

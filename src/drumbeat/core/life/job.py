@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.states import Reason, State
 from drumbeat.launch import hosts
-from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
+from drumbeat.protocol.agent import WAITS, AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Roster
 
@@ -146,6 +146,12 @@ class Job:
         if self.started_at is None or self.policy.timeout_s is None:
             return None
         return self.started_at + timedelta(seconds=self.policy.timeout_s)
+
+    @property
+    def waits_for(self) -> str:
+        """What keeps its nodes from going on, such as `input train`; "" = nothing does."""
+        details = [status.detail for status in self.nodes if status and WAITS in status.detail]
+        return details[0].partition(WAITS)[0].partition(":")[0] if details else ""
 
     @property
     def exits(self) -> tuple[tuple[int, RankExit], ...]:

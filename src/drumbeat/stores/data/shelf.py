@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from drumbeat.ports import Written
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, StorageError
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, NoConnectionError, StorageError, UnreachableError
 from drumbeat.protocol.listing import Link
+from drumbeat.stores.data.connections import root_reason_for_no_connection
 
 PIECE = 1 << 20
 MOST_FILES = 1_000_000
@@ -163,7 +164,13 @@ def asked(
     except DrumbeatError:
         raise
     except foreign as error:
-        raise refused(title, verb, place, judge(error)) from None  # Theirs may hold a signature.
+        raise refused(title, verb, place, _with_reason(judge(error), error)) from None  # Theirs may hold a signature.
+
+
+def _with_reason(trouble: Trouble, error: BaseException) -> Trouble:
+    """The same trouble; where nothing is at the store's address, it says so."""
+    reason = root_reason_for_no_connection(error) if trouble.kind is UnreachableError else ""
+    return Trouble(NoConnectionError, f"{trouble.what}: {reason}", trouble.fix) if reason else trouble
 
 
 def refused(title: str, verb: str, place: str, trouble: Trouble) -> DrumbeatError:

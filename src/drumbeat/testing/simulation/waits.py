@@ -24,7 +24,8 @@ _REASONS = {
 _SAID = {
     Reason.ACCEPTED: "accepted for compute {compute}(; .+)?",
     Reason.WAITING_FOR_SLOTS: r"needs {amount} of {compute}, where (?P<free>\d+) CPU slots? (is|are) free; held by .+",
-    Reason.WAITING_FOR_TURN: "jobs with a higher priority or an earlier place wait for slots of {compute}",
+    Reason.WAITING_FOR_TURN: "jobs with a higher priority or an earlier place wait for slots of {compute}: .+ is next, "
+    "and they are held by .+",
     Reason.REPLACING_NODES: ".+; the job gets a new set of nodes; .*retr.+",
     Reason.STARTING_NODES: "{nodes} granted on {compute}|{compute} has given the nodes: .+|no agent of .+ called .+",
     Reason.IN_QUEUE: "{compute} could not be asked for nodes yet: .+",

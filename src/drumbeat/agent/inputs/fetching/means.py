@@ -39,9 +39,8 @@ class Means:
         if self.patience.is_over(error, self.meter.moved_at):
             is_disk = isinstance(error, StorageError)
             fix = error.fix if is_disk else "See whether the nodes and the server reach it, and run the job again."
-            raise UnreachableError(
-                f"{error.what}; no byte came for {self.patience.give_up_s:.0f} s", where=error.where, fix=fix
-            )
+            limit_s = self.patience.limit_s(error)
+            raise UnreachableError(f"{error.what}; no byte came for {limit_s:.0f} s", where=error.where, fix=fix)
         self.meter.trouble(error.what)
         backoff.wait()
 

@@ -104,7 +104,7 @@ class Store:
             want.is_relayed = self._links.missed(link)
             host = urlsplit(link.url).netloc.rpartition("@")[2]
             named = error.what if host in error.what else f"{error.what} ({host})"
-            raise UnreachableError(f"input {want.input}: {named}", where=f"inputs.{want.input}") from error
+            raise type(error)(f"input {want.input}: {named}", where=f"inputs.{want.input}") from error
 
     def _linked(
         self, link: Link, want: Want, span: tuple[int, int], on_answer: Callable[[bool], None]

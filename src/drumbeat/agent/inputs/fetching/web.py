@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from drumbeat.protocol.errors import DrumbeatError, StorageError, UnreachableError
+from drumbeat.protocol.connections import reason_for_no_connection
+from drumbeat.protocol.errors import DrumbeatError, NoConnectionError, StorageError, UnreachableError
 
 if TYPE_CHECKING:
     import ssl
@@ -27,16 +28,20 @@ _ETAG = ('"', 'W/"')
 
 @dataclass(frozen=True)
 class Patience:
-    """What is still taken for alive. slow_bytes_s: of one connection, over slow_s seconds. give_up_s: without a byte.
-
-    silent_s: how long the node before this one may say nothing new.
-    """
+    """How long a store, the server and the node before this one may take."""
 
     timeout_s: float = 30.0
+    """For a connection, and for each block of an answer."""
     slow_s: float = 60.0
     slow_bytes_s: float = 8192.0
+    """A connection that brings less than this rate over `slow_s` seconds is made again."""
     give_up_s: float = 600.0
+    """Without a byte from a store."""
+    no_connection_s: float = 90.0
+    """The same while nothing is at the store's address: the job holds its slots meanwhile, and a typing error in a
+    host name does not pass."""
     silent_s: float = 10.0
+    """How long the node before this one may say nothing new."""
 
     def is_over(self, error: DrumbeatError, moved_at: float) -> bool:
         """Whether it has lasted too long since then (`time.monotonic`).
@@ -44,7 +49,12 @@ class Patience:
         Trouble of the store or of the server's disk has an end; a server that is away is waited for without one.
         """
         has_end = isinstance(error, StorageError) or _is_of_store(error)
-        return has_end and time.monotonic() - moved_at > self.give_up_s
+        return has_end and time.monotonic() - moved_at > self.limit_s(error)
+
+    def limit_s(self, error: DrumbeatError) -> float:
+        """How long this error may last."""
+        is_absent = isinstance(error, NoConnectionError)
+        return min(self.no_connection_s, self.give_up_s) if is_absent else self.give_up_s
 
 
 def is_for_good(error: DrumbeatError) -> bool:
@@ -98,8 +108,8 @@ class Lines:
                 return line.getresponse()
             except (OSError, http.client.HTTPException) as error:
                 self.drop(url)
-                if not was_used:  # One that had idled too long is made anew at once.
-                    raise UnreachableError(f"{parts.netloc} doesn't answer: {error or type(error).__name__}") from error
+                if not was_used:  # One that had idled too long is made again at once.
+                    raise _no_answer(parts.netloc, error) from error
         raise UnreachableError(f"{parts.netloc} doesn't answer")
 
     def drop(self, url: str) -> None:
@@ -127,6 +137,12 @@ class Lines:
             raise Refusal(310)
         self._open[scheme, netloc] = made
         return made, False
+
+
+def _no_answer(host: str, error: Exception) -> UnreachableError:
+    if reason := reason_for_no_connection(error):
+        return NoConnectionError(f"{host} doesn't answer: {reason}")
+    return UnreachableError(f"{host} doesn't answer: {error or type(error).__name__}")
 
 
 _context: ssl.SSLContext | None = None

@@ -53,7 +53,8 @@ class Holder:
         enrolment = self._enrolment()
         with open(f"{folder}/listing.json", encoding="utf-8") as file:
             files = _shown(wire.loads(Listing, file.read()), self._wanted["file"])
-        patience = Patience(give_up_s=max(60.0, enrolment.plan.lost_after_s))
+        give_up_s = max(60.0, enrolment.plan.lost_after_s)
+        patience = Patience(give_up_s=give_up_s, no_connection_s=give_up_s)  # Ranks that read it have work to lose.
         reading = Reading(
             self._wanted["name"], list(files.values()), lambda: Link(self._enrolment(), patience.timeout_s), patience
         )
