@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.errors import ForbiddenError, StorageError
-from drumbeat.protocol.layout import log_file
+from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder import FolderArtifacts, disk
 from drumbeat.stores.folder.journal import RECORD_SIZE
 from drumbeat.stores.folder.logs import LONGEST_PIECE
@@ -49,7 +49,7 @@ def largest_file(size):
 
 # --- logs ---
 def test_logs_that_nobody_will_send_again_are_on_the_disk(files, root, job, monkeypatch):
-    for log in (LOG, log_file(1, 1, 0, 1), log_file(1, 1, 1, 2), log_file(1, 2, 0, 0)):
+    for log in (LOG, LogName(1, 1, 0, 1).path, LogName(1, 1, 1, 2).path, LogName(1, 2, 0, 0).path):
         files.append_log("a", log, 0, b"x")
     synced, sync = set(), os.fsync
     monkeypatch.setattr(os, "fsync", lambda file: synced.add(Path(f"/proc/self/fd/{file}").readlink()) or sync(file))
@@ -103,7 +103,7 @@ def test_a_torn_record_is_cut_off(files, root, job, torn):
     os.truncate(job / ".journal", 3 * RECORD_SIZE - torn)
     assert text(files.log_chunks("a")) == {(1, 1, 0, 0): b"01"}
     again = FolderArtifacts(root)
-    again.append_log("a", log_file(1, 1, 0, 1), 0, b"other")
+    again.append_log("a", LogName(1, 1, 0, 1).path, 0, b"other")
     again.append_log("a", LOG, 3, b"3")
     assert text(again.log_chunks("a")) == {(1, 1, 0, 0): b"0123", (1, 1, 0, 1): b"other"}
 
@@ -127,7 +127,7 @@ def test_data_that_a_power_failure_took_from_its_record_is_sent_again(files, roo
 def test_data_that_nobody_sends_again_hides_no_other_log(files, root, job, left):
     files.append_log("a", LOG, 0, b"lost")
     os.truncate(job / LOG, left)
-    again, other = FolderArtifacts(root), log_file(2, 1, 0, 0)
+    again, other = FolderArtifacts(root), LogName(2, 1, 0, 0).path
     again.append_log("a", other, 0, b"the next attempt")
     assert [chunk.data for chunk in again.log_chunks("a")] == [b"lost"[:left], b"the next attempt"][not left :]
     (job / LOG).unlink()

@@ -56,14 +56,14 @@ for n in itertools.count():
 FILES_WRITER = """
 import hashlib, itertools, sys
 from pathlib import Path
-from drumbeat.protocol.layout import log_file
+from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder import FolderArtifacts
 
 files = FolderArtifacts(Path(sys.argv[1]))
 round = int(sys.argv[2])
 size = 0
 for n in itertools.count():
-    size = files.append_log("a", log_file(1, round, 0, 0), size, b"%06d\\n" % n)
+    size = files.append_log("a", LogName(1, round, 0, 0).path, size, b"%06d\\n" % n)
     print("log", size, flush=True)
     given = {f"{name}-{n % 3}": b"%d.%d" % (round, n) for name in ("left", "right")}
     for path, data in given.items():

@@ -21,7 +21,7 @@ with atheris.instrument_imports(include=["drumbeat", "ruamel"]):
     from drumbeat.client.downloading import place_in
     from drumbeat.dialect.reading import loader, writer
     from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, RefusedError, SpecError, StorageError
-    from drumbeat.stores.folder.paths import inside, log_place, one_name
+    from drumbeat.stores.folder.paths import inside, log_at, one_name
 
 HOUSE = Path(tempfile.mkdtemp(prefix="fuzz-")).resolve()
 FOLDER = HOUSE / "folder"
@@ -49,7 +49,7 @@ def fuzz_paths(data: bytes) -> None:
     with suppress(ForbiddenError):
         assert "/" not in one_name(path)
     with suppress(ForbiddenError):
-        assert all(number >= 0 for number in log_place(path))
+        assert all(number >= 0 for number in log_at(path))
 
 
 def fuzz_archive(data: bytes) -> None:

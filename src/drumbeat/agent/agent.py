@@ -30,10 +30,10 @@ from drumbeat.agent.reporting import Reporting
 from drumbeat.agent.runtimes import containers
 from drumbeat.agent.world_check import Looking
 from drumbeat.launch import more_ports
-from drumbeat.protocol import layout
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.logs import NODE_LOG, LogName
 
 if TYPE_CHECKING:
     from drumbeat.agent.inputs.remote import Inputs
@@ -262,12 +262,12 @@ class Agent:
     def _follow_logs(self) -> None:
         number = self._facts.round.number
         names = {
-            each.rank: layout.log_file(self._enrolment.attempt, number, each.node, each.rank)
+            each.rank: LogName(self._enrolment.attempt, number, each.node, each.rank).path
             for each in self._plan.on(self._enrolment.node)
         }
         self._log_paths = {rank: f"{self._root}/{name}" for rank, name in names.items()}
         logs = [GrowingLog(self._log_paths[rank], name) for rank, name in names.items()]
-        own = layout.log_file(self._enrolment.attempt, number, self._enrolment.node, layout.NODE_LOG)
+        own = LogName(self._enrolment.attempt, number, self._enrolment.node, NODE_LOG).path
         if os.path.exists(f"{self._root}/{own}"):  # An agent that died may not have sent all of it.
             logs.append(GrowingLog(f"{self._root}/{own}", own))
         done = partial(self._posting(self._on_logs_sent), number)

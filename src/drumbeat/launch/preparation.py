@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from drumbeat.launch import environment, paths
 from drumbeat.protocol import layout
+from drumbeat.protocol.logs import NODE_LOG, LogName
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member
@@ -14,12 +15,12 @@ def preparation(plan: Plan, member: Member, attempt: int, round: int) -> Process
     if not plan.prepare:
         return None
     return ProcessSpec(
-        rank=layout.NODE_LOG,
+        rank=NODE_LOG,
         local_rank=-1,
         role="preparation",
         argv=("/bin/bash", "-c", paths.fill(plan, member.root, plan.prepare)),
         cwd=layout.code_folder(member.root),
-        log=layout.log_file(attempt, round, member.node, layout.NODE_LOG),
+        log=LogName(attempt, round, member.node, NODE_LOG).path,
         set={**environment.of_node(plan, member, attempt), "NODE_RANK": str(member.node)},
         defaulted=environment.defaults_of_node(member),
         scrubbed=environment.scrubbed(plan),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from drumbeat.launch import environment, paths
 from drumbeat.protocol import layout
+from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
@@ -20,7 +21,7 @@ def process(plan: Plan, roster: Roster, rank: Rank, own: Mapping[str, str]) -> P
         role=rank.role,
         argv=("/bin/bash", "-c", paths.fill(plan, root)),
         cwd=layout.code_folder(root),
-        log=layout.log_file(roster.attempt, roster.round, rank.node, rank.rank),
+        log=LogName(roster.attempt, roster.round, rank.node, rank.rank).path,
         set={**environment.of_job(plan, roster, rank), **own},
         defaulted=environment.defaults(plan, roster, rank),
         scrubbed=environment.scrubbed(plan),

@@ -7,20 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from drumbeat.protocol.logs import LogName
+
 
 @dataclass(frozen=True)
 class LogChunk:
-    """A piece of one rank's log, in the order in which pieces arrived at the server.
-
-    rank: -1 = the node's own log. position: grows over all pieces of a job; a follower continues after the last one it
-    has seen.
-    """
+    """A piece of one log, in the order in which pieces arrived at the server."""
 
     position: int
-    attempt: int
-    round: int
-    node: int
-    rank: int
+    """Grows over all pieces of a job; a follower continues after the last one it has seen."""
+    log: LogName
     offset: int
     data: bytes
     at: float
@@ -58,7 +54,7 @@ class Artifacts(Protocol):
     def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:
         """Adds what of `data` (which begins at `offset`) lies beyond the log's size; gives the size afterwards.
 
-        A gap is never made: an offset beyond the size adds nothing. file: as `protocol.layout.log_file` names it.
+        A gap is never made: an offset beyond the size adds nothing. file: the path of a `LogName`.
         """
         ...
 

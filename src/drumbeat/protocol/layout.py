@@ -51,25 +51,6 @@ def output_seen(root: str, planned: OutputPlan) -> str:
     return planned.appears or output_path(root, planned.name)
 
 
-NODE_LOG = -1
-"""Stands for a rank where the log is the node's own: what making its environment and preparing it have said."""
-
-
-def log_file(attempt: int, round: int, node: int, rank: int) -> str:
-    """A rank's log, or the node's own, relative to the attempt's folder and to the job's folder alike."""
-    return f"logs/{attempt}.{round}/{node}/{log_name(rank)}.log"
-
-
-def log_name(rank: int) -> str:
-    """What a log is called among those of its node: `0`, `1`, …, `node`."""
-    return "node" if rank == NODE_LOG else str(rank)
-
-
-def log_rank(name: str) -> int:
-    """The rank in such a name. Raises ValueError."""
-    return NODE_LOG if name == "node" else int(name)
-
-
 def file_path(uri: str) -> str:
     """The path in a `file:` URI."""
     return unquote(urlsplit(uri).path)

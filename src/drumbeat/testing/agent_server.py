@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Directive, Order, Phase
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError, UnauthorizedError
-from drumbeat.protocol.layout import log_file
+from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.roster import Roster
 
 _STATUS = {"stale": 410, "not_found": 404, "unauthorized": 401}
@@ -125,7 +125,7 @@ class AgentServer:
 
     def log(self, rank: int, round: int = 1, node: int = 0) -> bytes:
         """What arrived of a rank's log; of the node's own with rank -1."""
-        return bytes(self.logs.get(log_file(self.attempt, round, node, rank), b""))
+        return bytes(self.logs.get(LogName(self.attempt, round, node, rank).path, b""))
 
     def _roster(self, round: int, nodes: int) -> Roster:
         said = [self.said[node][-1] for node in range(nodes)]

@@ -15,11 +15,11 @@ import pytest
 
 from drumbeat.ports import Artifacts, LogChunk
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, StaleError
-from drumbeat.protocol.layout import NODE_LOG, log_file
+from drumbeat.protocol.logs import NODE_LOG, LogName
 
 Open = Callable[[], Artifacts]
 
-LOG = log_file(1, 1, 0, 0)
+LOG = LogName(1, 1, 0, 0).path
 HOSTILE = (
     *("", ".", "..", "../x", "a/../../x", "a/..", "/etc/passwd", "a//b", "a/./b", "a/", "/", "a\0b", "a/b\0"),
     *("x" * 256, "a/" + "é" * 200, "/".join(["deep"] * 2000), "x" * 10_000, "\udcff"),
@@ -87,10 +87,10 @@ class ArtifactsContract:
 
     def test_pieces_come_in_order_of_arrival_from_any_position(self, artifacts: Artifacts) -> None:
         for n in range(20):
-            artifacts.append_log("a", log_file(1, 1, n % 2, n % 4), n // 4 * 2, b"%02d" % n)
+            artifacts.append_log("a", LogName(1, 1, n % 2, n % 4).path, n // 4 * 2, b"%02d" % n)
         chunks = artifacts.log_chunks("a")
         assert [chunk.data for chunk in chunks] == [b"%02d" % n for n in range(20)]
-        assert [(chunk.node, chunk.rank) for chunk in chunks[:4]] == [(0, 0), (1, 1), (0, 2), (1, 3)]
+        assert [chunk.log[2:] for chunk in chunks[:4]] == [(0, 0), (1, 1), (0, 2), (1, 3)]
         positions = [chunk.position for chunk in chunks]
         assert positions == sorted(set(positions))
         assert (artifacts.log_end("a"), artifacts.log_end("b")) == (positions[-1], 0)
@@ -101,7 +101,7 @@ class ArtifactsContract:
         data = bytes(range(256)) * 16 * 1024
         artifacts.append_log("a", LOG, 0, data)
         for n in range(100):
-            artifacts.append_log("a", log_file(1, 1, 0, 1), n * 10, b"0123456789")
+            artifacts.append_log("a", LogName(1, 1, 0, 1).path, n * 10, b"0123456789")
         pages: list[LogChunk] = []
         while page := artifacts.log_chunks("a", after=pages[-1].position if pages else 0, limit=1000):
             assert sum(len(chunk.data) for chunk in page) <= (1 << 20) + 1000
@@ -112,15 +112,19 @@ class ArtifactsContract:
         artifacts.append_log("a", LOG, 0, b"one")
         again = open_artifacts()
         assert again.append_log("a", LOG, 2, b"e, two") == 8
-        again.append_log("a", log_file(2, 1, 0, 0), 0, b"new attempt")
+        again.append_log("a", LogName(2, 1, 0, 0).path, 0, b"new attempt")
         chunks = open_artifacts().log_chunks("a")
-        assert [(chunk.attempt, chunk.data) for chunk in chunks] == [(1, b"one"), (1, b", two"), (2, b"new attempt")]
+        assert [(chunk.log.attempt, chunk.data) for chunk in chunks] == [
+            (1, b"one"),
+            (1, b", two"),
+            (2, b"new attempt"),
+        ]
         assert open_artifacts().log_chunks("b") == []
 
     def test_ranks_may_write_at_the_same_time(self, artifacts: Artifacts) -> None:
         def write(rank: int) -> None:
             for n in range(50):
-                artifacts.append_log("a", log_file(1, 1, 0, rank), n * 4, b"%04d" % n)
+                artifacts.append_log("a", LogName(1, 1, 0, rank).path, n * 4, b"%04d" % n)
 
         with ThreadPoolExecutor(8) as threads:
             list(threads.map(write, range(8)))
@@ -134,7 +138,7 @@ class ArtifactsContract:
             for n in range(60):
                 # As an agent does that changes servers, and sends again what it got no answer to.
                 for server in servers if n % 5 == 0 else [servers[n % 2]]:
-                    assert server.append_log("a", log_file(1, 1, 0, rank), n * 4, b"%04d" % n) == n * 4 + 4
+                    assert server.append_log("a", LogName(1, 1, 0, rank).path, n * 4, b"%04d" % n) == n * 4 + 4
 
         with ThreadPoolExecutor(6) as threads:
             list(threads.map(write, range(6)))
@@ -254,8 +258,8 @@ class ArtifactsContract:
         artifacts.write_text("a", "plan.json", "{}")
         give(artifacts, 1, 0, {"default/m": b"m"})
         for attempt_and_round in ((1, 9), (1, 10)):
-            artifacts.append_log("a", log_file(*attempt_and_round, 0, 0), 0, b"%d.%d" % attempt_and_round)
-            artifacts.append_log("a", log_file(*attempt_and_round, 0, 1), 0, b"other")
+            artifacts.append_log("a", LogName(*attempt_and_round, 0, 0).path, 0, b"%d.%d" % attempt_and_round)
+            artifacts.append_log("a", LogName(*attempt_and_round, 0, 1).path, 0, b"other")
         assert list(contents(artifacts, "a").items()) == [
             ("logs/1.10/0/0.log", b"1.10"),
             ("logs/1.10/0/1.log", b"other"),
@@ -316,12 +320,16 @@ class ArtifactsContract:
         assert b"".join(chunk.data for chunk in artifacts.log_chunks("a")) == b"one, two"
 
     def test_a_nodes_own_log_is_one_among_those_of_its_ranks(self, artifacts: Artifacts) -> None:
-        own = log_file(1, 1, 0, NODE_LOG)
+        own = LogName(1, 1, 0, NODE_LOG).path
         artifacts.append_log("a", own, 0, b"collecting")
         artifacts.append_log("a", LOG, 0, b"epoch 1")
         artifacts.append_log("a", own, 10, b", done")
         chunks = artifacts.log_chunks("a")
-        assert [(chunk.rank, chunk.data) for chunk in chunks] == [(-1, b"collecting"), (0, b"epoch 1"), (-1, b", done")]
+        assert [(chunk.log.rank, chunk.data) for chunk in chunks] == [
+            (-1, b"collecting"),
+            (0, b"epoch 1"),
+            (-1, b", done"),
+        ]
         assert artifacts.open_file("a", "logs/1.1/0/node.log").read_bytes() == b"collecting, done"
 
     @pytest.mark.parametrize(
@@ -358,14 +366,13 @@ def give(artifacts: Artifacts, attempt: int, node: int, files: dict[str, bytes],
     assert artifacts.commit_outputs("a", attempt, node, described(files)) == []
 
 
-def text(chunks: list[LogChunk]) -> dict[tuple[int, int, int, int], bytes]:
-    """What the pieces come to, by log; each piece must begin where the one before it ended."""
-    found: dict[tuple[int, int, int, int], bytes] = {}
+def text(chunks: list[LogChunk]) -> dict[LogName, bytes]:
+    """Each log's bytes; each piece must begin where the one before it ended."""
+    texts: dict[LogName, bytes] = {}
     for chunk in chunks:
-        log = (chunk.attempt, chunk.round, chunk.node, chunk.rank)
-        assert chunk.offset == len(found.get(log, b""))
-        found[log] = found.get(log, b"") + chunk.data
-    return found
+        assert chunk.offset == len(texts.get(chunk.log, b""))
+        texts[chunk.log] = texts.get(chunk.log, b"") + chunk.data
+    return texts
 
 
 def contents(artifacts: Artifacts, job: str) -> dict[str, bytes]:

@@ -5,11 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.cli.follow.collapse import NEAR_LINES, NEAR_S, Folding, collapse, name_ranks, prefix_of
-from drumbeat.cli.follow.lines import Line, Origin
+from drumbeat.cli.follow.lines import Line
+from drumbeat.protocol.logs import LogName
 
 
-def at(rank: int, *, per_node: int = 2, round_: int = 1) -> Origin:
-    return Origin(1, round_, rank // per_node, rank)
+def at(rank: int, *, per_node: int = 2, round_: int = 1) -> LogName:
+    return LogName(1, round_, rank // per_node, rank)
 
 
 def fold(*pairs: tuple[int, str]) -> list[tuple[str, str]]:

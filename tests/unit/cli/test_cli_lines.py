@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.cli.follow.lines import LONGEST, SILENT_S, Line, Lines, Origin
+from drumbeat.cli.follow.lines import LONGEST, SILENT_S, Line, Lines
+from drumbeat.protocol.logs import LogName
 
-ZERO, ONE = Origin(1, 1, 0, 0), Origin(1, 1, 0, 1)
+ZERO, ONE = LogName(1, 1, 0, 0), LogName(1, 1, 0, 1)
 
 
 def feed_all(lines: Lines, *pieces: str) -> list[str]:

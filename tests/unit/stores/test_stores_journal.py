@@ -3,11 +3,13 @@ from io import BytesIO
 from hypothesis import given
 from hypothesis import strategies as st
 
+from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces
 
 numbers = st.integers(0, 2**32 - 1)
 ranks = st.integers(-1, 2**31 - 1)
-logs = st.tuples(numbers, numbers, numbers, ranks, st.integers(0, 2**64 - 1), numbers, st.floats(0, 4e9))
+names = st.builds(LogName, numbers, numbers, numbers, ranks)
+logs = st.tuples(names, st.integers(0, 2**64 - 1), numbers, st.floats(0, 4e9))
 
 
 def journal(rows):
@@ -30,6 +32,6 @@ def test_a_torn_end_is_no_piece(rows, cut, rubbish):
 
 
 def test_thousands_of_records_are_read_in_blocks():
-    pieces, data = journal([(1, 1, 0, n % 4, n, 1, 0.0) for n in range(5000)])
+    pieces, data = journal([(LogName(1, 1, 0, n % 4), n, 1, 0.0) for n in range(5000)])
     assert list(read_pieces(BytesIO(data))) == pieces
     assert next(read_pieces(BytesIO(data), 4999)) == pieces[-1]

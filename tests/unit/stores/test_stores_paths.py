@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.protocol.errors import ForbiddenError
-from drumbeat.protocol.layout import log_file
-from drumbeat.stores.folder.paths import inside, log_place, parts_of
+from drumbeat.protocol.logs import LogName
+from drumbeat.stores.folder.paths import inside, log_at, parts_of
 
 pytestmark = pytest.mark.feature("X5")
 
@@ -37,16 +37,16 @@ def test_a_refusal_can_be_printed_anywhere(path):
 
 @given(*[st.integers(0, 10**9 - 1)] * 4)
 def test_a_log_is_found_by_its_name(attempt, round_, node, rank):
-    assert log_place(log_file(attempt, round_, node, rank)) == (attempt, round_, node, rank)
+    assert log_at(LogName(attempt, round_, node, rank).path) == (attempt, round_, node, rank)
 
 
 @given(st.from_regex(re.compile(r"logs/[^/]{1,4}\.[^/]{1,4}/[^/]{1,4}/[^/]{1,4}\.log"), fullmatch=True) | texts)
 def test_each_log_has_one_name(path):
     try:
-        place = log_place(path)
+        place = log_at(path)
     except ForbiddenError:
         return
-    assert log_file(*place) == path
+    assert place.path == path
 
 
 def test_a_link_that_leaves_is_refused_and_one_that_stays_is_not(tmp_path):

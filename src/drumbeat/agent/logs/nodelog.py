@@ -8,8 +8,8 @@ import threading
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s
-from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.logs import NODE_LOG, LogName
 
 
 class NodeLog:
@@ -19,7 +19,7 @@ class NodeLog:
         self._enrolment, self._journal = enrolment, journal
         self.round = number
         self.told_by = f"drumbeat logs {enrolment.plan.job} --node {enrolment.node}"
-        self._name = layout.log_file(enrolment.attempt, number, enrolment.node, layout.NODE_LOG)
+        self._name = LogName(enrolment.attempt, number, enrolment.node, NODE_LOG).path
         self._path = f"{enrolment.root}/{self._name}"
         self._lock = threading.Lock()
         self._sender: LogSender | None = None

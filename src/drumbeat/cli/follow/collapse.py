@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from drumbeat.cli.follow.lines import Line, Origin
-from drumbeat.protocol.layout import NODE_LOG, log_name
+from drumbeat.cli.follow.lines import Line
+from drumbeat.protocol.logs import NODE_LOG, LogName, log_stem
 
 NEAR_LINES = 200
 """How many folds stay open: lines further apart than that are not folded together."""
@@ -26,7 +26,7 @@ class Fold:
 
     text: str
     since: float
-    times: dict[Origin, int] = field(default_factory=dict[Origin, int])
+    times: dict[LogName, int] = field(default_factory=dict[LogName, int])
 
     @property
     def count(self) -> int:
@@ -40,17 +40,17 @@ class Folding:
     def __init__(self) -> None:
         self._open: dict[int, Fold] = {}
         self._of_text: dict[tuple[int, int, str], int] = {}
-        self._last: dict[Origin, int] = {}
+        self._last: dict[LogName, int] = {}
         self._made = 0
 
     def feed(self, line: Line, now: float) -> list[Fold]:
         """Takes a line in; gives the folds that are full by that."""
         number = self._of_text.get(_key(line), -1)
-        if number not in self._open or number < self._last.get(line.origin, -1):
+        if number not in self._open or number < self._last.get(line.log, -1):
             number = self._begin(line, now)
         fold = self._open[number]
-        fold.times[line.origin] = fold.times.get(line.origin, 0) + 1
-        self._last[line.origin] = number
+        fold.times[line.log] = fold.times.get(line.log, 0) + 1
+        self._last[line.log] = number
         return self._close(len(self._open) - NEAR_LINES)
 
     def due(self, now: float) -> list[Fold]:
@@ -72,15 +72,15 @@ class Folding:
         while len(closed) < count:
             number = next(iter(self._open))
             fold = self._open.pop(number)
-            origin = next(iter(fold.times))
-            if self._of_text.get(key := (origin.attempt, origin.round, fold.text)) == number:
+            log = next(iter(fold.times))
+            if self._of_text.get(key := (log.attempt, log.round, fold.text)) == number:
                 del self._of_text[key]
             closed.append(fold)
         return closed
 
 
 def _key(line: Line) -> tuple[int, int, str]:
-    return (line.origin.attempt, line.origin.round, line.text)
+    return (line.log.attempt, line.log.round, line.text)
 
 
 def collapse(lines: Iterable[Line]) -> Iterator[Fold]:
@@ -91,9 +91,9 @@ def collapse(lines: Iterable[Line]) -> Iterator[Fold]:
     yield from folding.end()
 
 
-def name_ranks(origins: Iterable[Origin]) -> str:
+def name_ranks(logs: Iterable[LogName]) -> str:
     """`0:0,0:1,1:2`; ranks of a node in a row become `0:0-3`. The node itself is `0:node`."""
-    places = sorted({(origin.node, origin.rank) for origin in origins})
+    places = sorted({(log.node, log.rank) for log in logs})
     rows = groupby(enumerate(places), key=lambda pair: (pair[1][0], pair[1][1] - pair[0]))
     return ",".join(_name_row([place for _, place in row]) for _, row in rows)
 
@@ -106,7 +106,7 @@ def _name_row(places: list[tuple[int, int]]) -> str:
 
 def place_of(node: int, rank: int) -> str:
     """`0:1`, or `0:node` for the node's own log."""
-    return f"{node}:{log_name(rank)}"
+    return f"{node}:{log_stem(rank)}"
 
 
 def prefix_of(fold: Fold) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from drumbeat.protocol.logs import LogName
+
 SILENT_S = 0.5
 BACK_S = 30.0
 """How long agents may take to send on what they have, after a new start of their server."""
@@ -16,19 +18,10 @@ LONGEST, LONGEST_RAW = 1 << 16, 1 << 26
 """Characters after which an unfinished line is shown in pieces."""
 
 
-class Origin(NamedTuple):
-    """Whose line it is."""
-
-    attempt: int
-    round: int
-    node: int
-    rank: int
-
-
 class Line(NamedTuple):
     """One line of one rank, without its end."""
 
-    origin: Origin
+    log: LogName
     text: str
 
 
@@ -47,22 +40,22 @@ class Lines:
     def __init__(self, *, raw: bool = False) -> None:
         self._raw = raw
         self._longest = LONGEST_RAW if raw else LONGEST
-        self._open: dict[Origin, _Unfinished] = {}
+        self._open: dict[LogName, _Unfinished] = {}
         self._heard_from = 0.0
 
-    def feed(self, origin: Origin, text: str, now: float) -> list[Line]:
+    def feed(self, log: LogName, text: str, now: float) -> list[Line]:
         """The lines that this piece ends."""
-        held = self._open.pop(origin, None) or _Unfinished("", now)
+        held = self._open.pop(log, None) or _Unfinished("", now)
         *ended, rest = (held.text + text).split("\n")
         if ended and held.is_begun and not ended[0].strip("\r"):
             ended = ended[1:]
-        lines = [Line(origin, self._visible(one)) for one in ended]
+        lines = [Line(log, self._visible(one)) for one in ended]
         is_begun = held.is_begun and "\n" not in text
         while len(rest) > self._longest:
-            lines.append(Line(origin, self._visible(rest[: self._longest])))
+            lines.append(Line(log, self._visible(rest[: self._longest])))
             rest, is_begun = rest[self._longest :], True
         if rest or is_begun:
-            self._open[origin] = _Unfinished(self._kept(rest), now, is_begun)
+            self._open[log] = _Unfinished(self._kept(rest), now, is_begun)
         return lines
 
     def silent(self, now: float) -> list[Line]:
@@ -80,10 +73,10 @@ class Lines:
         """Every unfinished line: nothing more will come."""
         return self._show([o for o, held in self._open.items() if held.text])
 
-    def _show(self, origins: list[Origin]) -> list[Line]:
-        lines = [Line(origin, self._visible(self._open[origin].text)) for origin in origins]
-        for origin in origins:
-            self._open[origin] = _Unfinished("", self._open[origin].since, is_begun=True)
+    def _show(self, logs: list[LogName]) -> list[Line]:
+        lines = [Line(log, self._visible(self._open[log].text)) for log in logs]
+        for log in logs:
+            self._open[log] = _Unfinished("", self._open[log].since, is_begun=True)
         return [line for line in lines if line.text]
 
     def _visible(self, line: str) -> str:

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from drumbeat.cli.follow.collapse import Fold, Folding, place_of, prefix_of
-from drumbeat.cli.follow.lines import Line, Lines, Origin
+from drumbeat.cli.follow.lines import Line, Lines
 from drumbeat.cli.terminal.ink import Ink
 from drumbeat.cli.terminal.safe import make_safe
 from drumbeat.client.views import Event, LogPiece
-from drumbeat.protocol.layout import NODE_LOG
+from drumbeat.protocol.logs import NODE_LOG, LogName
 
 
 @dataclass(frozen=True)
@@ -78,8 +78,8 @@ class LogView:
 
     def take(self, piece: LogPiece, now: float) -> list[str]:
         """What to print for a piece of a rank's log."""
-        origin = Origin(piece.attempt, piece.round, piece.node, piece.rank)
-        return self._show(self._lines.feed(origin, piece.text, now), now)
+        log = LogName(piece.attempt, piece.round, piece.node, piece.rank)
+        return self._show(self._lines.feed(log, piece.text, now), now)
 
     def due(self, now: float) -> list[str]:
         """What to print because time has passed: unfinished lines, folds that waited."""
@@ -97,26 +97,26 @@ class LogView:
     def _show(self, lines: Iterable[Line], now: float) -> list[str]:
         shown: list[str] = []
         for line in lines:
-            if (line.origin.attempt, line.origin.round) != self._round:
-                shown += self._turn_to(line.origin)
+            if (line.log.attempt, line.log.round) != self._round:
+                shown += self._turn_to(line.log)
             if self._look.is_collapsed:
                 shown += [self._folded(fold) for fold in self._folding.feed(line, now)]
             else:
                 shown.append(self._plain(line))
         return shown
 
-    def _turn_to(self, origin: Origin) -> list[str]:
+    def _turn_to(self, log: LogName) -> list[str]:
         """Ends what the round before has open; a line that marks the new round, unless it is the first one shown."""
-        is_first, self._round = self._round is None, (origin.attempt, origin.round)
+        is_first, self._round = self._round is None, (log.attempt, log.round)
         folds = [self._folded(fold) for fold in self._folding.end()]
         if is_first or self._look.is_raw:
             return folds
-        return [*folds, self._look.ink.paint(f"── attempt {origin.attempt}, round {origin.round} ──", "dim")]
+        return [*folds, self._look.ink.paint(f"── attempt {log.attempt}, round {log.round} ──", "dim")]
 
     def _plain(self, line: Line) -> str:
         if self._look.is_raw:
             return line.text
-        return self._prefixed(place_of(line.origin.node, line.origin.rank), line.origin.rank, line.text)
+        return self._prefixed(place_of(line.log.node, line.log.rank), line.log.rank, line.text)
 
     def _folded(self, fold: Fold) -> str:
         first = next(iter(fold.times))

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, BinaryIO, cast
 
@@ -19,7 +19,7 @@ from starlette.responses import JSONResponse, StreamingResponse
 from drumbeat.ports import iter_pieces
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError, UnreachableError
-from drumbeat.protocol.layout import log_file, log_rank
+from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.access.auth import bearer
@@ -32,7 +32,6 @@ LONGEST_WAIT_S = 60.0
 PREFIX = "/agent/v1/{job}/{attempt}/{node}"
 router = APIRouter(prefix=PREFIX, tags=["agents"])
 
-LOG = re.compile(r"(\d{1,9})\.(\d{1,9})/(\d{1,9})/(\d{1,9}|node)\.log", re.ASCII)
 BODY: dict[str, Any] = {
     "requestBody": {"content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}}
 }
@@ -199,12 +198,13 @@ def notice(caller: Caller, sentence: str) -> None:
 
 def own_log(path: str, caller: Caller) -> str:
     """The log's place in the job's folder; an agent may only write its own node's, of its own attempt."""
-    match = LOG.fullmatch(path)
-    attempt, round_, node = map(int, match.groups()[:3]) if match else (-1, -1, -1)
-    if match is None or (attempt, node) != (caller.attempt, caller.node):
+    log = None
+    with suppress(ValueError):
+        log = LogName.of(f"logs/{path}")
+    if log is None or (log.attempt, log.node) != (caller.attempt, caller.node):
         fix = f"Its logs are {caller.attempt}.<round>/{caller.node}/<rank>.log."
         raise ForbiddenError("an agent writes only the logs of its own node", where=path[:200], fix=fix)
-    return log_file(attempt, round_, node, log_rank(match[4]))
+    return log.path
 
 
 @router.post("/outputs/commit", openapi_extra=JSON_BODY)

@@ -7,14 +7,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.protocol.layout import log_file
+from drumbeat.protocol.logs import LogName
 from drumbeat.server.api.views import LogView
 
 if TYPE_CHECKING:
     from drumbeat.ports import Artifacts, LogChunk
-
-File = tuple[int, int, int, int]
-"""attempt, round, node, rank"""
 
 LONGEST_CHARACTER = 4
 
@@ -28,8 +25,8 @@ class LogReader:
 
     def __init__(self, artifacts: Artifacts, job: str, position: int = 0) -> None:
         self.artifacts, self.job, self.position = artifacts, job, position
-        self._decoders: dict[File, codecs.IncrementalDecoder] = {}
-        self._ends: dict[File, int] = {}
+        self._decoders: dict[LogName, codecs.IncrementalDecoder] = {}
+        self._ends: dict[LogName, int] = {}
 
     def read(self, limit: int) -> list[LogView]:
         """The next pieces, about `limit` bytes; [] = no more yet. Blocks on the disk."""
@@ -40,27 +37,14 @@ class LogReader:
 
     def rest(self) -> list[LogView]:
         """What is left of characters that never came whole."""
-        found: list[LogView] = []
-        for file, decoder in self._decoders.items():
-            attempt, round_, node, rank = file
-            if text := decoder.decode(b"", final=True):
-                found.append(
-                    LogView(
-                        position=self.position, attempt=attempt, round=round_, node=node, rank=rank,
-                        offset=self._ends[file], text=text,
-                    )
-                )  # fmt: skip
-        return found
+        rests = ((log, decoder.decode(b"", final=True)) for log, decoder in self._decoders.items())
+        return [_view(log, self.position, self._ends[log], text) for log, text in rests if text]
 
     def _view(self, chunk: LogChunk) -> LogView:
-        file = (chunk.attempt, chunk.round, chunk.node, chunk.rank)
-        if self._ends.get(file) != chunk.offset:
-            self._decoders[file] = self._decoder_at(chunk)
-        self._ends[file] = chunk.offset + len(chunk.data)
-        return LogView(
-            position=chunk.position, attempt=chunk.attempt, round=chunk.round, node=chunk.node, rank=chunk.rank,
-            offset=chunk.offset, text=self._decoders[file].decode(chunk.data),
-        )  # fmt: skip
+        if self._ends.get(chunk.log) != chunk.offset:
+            self._decoders[chunk.log] = self._decoder_at(chunk)
+        self._ends[chunk.log] = chunk.offset + len(chunk.data)
+        return _view(chunk.log, chunk.position, chunk.offset, self._decoders[chunk.log].decode(chunk.data))
 
     def _decoder_at(self, chunk: LogChunk) -> codecs.IncrementalDecoder:
         """A decoder that has seen the beginning of the character that the chunk goes on with."""
@@ -73,12 +57,16 @@ class LogReader:
 
     def _before(self, chunk: LogChunk) -> bytes:
         start = max(0, chunk.offset - LONGEST_CHARACTER + 1)
-        with suppress(DrumbeatError, OSError):
-            name = log_file(chunk.attempt, chunk.round, chunk.node, chunk.rank)
-            with self.artifacts.open_file(self.job, name).open("rb") as file:
-                file.seek(start)
-                return file.read(chunk.offset - start)
+        with suppress(DrumbeatError, OSError), self.artifacts.open_file(self.job, chunk.log.path).open("rb") as file:
+            file.seek(start)
+            return file.read(chunk.offset - start)
         return b""
+
+
+def _view(log: LogName, position: int, offset: int, text: str) -> LogView:
+    return LogView(
+        position=position, attempt=log.attempt, round=log.round, node=log.node, rank=log.rank, offset=offset, text=text
+    )
 
 
 def is_continuation(byte: int) -> bool:

@@ -16,12 +16,12 @@ from typing import BinaryIO
 
 from drumbeat.ports import LogChunk, StoredFile
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError
-from drumbeat.protocol.layout import log_file
+from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder.alive import OnePerName
 from drumbeat.stores.folder.disk import put_whole, refusals, require_room
 from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle
 from drumbeat.stores.folder.outputs import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
-from drumbeat.stores.folder.paths import inside, log_place, one_name, parts_of
+from drumbeat.stores.folder.paths import inside, log_at, one_name, parts_of
 from drumbeat.stores.folder.snapshots import Snapshots
 
 FIRST_LOG = "user_logs/std_log_0.txt"
@@ -66,7 +66,7 @@ class FolderArtifacts:
 
     # --- logs ---
     def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:
-        log = log_place(file)
+        log = log_at(file)
         with refusals(self._root):
             # Nothing is added where an agent asks how much there is.
             if data:
@@ -212,5 +212,5 @@ def _first_log(folder: Path) -> str | None:
     """Rank 0's log of the last round that has one."""
     rounds = [found for entry in (folder / "logs").glob("*") if (found := _ROUND.fullmatch(entry.name))]
     newest_first = sorted(((int(found[1]), int(found[2])) for found in rounds), reverse=True)
-    logs = (log_file(*attempt_and_round, 0, 0) for attempt_and_round in newest_first)
+    logs = (LogName(*attempt_and_round, 0, 0).path for attempt_and_round in newest_first)
     return next((log for log in logs if _is_file(folder / log)), None)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO
 
+from drumbeat.protocol.logs import LogName
+
 _RECORD = struct.Struct("<QIIIiQI4xd")
 RECORD_SIZE = _RECORD.size
 _LENGTH, _LENGTH_AT = struct.Struct("<I"), struct.calcsize("<QIIIiQ")
@@ -22,24 +24,16 @@ _BLOCK = 1024
 
 @dataclass(frozen=True)
 class Piece:
-    """Bytes [offset, offset + length) of one rank's log, of the node's own where rank is -1.
+    """Bytes [offset, offset + length) of one log.
 
     position: from 1. at: seconds since the epoch.
     """
 
     position: int
-    attempt: int
-    round: int
-    node: int
-    rank: int
+    log: LogName
     offset: int
     length: int
     at: float
-
-    @property
-    def log(self) -> tuple[int, int, int, int]:
-        """Attempt, round, node, rank: which log it is of."""
-        return self.attempt, self.round, self.node, self.rank
 
     @property
     def end(self) -> int:
@@ -48,9 +42,7 @@ class Piece:
 
     def packed(self) -> bytes:
         """The record."""
-        return _RECORD.pack(
-            self.position, self.attempt, self.round, self.node, self.rank, self.offset, self.length, self.at
-        )
+        return _RECORD.pack(self.position, *self.log, self.offset, self.length, self.at)
 
 
 def shorten(journal: int, position: int, length: int) -> None:
@@ -70,4 +62,4 @@ def read_pieces(journal: BinaryIO, after: int = 0) -> Iterator[Piece]:
             expected += 1
             if fields[0] != expected:
                 return
-            yield Piece(*fields)
+            yield Piece(fields[0], LogName(*fields[1:5]), *fields[5:])

@@ -18,7 +18,7 @@ from typing import Self
 
 from drumbeat.ports import LogChunk
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.layout import NODE_LOG, log_file, log_rank
+from drumbeat.protocol.logs import NODE_LOG, LogName, rank_of
 from drumbeat.stores.folder.disk import locked, sync_file, sync_folder, write_all
 from drumbeat.stores.folder.journal import RECORD_SIZE, Piece, read_pieces, shorten
 from drumbeat.stores.folder.paths import inside
@@ -26,9 +26,6 @@ from drumbeat.stores.folder.paths import inside
 JOURNAL = ".journal"
 LONGEST_PIECE = 256 << 10
 """Bytes of a log under one record, so that a follower's page stays small whatever was sent at once."""
-
-Log = tuple[int, int, int, int]
-"""Attempt, round, node, rank."""
 
 _OPEN_AT_ONCE = 64
 
@@ -42,12 +39,12 @@ class JobLogs:
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
         self._folder = folder
         self._now = now
-        self._places: dict[Log, Path] = {}
-        self._ends: dict[Log, int] = {}
+        self._places: dict[LogName, Path] = {}
+        self._ends: dict[LogName, int] = {}
         """How far the records of each log reach."""
         self._position = 0
 
-    def append(self, log: Log, offset: int, data: bytes) -> int:
+    def append(self, log: LogName, offset: int, data: bytes) -> int:
         """See `Artifacts.append_log`. When it raises, this object must not be used again."""
         place = self._place(log)
         with locked(self._folder / JOURNAL, os.O_RDWR | os.O_APPEND) as journal:
@@ -59,10 +56,10 @@ class JobLogs:
         faultpoint("store.log_recorded")
         return size
 
-    def _place(self, log: Log) -> Path:
+    def _place(self, log: LogName) -> Path:
         place = self._places.get(log)
         if place is None:
-            place = inside(self._folder, log_file(*log))
+            place = inside(self._folder, log.path)
             place.parent.mkdir(0o700, parents=True, exist_ok=True)
             self._places[log] = place
         return place
@@ -77,7 +74,7 @@ class JobLogs:
                 self._position = piece.position
         os.ftruncate(journal, self._position * RECORD_SIZE)
 
-    def _forget_lost(self, log: Log, place: Path) -> None:
+    def _forget_lost(self, log: LogName, place: Path) -> None:
         """Makes the records of a log reach no further than its data does."""
         try:
             size = place.stat().st_size
@@ -91,7 +88,7 @@ class JobLogs:
                     shorten(file.fileno(), piece.position, max(0, size - piece.offset))
         self._ends[log] = size
 
-    def _record(self, journal: int, log: Log, size: int) -> None:
+    def _record(self, journal: int, log: LogName, size: int) -> None:
         start = self._ends.get(log, 0)
         if size <= start:
             return
@@ -100,7 +97,7 @@ class JobLogs:
         self._ends[log] = size
         self._position = pieces[-1].position
 
-    def _pieces(self, log: Log, start: int, size: int) -> Iterator[Piece]:
+    def _pieces(self, log: LogName, start: int, size: int) -> Iterator[Piece]:
         """Each but the last ends with a line, where one does: whoever reads on may have to wait after any of them."""
         now, position = self._now(), self._position
         while start < size:
@@ -108,10 +105,10 @@ class JobLogs:
             if length > LONGEST_PIECE:
                 length = self._to_last_line(log, start) or LONGEST_PIECE
             position += 1
-            yield Piece(position, *log, start, length, now)
+            yield Piece(position, log, start, length, now)
             start += length
 
-    def _to_last_line(self, log: Log, start: int) -> int:
+    def _to_last_line(self, log: LogName, start: int) -> int:
         """How long the lines are that end within a piece that begins there, 0 = none does."""
         with self._place(log).open("rb") as file:
             file.seek(start)
@@ -130,7 +127,7 @@ def append_beyond(place: Path, offset: int, data: bytes) -> int:
 
 def settle(folder: Path, attempt: int, round: int, node: int) -> None:
     """See `Artifacts.settle_logs`."""
-    node_log = inside(folder, log_file(attempt, round, node, NODE_LOG))
+    node_log = inside(folder, LogName(attempt, round, node, NODE_LOG).path)
     if not node_log.parent.is_dir():
         return
     for file in [*filter(_is_log, node_log.parent.iterdir()), folder / JOURNAL]:
@@ -143,7 +140,7 @@ def settle(folder: Path, attempt: int, round: int, node: int) -> None:
 def _is_log(file: Path) -> bool:
     """Whether it is one of ours, not what somebody else has put there."""
     with suppress(ValueError):
-        log_rank(file.stem)
+        rank_of(file.stem)
         return file.suffix == ".log" and not file.is_symlink() and file.is_file()
     return False
 
@@ -162,11 +159,7 @@ def read_chunks(folder: Path, after: int, limit: int) -> list[LogChunk]:
                 data = _under_lock(folder, piece, logs)
             if not data:
                 continue
-            found.append(
-                LogChunk(
-                    piece.position, piece.attempt, piece.round, piece.node, piece.rank, piece.offset, data, piece.at
-                )
-            )
+            found.append(LogChunk(piece.position, piece.log, piece.offset, data, piece.at))
             limit -= piece.length + RECORD_SIZE
             if limit <= 0:
                 break
@@ -192,7 +185,7 @@ class _Logs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._open: dict[Log, int] = {}
+        self._open: dict[LogName, int] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -207,7 +200,7 @@ class _Logs:
             if len(self._open) >= _OPEN_AT_ONCE:
                 self.__exit__()
             try:
-                self._open[piece.log] = os.open(self._folder / log_file(*piece.log), os.O_RDONLY | os.O_NOFOLLOW)
+                self._open[piece.log] = os.open(self._folder / piece.log.path, os.O_RDONLY | os.O_NOFOLLOW)
             except FileNotFoundError:
                 return b""
         return os.pread(self._open[piece.log], piece.length, piece.offset)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 
 from drumbeat.protocol.errors import ForbiddenError
-from drumbeat.protocol.layout import log_rank
+from drumbeat.protocol.logs import LogName
 
 LONGEST_NAME = 255
 LONGEST_PATH = 3072
 """Bytes; Linux's own limits are 255 for a name and 4,096 for a path, of which our folders need a part."""
-
-_LOG = re.compile(r"logs/(\d{1,9})\.(\d{1,9})/(\d{1,9})/(\d{1,9}|node)\.log", re.ASCII)
 
 
 def parts_of(path: str) -> tuple[str, ...]:
@@ -45,12 +42,13 @@ def one_name(name: str) -> str:
     return part
 
 
-def log_place(path: str) -> tuple[int, int, int, int]:
-    """Attempt, round, node and rank of a log named as `protocol.layout.log_file` does. Raises ForbiddenError."""
-    found = _LOG.fullmatch(path)
-    if found is None or any(len(n) > 1 and n.startswith("0") for n in found.groups()):
-        raise ForbiddenError("a log is named logs/ATTEMPT.ROUND/NODE/RANK.log, or …/node.log", where=_shown(path))
-    return int(found[1]), int(found[2]), int(found[3]), log_rank(found[4])
+def log_at(path: str) -> LogName:
+    """The log with this path. Raises ForbiddenError."""
+    try:
+        return LogName.of(path)
+    except ValueError:
+        what = "a log is named logs/ATTEMPT.ROUND/NODE/RANK.log, or …/node.log"
+        raise ForbiddenError(what, where=_shown(path)) from None
 
 
 def _require_plain(part: str, path: str) -> None:
