@@ -7,8 +7,9 @@ python -m tools.make_reference_docs --check    fails when a page isn't what it w
 import sys
 from pathlib import Path
 
-from drumbeat.core.states import MOVES, REASONS, Reason, Retry, State
+from drumbeat.core.states import MOVES, REASONS
 from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.states import Reason, Retry, State
 from drumbeat.server.errors import status_of
 from tools.generated_page import write_or_check
 

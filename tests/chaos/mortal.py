@@ -15,8 +15,9 @@ from pathlib import Path
 import httpx
 
 from drumbeat.client.views import JobView
-from drumbeat.core.states import MOVES, State
+from drumbeat.core.states import MOVES
 from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.states import State
 from tests.real.house import House, until
 
 LINES = 12

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from drumbeat.control.service import Control, Setting
 from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.life.job import Job, Need, Policy
-from drumbeat.core.states import Reason, State
+from drumbeat.core.life.job import Job
+from drumbeat.core.need import Need, Policy
 from drumbeat.engines.local import LocalEngine
 from drumbeat.engines.netlab.engine import NetlabEngine
 from drumbeat.engines.netlab.lab import Lab
@@ -20,6 +20,7 @@ from drumbeat.launch import ranks
 from drumbeat.ports import Engine, Submission
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.plan import InputPlan, Plan
+from drumbeat.protocol.states import Reason, State
 from drumbeat.server.access.doors import Rules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.agent_gang import end_all

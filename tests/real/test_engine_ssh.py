@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.core.life.job import Slot
+from drumbeat.core.need import Slot
 from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.engines.remote import Host
 from drumbeat.engines.ssh import Login, SshEngine, SshHost, route_to

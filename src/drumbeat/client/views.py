@@ -9,8 +9,7 @@ from typing import Any
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
-
-TERMINAL = frozenset({"completed", "failed", "canceled"})
+from drumbeat.protocol.states import TERMINAL, State
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class StoryLine:
     round: int = 0
 
 
-PREPARING_OR_KEEPING = frozenset({"staging", "finalizing"})
+PREPARING_OR_KEEPING = frozenset({State.STAGING, State.FINALIZING})
 """States in which nodes bring something here or there, and tell how far they are."""
 
 
@@ -167,7 +166,7 @@ class JobView:
             return self.sentence
         node = next((each for each in told if WAITS in each.detail), told[0])
         detail = f"node {node.node}: {node.detail}" if self.node_count > 1 else node.detail
-        return f"{detail}; {self.sentence}" if self.state == "finalizing" else detail
+        return f"{detail}; {self.sentence}" if self.state == State.FINALIZING else detail
 
     @property
     def has_ended(self) -> bool:

@@ -35,7 +35,6 @@ from drumbeat.core.life.events import AgentSaid, CancelRequested, PublishOutputs
 from drumbeat.core.life.job import Job
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts
-from drumbeat.core.states import Reason, State
 from drumbeat.dialect.compute.computes import RemoteCompute, compute_from
 from drumbeat.dialect.data.paths import InStore, reference_to
 from drumbeat.dialect.environments.texts import Texts
@@ -64,6 +63,7 @@ from drumbeat.protocol.errors import (
     UnauthorizedError,
 )  # fmt: skip
 from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.states import Reason, State
 
 log = logging.getLogger(__name__)
 

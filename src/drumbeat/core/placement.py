@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.life.job import Need, Slot
-from drumbeat.core.states import Reason
+from drumbeat.core.need import Need, Slot
 from drumbeat.core.words import counted
+from drumbeat.protocol.states import Reason
 
 MOST_NODES, MOST_RANKS = 64, 1024
 """So many nodes and ranks of one job may share a machine's CPU slots, or one a slot where it has more. Each node takes

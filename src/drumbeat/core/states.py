@@ -1,4 +1,4 @@
-"""The states and reasons of a job: the table that everything else reads.
+"""What the states and reasons of a job mean: the tables that everything else reads.
 
 A reason decides the state and the class of retry, never the other way round. A word of an engine that isn't here
 moves nothing; it is kept as `observed`.
@@ -7,27 +7,8 @@ moves nothing; it is kept as `observed`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
-
-class State(StrEnum):
-    """Where a job is."""
-
-    QUEUED = "queued"
-    PROVISIONING = "provisioning"
-    STAGING = "staging"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    FINALIZING = "finalizing"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    CANCELED = "canceled"
-
-    @property
-    def is_terminal(self) -> bool:
-        """Nothing happens to the job any more."""
-        return self in (State.COMPLETED, State.FAILED, State.CANCELED)
-
+from drumbeat.protocol.states import Reason, Retry, State
 
 MOVES: dict[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.PROVISIONING, State.CANCELED, State.FAILED}),
@@ -44,56 +25,6 @@ MOVES: dict[State, frozenset[State]] = {
     State.CANCELED: frozenset(),
 }
 """From each state, where a job can go."""
-
-
-class Retry(StrEnum):
-    """What a failure counts as."""
-
-    OWN = "own"
-    """The job's own doing: counts against `max_retries`."""
-    FREE = "free"
-    """The machines' doing: doesn't count."""
-    LATER = "later"
-    """A trouble that passes, and was waited for in vain: a person runs the job again when it has passed."""
-    NEVER = "never"
-    """Trying again can't help, or mustn't happen."""
-
-
-class Reason(StrEnum):
-    """Why a job is in its state. Closed: each has a row in `REASONS`."""
-
-    ACCEPTED = "accepted"
-    WAITING_FOR_SLOTS = "waiting_for_slots"
-    WAITING_FOR_TURN = "waiting_for_turn"
-    REPLACING_NODES = "replacing_nodes"
-    IN_QUEUE = "in_queue"
-    STARTING_NODES = "starting_nodes"
-    PREPARING_NODES = "preparing_nodes"
-    RESTARTING_RANKS = "restarting_ranks"
-    RANKS_RUNNING = "ranks_running"
-    KEEPING_RESULTS = "keeping_results"
-    FINISHED = "finished"
-    CANCEL_REQUESTED = "cancel_requested"
-    CANCELED_OUTSIDE = "canceled_outside"
-    TIMED_OUT = "timed_out"
-    RANK_FAILED = "rank_failed"
-    RANK_KILLED = "rank_killed"
-    RANK_LEFT_EARLY = "rank_left_early"
-    RANK_COULD_NOT_START = "rank_could_not_start"
-    BAD_COMMAND = "bad_command"
-    STAGING_FAILED = "staging_failed"
-    OUT_OF_REACH = "out_of_reach"
-    ENVIRONMENTS_DIFFER = "environments_differ"
-    RESULTS_LOST = "results_lost"
-    NODE_LOST = "node_lost"
-    NODE_UNHEARD = "node_unheard"
-    NODE_TAKEN = "node_taken"
-    PREEMPTED = "preempted"
-    OUT_OF_MEMORY = "out_of_memory"
-    NODES_FAILED = "nodes_failed"
-    KEEPER_LOST = "keeper_lost"
-    NODES_REFUSED = "nodes_refused"
-    TOO_BIG = "too_big"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from drumbeat.core.life.events import Loss
-from drumbeat.core.life.job import Slot
+from drumbeat.core.need import Slot
 from drumbeat.protocol.plan import Plan
 
 

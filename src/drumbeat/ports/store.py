@@ -8,9 +8,10 @@ from typing import Protocol
 
 from drumbeat.core.life.aftermath import outputs_left
 from drumbeat.core.life.events import AgentSaid, CancelRequested, Effect, StoryEntry
-from drumbeat.core.life.job import Job, Slot
-from drumbeat.core.states import State
+from drumbeat.core.life.job import Job
+from drumbeat.core.need import Slot
 from drumbeat.ports.catalog import Catalog, Use
+from drumbeat.protocol.states import State
 
 
 @dataclass(frozen=True)

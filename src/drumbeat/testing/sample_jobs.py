@@ -6,12 +6,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from drumbeat.core.life.events import StartGang, StopGang, StoryEntry
-from drumbeat.core.life.job import Failure, Job, Need, Observed, Policy, Slot, Verdict
-from drumbeat.core.states import Reason, State
+from drumbeat.core.life.job import Failure, Job, Observed
+from drumbeat.core.need import Need, Policy, Slot
+from drumbeat.core.verdict import Verdict
 from drumbeat.ports import Change, Record, Submission
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan, Rank
 from drumbeat.protocol.roster import Member, Roster
+from drumbeat.protocol.states import Reason, State
 
 NOON = datetime(2031, 5, 6, 12, 0, 0, 123456, UTC)
 SLOTS = (Slot(0, "box", 2, ("0", "1")), Slot(1, "box", 2, ("2", "3")))

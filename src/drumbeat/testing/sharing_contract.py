@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.life.events import AgentSaid, CancelRequested
-from drumbeat.core.states import State
 from drumbeat.ports import Head, LiveServer, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.plan import OutputPlan
+from drumbeat.protocol.states import State
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.lease_contract import AN_HOUR_S, LeaseContract, Open
 from drumbeat.testing.sample_jobs import SLOTS, ended, full_job, started, submission

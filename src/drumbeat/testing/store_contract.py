@@ -11,9 +11,9 @@ from datetime import timedelta, timezone
 
 import pytest
 
-from drumbeat.core.states import State
 from drumbeat.ports import JobFilter, PendingEffect, Reservation, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.protocol.states import State
 from drumbeat.testing.catalog_contract import CatalogContract, asset
 from drumbeat.testing.lease_contract import Open
 from drumbeat.testing.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from drumbeat.control.service import Control, Request, Setting
-from drumbeat.core.states import State
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.roster import Member
+from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore

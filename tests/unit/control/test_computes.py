@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.service import Control, Request, Setting
-from drumbeat.core.states import State
 from drumbeat.dialect.compute.computes import Compute
 from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import (
@@ -21,6 +20,7 @@ from drumbeat.protocol.errors import (
     UnknownNameError,
     UnreachableError,
 )  # fmt: skip
+from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore, Shelf

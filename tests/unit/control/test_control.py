@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import AgentStatus, Order, Phase, RankExit
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -16,6 +15,7 @@ from drumbeat.protocol.errors import (
     UnauthorizedError,
 )  # fmt: skip
 from drumbeat.protocol.roster import Member
+from drumbeat.protocol.states import Reason, State
 
 from .house import House, until
 

@@ -16,7 +16,6 @@ from drumbeat.control.gangs import watch
 from drumbeat.control.gangs.effects import AGAIN_S
 from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.life.events import NodeLost, StopGang
-from drumbeat.core.states import Reason, State
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import Gangs
 from drumbeat.ports import Change, Machine, Sighting
@@ -26,6 +25,7 @@ from drumbeat.protocol.errors import (
     StorageError,
     UnreachableError,
 )  # fmt: skip
+from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock

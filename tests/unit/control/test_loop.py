@@ -11,11 +11,11 @@ import pytest
 from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.life.aftermath import PATIENCE, PATIENT_TRIES, is_over
 from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang
-from drumbeat.core.states import State
 from drumbeat.ports import Change, StoredFile
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.protocol.roster import Member
+from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.engine import FakeEngine

@@ -18,7 +18,6 @@ from drumbeat.control.outputs.publishing import Publishing, said, wait_after
 from drumbeat.core.life.aftermath import outputs_left
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.planning.outputs import MANIFEST
-from drumbeat.core.states import State
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -31,6 +30,7 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.plan import OutputPlan
+from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.memory_data import ROOT, MemoryData
 from drumbeat.testing.memory_store import MemoryStore

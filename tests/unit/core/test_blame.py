@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.diagnosis.blame import AT_ONCE_S, Exit, error_line, is_guess, verdict
-from drumbeat.core.states import Reason
+from drumbeat.protocol.states import Reason
 
 from .jobs import ABORTED, PEER_GONE, RAISED, ended, killed
 

@@ -16,10 +16,10 @@ from drumbeat.core.planning.inputs import (
     say_staged,
 )
 from drumbeat.core.planning.outputs import is_published, is_registered, plan_outputs
-from drumbeat.core.states import State
 from drumbeat.dialect.data.inputs_outputs import Input, Output
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan, OutputPlan
+from drumbeat.protocol.states import State
 from drumbeat.testing.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D2", "D3", "D4")

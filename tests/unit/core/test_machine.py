@@ -25,9 +25,9 @@ from drumbeat.core.life.events import (  # fmt: skip
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import decide
 from drumbeat.core.life.outcome import exit_code
-from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import Order, Phase, Remark
 from drumbeat.protocol.plan import Rank
+from drumbeat.protocol.states import Reason, State
 
 from .jobs import RAISED, a_job, after, at, done, ended, running, said, slots, told
 

@@ -18,8 +18,8 @@ from drumbeat.core.life.events import (  # fmt: skip
 )
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import JUDGE_AFTER
-from drumbeat.core.states import Reason, State
 from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.states import Reason, State
 
 from .jobs import PEER_GONE, RAISED, a_job, after, at, done, ended, running, said, slots, told
 

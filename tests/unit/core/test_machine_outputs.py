@@ -17,11 +17,12 @@ from drumbeat.core.life.events import (
     OutputPublished,
     PublishOutputs,
 )
-from drumbeat.core.life.job import HeldUp, Job, Published, Slot
+from drumbeat.core.life.job import HeldUp, Job, Published
 from drumbeat.core.life.machine import decide
-from drumbeat.core.states import State
+from drumbeat.core.need import Slot
 from drumbeat.protocol import wire
 from drumbeat.protocol.plan import OutputPlan
+from drumbeat.protocol.states import State
 from drumbeat.testing.sample_jobs import submission
 
 pytestmark = pytest.mark.feature("D3")

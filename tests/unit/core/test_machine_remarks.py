@@ -6,8 +6,8 @@ import pytest
 
 from drumbeat.core.life.events import Granted
 from drumbeat.core.life.machine import decide
-from drumbeat.core.states import State
 from drumbeat.protocol.agent import Phase, Remark
+from drumbeat.protocol.states import State
 
 from .jobs import START, a_job, after, said, slots
 

@@ -22,8 +22,9 @@ from drumbeat.core.life.events import (  # fmt: skip
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import decide
 from drumbeat.core.life.outcome import exit_code
-from drumbeat.core.states import MOVES, REASONS, Reason, State
+from drumbeat.core.states import MOVES, REASONS
 from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.states import Reason, State
 
 from .jobs import PEER_GONE, a_job, at, ended, said, slots
 

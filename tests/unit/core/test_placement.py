@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.life.job import Need, Slot
+from drumbeat.core.need import Need, Slot
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
-from drumbeat.core.states import Reason
+from drumbeat.protocol.states import Reason
 
 from .jobs import START, at
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.life.job import Need
+from drumbeat.core.need import Need
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Planned, Sources
 from drumbeat.dialect.job.job import CommandJob

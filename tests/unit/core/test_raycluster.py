@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat import dialect
-from drumbeat.core.life.job import Need
+from drumbeat.core.need import Need
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Sources
 from drumbeat.core.planning.raycluster import plan_cluster, unused

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.life.job import Slot
+from drumbeat.core.need import Slot
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.slurm.render import batch_script
 from drumbeat.ports import Gang

@@ -14,10 +14,10 @@ from drumbeat.core import placement
 from drumbeat.core.life import ending, machine
 from drumbeat.core.life.events import Decision, GangSeen, Granted
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import State
 from drumbeat.ports import Change, Record
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.errors import StorageError
+from drumbeat.protocol.states import State
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.testing.simulation.actions import Action, schedule
 from drumbeat.testing.simulation.shrink import failure, shrink

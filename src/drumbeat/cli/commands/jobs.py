@@ -10,8 +10,8 @@ import typer
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.safe import make_safe
-from drumbeat.core.states import State
 from drumbeat.protocol.errors import AwayError, UnreachableError
+from drumbeat.protocol.states import State
 
 if TYPE_CHECKING:
     from drumbeat.client.views import JobView

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.client.views import TERMINAL, JobView
+from drumbeat.client.views import JobView
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.states import TERMINAL
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -6,6 +6,7 @@ from drumbeat.cli.terminal.ink import Ink
 from drumbeat.cli.terminal.safe import make_safe, safe_lines
 from drumbeat.cli.terminal.saying import say_duration
 from drumbeat.client.views import JobView, VerdictView
+from drumbeat.protocol.states import State
 
 TAIL_LINES = 20
 
@@ -13,9 +14,9 @@ TAIL_LINES = 20
 def say_closing(job: JobView, ink: Ink) -> list[str]:
     """The closing block."""
     took = say_duration((job.ended_at or job.submitted_at) - job.submitted_at)
-    if job.state == "completed":
+    if job.state == State.COMPLETED:
         said = [ink.paint(f"completed in {took}", "good")]
-    elif job.state == "canceled":
+    elif job.state == State.CANCELED:
         said = [ink.paint(f"canceled after {took}", "warn")]
     else:
         said = _failure(job, took, ink)
@@ -51,7 +52,7 @@ def _culprit(verdict: VerdictView) -> str:
 
 
 def _commands(job: JobView, ink: Ink) -> list[str]:
-    rank = job.verdict.rank if job.verdict and job.state == "failed" else None
+    rank = job.verdict.rank if job.verdict and job.state == State.FAILED else None
     logs = f"drumbeat logs {job.name}" + (f" --rank {rank}" if rank is not None else "")
     rows = [("logs", logs), ("files", f"drumbeat download {job.name}"), ("more", f"drumbeat show {job.name}")]
     return [f"  {title:<8} {ink.paint(command, 'accent')}" for title, command in rows]
@@ -63,4 +64,4 @@ def exit_code_of(job: JobView) -> int:
     """
     if job.exit_code is not None and job.exit_code != 0:
         return job.exit_code
-    return 0 if job.state == "completed" and not any(one.said for one in job.outputs) else 1
+    return 0 if job.state == State.COMPLETED and not any(one.said for one in job.outputs) else 1

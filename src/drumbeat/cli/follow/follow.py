@@ -17,8 +17,8 @@ from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.ink import has_terminal, ink_for
 from drumbeat.cli.terminal.safe import make_safe
 from drumbeat.client.views import Event, JobView
-from drumbeat.core.states import State
 from drumbeat.protocol.errors import ConflictError, UnreachableError
+from drumbeat.protocol.states import State
 
 
 def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:

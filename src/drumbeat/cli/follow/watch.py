@@ -11,8 +11,9 @@ from drumbeat.cli.follow.statusline import StatusLine, spin
 from drumbeat.cli.terminal.ink import Ink
 from drumbeat.cli.terminal.safe import make_safe
 from drumbeat.cli.terminal.saying import say_countdown, say_duration
-from drumbeat.client.views import PREPARING_OR_KEEPING, TERMINAL, End, Event, JobView, LogPiece, StoryLine
+from drumbeat.client.views import PREPARING_OR_KEEPING, End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.agent import WAITS
+from drumbeat.protocol.states import TERMINAL, State
 
 COUNTDOWN_EVERY_S = 10
 """How often the grace time that is left is printed where there is no live line."""
@@ -23,7 +24,7 @@ MOST_HELD_UP = 3
 PROGRESS_EVERY_S = 30.0
 """How often is printed how far the nodes are where there is no live line."""
 
-RANKS_ENDED = frozenset({"finalizing", *TERMINAL})
+RANKS_ENDED = TERMINAL | {State.FINALIZING}
 """States in which no rank writes any more: an unfinished line stays so."""
 
 
@@ -65,7 +66,7 @@ def held_up(job: JobView) -> dict[int, str]:
 def kill_at(job: JobView) -> datetime | None:
     """When the ranks that are left are killed; None = none is left, or none is being stopped."""
     are_left = sum(len(node.exits) for node in job.nodes) < job.world_size
-    return job.stop_at if job.state == "stopping" and are_left else None
+    return job.stop_at if job.state == State.STOPPING and are_left else None
 
 
 class Watch:
@@ -119,7 +120,7 @@ class Watch:
         told = "; ".join(f"node {node.node}: {node.detail}" for node in new[:MOST_HELD_UP])
         if len(new) > MOST_HELD_UP:
             told += f"; and {len(new) - MOST_HELD_UP} more nodes wait"
-        if self.job.state == "finalizing":
+        if self.job.state == State.FINALIZING:
             told += f"; to give up what isn't kept: drumbeat cancel {self.job.name} --discard"
         return [self._ink.paint(f"── {make_safe(told)} ──", "warn")]
 
@@ -130,7 +131,7 @@ class Watch:
         self._told = entry.n
         since = say_duration(entry.at - self.job.submitted_at)
         # Why it has failed is for the closing block to say, which follows at once.
-        is_verdict = entry.state == "failed" and self._told_state != "failed"
+        is_verdict = entry.state == State.FAILED and self._told_state != State.FAILED
         news = "" if is_verdict else what_is_new(self._told_last, entry.sentence)
         self._told_last, self._told_state = entry.sentence, entry.state
         stage = self._ink.paint(f"{since:>7}  {entry.state:<12} ", "dim") + make_safe(news)

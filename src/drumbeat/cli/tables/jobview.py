@@ -14,7 +14,7 @@ from drumbeat.cli.terminal.safe import safe_lines
 from drumbeat.cli.terminal.saying import say_ago, say_duration, say_moment, say_shape, say_short
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.client.views import ExitView, JobView, NodeView
-from drumbeat.core.states import Reason, State
+from drumbeat.protocol.states import Reason, State
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -35,7 +35,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             _ranks(job),
             say_ago(job.submitted_at, now),
             say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
-            say_short(job.verdict.sentence if job.verdict and job.state == "failed" else job.doing),
+            say_short(job.verdict.sentence if job.verdict and job.state == State.FAILED else job.doing),
         )
         for job in jobs
     ]
@@ -51,7 +51,7 @@ def render_job(job: JobView) -> Iterator[RenderableType]:
     """Everything that is known of a job."""
     yield pairs(_facts(job))
     yield from _verdict(job)
-    if len(job.failures) > 1 or (job.failures and job.state != "failed"):
+    if len(job.failures) > 1 or (job.failures and job.state != State.FAILED):
         yield heading("Rounds that failed")
         rows = [(f"{one.attempt}.{one.round}", say_moment(one.at), one.verdict.sentence) for one in job.failures]
         yield fill_table(make_table(">round", "when", "why"), rows)
@@ -116,7 +116,7 @@ def _moments(job: JobView) -> list[tuple[str, datetime | None]]:
         ("submitted", job.submitted_at),
         ("started", job.started_at),
         ("ended", job.ended_at),
-        ("SIGKILL at", job.stop_at if job.state == "stopping" else None),
+        ("SIGKILL at", job.stop_at if job.state == State.STOPPING else None),
         ("time limit", job.deadline if job.ended_at is None else None),
     ]
 

@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.protocol.states import State
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -92,12 +93,12 @@ def pairs(rows: Iterable[tuple[str, object]]) -> Table:
     return fill_table(table, [(name, value) for name, value in rows if value not in (None, "", ())])
 
 
-STATE_STYLES = {
-    "completed": "green",
-    "failed": "red",
-    "canceled": "yellow",
-    "running": "cyan",
-    "stopping": "yellow",
+STATE_STYLES: dict[str, str] = {
+    State.COMPLETED: "green",
+    State.FAILED: "red",
+    State.CANCELED: "yellow",
+    State.RUNNING: "cyan",
+    State.STOPPING: "yellow",
 }
 
 

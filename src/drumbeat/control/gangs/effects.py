@@ -30,12 +30,12 @@ from drumbeat.core.life.events import (
     StopGang,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, Gang, PendingEffect, Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import EngineError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import OutputPlan, Plan
+from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
 

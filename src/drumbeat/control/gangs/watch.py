@@ -15,8 +15,8 @@ from drumbeat.control.computes.computes import Computes
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.events import Event, GangSeen, Loss, NodeLost, Unheard
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import State
 from drumbeat.ports import Gang
+from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
 

@@ -17,13 +17,13 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.environments import CURRENT
 from drumbeat.core.planning.plan import Facts, Planned, Sources
-from drumbeat.core.states import Reason, State
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.launch import horovod, mpi
 from drumbeat.protocol.errors import NotYetError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
+from drumbeat.protocol.states import Reason, State
 
 if TYPE_CHECKING:
     from drumbeat.control.service import Request

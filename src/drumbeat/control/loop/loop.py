@@ -17,13 +17,14 @@ from datetime import datetime, timedelta
 from typing import TypeVar
 
 from drumbeat.core.life.events import Event, Granted, JudgeDue, NeverFits, TimeUp, Waits
-from drumbeat.core.life.job import Job, Slot
+from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import JUDGE_AFTER, decide
+from drumbeat.core.need import Slot
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
-from drumbeat.core.states import Reason, State
 from drumbeat.ports import Change, Clock, Machine, Record, Store
 from drumbeat.protocol.errors import ConflictError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.states import Reason, State
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

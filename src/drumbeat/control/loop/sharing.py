@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.events import AgentSaid, PublishOutputs
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import State
 from drumbeat.ports import Head, Letter, Message
 from drumbeat.protocol.errors import StaleError
 from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.states import State
 
 HEAR_S = 1.0
 """About how long one look may be at what came to other servers."""

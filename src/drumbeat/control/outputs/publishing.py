@@ -18,7 +18,6 @@ from drumbeat.control.data import manifests
 from drumbeat.control.data.manifests import Manifest
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.planning.outputs import MANIFEST, is_published, is_registered
-from drumbeat.core.states import State
 from drumbeat.dialect.data.assets import DataAsset
 from drumbeat.dialect.data.paths import OfJob
 from drumbeat.ports import DataAccess
@@ -33,6 +32,7 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.listing import ListedFile, Listing
 from drumbeat.protocol.plan import OutputPlan
+from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
 

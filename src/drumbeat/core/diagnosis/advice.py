@@ -6,8 +6,9 @@ import re
 import signal
 
 from drumbeat.core.diagnosis.tracebacks import Told
-from drumbeat.core.states import REASONS, Reason
+from drumbeat.core.states import REASONS
 from drumbeat.protocol.agent import RankExit
+from drumbeat.protocol.states import Reason
 
 _GPU_IS_FULL = (
     r"CUDA (?:error: )?out of memory|Cuda failure.*out of memory|Failed to CUDA \w*(?: \w+)?alloc"

@@ -18,9 +18,9 @@ from types import MappingProxyType
 
 from drumbeat.core.diagnosis import tracebacks
 from drumbeat.core.diagnosis.advice import advice_on
-from drumbeat.core.life.job import Verdict
-from drumbeat.core.states import Reason
+from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.agent import LEFT_OUT, RankExit
+from drumbeat.protocol.states import Reason
 
 Exit = tuple[int, RankExit]
 

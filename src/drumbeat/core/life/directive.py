@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import State
 from drumbeat.protocol.agent import Directive, Order
+from drumbeat.protocol.states import State
 
 _ORDERS = {
     State.PROVISIONING: Order.PREPARE,

@@ -19,11 +19,13 @@ from drumbeat.core.life.events import (
     PublishOutputs,
     StopGang,
 )
-from drumbeat.core.life.job import Failure, Job, Verdict
+from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.moves import move, then
 from drumbeat.core.life.recovery import Next
-from drumbeat.core.states import REASONS, Reason, State
+from drumbeat.core.states import REASONS
+from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.states import Reason, State
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------

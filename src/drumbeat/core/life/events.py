@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from drumbeat.core.life.job import Job, Published, Slot
-from drumbeat.core.states import Reason, State
+from drumbeat.core.life.job import Job, Published
+from drumbeat.core.need import Slot
 from drumbeat.protocol.agent import AgentStatus
+from drumbeat.protocol.states import Reason, State
 
 
 class Loss(StrEnum):

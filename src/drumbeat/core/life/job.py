@@ -5,40 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.states import Reason, State
+from drumbeat.core.need import Need, Policy, Slot
+from drumbeat.core.verdict import Verdict
 from drumbeat.launch import hosts
 from drumbeat.protocol.agent import WAITS, AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Roster
-
-
-@dataclass(frozen=True)
-class Need:
-    """What each node of a job takes from its compute. alone: it takes every CPU slot that there is."""
-
-    nodes: int
-    cpus: int
-    gpus: int = 0
-    alone: bool = False
-
-
-@dataclass(frozen=True)
-class Policy:
-    """What a person set that changes how a job is treated. Higher priority comes first."""
-
-    priority: int = 0
-    max_retries: int = 3
-    timeout_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Slot:
-    """What one node of an attempt holds of a machine of the compute."""
-
-    node: int
-    machine: str
-    cpus: int
-    gpus: tuple[str, ...] = ()
+from drumbeat.protocol.states import Reason, State
 
 
 @dataclass(frozen=True)
@@ -47,23 +20,6 @@ class Observed:
 
     word: str
     at: datetime
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """Why a job or a round ended: the reason, the rank that was the cause, a sentence, the end of its log.
-
-    place: where the error was raised, so that the same error at the same place is known again; "" = unknown.
-    """
-
-    reason: Reason
-    sentence: str
-    rank: int | None = None
-    node: int | None = None
-    code: int | None = None
-    tail: str = ""
-    advice: str = ""
-    place: str = ""
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job, Observed
 from drumbeat.core.life.moves import move, then
-from drumbeat.core.states import Reason, State
 from drumbeat.core.words import counted
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.roster import Roster
+from drumbeat.protocol.states import Reason, State
 
 JUDGE_AFTER = timedelta(seconds=5)
 """How long ranks that miss a peer wait to be stopped: a launcher needs up to 1 s to see that its process is gone (`ray

@@ -7,7 +7,8 @@ from datetime import datetime
 
 from drumbeat.core.life.events import Decision, Effect, StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import MOVES, Reason, State
+from drumbeat.core.states import MOVES
+from drumbeat.protocol.states import Reason, State
 
 
 def move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *effects: Effect) -> Decision:

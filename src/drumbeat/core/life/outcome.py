@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import State
+from drumbeat.protocol.states import State
 
 
 def exit_code(job: Job) -> int | None:

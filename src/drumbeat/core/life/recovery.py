@@ -8,7 +8,8 @@ from datetime import timedelta
 from enum import StrEnum
 
 from drumbeat.core.life.job import Failure
-from drumbeat.core.states import REASONS, Reason, Retry
+from drumbeat.core.states import REASONS
+from drumbeat.protocol.states import Reason, Retry
 
 
 class Next(StrEnum):

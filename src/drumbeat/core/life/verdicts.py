@@ -6,10 +6,12 @@ from dataclasses import replace
 
 from drumbeat.core.diagnosis import blame
 from drumbeat.core.life.events import CancelRequested, Loss, NodeLost
-from drumbeat.core.life.job import Job, Verdict
-from drumbeat.core.states import REASONS, Reason
+from drumbeat.core.life.job import Job
+from drumbeat.core.states import REASONS
+from drumbeat.core.verdict import Verdict
 from drumbeat.core.words import counted
 from drumbeat.launch import worlds
+from drumbeat.protocol.states import Reason
 
 
 def of(reason: Reason, sentence: str, *, node: int | None = None, code: int | None = None) -> Verdict:

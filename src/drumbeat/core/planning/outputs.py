@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from drumbeat.core.planning.appearing import appears_at
 from drumbeat.core.planning.inputs import DataFacts, known_place
-from drumbeat.core.states import State
 from drumbeat.dialect.data.inputs_outputs import Output
 from drumbeat.dialect.data.paths import Address, InStore, is_asset_name, reference_to
 from drumbeat.dialect.reading import expressions
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import RefusedError, SpecError
 from drumbeat.protocol.plan import OutputPlan
+from drumbeat.protocol.states import State
 
 MANIFEST = ".drumbeat-manifest.json"
 """Written beside the files of an output when all of them are in place: what has none is partial."""

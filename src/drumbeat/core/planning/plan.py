@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from drumbeat import launch
-from drumbeat.core.life.job import Need, Policy
+from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.appearing import check_apart
 from drumbeat.core.planning.environments import CURRENT, Found, Shelf, resolve

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from drumbeat.core.life.job import Need
+from drumbeat.core.need import Need
 from drumbeat.core.planning.sizing import Kind, Size, share
 from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.protocol.errors import SpecError

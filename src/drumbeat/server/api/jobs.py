@@ -9,8 +9,8 @@ from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.control.service import Request
-from drumbeat.core.states import State
 from drumbeat.ports import JobFilter
+from drumbeat.protocol.states import State
 from drumbeat.server.api.environments import TextsBody
 from drumbeat.server.api.log_reader import LogReader
 from drumbeat.server.api.showing import job_view, job_with_story, story_views

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.core.life.aftermath import whereabouts
-from drumbeat.core.life.job import Job, Verdict
+from drumbeat.core.life.job import Job
 from drumbeat.core.life.outcome import exit_code
+from drumbeat.core.verdict import Verdict
 from drumbeat.server.api.views import (
     ExitView,
     FailureView,

@@ -8,9 +8,9 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict
 
 from drumbeat.core.life.aftermath import Place
-from drumbeat.core.states import Reason, State
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.states import Reason, State
 
 
 class View(BaseModel):

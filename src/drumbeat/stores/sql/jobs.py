@@ -13,10 +13,10 @@ from sqlalchemy import ColumnElement, Connection, Select, insert, select, update
 
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import Reason, State
 from drumbeat.ports import Change, Head, JobFilter, Record, Submission
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.sql.catalog import note_uses
 from drumbeat.stores.sql.leases import UNFINISHED, is_free_for
 from drumbeat.stores.sql.schema import jobs, story, submissions

@@ -9,9 +9,9 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 
-from drumbeat.core.states import State
 from drumbeat.ports import LiveServer
 from drumbeat.protocol.errors import StaleError
+from drumbeat.protocol.states import State
 from drumbeat.stores.sql.schema import LEFT, jobs, outbox, reservations, servers
 
 UNFINISHED = tuple(state.value for state in State if not state.is_terminal)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, delete, insert, select, update
 
-from drumbeat.core.life.job import Slot
+from drumbeat.core.need import Slot
 from drumbeat.ports import Change, Reservation
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.stores.sql.schema import bookings, reservations

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import dedent
 
-from drumbeat.core.states import REASONS, Reason, Retry
+from drumbeat.core.states import REASONS
+from drumbeat.protocol.states import Reason, Retry
 
 COMMON = '''\
 """What the scripts of the incidents share: without torch, ranks meet, and wait until they are ended."""

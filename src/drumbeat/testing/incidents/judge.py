@@ -8,7 +8,7 @@ exit.
 
 from __future__ import annotations
 
-from drumbeat.core.states import Reason
+from drumbeat.protocol.states import Reason
 from drumbeat.testing.incidents.incident import Incident
 
 _TORCH = frozenset({"torch"})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drumbeat.core.states import Reason
+from drumbeat.protocol.states import Reason
 from drumbeat.testing.incidents.incident import Incident
 
 _TORCH, _CGROUP = frozenset({"torch"}), frozenset({"cgroup"})

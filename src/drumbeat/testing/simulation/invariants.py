@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from drumbeat.core.life.events import CancelRequested, StoryEntry
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.outcome import exit_code
-from drumbeat.core.states import MOVES, Reason, State
+from drumbeat.core.states import MOVES
 from drumbeat.ports import Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import RankExit
+from drumbeat.protocol.states import Reason, State
 from drumbeat.testing.simulation import waits
 from drumbeat.testing.simulation.actions import Action, happen
 from drumbeat.testing.simulation.backing import Sight

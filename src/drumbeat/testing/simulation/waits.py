@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from drumbeat.core.life.job import Job, Need
-from drumbeat.core.states import REASONS, Reason, State
+from drumbeat.core.life.job import Job
+from drumbeat.core.need import Need
+from drumbeat.core.states import REASONS
+from drumbeat.protocol.states import Reason, State
 
 _REASONS = {
     State.QUEUED: {Reason.ACCEPTED, Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN, Reason.REPLACING_NODES},

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from drumbeat.control.gangs.effects import Lane, lane_of
 from drumbeat.control.service import Control, Request, Setting
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import State
 from drumbeat.ports import Artifacts, PendingEffect, StoredFile
 from drumbeat.protocol import faults
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
+from drumbeat.protocol.states import State
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.simulation.backing import Backing, InMemory, Sight
 from drumbeat.testing.simulation.machine import Engine

@@ -1,0 +1,24 @@
+"""Why a job or a round ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from drumbeat.protocol.states import Reason
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Why a job or a round ended: the reason, the rank that was the cause, a sentence, the end of its log.
+
+    place: where the error was raised, so that the same error at the same place is known again; "" = unknown.
+    """
+
+    reason: Reason
+    sentence: str
+    rank: int | None = None
+    node: int | None = None
+    code: int | None = None
+    tail: str = ""
+    advice: str = ""
+    place: str = ""

@@ -1,0 +1,81 @@
+"""The states and reasons of a job, and the classes of retry: the words that cross processes.
+
+What each of them means, and which move follows which, is `core/states.py`.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """Where a job is."""
+
+    QUEUED = "queued"
+    PROVISIONING = "provisioning"
+    STAGING = "staging"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    FINALIZING = "finalizing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELED = "canceled"
+
+    @property
+    def is_terminal(self) -> bool:
+        """Nothing happens to the job any more."""
+        return self in (State.COMPLETED, State.FAILED, State.CANCELED)
+
+
+TERMINAL = frozenset(state for state in State if state.is_terminal)
+"""The states that a job never leaves."""
+
+
+class Retry(StrEnum):
+    """What a failure counts as."""
+
+    OWN = "own"
+    """The job's own doing: counts against `max_retries`."""
+    FREE = "free"
+    """The machines' doing: doesn't count."""
+    LATER = "later"
+    """A trouble that passes, and was waited for in vain: a person runs the job again when it has passed."""
+    NEVER = "never"
+    """Trying again can't help, or mustn't happen."""
+
+
+class Reason(StrEnum):
+    """Why a job is in its state. Closed: each has a row in `REASONS`."""
+
+    ACCEPTED = "accepted"
+    WAITING_FOR_SLOTS = "waiting_for_slots"
+    WAITING_FOR_TURN = "waiting_for_turn"
+    REPLACING_NODES = "replacing_nodes"
+    IN_QUEUE = "in_queue"
+    STARTING_NODES = "starting_nodes"
+    PREPARING_NODES = "preparing_nodes"
+    RESTARTING_RANKS = "restarting_ranks"
+    RANKS_RUNNING = "ranks_running"
+    KEEPING_RESULTS = "keeping_results"
+    FINISHED = "finished"
+    CANCEL_REQUESTED = "cancel_requested"
+    CANCELED_OUTSIDE = "canceled_outside"
+    TIMED_OUT = "timed_out"
+    RANK_FAILED = "rank_failed"
+    RANK_KILLED = "rank_killed"
+    RANK_LEFT_EARLY = "rank_left_early"
+    RANK_COULD_NOT_START = "rank_could_not_start"
+    BAD_COMMAND = "bad_command"
+    STAGING_FAILED = "staging_failed"
+    OUT_OF_REACH = "out_of_reach"
+    ENVIRONMENTS_DIFFER = "environments_differ"
+    RESULTS_LOST = "results_lost"
+    NODE_LOST = "node_lost"
+    NODE_UNHEARD = "node_unheard"
+    NODE_TAKEN = "node_taken"
+    PREEMPTED = "preempted"
+    OUT_OF_MEMORY = "out_of_memory"
+    NODES_FAILED = "nodes_failed"
+    KEEPER_LOST = "keeper_lost"
+    NODES_REFUSED = "nodes_refused"
+    TOO_BIG = "too_big"
