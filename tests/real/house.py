@@ -64,11 +64,13 @@ class House:
         (self.folder / job).mkdir(parents=True, exist_ok=True)
         (self.folder / job / file).write_text(text)
 
-    def run(self, *arguments: str | Path, timeout: float = 240) -> subprocess.CompletedProcess[str]:
-        """The command line, to its end."""
+    def run(
+        self, *arguments: str | Path, timeout: float = 240, cwd: Path | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Runs the command line to its end."""
         return subprocess.run(
             [DRUMBEAT, *map(str, arguments)], env=self.environment, capture_output=True, text=True, timeout=timeout,
-            check=False,
+            check=False, cwd=cwd,
         )  # fmt: skip
 
     def logs(self, job: str) -> dict[int, str]:

@@ -63,6 +63,26 @@ def test_every_rank_has_exactly_the_environment_that_the_plan_says(house: House,
         check_rank(house, job.name, rank, said, (node_count, per_node), data)
 
 
+@pytest.mark.feature("J7")
+def test_command_without_a_file_runs_as_the_written_file_does(house: House):
+    house.script("import os, sys; print(os.environ['RANK'], sys.argv[1:], os.listdir(sys.argv[1])[0])", "free")
+    folder = house.folder / "free"
+    (folder / "my data").mkdir()
+    (folder / "my data" / "a.txt").write_text("1")
+    words = ["--nodes", "2", "--procs", "2", "--input", "data=./my data", "--", "python", "t.py", "${{inputs.data}}"]
+    words += ["it's $HOME", ""]
+    typed = house.run("run", "--quiet", *words, cwd=folder)
+    assert typed.returncode == 0, typed.stderr
+    written = house.run("run", "--write", "jobs.yml", *words, cwd=folder)
+    assert written.stdout == "wrote jobs.yml; run it: drumbeat run jobs.yml\n"
+    from_file = house.run("run", "jobs.yml", "--quiet", cwd=folder)
+    assert from_file.returncode == 0, from_file.stderr
+    arguments = [str(folder / "my data"), "it's $HOME", ""]
+    expected = {rank: f"{rank} {arguments} a.txt\n" for rank in range(4)}
+    for name in (typed.stdout.split()[0], from_file.stdout.split()[0]):
+        assert house.logs(name) == expected
+
+
 def check_rank(house: House, job: str, rank: int, said: dict[str, object], shape: tuple[int, int], data: Path) -> None:
     node_count, per_node = shape
     node, local = divmod(rank, per_node)

@@ -18,6 +18,7 @@ from drumbeat.cli.commands import (
     datastores,
     download,
     environments,
+    init,
     jobs,
     logs,
     registries,
@@ -25,6 +26,7 @@ from drumbeat.cli.commands import (
     servers,
     top,
 )
+from drumbeat.cli.draft.command_line import JobCommand
 from drumbeat.cli.terminal import standard
 from drumbeat.cli.terminal.connect import OPEN
 from drumbeat.cli.terminal.failures import report
@@ -53,6 +55,7 @@ app = typer.Typer(cls=Commands, help=ABOUT, no_args_is_help=True, pretty_excepti
 for name, command, example in (
     ("plan", run.plan, "drumbeat plan job.yml --set inputs.epochs=3"),
     ("run", run.run, "drumbeat run job.yml --set inputs.epochs=3"),
+    ("init", init.init, "drumbeat init train.py"),
     ("list", jobs.list_jobs, "drumbeat list --state running"),
     ("show", jobs.show_job, "drumbeat show @last"),
     ("logs", logs.logs, "drumbeat logs -f @last --rank 0"),
@@ -63,7 +66,14 @@ for name, command, example in (
     ("restore", jobs.restore, "drumbeat restore cifar-7f3a"),
     ("top", top.top, "drumbeat top"),
 ):
-    add_command(app, name, command, example, takes_more=name == "download")
+    add_command(
+        app,
+        name,
+        command,
+        example,
+        takes_more=name == "download",
+        cls=JobCommand if name in ("plan", "run") else None,
+    )
 app.add_typer(aliases.app, name="alias")
 app.add_typer(servers.server_app, name="server")
 app.add_typer(computes.app, name="compute")

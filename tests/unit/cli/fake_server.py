@@ -56,8 +56,8 @@ class FakeServer:
         if self.error:
             raise self.error
 
-    def plan(self, job: Path, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
-        self._called("plan", str(job), tuple(sets), name)
+    def plan(self, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
+        self._called("plan", job if isinstance(job, dict) else str(job), tuple(sets), name)
         assert self.preview
         return self.preview
 

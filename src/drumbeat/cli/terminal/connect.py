@@ -27,8 +27,8 @@ from drumbeat.protocol.views import DataView, EnvironmentView, RegistryView
 class Server(Protocol):
     """The calls of `drumbeat.Client` that the terminal uses. Refusals are `drumbeat.protocol.errors`."""
 
-    def plan(self, job: Path, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
-        """What the job in a file would run."""
+    def plan(self, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
+        """What the job in a file or a mapping would run."""
         ...
 
     def submit(self, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None) -> JobView:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 
 import typer
+from typer.core import TyperCommand
 
 
 def new_family(about: str) -> typer.Typer:
@@ -14,14 +15,21 @@ def new_family(about: str) -> typer.Typer:
 
 
 def add_command(
-    app: typer.Typer, name: str, command: Callable[..., None], example: str, *, takes_more: bool = False
+    app: typer.Typer,
+    name: str,
+    command: Callable[..., None],
+    example: str,
+    *,
+    takes_more: bool = False,
+    cls: type[TyperCommand] | None = None,
 ) -> None:
     """Makes a command of a function: its docstring and an example are its help.
 
-    takes_more: words too many come to it in its context, so that it can say what is to become of them.
+    takes_more: words too many come to it in its context, so that it can say what is to become of them. cls: how its
+    arguments are parsed; None = as Typer does.
     """
     settings = {"allow_extra_args": takes_more}
-    app.command(name, help=help_of(command), epilog=f"Example: {example}", context_settings=settings)(command)
+    app.command(name, cls=cls, help=help_of(command), epilog=f"Example: {example}", context_settings=settings)(command)
 
 
 def help_of(command: Callable[..., None]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -92,11 +93,15 @@ def from_dict(document: Mapping[str, Any], name: str = "job") -> Job:
     return cast("Job", chosen_from(document, JOB, name))
 
 
-def chosen_from(document: Mapping[str, Any], sort: Sort, name: str) -> Model:
-    """The same for what is of another sort."""
+def chosen_from(document: Mapping[str, Any], sort: Sort, name: str, *, overrides: Sequence[str] = ()) -> Model:
+    """The same for what is of another sort. overrides: `key.path=value`, applied to a copy first."""
     if not isinstance(document, Mapping):
         raise SpecError(f"{sort.noun} is a mapping of keys, not {shown(document)}", where=name)
-    return _checked(document, Places("", name), [], sort)
+    if not overrides:
+        return _checked(document, Places("", name), [], sort)
+    copy = deepcopy(dict(document))
+    changed, problems = apply(copy, overrides)
+    return _checked(copy, Places("", name, None, changed), problems, sort)
 
 
 def read_text(path: Path) -> str:
@@ -151,7 +156,8 @@ class Places:
 
     def __call__(self, loc: Loc, at: str, near: str) -> str:
         if self.root is None:
-            return dotted((self.name, *loc))
+            place = next((where for path, where in self.changed.items() if loc[: len(path)] == path), None)
+            return place or dotted((self.name, *loc))
         key, value, depth = self.nodes(self.root, loc)
         for path, where in self.changed.items():
             # Below what was set, or at what only the setting brought in.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
 from drumbeat.dialect.reading.yaml_tree import scalar
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from drumbeat.dialect.reading.shape import Model
 
 PLAIN = re.compile(r"[A-Za-z0-9_./$+(][A-Za-z0-9_./:@$+=~{}()-]*(?: [A-Za-z0-9_./:@$+=~{}()-]+)*")
+NO_COMMENTS: Mapping[str, str] = MappingProxyType({})
 FIRST = ("type", "name", "display_name", "experiment_name", "description", "command", "code")
 
 
@@ -23,10 +25,30 @@ def to_dict(job: Model) -> dict[str, Any]:
 
 def dumps(job: Model) -> str:
     """The job as YAML, which `loads` reads back as an equal job."""
-    document = to_dict(job)
+    return dumps_document(to_dict(job))
+
+
+def dumps_document(document: Mapping[str, Any], comments: Mapping[str, str] = NO_COMMENTS) -> str:
+    """A mapping as YAML. comments: by key, or by `table.key`, what stands on the lines above it."""
     order = {key: place for place, key in enumerate(FIRST)}
     keys = sorted(document, key=lambda key: order.get(key, len(order)))
-    return "\n".join(_entries({key: document[key] for key in keys}, "")) + "\n"
+    lines: list[str] = []
+    for key in keys:
+        lines += _comment(comments.get(key, ""), "")
+        head = f"{_text(key)}:"
+        nested = {name: text for name, text in comments.items() if name.startswith(f"{key}.")}
+        if nested and isinstance(document[key], dict):
+            lines.append(head)
+            for inner, value in document[key].items():
+                lines += _comment(nested.get(f"{key}.{inner}", ""), "  ")
+                lines += _node(f"  {_text(inner)}:", value, "  ")
+        else:
+            lines += _node(head, document[key], "")
+    return "\n".join(lines) + "\n"
+
+
+def _comment(text: str, indent: str) -> list[str]:
+    return [f"{indent}# {line}" for line in text.splitlines()]
 
 
 def _entries(table: dict[str, Any], indent: str) -> Iterator[str]:

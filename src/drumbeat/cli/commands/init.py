@@ -1,0 +1,39 @@
+"""`init`: writes a commented job file for a script."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def init(
+    script: Annotated[
+        Path | None,
+        typer.Argument(metavar="[SCRIPT]", help="The script; train.py, main.py or the only one here if absent."),
+    ] = None,
+    write: Annotated[
+        Path | None, typer.Option("--write", metavar="FILE", help="The job file; job.yml beside the script if absent.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file where there is one.")] = False,
+) -> None:
+    """Write a commented job file for a script, and run nothing.
+
+    What the script imports (torch.distributed, Lightning, DeepSpeed, TensorFlow, Horovod, MPI, Ray) chooses how its
+    processes find each other. A requirements.txt or conda.yml beside it becomes the environment.
+    """
+    from drumbeat.cli.draft.script_job import draft_for
+    from drumbeat.cli.draft.scripts import find_script
+    from drumbeat.cli.draft.written import job_file_text, write_job_file
+
+    chosen = find_script(script, Path.cwd())
+    file = write or chosen.parent / "job.yml"
+    draft = draft_for(chosen, file.absolute().parent)
+    head = f"A job file for {chosen.name}. {draft.reason} Run it: drumbeat run {file}"
+    write_job_file(file, job_file_text(draft.document, head, draft.comments), force=force)
+    quoted = shlex.quote(str(file))
+    print(f"wrote {file}: {draft.reason}")
+    print(f"  look  drumbeat plan {quoted}")
+    print(f"  run   drumbeat run {quoted}")

@@ -1,0 +1,153 @@
+"""The job that options and a command describe: the same as the file that `--write` writes for them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from drumbeat.cli.draft.command_line import SEPARATOR, shell_line
+from drumbeat.cli.draft.data import inputs_of, literals_in, outputs_of
+from drumbeat.cli.draft.environment import environment_of
+from drumbeat.cli.draft.options import KEY_OF, JobOptions
+from drumbeat.dialect.job.job import CommandJob
+from drumbeat.dialect.reading.problems import short
+from drumbeat.protocol.errors import Problem, SpecError
+
+UNDECLARED = re.compile(r"Add it under `(input|output)s:`\.")
+SOURCE = "the command line"
+Document = dict[str, Any]
+
+
+def draft_job(words: Sequence[str], options: JobOptions, sets: Sequence[str], name: str | None = None) -> CommandJob:
+    """The checked job; its code is the current folder, and its paths count from it. Raises SpecError."""
+    from drumbeat.dialect.reading.loader import JOB, chosen_from
+
+    document = document_of(words, options, Path.cwd()) | ({"name": name} if name else {})
+    try:
+        job = chosen_from(document, JOB, SOURCE, overrides=sets)
+    except SpecError as error:
+        problems = error.fields or (Problem(error.what, error.where, error.fix),)
+        raise SpecError.of([_as_typed(one, words) for one in problems]) from None
+    require_project_folder(job.code if isinstance(job, CommandJob) else None)
+    return cast("CommandJob", job)
+
+
+def document_of(words: Sequence[str], options: JobOptions, folder: Path) -> Document:
+    """The job file's keys. folder: paths count from it. Raises SpecError."""
+    inputs = inputs_of(options.inputs, folder)
+    document: Document = {
+        "experiment_name": options.experiment,
+        "command": shell_line(words, literals_in(inputs)),
+        "code": ".",
+        "environment": environment_of(options.env, folder) if options.env is not None else None,
+        "inputs": inputs,
+        "outputs": outputs_of(options.outputs),
+        "distribution": _distribution(options),
+        "resources": _resources(options),
+        "compute": options.compute,
+    }
+    return {key: value for key, value in document.items() if value is not None and value != {}}
+
+
+def _distribution(options: JobOptions) -> Document | None:
+    """PyTorch's variables wherever there is more than one process, or could be."""
+    if options.procs is not None:
+        return {"type": "pytorch", "process_count_per_instance": options.procs}
+    return {"type": "pytorch"} if (options.nodes or 1) > 1 else None
+
+
+def _resources(options: JobOptions) -> Document:
+    found: Document = {} if options.nodes is None else {"instance_count": options.nodes}
+    if options.gpus is None:
+        return found
+    if options.gpus < 0:
+        what = f"a node can't have {options.gpus} GPUs"
+        raise SpecError(what, where="--gpus", fix="Give 1 or more; 0 keeps the ranks off the GPUs.")
+    return {**found, "instance_type": f"gpu:{options.gpus}" if options.gpus else "cpu"}
+
+
+FIX_OF = {"--nodes": "Give a number from 1 to 1,000,000.", "--procs": "Give a number from 1 to 1,000,000."}
+
+
+def _as_typed(problem: Problem, words: Sequence[str]) -> Problem:
+    """The problem at the option that the key came from."""
+    key = problem.where.removeprefix(SOURCE).removeprefix(".")
+    for option, known in KEY_OF.items():
+        if key == known or key.startswith(f"{known}."):
+            return Problem(problem.what, option, problem.fix or FIX_OF.get(option, ""))
+    table, _, name = key.partition(".")
+    if table == "command":
+        fix = UNDECLARED.sub(r"Declare it: --\1 NAME=VALUE", problem.fix)
+        return Problem(problem.what, short(shlex.join([SEPARATOR, *words])), fix)
+    if table in ("inputs", "outputs") and name:
+        where = f"--{table.removesuffix('s')} {name.split('.')[0]}"
+        return Problem(problem.what, where, problem.fix or "A name is a word, as in --input data=./folder.")
+    return problem
+
+
+def require_project_folder(code: str | None) -> None:
+    """Raises SpecError where the job's code would be the whole home folder, or the whole machine."""
+    if code is None or Path(code).resolve() not in (Path.home().resolve(), Path("/")):
+        return
+    raise SpecError(
+        "the whole home folder, or the whole disk, would be sent as the job's code",
+        where=str(Path(code).resolve()),
+        fix="Run it in the script's folder, name a folder (--set code=FOLDER), or send no code (--set code=null).",
+    )
+
+
+def rebased(document: Document, to: Path) -> Document:
+    """The same job with its local paths counted from another folder."""
+    found = dict(document)
+    if isinstance(found.get("code"), str):
+        found["code"] = _from(found["code"], to)
+    environment = found.get("environment")
+    if isinstance(environment, dict):
+        found["environment"] = _rebased_environment(cast("Document", environment), to)
+    inputs = cast("Document", found.get("inputs") or {})
+    if inputs:
+        found["inputs"] = {name: _rebased_input(value, to) for name, value in inputs.items()}
+    return found
+
+
+def _rebased_environment(environment: Document, to: Path) -> Document:
+    found = dict(environment)
+    if isinstance(found.get("conda_file"), str):
+        found["conda_file"] = _from(found["conda_file"], to)
+    if isinstance(found.get("build"), dict):
+        found["build"] = {**found["build"], "path": _from(found["build"]["path"], to)}
+    return found
+
+
+def _rebased_input(value: object, to: Path) -> object:
+    if not isinstance(value, dict):
+        return value
+    described = cast("Document", value)
+    path = described.get("path")
+    return {**described, "path": _from(path, to)} if isinstance(path, str) else described
+
+
+def _from(path: str, to: Path) -> str:
+    """A relative path as it is written in the folder `to`; any other as it is."""
+    from drumbeat.client.sending import is_remote
+
+    if is_remote(path) or path.startswith(("/", "~", "file:")) or to.resolve() == Path.cwd().resolve():
+        return path
+    return os.path.relpath(Path(path).absolute(), to.resolve())
+
+
+def unused(job: CommandJob) -> Iterator[str]:
+    """A note for each input and output that the command doesn't name."""
+    for table, prefix in (("inputs", "AZURE_ML_INPUT"), ("outputs", "AZURE_ML_OUTPUT")):
+        for name, value in getattr(job, table).items():
+            if f"{table}.{name}" not in job.command:
+                is_literal = isinstance(value, str | int | float)
+                variable = f"AZUREML_PARAMETER_{name}" if is_literal else f"{prefix}_{name}"
+                yield (
+                    f"note: the command doesn't use {table[:-1]} `{name}`; it has it as ${variable}, or write "
+                    f"'${{{{{table}.{name}}}}}' behind `--`"
+                )

@@ -1,0 +1,97 @@
+"""The options that say without a file what a job file would say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Nodes = Annotated[
+    int | None, typer.Option("--nodes", metavar="N", help="Without a file: nodes of the job; 1 by default.")
+]
+Procs = Annotated[
+    int | None,
+    typer.Option(
+        "--procs", metavar="P", help="Without a file: ranks on each node, as PyTorch's; one process if absent."
+    ),
+]
+Gpus = Annotated[
+    int | None, typer.Option("--gpus", metavar="G", help="Without a file: GPUs on each node, shared among its ranks.")
+]
+Env = Annotated[
+    str | None,
+    typer.Option(
+        "--env",
+        metavar="ENV",
+        help="Without a file: what the job runs in: requirements.txt, conda.yml, a folder with a Dockerfile, "
+        "image:NAME, or the name of an environment.",
+    ),
+]
+Inputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--input",
+        metavar="NAME=VALUE",
+        help="Without a file: an input: a path like ./data, an address, azureml:NAME:VERSION, or a plain value. The "
+        "command has it as '${{inputs.NAME}}'. Repeatable.",
+    ),
+]
+Outputs = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--output",
+        metavar="NAME[=PATH]",
+        help="Without a file: a folder that the command writes as '${{outputs.NAME}}'. Repeatable.",
+    ),
+]
+Compute = Annotated[
+    str | None, typer.Option("--compute", metavar="NAME", help="Without a file: where it runs; the default if absent.")
+]
+Experiment = Annotated[
+    str | None, typer.Option("--experiment", metavar="NAME", help="Without a file: the experiment it belongs to.")
+]
+WriteTo = Annotated[
+    Path | None, typer.Option("--write", metavar="FILE", help="Write the job file for these options, and run nothing.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file that --write names.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobOptions:
+    """The options as they were typed. None, (): not given."""
+
+    nodes: int | None = None
+    procs: int | None = None
+    gpus: int | None = None
+    env: str | None = None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    compute: str | None = None
+    experiment: str | None = None
+
+    def given(self) -> list[str]:
+        """Names of the options that were typed, with their dashes."""
+        return [OPTION_OF[each.name] for each in fields(self) if getattr(self, each.name) not in (None, ())]
+
+
+OPTION_OF = {
+    "nodes": "--nodes",
+    "procs": "--procs",
+    "gpus": "--gpus",
+    "env": "--env",
+    "inputs": "--input",
+    "outputs": "--output",
+    "compute": "--compute",
+    "experiment": "--experiment",
+}
+KEY_OF = {
+    "--nodes": "resources.instance_count",
+    "--procs": "distribution.process_count_per_instance",
+    "--gpus": "resources.instance_type",
+    "--env": "environment",
+    "--compute": "compute",
+    "--experiment": "experiment_name",
+}
+"""Key of the job file that an option stands for."""

@@ -1,0 +1,139 @@
+"""A script as `init` reads it: which one is meant, what it imports, and what that says about its processes."""
+
+from __future__ import annotations
+
+import ast
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from drumbeat.dialect.reading.problems import nearest, words
+from drumbeat.protocol.errors import SpecError
+
+USUAL_NAMES = ("train.py", "main.py")
+MAX_BYTES = 1 << 20
+RANKS = 2
+"""Processes on each node in a drafted file: the fewest that have to find each other."""
+
+
+@dataclass(frozen=True)
+class Framework:
+    """A way to train in several processes."""
+
+    marks: tuple[str, ...]
+    """Imported modules, and names that a script uses."""
+    distribution: dict[str, Any]
+    about: str
+    """Stands in the drafted file, after the mark that was found."""
+
+
+PYTORCH = {"type": "pytorch", "process_count_per_instance": RANKS}
+MPI = {"type": "mpi", "process_count_per_instance": RANKS}
+FRAMEWORKS = (
+    Framework(("ray",), {"type": "ray"}, "the command runs once, beside the head of a Ray cluster on the job's nodes."),
+    Framework(("horovod",), MPI, "its ranks are started by one mpirun."),
+    Framework(("mpi4py",), MPI, "its ranks are started by one mpirun."),
+    Framework(
+        ("deepspeed",), PYTORCH, "each rank is started with the variables that deepspeed.init_distributed reads."
+    ),
+    Framework(
+        ("lightning", "pytorch_lightning"),
+        PYTORCH,
+        "Trainer(devices=…, num_nodes=…) must say the same numbers as this file.",
+    ),
+    Framework(
+        ("tensorflow.distribute", "MultiWorkerMirroredStrategy", "ParameterServerStrategy"),
+        {"type": "tensorflow"},
+        "each node is a worker with TF_CONFIG.",
+    ),
+    Framework(
+        ("torch.distributed", "DistributedDataParallel", "accelerate"),
+        PYTORCH,
+        "each rank is started with the variables that init_process_group reads, as by torchrun.",
+    ),
+)
+"""The first one whose mark a script has is taken."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """What stands in a script: the dotted names that it imports, and the attributes and names that it uses."""
+
+    imports: frozenset[str] = field(default=frozenset())
+    names: frozenset[str] = field(default=frozenset())
+    is_readable: bool = True
+
+    def has(self, mark: str) -> bool:
+        """Whether the script imports this module or one below it, or uses this name."""
+        return mark in self.names or any(one == mark or one.startswith(f"{mark}.") for one in self.imports)
+
+
+def find_script(script: Path | None, folder: Path) -> Path:
+    """The script. Raises SpecError where none, or none of several, is meant."""
+    if script is not None:
+        return _given(script)
+    there = sorted(one.name for one in folder.glob("*.py"))
+    usual = [name for name in USUAL_NAMES if name in there]
+    if usual or len(there) == 1:
+        return Path((usual or there)[0])
+    what = f"there are {len(there)} scripts here: {words(there[:6])}" if there else "there is no Python script here"
+    raise SpecError(what, where=str(folder), fix="Name the one to run: drumbeat init SCRIPT")
+
+
+def _given(script: Path) -> Path:
+    if script.is_dir():
+        raise SpecError(
+            "this is a folder", where=str(script), fix="Name the script in it: drumbeat init FOLDER/train.py"
+        )
+    if not script.is_file():
+        names = [one.name for one in script.parent.iterdir()] if script.parent.is_dir() else []
+        raise SpecError(
+            "there is no such script", where=str(script), fix=nearest(script.name, names) or "Check the path."
+        )
+    if script.suffix in (".yml", ".yaml"):
+        raise SpecError("this is a YAML file, not a script", where=str(script), fix=f"To run it: drumbeat run {script}")
+    if script.suffix == ".ipynb":
+        fix = f"Export it first: jupyter nbconvert --to script {script}"
+        raise SpecError("this is a notebook, not a script", where=str(script), fix=fix)
+    return script
+
+
+def read_script(path: Path) -> Script:
+    """What a Python script imports and uses; nothing of one that can't be parsed."""
+    with path.open("rb") as file:
+        content = file.read(MAX_BYTES)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            tree = ast.parse(content)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Script(is_readable=False)
+    return Script(frozenset(_imports(tree)), frozenset(_names(tree)))
+
+
+def _imports(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (one.name for one in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
+            yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.Name):
+            yield node.id
+
+
+def framework_of(script: Script) -> tuple[Framework, str] | None:
+    """How the script's processes find each other, and the mark that says so; None for a script of one process."""
+    for framework in FRAMEWORKS:
+        for mark in framework.marks:
+            if script.has(mark):
+                return framework, mark
+    return None
