@@ -18,6 +18,7 @@ import pytest
 from drumbeat.agent.keeper import listener
 from drumbeat.agent.keeper.records import Records
 from drumbeat.host import processes
+from drumbeat.protocol.keeper import exit_to_wire
 from drumbeat.testing.agent_gang import end_all, mentioning
 
 from .house import until
@@ -46,7 +47,7 @@ class Kept:
         self.state: dict[str, Any] = json.loads(self.words.readline())
 
     def tell(self, **message: Any) -> None:
-        self.line.sendall(listener.encode(message))
+        self.line.sendall(json.dumps(message).encode() + b"\n")
 
     def start(self, *commands: str, number: int = 1) -> None:
         ranks = [
@@ -126,7 +127,7 @@ def test_exits_are_told_in_order_with_code_signal_and_time(kept):
         (2, 0, None, 3),
     ]
     assert before <= exits[0]["at"] <= exits[1]["at"] <= exits[2]["at"] <= time.time()
-    assert Records(str(kept.folder)).read_exits(1) == exits
+    assert [*map(exit_to_wire, Records(str(kept.folder)).read_exits(1))] == exits
     assert Records(str(kept.folder)).read_round() == {"round": 1, "over": True, "lost": False, "ranks": 0}
 
 
@@ -234,7 +235,7 @@ def test_a_rank_that_not_even_sigkill_ends_holds_nobody_up(kept):
         assert (exits[0]["code"], exits[0]["signal"], exits[0]["told"]) == (None, 9, True)
         assert exits[1]["code"] == 3
         assert re.fullmatch(r"process \d+ can't be killed: the kernel doesn't let go", kept.state["trouble"])
-        assert Records(str(kept.folder)).read_exits(1)[-1] == exits[0]
+        assert exit_to_wire(Records(str(kept.folder)).read_exits(1)[-1]) == exits[0]
         kept.start("echo again", number=2)
         kept.over()
         assert kept.log() == "again\n"
@@ -342,7 +343,7 @@ def test_a_keeper_whose_agent_does_not_come_back_ends_its_ranks_and_goes(kept):
     assert alive(kept.folder) == []
     assert "asked" in kept.log()
     (ended,) = Records(str(kept.folder)).read_exits(1)
-    assert (ended["signal"], ended["told"]) == (9, True)
+    assert (ended.signal, ended.told) == (9, True)
 
 
 def test_an_agent_that_comes_back_in_time_finds_everything(kept):
@@ -375,7 +376,7 @@ def test_the_next_keeper_ends_what_a_killed_one_left_and_says_that_the_round_is_
         second.start("exit 1", number=2)
         assert [e["code"] for e in second.over()] == [1]
         assert not second.state["lost"]
-        assert Records(str(second.folder)).read_exits(2) == second.state["exits"]
+        assert [*map(exit_to_wire, Records(str(second.folder)).read_exits(2))] == second.state["exits"]
     finally:
         finish(second, tmp_path)
 

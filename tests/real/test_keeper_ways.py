@@ -16,7 +16,7 @@ import pytest
 
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.keeper import confinement, listener
-from drumbeat.agent.keeper.client import Keeping
+from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.confinement import WAYS
 from drumbeat.host import processes
 from drumbeat.protocol.agent import Order
@@ -209,14 +209,14 @@ def test_a_keeper_that_was_stopped_is_woken_and_its_round_goes_on(tmp_path: Path
 @pytest.mark.feature("F6")
 @pytest.mark.parametrize(("stopped_s", "signal_of_its_end"), [(1.5, None), (3.5, -9)])
 def test_a_keeper_that_stays_silent_is_ended(tmp_path: Path, stopped_s: float, signal_of_its_end: int | None):
-    keeping = Keeping(str(tmp_path), Journal(str(tmp_path / "log")), lambda _: None, lambda _: None)
+    client = KeeperClient(str(tmp_path), Journal(str(tmp_path / "log")), lambda _: None, lambda _: None)
     with subprocess.Popen(["sleep", NAP]) as keeper:
         keeper.send_signal(signal.SIGSTOP)
         until(lambda: processes.is_stopped(keeper.pid))
-        keeping._pid = keeper.pid
-        keeping._silent_s = 10.0  # Before it was stopped: the machine may have stood still.
-        keeping._stopped_s = stopped_s - 1.0
-        keeping._ask_whether_it_lives()
+        client._pid = keeper.pid
+        client._silent_s = 10.0  # Before it was stopped: the machine may have stood still.
+        client._stopped_s = stopped_s - 1.0
+        client._check_alive()
         if signal_of_its_end is None:
             until(lambda: not processes.is_stopped(keeper.pid))
             keeper.kill()

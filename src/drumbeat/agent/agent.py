@@ -12,15 +12,15 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drumbeat.agent.attempt import Beyond
 from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.keeper.client import Keeping
+from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.launchers.mpi.find import aborted
 from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s, tail
@@ -33,6 +33,7 @@ from drumbeat.launch import more_ports
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.keeper import KeeperState, KeptExit
 from drumbeat.protocol.logs import NODE_LOG, LogName
 
 if TYPE_CHECKING:
@@ -66,14 +67,14 @@ class Agent:
         self._exit: int | None = None
         self._going = False
         self._knows_past = False
-        self._keeping = Keeping(
+        self._keeper = KeeperClient(
             f"{self._root}/keeper",
             self._journal,
             self._posting(self._on_keeper),
             self._posting(self._on_keeper_trouble),
             confinement=self._preparing.confinement,
         )
-        self._keeping.spared = self._beyond.pids
+        self._keeper.spared = self._beyond.pids
         self._reporting = Reporting(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale)
         )
@@ -96,7 +97,7 @@ class Agent:
         self._beyond.adopt()
         # The folder of a round that was begun before: what became of it must be known before the server is spoken to.
         has_past = os.path.exists(f"{self._root}/keeper/round.json")
-        self._keeping.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
+        self._keeper.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
         while has_past and not self._knows_past:  # Others may post before the keeper does.
             self._inbox.get()()
         self._reporting.begin(status(self._facts, self._member))
@@ -207,7 +208,7 @@ class Agent:
         if self._inputs is not None:
             self._inputs.close()
         faultpoint("agent.before_start")
-        self._keeping.start(self._facts.round.number, todo, starter)
+        self._keeper.start(self._facts.round.number, todo, starter)
         faultpoint("agent.after_start")
         self._follow_logs()
 
@@ -224,10 +225,10 @@ class Agent:
     def _stop(self) -> None:
         self._facts.round.stopping = True
         self._facts.detail = f"SIGTERM sent, SIGKILL after {self._grace_s():g} s"
-        self._keeping.stop(self._facts.round.number, self._grace_s())
+        self._keeper.stop(self._facts.round.number, self._grace_s())
 
     def _close_round(self) -> None:
-        self._keeping.cancel()
+        self._keeper.cancel()
         self._release_ports()
         self._facts.round.asked, self._facts.round.closed = False, True
 
@@ -247,7 +248,7 @@ class Agent:
     def _leave(self) -> None:
         faultpoint("agent.leaving")
         self._errands.end(self._grace_s())
-        self._keeping.leave(self._grace_s())
+        self._keeper.leave(self._grace_s())
         self._beyond.end()
         if self._going:  # The server hasn't asked for it: how the ranks ended is still to be told.
             self._reporting.tell(status(self._facts, self._member))
@@ -281,43 +282,43 @@ class Agent:
         if directive.attempt == self._enrolment.attempt:
             self._wanted = directive
 
-    def _on_keeper(self, state: dict[str, Any]) -> None:
+    def _on_keeper(self, state: KeeperState) -> None:
         self._knows_past = True
-        if state["round"] < self._facts.round.number or state["round"] < 0:
+        if state.round < self._facts.round.number or state.round < 0:
             return
-        if state["round"] > self._facts.round.number:
-            self._facts.round = RoundFacts(state["round"])
+        if state.round > self._facts.round.number:
+            self._facts.round = RoundFacts(state.round)
         here = self._facts.round
         if not here.has_begun:  # An earlier agent had it started.
             here.started = True
             self._follow_logs()
-        here.started, here.stopping = True, here.stopping or state["stopping"]
-        here.lost = state["lost"]
+        here.started, here.stopping = True, here.stopping or state.stopping
+        here.lost = state.lost
         if not here.over and not here.stopping:
-            self._facts.detail = f"ranks held by: {state['held_by']}"
-        if state["running"]:
-            self._looking.begin(here.number, state["pid"])
-        if state["trouble"]:
-            self._facts.detail = f"keeper: {state['trouble']}"
+            self._facts.detail = f"ranks held by: {state.held_by}"
+        if state.running:
+            self._looking.begin(here.number, state.pid)
+        if state.trouble:
+            self._facts.detail = f"keeper: {state.trouble}"
             self._journal.note(self._facts.detail)
-            if state["over"]:  # It stays true, and the next round begins beside it.
-                self._beyond.remember(Remark(f"keeper of node {self._enrolment.node}", state["trouble"]))
-        is_over = state["over"] and not here.over
+            if state.over:  # It stays true, and the next round begins beside it.
+                self._beyond.remember(Remark(f"keeper of node {self._enrolment.node}", state.trouble))
+        is_over = state.over and not here.over
         # What a rank that was stopped had others write for it (`| tee`) may have come after its own end.
-        self._add_exits(state["exits"], is_again=is_over)
+        self._add_exits(state.exits, is_again=is_over)
         if is_over:
             self._on_over()
 
-    def _add_exits(self, exits: list[dict[str, Any]], *, is_again: bool) -> None:
+    def _add_exits(self, exits: Sequence[KeptExit], *, is_again: bool) -> None:
         known = self._facts.round.exits
         if exits:  # What a rank couldn't read goes along with how it ended.
             self._beyond.look()
             self._on_remark()
         for ended in exits:
-            if ended["rank"] not in known or (is_again and ended["told"]):
-                is_raised = ended["code"] == 1 and not ended["told"]
-                end = tail(self._log_paths[ended["rank"]], is_raised=is_raised)
-                known[ended["rank"]] = aborted(RankExit(**ended, tail=end))
+            if ended.rank not in known or (is_again and ended.told):
+                is_raised = ended.code == 1 and not ended.told
+                end = tail(self._log_paths[ended.rank], is_raised=is_raised)
+                known[ended.rank] = aborted(RankExit(**vars(ended), tail=end))
 
     def _on_over(self) -> None:
         self._looking.end()
@@ -383,7 +384,7 @@ class Agent:
     def _on_stale(self) -> None:
         self._journal.note("the attempt is over: the ranks are stopped")
         self._errands.end(self._plan.grace_s)
-        self._keeping.leave(self._plan.grace_s)
+        self._keeper.leave(self._plan.grace_s)
         self._beyond.end()
         self._exit = EXIT_STALE
 

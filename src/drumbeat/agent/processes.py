@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.ground import cache_folders, network
-from drumbeat.agent.keeper.client import Message, rank_message
+from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.mpi import find
 from drumbeat.agent.launchers.mpi import place as mpi_place
 from drumbeat.agent.launchers.ray import find as ray_found
@@ -21,9 +21,10 @@ from drumbeat.host.program import program
 from drumbeat.launch import hosts, render, starter
 from drumbeat.launch.containers import Engine, contained
 from drumbeat.launch.preparation import preparation
+from drumbeat.protocol import programs
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.process import ProcessSpec
-from drumbeat.protocol.programs import COMMAND_SERVER
+from drumbeat.protocol.keeper import ProcessStart
+from drumbeat.protocol.process import COMMAND_SERVER, ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Preparing:
         shown = [folder for folder in (cache_folders.data_folder(),) if os.path.isdir(folder)]
         return contained(spec, self._plan, member, self._engine, shown)
 
-    def processes(self, roster: Roster) -> tuple[list[Message], Message | None]:
+    def processes(self, roster: Roster) -> tuple[list[ProcessStart], ProcessStart | None]:
         """What the keeper is to start: the ranks, and the launcher's own process. Raises DrumbeatError."""
         node, root = self._enrolment.node, self._enrolment.root
         self._look()
@@ -150,7 +151,7 @@ class Preparing:
             mpi_place.make(self._plan, roster, node, self._enrolment.secret)
         if any(hosts.VARIABLE in each.set for each in ranks):
             place.make(self._plan, roster, node, self._enrolment.secret)
-        return [rank_message(each, root) for each in ranks], rank_message(_runnable(beside), root) if beside else None
+        return [process_start(each, root) for each in ranks], process_start(_runnable(beside), root) if beside else None
 
     def _clustered(self, ranks: list[ProcessSpec], roster: Roster) -> list[ProcessSpec]:
         """Those of a Ray cluster, which wait for one another."""
@@ -167,5 +168,5 @@ class Preparing:
 
 def _runnable(starter: ProcessSpec) -> ProcessSpec:
     """A door is a program of ours."""
-    is_door = starter.role in ("door", hosts.DOOR)
-    return replace(starter, argv=(*program(COMMAND_SERVER), *starter.argv)) if is_door else starter
+    is_door = starter.role in ("door", COMMAND_SERVER)
+    return replace(starter, argv=(*program(programs.COMMAND_SERVER), *starter.argv)) if is_door else starter

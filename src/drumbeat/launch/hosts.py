@@ -15,9 +15,6 @@ from drumbeat.protocol.roster import Roster
 VARIABLE = "DLTS_HOSTFILE"
 """Names the host file. The name is DeepSpeed's for the one that it reads when it is given none."""
 
-DOOR = "open door"
-"""The role of the process that lets in commands of the other nodes."""
-
 
 def is_alone(plan: Plan) -> bool:
     """Whether the job's command is the only one of the job's on its node, and sees the node's own programs."""

@@ -12,7 +12,7 @@ from dataclasses import replace
 from drumbeat.launch import hosts
 from drumbeat.launch.ranks import process
 from drumbeat.protocol.plan import Plan, Rank
-from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.process import COMMAND_SERVER, ProcessSpec
 from drumbeat.protocol.roster import Roster
 
 SET = (
@@ -42,7 +42,7 @@ def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
         return None
     own = _process(plan, roster, plan.on(node)[0])
     argv = (hosts.folder(roster.members[node].root), roster.members[node].address, str(hosts.port(roster, node)))
-    return replace(own, rank=-1, local_rank=-1, role=hosts.DOOR, argv=argv)
+    return replace(own, rank=-1, local_rank=-1, role=COMMAND_SERVER, argv=argv)
 
 
 def more_ports(plan: Plan, node: int) -> int:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+COMMAND_SERVER = "open door"
+"""The role of a process that runs commands of the other nodes, and that the ranks don't need."""
+
 
 @dataclass(frozen=True)
 class ProcessSpec:

@@ -1,5 +1,5 @@
-"""How a keeper (and an errand) starts processes, holds on to all that comes of them, ends it, and knows it again.
+"""Starts processes, holds on to all that comes of them, ends it, and finds it again: the keeper, and errands.
 
-`ranks` and `starter` start; `confinement` holds, by `namespaces` or `cgroups` where the machine has them; `segments`
-and `ending` clear up; `records` is what is on disk, `door` where an agent meets its keeper, `bell` hears signals.
+`ranks` and `starter` start processes; `confinement` holds them, by `namespaces` or `cgroups` where the machine has
+those; `shared_memory` clears up; `records` is what is on disk, `listener` where an agent meets its keeper.
 """

@@ -10,7 +10,7 @@ from drumbeat.host import processes
 
 
 class Group:
-    """A new group beside this process. Raises OSError where we may not make one or the kernel can't end one."""
+    """Makes a group beside this process's. Raises OSError if that isn't permitted or the kernel can't end one."""
 
     def __init__(self, name: str) -> None:
         self.path = f"{_own()}/{name}"
@@ -25,31 +25,31 @@ class Group:
         _write(f"{self.path}/cgroup.procs", "0")
 
     def members(self) -> list[int]:
-        """The processes in it, and in groups that they made below it."""
+        """Returns the processes in it, and in groups that they made below it."""
         return members(self.path)
 
     def close(self, *, is_waiting: bool) -> None:
-        """Ends it."""
+        """Ends it. is_waiting: waits up to two seconds for its processes to be gone."""
         end(self.path, within_s=2.0 if is_waiting else 0.0)
 
 
 def members(path: str) -> list[int]:
-    """The processes in a group and below it."""
-    found: list[int] = []
+    """Returns the processes in a group and below it."""
+    pids: list[int] = []
     for folder, _, _ in os.walk(path):
         with contextlib.suppress(OSError), open(f"{folder}/cgroup.procs", encoding="ascii") as file:
-            found += [int(line) for line in file]
-    return sorted(found)
+            pids += [int(line) for line in file]
+    return sorted(pids)
 
 
 def kill(path: str) -> None:
-    """SIGKILL to all in it."""
+    """Sends SIGKILL to all in it."""
     with contextlib.suppress(OSError):
         _write(f"{path}/cgroup.kill", "1")
 
 
 def end(path: str, within_s: float) -> None:
-    """Kills all in it and takes it away."""
+    """Kills all in it and removes it."""
     kill(path)
     for _ in processes.looks(within_s):
         if not members(path):
@@ -61,7 +61,7 @@ def end(path: str, within_s: float) -> None:
 
 
 def _own() -> str:
-    """The folder of this process's group."""
+    """Returns the folder of this process's group."""
     with open("/proc/self/cgroup", encoding="utf-8") as file:
         paths = [line.rstrip("\n")[3:] for line in file if line.startswith("0::")]
     with open("/proc/self/mounts", encoding="utf-8") as file:

@@ -1,16 +1,14 @@
-"""The agent's side of its keeper: starts it, finds it again, tells it what to do, hears how the ranks are."""
+"""The agent's side of its keeper: starts it or finds it, sends it requests, receives its state."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from drumbeat.agent.ground import children
 from drumbeat.agent.ground.backoff import Backoff
@@ -21,114 +19,128 @@ from drumbeat.host import processes
 from drumbeat.host.program import program
 from drumbeat.protocol import programs
 from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.keeper import (
+    KeeperRequest,
+    KeeperState,
+    LeaveNode,
+    Patience,
+    Ping,
+    ProcessStart,
+    StartRound,
+    StopRound,
+    decode_state,
+    encode_request,
+)
 from drumbeat.protocol.process import ProcessSpec
 
-_READ = 1 << 18
-_LOOK_S, _LOOKS = 0.005, 12_000
-"""How often a keeper that comes up is looked for. By number: while this machine stands still, nobody comes up."""
-_LEAVE_S = 15.0
-_PING_S = 1.0
-_SILENT_S = 30.0
-_STOPPED_S = 3.0
+_READ_BYTES = 1 << 18
+_CONNECT_INTERVAL_S, _MAX_CONNECTS = 0.005, 12_000
+"""How often the agent tries to reach a keeper that is starting. A number of times: a suspended machine starts none."""
+_MAX_STARTS = 3
+_LEAVE_TIMEOUT_S = 15.0
+_PING_INTERVAL_S = 1.0
+_SILENCE_TIMEOUT_S = 30.0
+_STOPPED_TIMEOUT_S = 3.0
 """How long a keeper may leave pings unanswered: one that is at work but slow, and one that was stopped (SIGSTOP)."""
 
-Message = dict[str, Any]
+
+def process_start(spec: ProcessSpec, root: str) -> ProcessStart:
+    """Returns what a keeper must know to start a process of this attempt's folder."""
+    joining = [*program(programs.MPI_RANK), spec.joins] if spec.joins else []
+    serving = [*program(programs.HOROVOD_RENDEZVOUS), *spec.rendezvous.split()] if spec.rendezvous else []
+    return ProcessStart(
+        argv=(*serving, *joining, *spec.argv),
+        cwd=spec.cwd,
+        log=f"{root}/{spec.log}",
+        env=spec.environment(os.environ),
+        rank=spec.rank,
+        role=spec.role,
+        joins=spec.joins,
+    )
 
 
-def rank_message(each: ProcessSpec, root: str) -> Message:
-    """What a keeper must know to start a rank: it has no word for anything but files, arguments and variables."""
-    joining = [*program(programs.MPI_RANK), each.joins] if each.joins else []
-    serving = [*program(programs.HOROVOD_RENDEZVOUS), *each.rendezvous.split()] if each.rendezvous else []
-    return {
-        "rank": each.rank,
-        "role": each.role,
-        "joins": each.joins,
-        "argv": [*serving, *joining, *each.argv],
-        "cwd": each.cwd,
-        "log": f"{root}/{each.log}",
-        "env": each.environment(os.environ),
-    }
+class KeeperClient:
+    """Keeps one keeper running in `folder` and hands every state of it to `on_state`.
 
-
-class Keeping:
-    """Hands every state that the keeper tells to `hear`, and a sentence to `complain` while there is no keeper.
-
-    What the keeper was told is told again to each connection: a keeper does nothing twice. confinement: the way in
-    which it holds its ranks (`agent.holding.confinement.WAYS`), "" = the best one.
+    Every connection gets all requests again, for requests are idempotent. `on_failure` gets a sentence while no keeper
+    can be had, "" when there is one again. confinement: how it is to hold its ranks (`confinement.WAYS`), "" = as well
+    as the machine allows.
     """
 
     def __init__(
         self,
         folder: str,
         journal: Journal,
-        hear: Callable[[Message], None],
-        complain: Callable[[str], None],
+        on_state: Callable[[KeeperState], None],
+        on_failure: Callable[[str], None],
         *,
         confinement: str = "",
     ) -> None:
         self._folder, self._journal = folder, journal
         self.spared: Callable[[], set[int]] = set
-        """Processes of the agent's that aren't a keeper's to begin with."""
-        self._hear, self._complain = hear, complain
+        """Processes of the agent that belong to no keeper."""
+        self._on_state, self._on_failure = on_state, on_failure
         self._environment = {**os.environ, **({VARIABLE: confinement} if confinement else {})}
-        self._wants: dict[str, Message] = {}
-        self._line: socket.socket | None = None
+        self._requests: dict[type[KeeperRequest], KeeperRequest] = {}
+        """The last of each kind, in the order in which the kinds came first."""
+        self._connection: socket.socket | None = None
         self._lock = threading.Lock()
         self._silent_s = self._stopped_s = 0.0
-        """How long the keeper was asked in vain. By no clock: when this agent stood still, nobody was asked."""
+        """For how long pings weren't answered. Counted in pings, for none are sent while this agent is suspended."""
         self._child = 0
+        """The keeper's pid, if this process has started it and it hasn't ended."""
         self._pid = 0
         self._starting = threading.Lock()
-        """Held from the look whether a keeper is wanted until it is there."""
+        """Held from the look whether a keeper is needed until it has been started."""
         self._closing = False
 
     def begin(self, *, lost_after_s: float, grace_s: float) -> None:
         """Has a keeper from now on."""
-        self._tell({"do": "patience", "lost_after_s": lost_after_s, "grace_s": grace_s})
-        threading.Thread(target=self._follow, name="keeping", daemon=True).start()
+        self._request(Patience(lost_after_s, grace_s))
+        threading.Thread(target=self._follow, name="keeper", daemon=True).start()
 
-    def start(self, number: int, ranks: list[Message], starter: Message | None = None) -> None:
+    def start(self, number: int, ranks: Sequence[ProcessStart], starter: ProcessStart | None = None) -> None:
         """Starts the ranks of a round, and the launcher's own process beside them."""
         with self._lock:
-            self._wants.pop("stop", None)
-        self._tell({"do": "start", "round": number, "ranks": ranks, "starter": starter})
+            self._requests.pop(StopRound, None)
+        self._request(StartRound(number, tuple(ranks), starter))
 
     def cancel(self) -> None:
-        """Doesn't start what no keeper has been told of yet."""
+        """Takes back a start that no keeper has received yet."""
         with self._lock:
-            self._wants.pop("start", None)
+            self._requests.pop(StartRound, None)
 
     def stop(self, number: int, grace_s: float) -> None:
-        """SIGTERM to all of the round now, SIGKILL after the grace time."""
-        self._tell({"do": "stop", "round": number, "grace_s": grace_s})
+        """Sends SIGTERM to all of the round now, and SIGKILL after the grace time."""
+        self._request(StopRound(number, grace_s))
 
     def leave(self, grace_s: float) -> None:
         """Ends the keeper and everything that it holds; returns when it is gone."""
         with self._starting:
             self._closing = True
-        self._tell({"do": "leave", "grace_s": grace_s})
-        deadline = time.monotonic() + grace_s + _LEAVE_S
+        self._request(LeaveNode(grace_s))
+        deadline = time.monotonic() + grace_s + _LEAVE_TIMEOUT_S
         while self._lives() and time.monotonic() < deadline:
             time.sleep(0.01)
         if self._lives() and self._pid:
             self._journal.note(f"the keeper (pid {self._pid}) doesn't leave: it is killed")
             self._end_keeper()
 
-    def _tell(self, message: Message) -> None:
+    def _request(self, request: KeeperRequest) -> None:
         with self._lock:
-            self._wants[message["do"]] = message
-            self._send(message)
+            self._requests[type(request)] = request
+            self._send(request)
 
-    def _send(self, message: Message) -> bool:
-        """To the keeper, should there be a line. One that takes no more is given up: the next is told everything."""
-        if self._line is None:
+    def _send(self, request: KeeperRequest) -> bool:
+        """Sends it over the connection, if there is one. One that fails is closed: the next one gets all requests."""
+        if self._connection is None:
             return False
         try:
-            self._line.sendall(listener.encode(message))
+            self._connection.sendall(encode_request(request))
         except OSError:
             with contextlib.suppress(OSError):
-                self._line.shutdown(socket.SHUT_RDWR)
-            self._line = None
+                self._connection.shutdown(socket.SHUT_RDWR)
+            self._connection = None
             return False
         return True
 
@@ -137,87 +149,86 @@ class Keeping:
         return self._child != 0 or listener.is_held(self._folder)
 
     def _follow(self) -> None:
-        backoff, is_missed = Backoff(), False
+        backoff, has_failed = Backoff(), False
         while True:
             try:
-                line = self._meet()
+                connection = self._connect()
             except (EngineError, OSError) as error:
                 self._journal.note(str(error))
-                self._complain(str(error))
-                is_missed = True
+                self._on_failure(str(error))
+                has_failed = True
                 backoff.wait()
                 continue
-            if is_missed:
-                self._complain("")
-            is_missed = False
+            if has_failed:
+                self._on_failure("")
+            has_failed = False
             backoff.reset()
-            self._listen(line)
-            self._journal.note("the keeper's line is down")
+            self._serve(connection)
+            self._journal.note("the connection to the keeper is closed")
 
-    def _listen(self, line: socket.socket) -> None:
-        line.settimeout(_PING_S)
-        with line:
-            self._pid = listener.peer(line)
+    def _serve(self, connection: socket.socket) -> None:
+        connection.settimeout(_PING_INTERVAL_S)
+        with connection:
+            self._pid = listener.peer(connection)
             with self._lock:
-                self._line = line
-                is_told = all(self._send(message) for message in self._wants.values())
+                self._connection = connection
+                has_sent = all(self._send(request) for request in self._requests.values())
             with contextlib.suppress(OSError):
-                self._hear_all(line)
+                self._receive(connection)
             with self._lock:
-                self._line = None
-        if not is_told:
-            self._ask_whether_it_lives()
+                self._connection = None
+        if not has_sent:
+            self._check_alive()
 
-    def _hear_all(self, line: socket.socket) -> None:
-        """Until the line is down, or nothing has been heard for too long in spite of pings."""
-        read = b""
+    def _receive(self, connection: socket.socket) -> None:
+        """Hands on states until the connection is closed, or the keeper has been silent for too long."""
+        unread = b""
         while True:
             try:
-                piece = line.recv(_READ)
+                piece = connection.recv(_READ_BYTES)
             except TimeoutError:
-                self._ask_whether_it_lives()
+                self._check_alive()
                 continue
             if not piece:
                 return
             self._silent_s = self._stopped_s = 0.0
-            *texts, read = (read + piece).split(b"\n")
-            for text in texts:
-                state = json.loads(text)
-                self._pid = state["pid"]
-                self._hear(state)
+            *lines, unread = (unread + piece).split(b"\n")
+            for line in lines:
+                state = decode_state(line)
+                self._pid = state.pid
+                self._on_state(state)
 
-    def _ask_whether_it_lives(self) -> None:
-        """A keeper that was stopped is woken; one that stays silent is ended, and the round is lost."""
-        self._silent_s += _PING_S
+    def _check_alive(self) -> None:
+        """Pings the keeper. One that was stopped is continued; one that stays silent is killed: the round is lost."""
+        self._silent_s += _PING_INTERVAL_S
         is_stopped = processes.is_stopped(self._pid)
-        self._stopped_s = self._stopped_s + _PING_S if is_stopped else 0.0
-        if self._stopped_s > _STOPPED_S or self._silent_s > _SILENT_S:
-            silent = f"has said nothing for {self._silent_s:.0f} s"
-            self._journal.note(f"the keeper (pid {self._pid}) {silent}: it is killed")
+        self._stopped_s = self._stopped_s + _PING_INTERVAL_S if is_stopped else 0.0
+        if self._stopped_s > _STOPPED_TIMEOUT_S or self._silent_s > _SILENCE_TIMEOUT_S:
+            self._journal.note(f"the keeper (pid {self._pid}) has been silent for {self._silent_s:.0f} s: it is killed")
             self._end_keeper()
         elif is_stopped:
-            self._journal.note(f"the keeper (pid {self._pid}) was stopped: it is woken")
+            self._journal.note(f"the keeper (pid {self._pid}) was stopped: it is continued")
             processes.signal_all([self._pid], signal.SIGCONT)
         with self._lock:
-            self._send({"do": "ping"})
+            self._send(Ping())
 
     def _end_keeper(self) -> None:
         processes.signal_all([self._pid], signal.SIGKILL)
         end_rest(self._folder, self._reap)
 
-    def _meet(self) -> socket.socket:
-        """A line to the keeper; one is started when there is none. Raises EngineError when it doesn't come up."""
+    def _connect(self) -> socket.socket:
+        """Returns a connection to the keeper, which is started if there is none. Raises EngineError if it fails."""
         started = 0
-        for _ in range(_LOOKS):
+        for _ in range(_MAX_CONNECTS):
             with contextlib.suppress(OSError):
                 return listener.connect(self._folder)
             with self._starting:
                 if not self._closing and not self._lives():
-                    if started == 3:
+                    if started == _MAX_STARTS:
                         break
                     self._start_keeper()
                     started += 1
-            time.sleep(_LOOK_S)
+            time.sleep(_CONNECT_INTERVAL_S)
         raise EngineError(
             "the keeper doesn't come up",
             where=self._folder,
@@ -225,14 +236,14 @@ class Keeping:
         )
 
     def _start_keeper(self) -> None:
-        # What a keeper that died had started has fallen to this process: it must be gone before the next one counts.
+        # This process has adopted what a keeper that died had started: it must be gone before the next keeper begins.
         with children.unchanged() as own:
-            below = processes.descendants(os.getpid())  # First: what is spared may start others meanwhile.
+            below = processes.descendants(os.getpid())  # First: spared processes may start others meanwhile.
             spared = {*own, *self.spared()}
             spared |= {one for pid in spared for one in processes.descendants(pid)}
             left = [pid for pid in below if pid not in spared]
             processes.signal_all(left, signal.SIGKILL)
-        # What can't be killed is the host's to tell of, and keeps the slots; the new keeper tells of a lost round.
+        # The host reports what can't be killed and keeps its slots; the new keeper reports the lost round.
         end_rest(self._folder, self._reap)
         log = f"{self._folder}/keeper.log"
         command = [*program(programs.KEEPER), self._folder]
@@ -251,16 +262,16 @@ class Keeping:
         self._journal.note(f"keeper started, pid {self._child}")
 
     def _reap(self) -> None:
-        """Takes ended children: the keeper, and what fell to this process when a keeper died.
+        """Reaps ended children: the keeper, and processes that this one adopted when a keeper died.
 
-        Who started another one waits for it, and would take its exit code for 0 if it were gone.
+        Children of other threads are left to those: a child that is gone has no exit code any more.
         """
         with children.unchanged() as own:
             while True:
                 try:
                     ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
                     if ended is None or ended.si_pid in own:
-                        return  # What comes behind it is seen at the next look.
+                        return  # Those behind it come at the next call.
                     os.waitpid(ended.si_pid, 0)
                 except ChildProcessError:
                     self._child = 0

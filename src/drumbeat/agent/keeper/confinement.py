@@ -1,7 +1,7 @@
 """How a keeper holds on to everything that it starts, so that nothing can outlive a round.
 
-Three ways, the first that this machine allows: a PID namespace, a control group, or being the subreaper. Each writes
-down beside the keeper what a later process needs to end what is left, should the keeper die (`hold.json`).
+There are three ways, and the first that this machine allows is taken: a PID namespace, a control group, or being the
+subreaper. Each writes what a later process needs to end what is left if the keeper dies (`hold.json` beside it).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from drumbeat.agent.keeper.namespaces import Namespace
 from drumbeat.host import processes
 
 VARIABLE = "DRUMBEAT_CONFINEMENT"
-"""Names one of `WAYS` to be used, in the environment of whoever starts the agent."""
+"""The variable of the agent that names the one of `WAYS` to use."""
 
 _HOLD = "hold.json"
 
 
 class Subreaper:
-    """Every descendant, also one in a session of its own, stays below the keeper; a marker finds them without it."""
+    """Keeps every descendant below the keeper, in whatever session; a marker finds them if the keeper dies."""
 
     way = "subreaper"
 
@@ -36,30 +36,31 @@ class Subreaper:
         self._asked: set[int] = set()
 
     def open(self) -> None:
-        """A new round begins. Raises OSError when it can't be held."""
+        """Begins a round. Raises OSError if it can't be held."""
         self._asked.clear()
         self._note({})
 
     def variables(self) -> dict[str, str]:
-        """What is added to a rank's environment."""
+        """Returns what is added to a rank's environment."""
         return {processes.MARKER: self._marker}
 
     def enter(self) -> None:
-        """Called in the new process, between fork and exec."""
+        """Confines the calling process, between fork and exec."""
         processes.die_with_parent(self._keeper)
 
     def members(self) -> list[int]:
-        """All that is alive of what was started."""
+        """Returns all processes of the round that are alive."""
         below = processes.descendants(self._keeper)
         if self._adopts:
             return below
         return sorted({*below, *processes.marked(self._marker)})
 
     def ask(self, *, helpers: bool = False, spared: int = 0) -> None:
-        """SIGTERM to each member that hasn't had it; a stopped one is woken, so that it can act on it.
+        """Sends SIGTERM to each member that hasn't had it, and continues stopped ones, so that they can act on it.
 
-        helpers: also to what belongs to a Python program that is asked itself (a data loader's workers): they are its
-        own to end, and it couldn't save if they fell away under it. spared: isn't asked, nor is what it started.
+        helpers: also to what belongs to a Python program that gets SIGTERM itself (a data loader's workers). These are
+        the program's to end: it could not save a checkpoint without them. spared: gets no signal, nor does what it
+        started.
         """
         members = [pid for pid in self.members() if pid not in self._asked]
         if spared:
@@ -71,22 +72,22 @@ class Subreaper:
         processes.signal_all(asked, signal.SIGCONT)
 
     def kill(self) -> None:
-        """SIGKILL to all that is alive."""
+        """Sends SIGKILL to all members."""
         processes.signal_all(self.members(), signal.SIGKILL)
 
     def close(self, *, is_empty: bool = True) -> None:
-        """The round is over. is_empty: no member is left."""
+        """Ends the round. is_empty: no member is left."""
         del is_empty
         with contextlib.suppress(OSError):
             os.unlink(self._hold)
 
     def _note(self, trace: dict[str, Any]) -> None:
-        """What `end_rest` goes by. Not synced: what it names doesn't outlive the machine either."""
+        """Writes what `end_rest` goes by. Not synced: what it names doesn't outlive the machine either."""
         with open(self._hold, "w", encoding="utf-8") as file:
             json.dump({"way": self.way, **trace}, file)
 
     def _note_or_close(self, trace: dict[str, Any]) -> None:
-        """What can't be noted isn't kept either: nobody could end it after a keeper that was killed."""
+        """Writes it, or gives the round up: what isn't on disk could not be ended after a keeper that was killed."""
         try:
             self._note(trace)
         except OSError:
@@ -95,7 +96,7 @@ class Subreaper:
 
 
 class InNamespace(Subreaper):
-    """The round has a PID namespace: nothing leaves it, and all of it ends with the keeper."""
+    """Gives the round a PID namespace: nothing leaves it, and all of it ends with the keeper."""
 
     way = "PID namespace"
     _namespace: Namespace
@@ -121,7 +122,7 @@ class InNamespace(Subreaper):
 
 
 class InGroup(Subreaper):
-    """The round has a control group: nothing leaves it, and whoever comes after a keeper that died ends it by name."""
+    """Gives the round a control group: nothing leaves it, and the next keeper ends it by name."""
 
     way = "control group"
     _group: Group
@@ -152,7 +153,7 @@ WAYS: dict[str, type[Subreaper]] = {"namespace": InNamespace, "cgroup": InGroup,
 
 
 def choose(folder: str, marker: str) -> Subreaper:
-    """The best way that works here, tried out; or the one that `DRUMBEAT_CONFINEMENT` names, else OSError."""
+    """Returns the best way that works here, or the one that `DRUMBEAT_CONFINEMENT` names. Raises OSError."""
     named = os.environ.get(VARIABLE)
     for name, way in WAYS.items():
         if named not in (None, "", name):
@@ -172,9 +173,9 @@ def _tried(way: Subreaper) -> Subreaper:
 
 
 def end_rest(folder: str, reap: Callable[[], None] = lambda: None) -> list[int]:
-    """Ends what a keeper of this folder left that died; gives the processes that can't be killed.
+    """Ends what a keeper of this folder left when it died; returns the processes that can't be killed.
 
-    reap: takes the exit codes of what has fallen to this process, while it waits: a namespace isn't gone before.
+    reap: reaps the children that this process has adopted, while it waits: a namespace isn't gone before.
     """
     marker = listener.read_marker(folder)
     with contextlib.suppress(OSError, ValueError), open(f"{folder}/{_HOLD}", encoding="utf-8") as file:

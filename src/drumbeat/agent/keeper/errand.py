@@ -1,72 +1,72 @@
 """`python -I -m drumbeat.agent.keeper.errand FOLDER`: runs one command with all that it starts, for an agent.
 
-What to run comes on stdin as a line of JSON, how it ended goes to stdout. The agent keeps stdin open: when it closes,
-because the agent wants it or is gone, the command gets SIGTERM, and SIGKILL after `grace_s`. Whatever it has started
-ends with it, and a next errand in FOLDER ends what is left of one that was killed itself.
+The request (`protocol.keeper`) comes on stdin as a line of JSON, the result goes to stdout. The agent keeps stdin open:
+when it closes, on purpose or because the agent is gone, the command gets SIGTERM, and SIGKILL after `grace_s`. All that
+the command has started ends with it, and the next errand in FOLDER ends what is left of one that was killed itself.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import selectors
 import signal
 import sys
 import time
-from typing import Any
 
 from drumbeat.agent.keeper import ranks
 from drumbeat.agent.keeper.confinement import choose, end_rest
 from drumbeat.agent.keeper.listener import hold_folder, read_marker
-from drumbeat.agent.keeper.signals import Bell
+from drumbeat.agent.keeper.signal_pipe import SignalPipe
 from drumbeat.host import processes
+from drumbeat.protocol import wire
+from drumbeat.protocol.keeper import ErrandRequest, ErrandResult
 
 LINGER_S = 1.0
 """How long what the command leaves behind has between SIGTERM and SIGKILL."""
 GIVE_UP_S = 10.0
 """How long after SIGKILL a process that can't be killed is waited for."""
 PULSE_S = 0.03
-_BEFORE_S = 60.0
-"""How long an earlier errand in this folder, whose agent is gone, is waited for beyond its grace time."""
+_PREDECESSOR_S = 60.0
+"""How long an errand waits, beyond the grace time, for an earlier one in its folder whose agent is gone."""
 
 
 class Errand:
-    """One command: running → (told to stop) → what is left of it is ended → over."""
+    """One command: running → (stopping) → what is left of it is ended → over."""
 
-    def __init__(self, folder: str, wanted: dict[str, Any]) -> None:
-        self._wanted = wanted
+    def __init__(self, folder: str, request: ErrandRequest) -> None:
+        self._request = request
         self._confinement = choose(folder, read_marker(folder))
         self._selector = selectors.DefaultSelector()
-        self._bell = Bell(self._selector)
+        self._signals = SignalPipe(self._selector)
         self._selector.register(0, selectors.EVENT_READ)
         self._pid = 0
         self._code: int | None = None
         self._kill_at: float | None = None
         self._asked_rest = False
 
-    def run(self) -> dict[str, Any]:
-        """`code` (negative: the signal that ended it), and `error` where it couldn't be started."""
+    def run(self) -> ErrandResult:
+        """Runs the command, and returns when nothing is left of it."""
         self._confinement.open()
         try:
-            self._pid = ranks.start(self._wanted, self._confinement)
+            self._pid = ranks.start(self._request.process, self._confinement)
         except OSError as error:
             self._confinement.close()
-            return {"code": 127, "error": str(error.strerror)}
-        while self._code is None or self._has_rest():
+            return ErrandResult(127, str(error.strerror))
+        while (code := self._code) is None or self._has_rest():
             self._listen()
             self._reap()
             self._end_in_time()
         self._confinement.close(is_empty=not self._confinement.members())
-        return {"code": self._code, "error": ""}
+        return ErrandResult(code)
 
     def _listen(self) -> None:
         for key, _ in self._selector.select(self._pause_s()):
-            told = signal.SIGTERM in self._bell.heard() if key.fd else not os.read(0, 4096)
-            if told:
+            is_asked = signal.SIGTERM in self._signals.read() if key.fd else not os.read(0, 4096)
+            if is_asked:
                 with contextlib.suppress(KeyError):
                     self._selector.unregister(0)
-                self._stop(float(self._wanted["grace_s"]))
+                self._stop(self._request.grace_s)
 
     def _stop(self, grace_s: float) -> None:
         if self._kill_at is None:
@@ -97,35 +97,35 @@ class Errand:
 
 
 def main() -> int:
-    """Runs what stdin says in the folder given as the only argument."""
+    """Runs the request on stdin in the folder given as the only argument."""
     folder = os.path.abspath(sys.argv[1])
     os.chdir("/")
-    wanted = json.loads(_line())
+    request = wire.loads(ErrandRequest, _line())
     # Files that were handed down (a lock) are for this process alone, not for what it starts.
-    for file in wanted["kept"]:
+    for file in request.kept:
         os.set_inheritable(file, False)  # noqa: FBT003 (its only spelling)
-    if hold_folder(folder, name="errand", tries=int((wanted["grace_s"] + _BEFORE_S) * 100)) is None:
-        _tell({"code": 127, "error": f"an earlier command in {folder} doesn't end"})
+    if hold_folder(folder, name="errand", tries=int((request.grace_s + _PREDECESSOR_S) * 100)) is None:
+        _report(ErrandResult(127, f"an earlier command in {folder} doesn't end"))
         return 75
     end_rest(folder)
-    _tell(Errand(folder, wanted).run())
+    _report(Errand(folder, request).run())
     return 0
 
 
 def _line() -> bytes:
-    """The first line, after which nothing comes any more."""
-    read = b""
-    while not read.endswith(b"\n"):
+    """Returns the first line; nothing follows it."""
+    line = b""
+    while not line.endswith(b"\n"):
         piece = os.read(0, 1 << 16)
         if not piece:
             sys.exit(1)
-        read += piece
-    return read
+        line += piece
+    return line
 
 
-def _tell(ended: dict[str, Any]) -> None:
+def _report(result: ErrandResult) -> None:
     with contextlib.suppress(BrokenPipeError):
-        os.write(1, json.dumps(ended).encode())
+        os.write(1, wire.dumps(result).encode())
 
 
 if __name__ == "__main__":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import select
 import subprocess
@@ -17,34 +16,36 @@ from drumbeat.agent.ground import children
 from drumbeat.agent.keeper.confinement import VARIABLE as CONFINEMENT
 from drumbeat.agent.keeper.confinement import end_rest
 from drumbeat.host.program import program
+from drumbeat.protocol import wire
 from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.keeper import ErrandRequest, ErrandResult
 from drumbeat.protocol.programs import ERRAND
 
-LOOK_S = 0.5
-_LATEST_S = 15.0
-"""How long past its grace time an errand may take to end what it started."""
+MEANWHILE_INTERVAL_S = 0.5
+_END_TIMEOUT_S = 15.0
+"""How long beyond its grace time an errand may take to end what it started."""
 
 
 @dataclass(frozen=True)
 class Command:
-    """What is to be run. log: the file that its output is added to. kept: open files that live as long as all of it.
-
-    confinement: how what it starts is to be held on to, "" = as the machine allows.
-    """
+    """A command for an errand."""
 
     argv: Sequence[str]
     cwd: str
     env: Mapping[str, str]
     log: str
+    """The file that its output is added to."""
     grace_s: float = 0.0
     confinement: str = ""
+    """How what it starts is held (`confinement.WAYS`), "" = as well as the machine allows."""
     kept: tuple[int, ...] = ()
+    """Open files that stay open as long as anything of it lives."""
     meanwhile: Callable[[], None] = field(default=lambda: None)
-    """Called now and then while it runs."""
+    """Called every half second while it runs."""
 
 
 class Errands:
-    """Those of one agent, in folders below `root`. For any thread."""
+    """Runs the errands of one agent in folders below `root`. Thread-safe."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -53,54 +54,48 @@ class Errands:
         self._is_ending = False
 
     def run(self, name: str, command: Command) -> int:
-        """Its exit code, the negative of a signal's number if that ended it.
+        """Runs a command; returns its exit code, the negative of a signal's number if that ended it.
 
-        Raises EngineError when it couldn't be run, or was ended because the agent goes.
+        Raises EngineError if it could not be run, or was ended because the agent leaves.
         """
         folder = f"{self._root}/{name}"
         os.makedirs(folder, mode=0o700, exist_ok=True)
         errand = self._start(name, folder, command)
         try:
-            said = _hear(errand, command.meanwhile)
+            answer = _read_all(errand, command.meanwhile)
         finally:
             with self._lock:
                 del self._running[name]
             _close(errand)
         if self._is_ending:
-            raise EngineError(f"{name} was ended: the agent goes")
+            raise EngineError(f"{name} was ended: the agent leaves")
         try:
-            ended = json.loads(said)
+            result = wire.loads(ErrandResult, answer)
         except ValueError:
             end_rest(folder)  # Its own process was killed.
             raise EngineError(f"{name} was ended from outside (exit code {errand.returncode})") from None
-        if ended["error"]:
-            raise EngineError(f"{name} can't be run: {ended['error']}")
-        return ended["code"]
+        if result.error:
+            raise EngineError(f"{name} can't be run: {result.error}")
+        return result.code
 
     def end(self, grace_s: float) -> None:
-        """Ends all that run; returns when they are gone, after so long at most. None is begun any more."""
+        """Ends all that run, waits for that at most the grace time and some seconds more, and lets none begin."""
         with self._lock:
             self._is_ending = True
             running = list(self._running.values())
             for errand in running:
-                _let_go(errand)
+                _close_stdin(errand)
         for errand in running:
             with contextlib.suppress(subprocess.TimeoutExpired):
-                errand.wait(grace_s + _LATEST_S)
+                errand.wait(grace_s + _END_TIMEOUT_S)
 
     def _start(self, name: str, folder: str, command: Command) -> subprocess.Popen[bytes]:
-        wanted = {
-            "rank": -1,
-            "argv": list(command.argv),
-            "cwd": command.cwd,
-            "env": dict(command.env),
-            "log": command.log,
-            "grace_s": command.grace_s,
-            "kept": command.kept,
-        }
+        request = ErrandRequest(
+            tuple(command.argv), command.cwd, command.log, dict(command.env), command.grace_s, command.kept
+        )
         with self._lock:
             if self._is_ending:
-                raise EngineError(f"{name} isn't begun: the agent goes")
+                raise EngineError(f"{name} isn't begun: the agent leaves")
             errand = children.start(
                 [*program(ERRAND), folder],
                 stdin=subprocess.PIPE,
@@ -111,8 +106,8 @@ class Errands:
                 start_new_session=True,
             )
             self._running[name] = errand
-        with contextlib.suppress(OSError, ValueError):  # It ended at once, or was let go: what it says tells.
-            _write(errand.stdin, json.dumps(wanted).encode() + b"\n")
+        with contextlib.suppress(OSError, ValueError):  # It ended at once, or is being ended: its answer says so.
+            _write(errand.stdin, wire.dumps(request).encode() + b"\n")
         return errand
 
 
@@ -122,23 +117,23 @@ def _write(pipe: IO[bytes] | None, data: bytes) -> None:
         pipe.flush()
 
 
-def _hear(errand: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> bytes:
-    """All that it says, to its end."""
-    out, said = errand.stdout.fileno() if errand.stdout else -1, b""
-    next_look = time.monotonic() + LOOK_S
+def _read_all(errand: subprocess.Popen[bytes], meanwhile: Callable[[], None]) -> bytes:
+    """Returns its whole output."""
+    out, answer = errand.stdout.fileno() if errand.stdout else -1, b""
+    next_call = time.monotonic() + MEANWHILE_INTERVAL_S
     while True:
-        readable, _, _ = select.select([out], [], [], max(0.0, next_look - time.monotonic()))
+        readable, _, _ = select.select([out], [], [], max(0.0, next_call - time.monotonic()))
         if readable:
             piece = os.read(out, 1 << 16)
             if not piece:
-                return said
-            said += piece
+                return answer
+            answer += piece
         else:
             meanwhile()
-            next_look = time.monotonic() + LOOK_S
+            next_call = time.monotonic() + MEANWHILE_INTERVAL_S
 
 
-def _let_go(errand: subprocess.Popen[bytes]) -> None:
+def _close_stdin(errand: subprocess.Popen[bytes]) -> None:
     if errand.stdin is not None:
         with contextlib.suppress(OSError):
             errand.stdin.close()

@@ -1,38 +1,51 @@
 """The keeper: starts the ranks of a round, holds on to all that comes of them, and ends them.
 
 One per node and attempt, one thread, apart from the agent, so that either can die without the other. Started as
-`python -m drumbeat.agent.keeper.keeper FOLDER`; the agent speaks to it over FOLDER/keeper.sock in lines of JSON
-(listener.py).
-What it is told (`start`, `stop`, `leave`, `patience`) may be said twice; what it tells is always all that it knows.
+`python -m drumbeat.agent.keeper.keeper FOLDER`; the agent speaks to it over FOLDER/keeper.sock (`protocol.keeper`).
+Requests are idempotent, and what the keeper sends is always its whole state.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import selectors
 import signal
 import sys
 import time
-from typing import Any
+from collections.abc import Sequence
 
 from drumbeat.agent.keeper import ranks
 from drumbeat.agent.keeper.confinement import choose, end_rest
-from drumbeat.agent.keeper.listener import Door, hold_folder, read_marker
-from drumbeat.agent.keeper.records import Exit, Records
+from drumbeat.agent.keeper.listener import AgentListener, hold_folder, read_marker
+from drumbeat.agent.keeper.records import Records
 from drumbeat.agent.keeper.shared_memory import Segments
-from drumbeat.agent.keeper.signals import Bell
+from drumbeat.agent.keeper.signal_pipe import SignalPipe
 from drumbeat.agent.keeper.starter import Starter
 from drumbeat.host import processes
 from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.keeper import (
+    KeeperRequest,
+    KeeperState,
+    KeptExit,
+    LeaveNode,
+    Patience,
+    Ping,
+    ProcessStart,
+    StartRound,
+    StopRound,
+    decode_request,
+    encode_state,
+)
 
 LINGER_S = 1.0
 """How long what a round leaves behind has between SIGTERM and SIGKILL."""
 GIVE_UP_S = 10.0
 """How long after SIGKILL a process that can't be killed (a disk that hangs) is waited for."""
 PULSE_S = 0.03
-"""How often something that is being ended is looked at."""
+"""How often processes that are being ended are looked at."""
 FIRST_PATIENCE_S = 60.0
-"""How long the first word of an agent is waited for."""
+"""How long the keeper waits for its first agent."""
 
 
 class Keeper:
@@ -45,7 +58,7 @@ class Keeper:
         self.selector = selectors.DefaultSelector()
         self.starter, self.is_launcherless = Starter(self.selector), False
         self.sessions: set[int] = set()
-        self.exits: list[Exit] = []
+        self.exits: list[KeptExit] = []
         self.over, self.lost = True, False
         self.kill_at: float | None = None
         self.sweep_at: float | None = None
@@ -56,51 +69,53 @@ class Keeper:
         self.trouble = ""
         self._recall(folder)
         self.confinement = choose(folder, read_marker(folder))
-        self.door = Door(folder, self.selector, self.obey, self.state)
-        self.bell = Bell(self.selector)
+        self.listener = AgentListener(
+            folder, self.selector, lambda line: self.obey(decode_request(line)), lambda: encode_state(self.state())
+        )
+        self.signals = SignalPipe(self.selector)
 
     def run(self) -> None:
-        """Until it has been told to leave, or its agent has been gone for too long, and nothing is left."""
+        """Works until it was asked to leave, or its agent has been gone for too long, and nothing is left."""
         while not (self.leaving and self.over):
-            self.door.serve(self._pause_s())
-            self._drain_bell()
+            self.listener.serve(self._pause_s())
+            self._read_signals()
             self._reap()
             self._look_after_agent()
             self._end_what_must_end()
         faultpoint("keeper.leaving")
 
-    def state(self) -> dict[str, Any]:
-        """All that an agent needs to know."""
-        return {
-            "pid": os.getpid(),
-            "round": self.number,
-            "running": sorted(self.running.values()),
-            "exits": self.exits,
-            "over": self.over,
-            "stopping": self.kill_at is not None,
-            "lost": self.lost,
-            "trouble": self.trouble,
-            "held_by": self.confinement.way,
-        }
+    def state(self) -> KeeperState:
+        """Returns all that an agent needs to know."""
+        return KeeperState(
+            pid=os.getpid(),
+            round=self.number,
+            running=tuple(sorted(self.running.values())),
+            exits=tuple(self.exits),
+            over=self.over,
+            stopping=self.kill_at is not None,
+            lost=self.lost,
+            trouble=self.trouble,
+            held_by=self.confinement.way,
+        )
 
-    def obey(self, message: dict[str, Any]) -> None:
-        """Does what the agent says. What belongs to another round than the present one changes nothing."""
-        match message:
-            case {"do": "start", "round": int(number)} if number > self.number and self.over:
-                self._start(number, message["ranks"], message.get("starter"))
-            case {"do": "stop", "round": int(number), "grace_s": grace_s} if number == self.number:
-                self._stop(float(grace_s))
-            case {"do": "leave", "grace_s": grace_s}:
+    def obey(self, request: KeeperRequest | None) -> None:
+        """Does what the agent asks for. A request for another round than the present one changes nothing."""
+        match request:
+            case StartRound(round=number) if number > self.number and self.over:
+                self._start(number, request.ranks, request.starter)
+            case StopRound(round=number) if number == self.number:
+                self._stop(request.grace_s)
+            case LeaveNode():
                 self.leaving = True
-                self._stop(float(grace_s))
-            case {"do": "patience", "lost_after_s": lost_after_s, "grace_s": grace_s}:
-                self.patience_s, self.grace_s = float(lost_after_s), float(grace_s)
-            case {"do": "ping"}:
-                self.door.tell()
+                self._stop(request.grace_s)
+            case Patience():
+                self.patience_s, self.grace_s = request.lost_after_s, request.grace_s
+            case Ping():
+                self.listener.send_state()
             case _:
                 pass
 
-    def _start(self, number: int, todo: list[dict[str, Any]], starter: dict[str, Any] | None) -> None:
+    def _start(self, number: int, todo: Sequence[ProcessStart], starter: ProcessStart | None) -> None:
         self.number, self.exits, self.over, self.lost = number, [], False, False
         self.kill_at = self.killed_at = self.sweep_at = self.swept_at = None
         self.sessions, self.trouble, self.starter = set(), "", Starter(self.selector)
@@ -118,34 +133,34 @@ class Keeper:
             self._start_rank(rank)
         if starter is not None:
             self.starter.start(starter, todo, self.confinement)
-            self.sessions |= {self.starter.door} - {0}
-        self.door.tell()
+            self.sessions |= {self.starter.command_server} - {0}
+        self.listener.send_state()
 
-    def _refuse(self, todo: list[dict[str, Any]], error: OSError) -> None:
-        """A round that can't be written down or held on to isn't begun: nobody could say later what became of it."""
+    def _refuse(self, todo: Sequence[ProcessStart], error: OSError) -> None:
+        """Ends a round that can't be recorded or confined before it begins: its end could not be known later."""
         for rank in todo:
-            self._add_exit(rank["rank"], 127, time.time(), f"the keeper can't begin a round: {error.strerror}")
+            self._add_exit(rank.rank, 127, time.time(), f"the keeper can't begin a round: {error.strerror}")
         self.over = True
         self._record()
-        self.door.tell()
+        self.listener.send_state()
 
-    def _start_rank(self, rank: dict[str, Any]) -> None:
-        rope = -1
+    def _start_rank(self, rank: ProcessStart) -> None:
+        liveness = -1
         try:
-            rope = self.starter.rope_to(rank)
-            pid = ranks.start(rank, self.confinement, rope)
+            liveness = self.starter.open_pipe(rank)
+            pid = ranks.start(rank, self.confinement, liveness)
         except OSError as error:
-            self._add_exit(rank["rank"], 127, time.time(), str(error.strerror))
+            self._add_exit(rank.rank, 127, time.time(), str(error.strerror))
         else:
-            self.running[pid] = rank["rank"]
+            self.running[pid] = rank.rank
             self.sessions.add(pid)
             faultpoint("keeper.rank_forked")
         finally:
-            if rope >= 0:
-                os.close(rope)
+            if liveness >= 0:
+                os.close(liveness)
 
     def _stop(self, grace_s: float) -> None:
-        """SIGTERM once, not to the launcher, which ranks need to the end; a later word only brings SIGKILL nearer."""
+        """Sends SIGTERM once, not to the launcher, which ranks need; later calls only bring SIGKILL nearer."""
         if self.over:
             return
         if self.kill_at is None:
@@ -155,35 +170,35 @@ class Keeper:
             self.kill_at = time.monotonic() + grace_s
             self._look_at_segments(is_last=True)
             self.confinement.ask(spared=self.starter.pid)
-            processes.signal_all([self.starter.door] if self.starter.door else [], signal.SIGTERM)
-            self.door.tell()
+            processes.signal_all([self.starter.command_server] if self.starter.command_server else [], signal.SIGTERM)
+            self.listener.send_state()
         self.kill_at = min(self.kill_at, time.monotonic() + grace_s)
 
     def _reap(self) -> None:
-        """Takes every ended child, the orphans that fell to this process too, and tells of the ranks among them."""
-        told, ended = len(self.exits), dict(processes.ended_children())
-        if self.starter.pid in ended:  # First: ranks that ended with it are told as such.
+        """Takes every ended child, orphans that this process adopted too, and reports the ranks among them."""
+        reported, ended = len(self.exits), dict(processes.ended_children())
+        if self.starter.pid in ended:  # First: ranks that ended with it are reported as such.
             self.starter.end(ended[self.starter.pid])
         at = time.time()  # Of all: writing one down may take long, and would make the next look late.
         for pid, code in ended.items():
             if pid in self.running:
                 self._add_exit(self.running.pop(pid), code, at)
-        if len(self.exits) > told:
+        if len(self.exits) > reported:
             self._look_at_segments(is_last=True)  # The others can end within a moment.
-            self.door.tell()
+            self.listener.send_state()
 
     def _add_exit(self, rank: int, code: int, at: float, error: str = "") -> None:
-        ended: Exit = {
-            "rank": rank,
-            "code": code if code >= 0 else None,
-            "signal": -code if code < 0 else None,
-            "at": at,
-            "order": len(self.exits) + 1,
-            "told": self.kill_at is not None and not self.is_launcherless,
-            "error": error,
-        }
-        if not ended["told"]:
-            ended |= self.starter.part_in(rank, code, time.monotonic())
+        ended = KeptExit(
+            rank=rank,
+            code=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            at=at,
+            order=len(self.exits) + 1,
+            told=self.kill_at is not None and not self.is_launcherless,
+            error=error,
+        )
+        if not ended.told:
+            ended = dataclasses.replace(ended, **self.starter.part_in(rank, code, time.monotonic()))
         self.exits.append(ended)
         try:
             self.records.add_exit(self.number, ended)
@@ -192,7 +207,7 @@ class Keeper:
             self.trouble = f"the exits can't be written down: {failure}"
 
     def _look_after_agent(self) -> None:
-        if not self.leaving and self.door.alone_s() > self.patience_s:
+        if not self.leaving and self.listener.alone_s() > self.patience_s:
             self.leaving = True
             self._stop(self.grace_s)
 
@@ -225,17 +240,17 @@ class Keeper:
             self._sweep(left, now)
 
     def _give_up(self) -> None:
-        """The ranks that SIGKILL doesn't end hold nobody up any longer: whatever they come back to, they die of it."""
+        """Counts ranks that SIGKILL doesn't end as ended: the signal stays pending, so they can't go on."""
         stuck, at = sorted(self.running), time.time()
         while self.running:
             self._add_exit(self.running.pop(min(self.running)), -signal.SIGKILL, at)
         self._finish(sorted({*stuck, *self.confinement.members()}))
 
     def _sweep(self, left: list[int], now: float) -> None:
-        """Ends what the ranks left behind: in the grace time what stayed with its rank, else within LINGER_S."""
+        """Ends what ranks left behind: in the grace time what stayed in its rank's session, else within LINGER_S."""
         if self.sweep_at is None:
             self.sweep_at = now + LINGER_S
-            self.confinement.ask(helpers=True, spared=self.starter.door)
+            self.confinement.ask(helpers=True, spared=self.starter.command_server)
         stayed = self.kill_at is not None and any(processes.session(pid) in self.sessions for pid in left)
         if now >= (self.kill_at if stayed and self.kill_at is not None else self.sweep_at):
             self.confinement.kill()
@@ -253,35 +268,35 @@ class Keeper:
         faultpoint("keeper.over_written")
         self.confinement.close(is_empty=not left)
         self.starter.close()
-        self.segments.close(is_clean=all(ended["code"] == 0 and not ended["told"] for ended in self.exits))
-        self.door.tell()
+        self.segments.close(is_clean=all(ended.code == 0 and not ended.told for ended in self.exits))
+        self.listener.send_state()
 
     def _record(self) -> None:
-        """The round is over."""
+        """Writes that the round is over."""
         try:
             self.records.write_round(self.number, over=True, lost=self.lost)
         except OSError as failure:
             self.trouble = f"the round can't be written down: {failure}"
 
     def _recall(self, folder: str) -> None:
-        """Takes up where a keeper died: what it left is killed; a round with ranks that nobody saw end is lost."""
+        """Takes over from a keeper that died: kills what it left; a round with ranks whose end is unknown is lost."""
         end_rest(folder)
-        known = self.records.read_round()
-        if known is None:
+        record = self.records.read_round()
+        if record is None:
             return
-        self.number, self.lost = known["round"], known["lost"]
+        self.number, self.lost = record["round"], record["lost"]
         self.exits = self.records.read_exits(self.number)
-        if not known["over"]:
-            self.lost = len(self.exits) < known["ranks"]
+        if not record["over"]:
+            self.lost = len(self.exits) < record["ranks"]
             self._record()
 
     def _pause_s(self) -> float | None:
-        """Seconds to sleep when nothing happens."""
+        """Returns the seconds to sleep when nothing happens, None = without limit."""
         now = time.monotonic()
         is_sweeping = not self.running and not (self.starter.pid and self.kill_at is None)
         if not self.over and (is_sweeping or (self.kill_at is not None and now >= self.kill_at)):
             return PULSE_S
-        waits = [self.patience_s - self.door.alone_s()] if self.door.is_alone and not self.leaving else []
+        waits = [self.patience_s - self.listener.alone_s()] if self.listener.is_alone and not self.leaving else []
         if not self.over and self.kill_at is not None:
             waits.append(self.kill_at - now)
         elif not self.over and self.running:
@@ -290,8 +305,8 @@ class Keeper:
             waits.append(self.segments.due_s(now))
         return max(0.0, min(waits)) + 0.001 if waits else None
 
-    def _drain_bell(self) -> None:
-        for number in self.bell.heard():
+    def _read_signals(self) -> None:
+        for number in self.signals.read():
             if number == signal.SIGTERM:
                 self._stop(self.grace_s)
 
@@ -301,7 +316,7 @@ def _is_hopeless(killed_at: float | None, now: float) -> bool:
 
 
 def main() -> int:
-    """Holds the folder given as the only argument, unless another keeper does."""
+    """Runs a keeper in the folder given as the only argument, unless another keeper holds it."""
     folder = os.path.abspath(sys.argv[1])
     os.chdir("/")
     if hold_folder(folder, tries=30) is None:

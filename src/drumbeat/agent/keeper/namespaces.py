@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 import select
 import signal
 from typing import NoReturn
@@ -22,13 +21,13 @@ _NEW_PIDS, _NEW_MOUNTS = 0x20000000, 0x00020000
 _NOSUID_NODEV_NOEXEC, _RECURSIVE, _SLAVE = 0xE, 0x4000, 0x80000
 
 GONE_S = 10.0
-"""How long the end of a namespace whose processes have all ended is waited for."""
+"""How long to wait for the end of a namespace whose processes have all ended."""
 
 
 class Namespace:
-    """Begun by making it. Raises OSError where the kernel, or a container around us, doesn't allow it.
+    """A PID namespace, which begins when it is made. Raises OSError where the kernel or a container doesn't permit it.
 
-    Until another one is made, every process that this one forks is born into it.
+    Until it is closed, every process that this one forks is born into it.
     """
 
     def __init__(self) -> None:
@@ -36,7 +35,7 @@ class Namespace:
         _be_in("/proc/self/ns/pid", _NEW_PIDS)
         call("unshare", _NEW_PIDS)
         try:
-            self.first, self._rope = _start_first()
+            self.first, self._lifeline = _start_first()
         except OSError:
             _be_in("/proc/self/ns/pid", _NEW_PIDS)
             raise
@@ -44,7 +43,7 @@ class Namespace:
         self._mounts = os.open(f"/proc/{self.first}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
 
     def enter(self) -> None:
-        """In a process that was born into it: sees its /proc from now on."""
+        """Shows its /proc to the calling process, which was born into it."""
         call("setns", self._mounts, _NEW_MOUNTS)
         if not os.path.samestat(self._own, os.stat("/")):
             raise OSError(1, "its root folder is another one")
@@ -55,40 +54,40 @@ class Namespace:
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
     def close(self, *, is_waiting: bool) -> None:
-        """Ends it. is_waiting: until nothing is left of it, or for so long as that may take.
+        """Ends it. is_waiting: returns when nothing is left of it, after `GONE_S` at most.
 
-        It isn't gone before every process in it has been taken by its parent: one that the caller hasn't waited for
-        itself, or that somebody had enter it and forgot, would be waited for in vain.
+        It isn't gone before every process in it has been reaped by its parent: with one that the caller hasn't reaped,
+        or that another program had enter it and forgot, the wait is in vain.
         """
         self.end()
         if is_waiting:
             select.select([self._handle], [], [], GONE_S)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.first, os.WNOHANG)
-        for file in (self._handle, self._mounts, self._rope):
+        for file in (self._handle, self._mounts, self._lifeline):
             os.close(file)
         _be_in("/proc/self/ns/pid", _NEW_PIDS)
 
 
 def _start_first() -> tuple[int, int]:
-    """Its pid, and a pipe that breaks when this process ends."""
-    rope, held = os.pipe2(os.O_CLOEXEC)
-    hear, tell = os.pipe2(os.O_CLOEXEC)
+    """Returns its pid, and the end of a pipe that tells it by closing that this process has ended."""
+    lifeline, held = os.pipe2(os.O_CLOEXEC)
+    reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:
-        _be_first(rope, tell, held)
-    os.close(rope)
-    os.close(tell)
-    trouble = os.read(hear, 4096).decode()
-    os.close(hear)
-    if trouble != "ready":
+        _be_first(lifeline, writer, held)
+    os.close(lifeline)
+    os.close(writer)
+    answer = os.read(reader, 4096).decode()
+    os.close(reader)
+    if answer != "ready":
         os.close(held)
         os.waitpid(pid, 0)
-        raise OSError(1, f"no PID namespace: {trouble or 'its first process died'}")
+        raise OSError(1, f"no PID namespace: {answer or 'its first process died'}")
     return pid, held
 
 
-def _be_first(rope: int, tell: int, held: int) -> NoReturn:
+def _be_first(lifeline: int, answers: int, held: int) -> NoReturn:
     try:
         signal.set_wakeup_fd(-1)
         os.close(held)
@@ -98,13 +97,13 @@ def _be_first(rope: int, tell: int, held: int) -> NoReturn:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _mount_proc()
         _number_apart()
-        _close_all_but(rope, tell)
-        os.write(tell, b"ready")
-        os.close(tell)
-        os.read(rope, 1)
+        _close_all_but(lifeline, answers)
+        os.write(answers, b"ready")
+        os.close(answers)
+        os.read(lifeline, 1)
     except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
         with contextlib.suppress(OSError):
-            os.write(tell, str(error).encode()[:4096])
+            os.write(answers, str(error).encode()[:4096])
     finally:
         os._exit(0)
 
@@ -116,16 +115,17 @@ def _mount_proc() -> None:
 
 
 def _number_apart() -> None:
-    """Begins its numbering somewhere of its own.
+    """Starts its pids at a number of its own.
 
-    Programs name what they share in /dev/shm and /tmp by their pid; two jobs whose processes had the same numbers would
-    have it together (MPICH's ranks of one job then wait for words that the other job's got).
+    Programs name what they share in /dev/shm and /tmp by their pid: two jobs whose processes had the same pids would
+    share it (ranks of MPICH in one job then wait for messages that the other job received).
     """
     with contextlib.suppress(OSError, ValueError):  # It can be read-only, in a container.
         with open("/proc/sys/kernel/pid_max", encoding="ascii") as file:
-            most = int(file.read())
+            highest = int(file.read())
         with open("/proc/sys/kernel/ns_last_pid", "w", encoding="ascii") as file:
-            file.write(str(most // 64 + secrets.randbelow(most // 2)))
+            drawn = int.from_bytes(os.urandom(8), "big")  # `secrets` would load hashlib at the start of every keeper.
+            file.write(str(highest // 64 + drawn % (highest // 2)))
 
 
 def _close_all_but(*kept: int) -> None:

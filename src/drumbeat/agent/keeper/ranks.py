@@ -1,40 +1,41 @@
-"""Starting one rank: from fork to exec, with nothing of ours left inside it."""
+"""Starts one rank: from fork to exec, with nothing of the keeper left inside it."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from drumbeat.agent.keeper.confinement import Subreaper
 from drumbeat.agent.keeper.liveness import LIVENESS_FILE
+from drumbeat.protocol.keeper import ProcessStart
 
 _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
 """Signals that a rank must not inherit as they are here: the keeper handles some, and others may have been ignored by
 what started the server, as a shell does with SIGINT for a command in the background."""
 
 
-def start(rank: dict[str, Any], confinement: Subreaper, liveness: int = -1) -> int:
-    """The pid of the rank, which runs its own command by now, in a session of its own.
+def start(rank: ProcessStart, confinement: Subreaper, liveness: int = -1) -> int:
+    """Returns the pid of the rank, which runs its own command by now, in a session of its own.
 
     liveness: a file that the rank inherits, -1 = none; `LIVENESS_FILE` tells it the number. Raises OSError with a
     sentence if the rank could not be started.
     """
     with contextlib.ExitStack() as files:
-        log = _open_log(rank["log"])
+        log = _open_log(rank.log)
         files.callback(os.close, log)
-        hear, tell = os.pipe2(os.O_CLOEXEC)
-        files.callback(os.close, hear)
-        with contextlib.ExitStack() as telling:
-            telling.callback(os.close, tell)
+        reader, writer = os.pipe2(os.O_CLOEXEC)
+        files.callback(os.close, reader)
+        with contextlib.ExitStack() as writing:
+            writing.callback(os.close, writer)
             pid = os.fork()
             if pid == 0:
-                _become(rank, confinement, log, tell, liveness)
-        trouble = os.read(hear, 4096).decode()
-    if trouble:
+                _become(rank, confinement, log, writer, liveness)
+        failure = os.read(reader, 4096).decode()
+    if failure:
         os.waitpid(pid, 0)
-        number, _, sentence = trouble.partition(" ")
+        number, _, sentence = failure.partition(" ")
         raise OSError(int(number), sentence)
     return pid
 
@@ -44,7 +45,7 @@ def _open_log(path: str) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int, liveness: int) -> NoReturn:
+def _become(rank: ProcessStart, confinement: Subreaper, log: int, failures: int, liveness: int) -> NoReturn:
     """Turns this fork of the keeper into the rank. The pipe closes by itself when the rank's command has begun."""
     step = "the rank can't be set up"
     try:
@@ -52,18 +53,18 @@ def _become(rank: dict[str, Any], confinement: Subreaper, log: int, tell: int, l
         confinement.enter()
         _reset_signals()
         _set_files(log)
-        step = f"the folder {rank['cwd']} can't be entered"
-        os.chdir(rank["cwd"])
-        step = f"{rank['argv'][0]} can't be run"
-        environment = {**rank["env"], **confinement.variables()}
+        step = f"the folder {rank.cwd} can't be entered"
+        os.chdir(rank.cwd)
+        step = f"{rank.argv[0]} can't be run"
+        environment = {**rank.env, **confinement.variables()}
         if liveness >= 0:
             os.set_inheritable(liveness, True)  # noqa: FBT003 (the standard library has it so)
             environment[LIVENESS_FILE] = str(liveness)
-        os.execvpe(rank["argv"][0], rank["argv"], environment)
+        os.execvpe(rank.argv[0], rank.argv, environment)
     except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
         number = getattr(error, "errno", None) or 1
         with contextlib.suppress(OSError):
-            os.write(tell, f"{number} {step}: {getattr(error, 'strerror', None) or error}".encode()[:4096])
+            os.write(failures, f"{number} {step}: {getattr(error, 'strerror', None) or error}".encode()[:4096])
     finally:
         os._exit(127)
 

@@ -1,119 +1,126 @@
-"""The launcher's own process on a node (mpirun, or what starts its daemon): no rank, but the ranks can't go without."""
+"""The launcher's own process on a node (mpirun, or what starts its daemon): no rank, but the ranks need it."""
 
 from __future__ import annotations
 
 import os
 import selectors
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any
 
 from drumbeat.agent.ground import locks
 from drumbeat.agent.keeper import ranks
 from drumbeat.agent.keeper.confinement import Subreaper
-from drumbeat.launch.hosts import DOOR
+from drumbeat.protocol.keeper import ProcessStart
+from drumbeat.protocol.process import COMMAND_SERVER
 
 WAIT_S = 5.0
 """How long after the end of a launcher that failed its ranks have to end for reasons of their own."""
 
-SAY_S = 1.0
+REPORT_S = 1.0
 """How long a launcher may take to end when MPI has ended what it started."""
 ENDED = "MPI has ended the job"
 
 
 class Starter:
-    """That of one round; there may be none. pid: 0 = it isn't running. is_gone: a signal has ended it.
+    """The launcher's own process of one round; there may be none.
 
-    Has a rope to each rank's child, where the launcher lets it have one: its end says that MPI has ended the child.
+    It keeps the read end of a liveness pipe for each rank that joins the launcher's child: the pipe closes when MPI has
+    ended that child.
     """
 
     def __init__(self, selector: selectors.BaseSelector) -> None:
         self.pid = 0
+        """0 = it isn't running."""
         self._selector = selector
-        self._ropes: dict[int, int] = {}
-        self._held, self._ended = set[int](), set[int]()
+        self._pipes: dict[int, int] = {}
+        """The rank of each read end."""
+        self._attached, self._ended = set[int](), set[int]()
         self._ended_at = 0.0
-        self._why, self.is_gone = "", False
+        self._why = ""
+        self.is_gone = False
+        """Whether a signal has ended it."""
         self._failed_at: float | None = None
         self._joins: dict[int, str] = {}
-        self._role, self._is_door = "", False
+        self._role = ""
+        self._is_command_server = False
 
-    def start(self, wanted: dict[str, Any], todo: list[dict[str, Any]], confinement: Subreaper) -> None:
-        """Begins with its ranks; one that can't be started has failed."""
-        self._role, self._joins = wanted["role"], {rank["rank"]: rank["joins"] for rank in todo}
-        self._is_door = self._role == DOOR
+    def start(self, process: ProcessStart, todo: Sequence[ProcessStart], confinement: Subreaper) -> None:
+        """Starts it after its ranks; if that is impossible, it has failed."""
+        self._role, self._joins = process.role, {rank.rank: rank.joins for rank in todo}
+        self._is_command_server = self._role == COMMAND_SERVER
         try:
-            self.pid = ranks.start(wanted, confinement)
+            self.pid = ranks.start(process, confinement)
         except OSError as error:
-            if self._is_door:
+            if self._is_command_server:
                 return
             self._fail(f"{self._role} can't be started: {error.strerror}")
             self._failed_at = time.monotonic() - WAIT_S
 
-    def rope_to(self, rank: dict[str, Any]) -> int:
-        """The rank's end of a rope, which the caller closes when the rank has it; -1 = it needs none."""
-        if not rank.get("joins"):
+    def open_pipe(self, rank: ProcessStart) -> int:
+        """Returns the write end of the rank's liveness pipe, which the caller closes; -1 = the rank needs none."""
+        if not rank.joins:
             return -1
-        here, there = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self._ropes[here] = rank["rank"]
-        self._selector.register(here, selectors.EVENT_READ, partial(self._feel, here))
-        return there
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._pipes[reader] = rank.rank
+        self._selector.register(reader, selectors.EVENT_READ, partial(self._read, reader))
+        return writer
 
-    def _feel(self, rope: int) -> None:
-        rank = self._ropes[rope]
-        if os.read(rope, 16):
-            self._held.add(rank)
+    def _read(self, pipe: int) -> None:
+        rank = self._pipes[pipe]
+        if os.read(pipe, 16):
+            self._attached.add(rank)
             return
-        self._let_go(rope)
-        if rank in self._held:
+        self._close_pipe(pipe)
+        if rank in self._attached:
             self._ended_at = self._ended_at or time.monotonic()
             self._ended.add(rank)
 
-    def _let_go(self, rope: int) -> None:
-        self._ropes.pop(rope)
-        self._selector.unregister(rope)
-        os.close(rope)
+    def _close_pipe(self, pipe: int) -> None:
+        self._pipes.pop(pipe)
+        self._selector.unregister(pipe)
+        os.close(pipe)
 
     def close(self) -> None:
-        """The round is over."""
-        for rope in list(self._ropes):
-            self._let_go(rope)
+        """Closes the pipes: the round is over."""
+        for pipe in list(self._pipes):
+            self._close_pipe(pipe)
 
     def end(self, code: int) -> None:
-        """It has ended: by the negative of a signal's number, or with this exit code."""
+        """Takes note that it has ended: by the negative of a signal's number, or with this exit code."""
         self.pid = 0
-        if code and not self._is_door:
+        if code and not self._is_command_server:
             how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
             self.is_gone = code < 0
             self._fail(f"{self._role} {how}")
 
     @property
-    def door(self) -> int:
-        """The pid of an open door, which the ranks can go without, and by which commands of other nodes come; 0 = none.
+    def command_server(self) -> int:
+        """The pid of a command server, by which commands of other nodes come; 0 = none. The ranks don't need it.
 
-        It is told to stop as they are, passes that on to the commands, and goes when the last of them has ended.
+        It is asked to stop as they are, passes that on to the commands, and ends with the last of them.
         """
-        return self.pid if self._is_door else 0
+        return self.pid if self._is_command_server else 0
 
     def is_missed(self, now: float) -> bool:
         """Whether it has failed, and its ranks have had the time to end by themselves."""
         return self._failed_at is not None and now >= self._failed_at + WAIT_S
 
     def has_ended(self, ranks: Collection[int], now: float) -> bool:
-        """Whether MPI has ended what stands for one of these ranks, which run: the launcher ends then, and says why."""
-        return not self._ended.isdisjoint(ranks) and (not self.pid or now >= self._ended_at + SAY_S)
+        """Whether MPI has ended the child of a running rank: the launcher ends then, and says why."""
+        return not self._ended.isdisjoint(ranks) and (not self.pid or now >= self._ended_at + REPORT_S)
 
     def due_s(self, now: float) -> list[float]:
-        """Seconds until it is missed."""
+        """Seconds until `is_missed` or `has_ended` may change."""
         due = [] if self._failed_at is None else [self._failed_at + WAIT_S - now]
-        return [*due, self._ended_at + SAY_S - now] if self._ended and self.pid else due
+        return [*due, self._ended_at + REPORT_S - now] if self._ended and self.pid else due
 
     def part_in(self, rank: int, code: int, now: float) -> dict[str, Any]:
-        """What its end has to do with that of a rank: `error` of one that never began, `launcher` of any other.
+        """Returns the fields of a rank's exit that this process's end changes.
 
-        A rank that ended well has not, when MPI had ended its child before: in MPICH, a rank that aborts waits to
-        be killed, and goes on when nobody does it.
+        `error` of a rank that never began, `launcher` of any other. A rank that ended with 0 has a part in it only if
+        MPI had ended its child before: in MPICH, a rank that aborts waits to be killed, and goes on if it isn't.
         """
         if code == 0:
             is_ended = _is_gone(self._joins.get(rank, ""))
@@ -129,16 +136,16 @@ class Starter:
 
 
 def _is_waiting(joins: str) -> bool:
-    """Whether no child has come to the rank: its socket is still there, or not yet."""
+    """Whether no child has come to the rank: its socket exists still, or not yet."""
     return bool(joins) and (os.path.exists(joins) or not os.path.exists(_child(joins)))
 
 
 def _is_gone(joins: str) -> bool:
-    """Whether the child that comes to this socket has been there and has ended."""
+    """Whether the child that comes to this socket has begun and has ended."""
     return bool(joins) and os.path.exists(_child(joins)) and not locks.is_held(_child(joins))
 
 
 def _child(joins: str) -> str:
-    """The lock that a child holds from its beginning to its end."""
+    """Returns the lock that a child holds from its beginning to its end."""
     folder, _, name = joins.rpartition("/")
     return f"{folder}/{name.replace('.sock', '.child')}.lock"

@@ -86,8 +86,8 @@ def _code(keeper: str, number: int, rank: int) -> int:
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError, ValueError):
             for ended in Records(keeper).read_exits(number):
-                if ended["rank"] == rank:
-                    return ended["code"] if ended["code"] is not None else 128 + ended["signal"]
+                if ended.rank == rank:
+                    return ended.code if ended.code is not None else 128 + (ended.signal or 0)
         time.sleep(0.01)
     return 1
 

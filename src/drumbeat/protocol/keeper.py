@@ -1,0 +1,175 @@
+"""What an agent and its keeper say to each other, in lines of JSON.
+
+The agent sends requests; the keeper sends its whole state at once and whenever it changes. Either may be of an earlier
+version: names and values on the wire stay, a new field has a default, and what isn't known is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from drumbeat.protocol import wire
+
+
+@dataclass(frozen=True)
+class ProcessStart:
+    """A process for a keeper or an errand to start: files, arguments and variables, nothing of what they are for."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    log: str
+    """The file that stdout and stderr are added to."""
+    env: dict[str, str]
+    rank: int = -1
+    """-1 = no rank, but a launcher's own process or an errand's command."""
+    role: str = ""
+    joins: str = ""
+    """The socket at which the launcher's own child hands over to the rank, "" = there is none."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """Sets how long the keeper goes on without an agent, and the grace time of its ranks then."""
+
+    lost_after_s: float
+    grace_s: float
+
+
+@dataclass(frozen=True)
+class StartRound:
+    """Starts a round; one that has been started already changes nothing."""
+
+    round: int
+    ranks: tuple[ProcessStart, ...]
+    starter: ProcessStart | None = None
+    """The launcher's own process on this node, None = it has none."""
+
+
+@dataclass(frozen=True)
+class StopRound:
+    """Sends SIGTERM to all of the round, and SIGKILL after the grace time."""
+
+    round: int
+    grace_s: float
+
+
+@dataclass(frozen=True)
+class LeaveNode:
+    """Stops the round, then ends the keeper."""
+
+    grace_s: float
+
+
+@dataclass(frozen=True)
+class Ping:
+    """Asks for the state, which shows that the keeper is alive."""
+
+
+KeeperRequest = Patience | StartRound | StopRound | LeaveNode | Ping
+
+REQUESTS: dict[str, type[KeeperRequest]] = {
+    "patience": Patience,
+    "start": StartRound,
+    "stop": StopRound,
+    "leave": LeaveNode,
+    "ping": Ping,
+}
+"""By the word that stands for it on the wire, under `do`."""
+_WORDS = {request: word for word, request in REQUESTS.items()}
+
+
+@dataclass(frozen=True)
+class KeptExit:
+    """How one rank ended: `protocol.agent.RankExit` without the end of the log, which the keeper doesn't read."""
+
+    rank: int
+    code: int | None
+    signal: int | None
+    at: float
+    order: int
+    told: bool = False
+    error: str = ""
+    launcher: str = ""
+
+
+@dataclass(frozen=True)
+class KeeperState:
+    """All that an agent needs to know of its keeper."""
+
+    pid: int
+    round: int
+    """-1 = no round was ever started."""
+    running: tuple[int, ...] = ()
+    exits: tuple[KeptExit, ...] = ()
+    over: bool = True
+    stopping: bool = False
+    lost: bool = False
+    """A keeper before this one died, and the ranks whose exits are missing died with it."""
+    trouble: str = ""
+    held_by: str = ""
+    """How the keeper confines the ranks (`agent.keeper.confinement`)."""
+
+
+@dataclass(frozen=True)
+class ErrandRequest:
+    """One command for an errand to run."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    log: str
+    env: dict[str, str]
+    grace_s: float = 0.0
+    kept: tuple[int, ...] = field(default=())
+    """Open files that live as long as all that the command starts."""
+
+    @property
+    def process(self) -> ProcessStart:
+        """The command as a process to start."""
+        return ProcessStart(self.argv, self.cwd, self.log, self.env)
+
+
+@dataclass(frozen=True)
+class ErrandResult:
+    """How an errand's command ended. code: negative = the signal that ended it. error: why it could not be started."""
+
+    code: int
+    error: str = ""
+
+
+def encode_request(request: KeeperRequest) -> bytes:
+    """Returns the request as one line."""
+    return _line({"do": _WORDS[type(request)], **wire.to_wire(request)})
+
+
+def decode_request(line: bytes) -> KeeperRequest | None:
+    """Returns the request in a line; None = it is none that this version knows."""
+    message = cast("dict[str, Any]", json.loads(line))
+    kind = REQUESTS.get(message.get("do", ""))
+    try:
+        return wire.from_wire(kind, message) if kind else None
+    except ValueError:
+        return None
+
+
+def encode_state(state: KeeperState) -> bytes:
+    """Returns the state as one line."""
+    return _line({**wire.to_wire(state), "exits": [exit_to_wire(each) for each in state.exits]})
+
+
+def decode_state(line: bytes) -> KeeperState:
+    """Returns the state in a line. Raises ValueError."""
+    return wire.loads(KeeperState, line)
+
+
+def exit_to_wire(ended: KeptExit) -> dict[str, Any]:
+    """Returns an exit as it is on the wire and on disk, where `launcher` appears only if it has something to say."""
+    form = wire.to_wire(ended)
+    if not ended.launcher:
+        del form["launcher"]
+    return form
+
+
+def _line(message: dict[str, Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
