@@ -1,5 +1,6 @@
 """How a client comes to its server: found, started once, found again after it moved, refused when it doesn't fit."""
 
+import contextlib
 import fcntl
 import json
 import os
@@ -133,6 +134,74 @@ def test_a_server_that_stands_still_is_named(tmp_path: Path, monkeypatch: pytest
         announce(tmp_path, url=f"http://127.0.0.1:{mute.getsockname()[1]}")
         with pytest.raises(UnreachableError, match=rf"process {os.getpid()}, has this home and doesn't.* \(Ctrl-Z\)"):
             client.list()
+
+
+class Falling:
+    """A server that says who it is, and then answers no call: it keeps it, or breaks the connection first."""
+
+    def __init__(self, breaks: int = 0) -> None:
+        self.breaks, self.calls = breaks, 0
+        self._told = {"protocol": discovery.PROTOCOL, "version": "0", "host": "h", "boot_id": "b"}
+        self._stop = threading.Event()
+
+    def __enter__(self) -> str:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        threading.Thread(target=self._serve, daemon=True).start()
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                threading.Thread(target=self._answer, args=[self._listener.accept()[0]], daemon=True).start()
+
+    def _answer(self, line: socket.socket) -> None:
+        with line, line.makefile("rb") as lines:
+            while first := lines.readline():
+                while lines.readline().strip():
+                    pass
+                if b"/version" not in first:
+                    self.calls += 1
+                    if self.calls > self.breaks:
+                        self._stop.wait(60)
+                    return
+                body = json.dumps(self._told).encode()
+                line.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+
+
+@pytest.mark.parametrize("breaks", [0, 1])
+def test_silent_server_is_waited_for_once_and_not_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, breaks: int
+) -> None:
+    monkeypatch.setattr(connection, "SILENCE_S", 1.0)
+    monkeypatch.setattr(connection, "TIMEOUT", httpx.Timeout(1.0))
+    server = Falling(breaks)
+    with server as url, Client(tmp_path, url, TOKEN) as client:
+        began = time.monotonic()
+        with pytest.raises(UnreachableError, match="the server has not answered for 1 s"):
+            client.list()
+        assert server.calls == breaks + 1
+        assert time.monotonic() - began < 1.9
+
+
+def test_transfer_is_not_tried_again_while_the_server_stays_silent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = list[int]()
+    with socket.create_server(("127.0.0.1", 0)) as mute:
+        monkeypatch.setattr(connection, "HELLO", 0.2)
+        line = Connection(Where(tmp_path, f"http://127.0.0.1:{mute.getsockname()[1]}", TOKEN))
+
+        def send() -> None:
+            tries.append(1)
+            raise UnreachableError("the server has not answered for 60 s") from httpx.ReadTimeout("")
+
+        with pytest.raises(UnreachableError, match="has not answered"):
+            connection.again(line, send)
+    assert tries == [1]
 
 
 @pytest.mark.parametrize("holder", ["", "4711"])

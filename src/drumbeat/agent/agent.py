@@ -38,6 +38,7 @@ from drumbeat.protocol.logs import NODE_LOG, LogName
 
 if TYPE_CHECKING:
     from drumbeat.agent.inputs.remote import Inputs
+    from drumbeat.agent.outputs import Outputs
 
 EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TOLD = 0, 1, 3, 143
 """Left as the server said; a defect of ours (start it again); the attempt was over; SIGTERM."""
@@ -243,7 +244,14 @@ class Agent:
             self._progress,
             (self._root, self._enrolment.checkpoints),
         )
-        self._beside("outputs", outputs.send, self._on_uploaded)
+        self._beside("outputs", partial(self._send_outputs, outputs), self._on_uploaded)
+
+    def _send_outputs(self, outputs: Outputs) -> None:
+        try:
+            outputs.send()
+        finally:
+            if outputs.remark:
+                self._beyond.remember(Remark(f"outputs of node {self._enrolment.node}", outputs.remark))
 
     def _leave(self) -> None:
         faultpoint("agent.leaving")

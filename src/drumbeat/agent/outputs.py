@@ -26,6 +26,8 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.faults import faultpoint
 
 PIECE = 1 << 20
+MAX_NAMED = 3
+"""Entries that are named where some are not kept."""
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 _TRIES = 5
 _DESCRIBED = len(':{"size":,"sha256":""},') + 20 + 64
@@ -48,6 +50,17 @@ class Outputs:
         self._near = [os.path.realpath(one) for one in (folder, *near)]
         self._folder, self._link, self._journal, self._progress = folder, link, journal, progress
         self._unkept: dict[str, str] = {}
+        self._skipped: dict[str, str] = {}
+
+    @property
+    def remark(self) -> str:
+        """Which entries the last `send` left out since they are no files, "" = none."""
+        if not self._skipped:
+            return ""
+        named = [f"{path} ({why})" for path, why in sorted(self._skipped.items())[:MAX_NAMED]]
+        count, rest = len(self._skipped), len(self._skipped) - len(named)
+        entries = "1 entry of the outputs is" if count == 1 else f"{count:,} entries of the outputs are"
+        return f"{entries} not kept: {', '.join(named)}{f' and {rest:,} more' if rest else ''}"
 
     def send(self, most_listed: int = LISTED_BYTES) -> None:
         """Returns when everything is visible. Goes on through any time without a server.
@@ -57,7 +70,7 @@ class Outputs:
         Raises StaleError when the attempt is over, StorageError when something can't be read, or when the server has
         been given it again and again and still misses some of it: then all the others are visible.
         """
-        self._unkept = {}
+        self._unkept, self._skipped = {}, {}
         self._send(self._fitting(sorted(self._files(self._folder, "")), most_listed))
         if self._unkept:
             path, why = min(self._unkept.items())
@@ -170,7 +183,7 @@ class Outputs:
         try:
             kind = entry.stat().st_mode
         except OSError as error:
-            self._no_kind(path, error)
+            self._no_kind(entry, path, error)
             return
         if stat.S_ISDIR(kind) and entry.is_symlink() and not self._is_near(entry.path):
             self._unkept[path] = f"it is a link to {os.path.realpath(entry.path)}, a folder outside of the job's own"
@@ -179,14 +192,16 @@ class Outputs:
         elif stat.S_ISREG(kind):
             yield path
         else:
-            self._journal.note(f"{path} isn't sent as an output: it is no file")
+            self._skipped[path] = "not a file or folder"
 
-    def _no_kind(self, path: str, error: OSError) -> None:
-        """A link that leads nowhere is no output; what a failing disk doesn't show may be one."""
-        if error.errno in _NOWHERE:
-            self._journal.note(f"{path!r} isn't sent as an output: {error}")
-        else:
+    def _no_kind(self, entry: os.DirEntry[str], path: str, error: OSError) -> None:
+        """A broken link is left out; what a failing disk doesn't show may be a file."""
+        if error.errno not in _NOWHERE:
             self._unkept[path] = error.strerror or str(error)
+        elif entry.is_symlink():
+            self._skipped[path] = f"a broken link to {_target_of(entry.path)}"
+        else:
+            self._journal.note(f"{path!r} is not sent as an output: it was removed meanwhile")
 
     def _is_near(self, link: str) -> bool:
         there = os.path.realpath(link)
@@ -199,6 +214,13 @@ def _is_utf8(path: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _target_of(link: str) -> str:
+    try:
+        return _readable(os.readlink(link))
+    except OSError:
+        return "nothing"
 
 
 def _readable(path: str) -> str:

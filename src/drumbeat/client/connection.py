@@ -16,7 +16,9 @@ from drumbeat.client import autostart, discovery
 from drumbeat.client.discovery import Machine, Where
 from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, UnreachableError, from_dict
 
-TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+SILENCE_S = 60.0
+"""How long a call waits for a server that says nothing, repeated tries included."""
+TIMEOUT = httpx.Timeout(SILENCE_S, connect=5.0)
 HELLO = httpx.Timeout(30.0, connect=5.0)
 """How long a server of this machine may take to say who it is: it asks nobody for that."""
 TRIES = 5
@@ -42,8 +44,9 @@ class Line:
 class Connection:
     """Calls of one thread.
 
-    A call is sent again when the server wasn't there any more and was found anew, and when its database can't answer
-    for a moment: all of the API's calls are the same done twice as once.
+    A call is sent again when its connection broke and a server is found again, and when the server's database cannot
+    answer for a moment: all calls of the API are idempotent. A server that stays silent for `SILENCE_S` is not asked
+    again.
     """
 
     def __init__(self, where: Where, *, is_starting: bool = True, idle_stop_s: float | None = None) -> None:
@@ -163,13 +166,21 @@ class Connection:
             pause_s *= 2
 
     def _twice(self, send: Callable[[httpx.Client], httpx.Response]) -> httpx.Response:
-        with suppress(httpx.TransportError):
-            return send(self.line.http)
-        self.close()
+        began, url = time.monotonic(), self.line.url
         try:
             return send(self.line.http)
         except httpx.TransportError as error:
+            self.close()
+            left_s = SILENCE_S - (time.monotonic() - began)
+            if left_s <= 0 or is_silence(error):
+                raise unreachable(error, url) from error
+        try:
+            self.line.http.timeout = httpx.Timeout(left_s, connect=min(left_s, 5.0))
+            answer = send(self.line.http)
+            self.line.http.timeout = TIMEOUT
+        except httpx.TransportError as error:
             raise unreachable(error, self.line.url) from error
+        return answer
 
     def _opened(self, *, is_starting: bool) -> Line:
         if self.where.url:
@@ -239,13 +250,18 @@ def checked(response: httpx.Response) -> httpx.Response:
     raise from_dict(cast("dict[str, Any]", told))
 
 
+def is_silence(error: httpx.TransportError) -> bool:
+    """Whether a server has the call and says nothing, as against one that cannot be connected to."""
+    return isinstance(error, httpx.ReadTimeout | httpx.WriteTimeout)
+
+
 def unreachable(error: httpx.TransportError, url: str) -> UnreachableError:
     """What httpx says of a server that can't be reached, as a sentence."""
     match error:
         case httpx.ConnectError():
             what = "no server answers"
         case httpx.TimeoutException():
-            what = "the server takes too long to answer"
+            what = f"the server has not answered for {SILENCE_S:.0f} s" if is_silence(error) else "no server answers"
         case httpx.UnsupportedProtocol() | httpx.ProtocolError():
             what = f"this can't be spoken with: {error}"
         case _:
@@ -254,16 +270,24 @@ def unreachable(error: httpx.TransportError, url: str) -> UnreachableError:
 
 
 def again(line: Connection, send: Callable[[], Any]) -> Any:
-    """What `send` gives, tried again after a break: it goes on from where it is, or begins anew."""
+    """What `send` gives, tried again after a break: it resumes where it stopped, or begins again.
+
+    After a silence of `SILENCE_S` it is tried again only if the server answers who it is.
+    """
     for attempt in range(TRIES):
         try:
             return send()
         except httpx.TransportError as error:
-            if attempt == TRIES - 1:
-                raise unreachable(error, line.line.url) from error
-        except (UnreachableError, AwayError):
-            if attempt == TRIES - 1:
-                raise
-        with suppress(DrumbeatError):
+            trouble: DrumbeatError = unreachable(error, line.line.url)
+            has_been_silent = is_silence(error)
+        except (UnreachableError, AwayError) as error:
+            trouble, cause = error, error.__cause__
+            has_been_silent = isinstance(cause, httpx.TransportError) and is_silence(cause)
+        if attempt == TRIES - 1:
+            raise trouble
+        try:
             line.reopen(pause_s=0.1 * 4**attempt)
+        except DrumbeatError:
+            if has_been_silent:
+                raise trouble from None
     raise AssertionError("unreachable")

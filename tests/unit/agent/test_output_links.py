@@ -1,5 +1,6 @@
 """Which links below the outputs are followed."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -41,3 +42,29 @@ def test_links_to_folders_are_followed_only_into_what_is_the_jobs_own(tmp_path: 
         Outputs(str(outputs), link, Journal(str(tmp_path / "journal")), lambda _: None, (str(job),)).send()
     assert told.value.where == str(outputs / "elsewhere")
     assert set(server.files) == {"step-2/file", "latest/file", "sources/file", "theirs"}
+
+
+@pytest.mark.feature("D3")
+def test_broken_links_and_pipes_in_outputs_are_left_out_and_named(tmp_path: Path):
+    outputs = tmp_path / "outputs"
+    (outputs / "step").mkdir(parents=True)
+    (outputs / "step" / "file").write_text("x")
+    (outputs / "latest").symlink_to("step-9")
+    (outputs / "step" / "loop").symlink_to("loop")
+    os.mkfifo(outputs / "pipe")
+    (outputs / "zz").symlink_to(os.fsdecode(b"/gone/\xff"))
+    server: Any = Taker()
+    sender = Outputs(str(outputs), server, Journal(str(tmp_path / "journal")), lambda _: None)
+    sender.send()
+    assert set(server.files) == {"step/file"}
+    assert sender.remark == (
+        "4 entries of the outputs are not kept: latest (a broken link to step-9), pipe (not a file or folder), "
+        "step/loop (a broken link to loop) and 1 more"
+    )
+    for path in ("latest", "step/loop", "pipe"):
+        (outputs / path).unlink()
+    sender.send()
+    assert sender.remark == "1 entry of the outputs is not kept: zz (a broken link to /gone/\\xff)"
+    (outputs / "zz").unlink()
+    sender.send()
+    assert sender.remark == ""

@@ -98,3 +98,19 @@ def test_what_is_wrong_is_told_with_its_line(found: Evaluate, table: str, place:
     with pytest.raises(DrumbeatError) as raised:
         found(table)
     assert raised.value.where == f"{TABLE}/MLTable:{place}"
+
+
+@pytest.mark.parametrize(
+    ("table", "what", "fix"),
+    [
+        ("", "the file is empty", "Write at least `paths: [{file: ./data.csv}]`."),
+        ("# nothing yet\n", "the file is empty", "Write at least `paths: [{file: ./data.csv}]`."),
+        ("---\n", "it has no list `paths`", "Write `paths: [{file: ./data.csv}]`."),
+        ("paths:\n", "it has no list `paths`", "Write `paths: [{file: ./data.csv}]`."),
+    ],
+    ids=["empty", "comment", "document", "key"],
+)
+def test_table_without_content_is_told_what_a_table_needs(found: Evaluate, table: str, what: str, fix: str):
+    with pytest.raises(SpecError) as raised:
+        found(table)
+    assert (raised.value.what, raised.value.fix) == (what, fix)
