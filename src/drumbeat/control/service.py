@@ -29,6 +29,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.sharing import Sharing
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publishing import Publishing
+from drumbeat.core.life import cancellation
 from drumbeat.core.life.aftermath import outputs_left
 from drumbeat.core.life.directive import directive
 from drumbeat.core.life.events import AgentSaid, CancelRequested, PublishOutputs
@@ -63,7 +64,6 @@ from drumbeat.protocol.errors import (
     UnauthorizedError,
 )  # fmt: skip
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.states import Reason, State
 
 log = logging.getLogger(__name__)
 
@@ -259,25 +259,12 @@ class Control:
         self.loop.call(lambda: self._cancel(name, CancelRequested(by, discard)))
         return self.store.load(name)
 
-    def _cancel(self, name: str, message: CancelRequested) -> None:
+    def _cancel(self, name: str, request: CancelRequested) -> None:
         job = self._known(name).job
-        if job.state is State.FINALIZING and not message.discard:
-            if job.verdict is not None and job.verdict.reason is Reason.CANCEL_REQUESTED:
-                return  # Asked for already.
-            doing = "; ".join(said.detail for said in job.nodes if said and said.detail)
-            what = f"job {name} is done and keeps its results" + (f": {doing}" if doing else "")
-            fix = "It ends by itself when they are kept."
-            raise ConflictError(what, fix=f"{fix} To give up the others: drumbeat cancel {name} --discard")
-        left = outputs_left(job)
-        if left and not message.discard:
-            names = ", ".join(one.name for one in left)
-            what = f"job {name} has ended, and its outputs are still being put in their places: {names}"
-            raise ConflictError(what, fix=f"To give them up: drumbeat cancel {name} --discard")
-        if not left and job.state is State.CANCELED:
-            return  # Asked for already.
-        if not left and job.state.is_terminal:
-            raise ConflictError(f"job {name} has ended already: {job.state}")
-        self.sharing.deliver(name, message)
+        if error := cancellation.refusal(job, request):
+            raise error
+        if not cancellation.is_repeated(job, request):
+            self.sharing.deliver(name, request)
 
     def files(self, name: str) -> list[StoredFile]:
         """Everything that can be fetched of a job.

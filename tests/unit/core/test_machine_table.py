@@ -22,9 +22,10 @@ from drumbeat.core.life.events import (  # fmt: skip
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import decide
 from drumbeat.core.life.outcome import exit_code
+from drumbeat.core.life.verdicts import REASON_OF_LOSS
 from drumbeat.core.states import MOVES, REASONS
 from drumbeat.protocol.agent import Phase
-from drumbeat.protocol.states import Reason, State
+from drumbeat.protocol.states import Reason, Retry, State
 
 from .jobs import PEER_GONE, a_job, at, ended, said, slots
 
@@ -38,6 +39,18 @@ def test_every_reason_has_a_row_and_every_state_can_end():
             reached |= open_states
             open_states = {to for at_state in open_states for to in MOVES[at_state]} - reached
         assert any(s.is_terminal for s in reached)
+
+
+def test_columns_of_reasons_agree_with_each_other():
+    for reason, row in REASONS.items():
+        assert row.retry is Retry.NEVER or row.ends is State.FAILED, reason
+        assert not row.is_final or (row.ends, row.retry) == (State.FAILED, Retry.NEVER), reason
+        assert not row.takes_nodes or row.retry in (Retry.FREE, Retry.OWN), reason
+        assert row.code is None or row.ends in (State.FAILED, State.CANCELED), reason
+
+
+def test_every_loss_has_a_reason():
+    assert set(REASON_OF_LOSS) == set(Loss)
 
 
 def test_every_state_is_reachable():

@@ -14,7 +14,6 @@ from drumbeat.core.life.events import (
     CancelRequested,
     Decision,
     KeepStory,
-    Loss,
     NodeLost,
     PublishOutputs,
     StopGang,
@@ -22,7 +21,7 @@ from drumbeat.core.life.events import (
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.moves import move, then
 from drumbeat.core.life.recovery import Next
-from drumbeat.core.states import REASONS
+from drumbeat.core.states import REASONS, Evidence
 from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
@@ -55,8 +54,9 @@ def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision
 def lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
     """A node that its engine took away was the cause, whatever was heard of its ranks before."""
     left = _without_results(job, event.node, event.sentence)
-    reason = job.verdict.reason if job.verdict else None
-    is_cause = reason is Reason.NODE_TAKEN or (event.cause not in (Loss.LOST, Loss.UNHEARD) and reason in _BELOW_A_LOSS)
+    is_stated = REASONS[verdicts.REASON_OF_LOSS[event.cause]].evidence is Evidence.STATED
+    is_weaker = is_stated and _evidence(job) in (Evidence.RANKS, Evidence.SILENCE)
+    is_cause = is_weaker or (job.verdict is not None and job.verdict.reason is Reason.NODE_TAKEN)
     return stopped(replace(left, verdict=verdicts.by_loss(event)) if is_cause else left, now)
 
 
@@ -65,29 +65,20 @@ def stopped(job: Job, now: datetime) -> Decision:
     there = [status for node, status in enumerate(job.nodes) if status and node not in job.lost]
     taken = next((status.member.node for status in there if status.is_taken), None)
     if taken is not None:  # Its engine will say what for, or its agent is started again.
-        is_cause = job.verdict is not None and job.verdict.reason in _BY_RANK
+        is_cause = _evidence(job) is Evidence.RANKS
         return Decision(replace(job, verdict=verdicts.taken(taken)) if is_cause else job)
     if not job.are_all(Phase.ENDED, Phase.UPLOADING, Phase.UPLOADED):
         return Decision(job)
     return _after_stop(_judged_again(job), now)
 
 
-_BY_RANK = (
-    Reason.RANK_FAILED,
-    Reason.RANK_KILLED,
-    Reason.BAD_COMMAND,
-    Reason.RANK_LEFT_EARLY,
-    Reason.RANK_COULD_NOT_START,
-)
-_BELOW_A_LOSS = (*_BY_RANK, Reason.NODE_LOST, Reason.NODE_UNHEARD, Reason.KEEPER_LOST)
-"""What is seen first where an engine ends a node: it says itself why."""
-_FINAL = (Reason.TIMED_OUT, Reason.RESULTS_LOST)
-"""Failures after which nothing is tried again."""
+def _evidence(job: Job) -> Evidence | None:
+    return REASONS[job.verdict.reason].evidence if job.verdict else None
 
 
 def _judged_again(job: Job) -> Job:
     """Now that every rank has ended, the cause may be another one than the first that was heard of."""
-    if job.verdict and job.verdict.reason in _BY_RANK:
+    if _evidence(job) is Evidence.RANKS:
         if job.is_served:  # One that served missed them, and was heard of first.
             well = replace(job, verdict=verdicts.finished(job))
             return _without_results(well, job.lost[0], "the node is gone") if job.lost else well
@@ -99,7 +90,8 @@ def _after_stop(job: Job, now: datetime) -> Decision:
     verdict = job.verdict
     if verdict is None:
         raise ValueError(f"job {job.name} is stopped without a verdict")
-    if REASONS[verdict.reason].ends is not State.FAILED or verdict.reason in _FINAL:
+    row = REASONS[verdict.reason]
+    if row.ends is not State.FAILED or row.is_final:
         return finalize(job, now)
     failed = replace(job, failures=(*job.failures, Failure(job.attempt, job.round, verdict, now)))
     has_nodes = job.roster is not None and not job.lost

@@ -218,7 +218,7 @@ def _time_up(job: Job, now: datetime) -> Decision:
     if job.policy.timeout_s is None:
         return Decision(job)
     sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-    return ending.stop(job, verdicts.of(Reason.TIMED_OUT, sentence, code=124), now)
+    return ending.stop(job, verdicts.of(Reason.TIMED_OUT, sentence), now)
 
 
 def _node_lost(job: Job, event: NodeLost, now: datetime) -> Decision:

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from drumbeat.core.life.job import Failure
-from drumbeat.core.states import REASONS
+from drumbeat.core.states import REASONS, Evidence
 from drumbeat.protocol.states import Reason, Retry
 
 
@@ -28,21 +28,18 @@ class Recovery:
     sentence: str
 
 
-_LOST = (Reason.NODE_LOST, Reason.NODE_UNHEARD)
-_NEEDS_NODES = (*_LOST, Reason.PREEMPTED, Reason.OUT_OF_MEMORY, Reason.NODES_FAILED)
-"""After these there is nothing left to start the ranks on."""
-
-MOST_LOST, LOST_WITHIN = 5, timedelta(minutes=10)
-"""So many sets of nodes lost one after the other in so short a time: it's the job that does it to them."""
-MOST_UNHEARD = 3
-"""So many sets of nodes in a row of which one never called: it doesn't reach the server, nor would the next."""
+MAX_GANGS_LOST = 5
+GANG_LOSS_WINDOW = timedelta(minutes=10)
+"""After this many gangs lost within the window, the job itself is blamed and given up."""
+MAX_GANGS_UNHEARD = 3
+"""After this many gangs in a row with a node that never called, the job is given up: it can't reach the server."""
 
 
 def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = True) -> Recovery:
-    """What follows the last of the failures (FEATURES F2). has_nodes: those of the attempt are all there.
+    """Decides what follows the last of the failures (FEATURES F2). has_nodes: all nodes of the attempt are still there.
 
-    Failures of the machines don't count, but for `MOST_LOST` sets of nodes lost at once, and `MOST_UNHEARD` that never
-    called. The same error at the same place twice ends the job: a third time would end the same way.
+    Failures of the machines don't count as retries, up to `MAX_GANGS_LOST` and `MAX_GANGS_UNHEARD`. The same error at
+    the same place twice ends the job: a third try would end the same way.
     """
     last = failures[-1].verdict
     retry = REASONS[last.reason].retry
@@ -55,26 +52,29 @@ def after(failures: Sequence[Failure], max_retries: int, *, has_nodes: bool = Tr
         if refusal:
             return Recovery(Next.GIVE_UP, refusal)
     if _is_losing(failures):
-        minutes = f"{LOST_WITHIN.total_seconds() / 60:g} minutes"
-        return Recovery(Next.GIVE_UP, f"{MOST_LOST} sets of nodes were lost within {minutes}, so another won't last")
+        minutes = f"{GANG_LOSS_WINDOW.total_seconds() / 60:g} minutes"
+        return Recovery(
+            Next.GIVE_UP, f"{MAX_GANGS_LOST} sets of nodes were lost within {minutes}, so another won't last"
+        )
     if _is_unheard(failures):
-        return Recovery(Next.GIVE_UP, f"it was so with {MOST_UNHEARD} sets of nodes in a row")
+        return Recovery(Next.GIVE_UP, f"it was so with {MAX_GANGS_UNHEARD} sets of nodes in a row")
     is_own = retry is Retry.OWN
     counted = f"retry {_own(failures)} of {max_retries}" if is_own else "this doesn't count as a retry"
-    if last.reason in _NEEDS_NODES or not has_nodes:
+    if REASONS[last.reason].takes_nodes or not has_nodes:
         return Recovery(Next.ATTEMPT, f"the job gets a new set of nodes; {counted}")
     return Recovery(Next.ROUND, f"the ranks start again{' on the same nodes,' if is_own else ';'} {counted}")
 
 
 def _is_losing(failures: Sequence[Failure]) -> bool:
-    latest = failures[-MOST_LOST:]
-    are_lost = len(latest) == MOST_LOST and all(one.verdict.reason in _LOST for one in latest)
-    return are_lost and latest[-1].at - latest[0].at <= LOST_WITHIN
+    latest = failures[-MAX_GANGS_LOST:]
+    rows = [REASONS[failure.verdict.reason] for failure in latest]
+    are_lost = len(rows) == MAX_GANGS_LOST and all(row.evidence is Evidence.SILENCE and row.takes_nodes for row in rows)
+    return are_lost and latest[-1].at - latest[0].at <= GANG_LOSS_WINDOW
 
 
 def _is_unheard(failures: Sequence[Failure]) -> bool:
-    latest = [reason for one in failures if (reason := one.verdict.reason) is not Reason.PREEMPTED][-MOST_UNHEARD:]
-    return latest == [Reason.NODE_UNHEARD] * MOST_UNHEARD
+    latest = [reason for one in failures if (reason := one.verdict.reason) is not Reason.PREEMPTED][-MAX_GANGS_UNHEARD:]
+    return latest == [Reason.NODE_UNHEARD] * MAX_GANGS_UNHEARD
 
 
 def _own(failures: Sequence[Failure]) -> int:

@@ -14,9 +14,10 @@ from drumbeat.launch import worlds
 from drumbeat.protocol.states import Reason
 
 
-def of(reason: Reason, sentence: str, *, node: int | None = None, code: int | None = None) -> Verdict:
-    """With what a person can do about that reason."""
-    return Verdict(reason, sentence, node=node, code=code, advice=REASONS[reason].advice)
+def of(reason: Reason, sentence: str, *, node: int | None = None) -> Verdict:
+    """Gives the verdict with the exit code and the advice of its reason."""
+    row = REASONS[reason]
+    return Verdict(reason, sentence, node=node, code=row.code, advice=row.advice)
 
 
 def finished(job: Job) -> Verdict:
@@ -38,24 +39,22 @@ def _apart(job: Job, joined_by: str) -> str:
     return next(apart, "")
 
 
-_LOSSES: dict[Loss, tuple[Reason, int | None]] = {
-    Loss.LOST: (Reason.NODE_LOST, None),
-    Loss.UNHEARD: (Reason.NODE_UNHEARD, None),
-    Loss.PREEMPTED: (Reason.PREEMPTED, None),
-    Loss.TIMED_OUT: (Reason.TIMED_OUT, 124),
-    Loss.CANCELED: (Reason.CANCELED_OUTSIDE, 130),
-    Loss.OUT_OF_MEMORY: (Reason.OUT_OF_MEMORY, 137),
-    Loss.FAILED: (Reason.NODES_FAILED, None),
+REASON_OF_LOSS: dict[Loss, Reason] = {
+    Loss.LOST: Reason.NODE_LOST,
+    Loss.UNHEARD: Reason.NODE_UNHEARD,
+    Loss.PREEMPTED: Reason.PREEMPTED,
+    Loss.TIMED_OUT: Reason.TIMED_OUT,
+    Loss.CANCELED: Reason.CANCELED_OUTSIDE,
+    Loss.OUT_OF_MEMORY: Reason.OUT_OF_MEMORY,
+    Loss.FAILED: Reason.NODES_FAILED,
 }
-"""What each kind of loss is to the job, and the exit code of whoever follows it."""
+"""The reason that each kind of loss is for a job."""
 
 
 def by_loss(event: NodeLost) -> Verdict:
-    """As the engine told why, or as silence doesn't."""
-    reason, code = _LOSSES[event.cause]
-    if event.cause is Loss.LOST:
-        return of(reason, f"node {event.node} is gone: {event.sentence}", node=event.node)
-    return of(reason, event.sentence, node=event.node, code=code)
+    """Judges a lost node by what its engine says of it."""
+    sentence = f"node {event.node} is gone: {event.sentence}" if event.cause is Loss.LOST else event.sentence
+    return of(REASON_OF_LOSS[event.cause], sentence, node=event.node)
 
 
 def taken(node: int) -> Verdict:
@@ -66,4 +65,4 @@ def taken(node: int) -> Verdict:
 
 def canceled(event: CancelRequested) -> Verdict:
     """A person asked for it."""
-    return of(Reason.CANCEL_REQUESTED, f"canceled by {event.by}", code=130)
+    return of(Reason.CANCEL_REQUESTED, f"canceled by {event.by}")
