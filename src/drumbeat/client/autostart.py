@@ -12,7 +12,10 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
 
 from drumbeat.client.discovery import Address, find
 from drumbeat.protocol.errors import StorageError, UnreachableError
@@ -59,8 +62,34 @@ class Starting:
         return self.home / "server-start.log"
 
 
+def require_server(home: Path) -> None:
+    """Raises UnreachableError where only the client is installed."""
+    if missing := missing_packages():
+        what = f"no server is running, and this Python has drumbeat's client only: a server also needs {missing}"
+        fix = "Install them: pip install 'drumbeat[server]'. To use a server elsewhere, set DRUMBEAT_SERVER to its URL."
+        raise UnreachableError(what, where=str(home), fix=fix)
+
+
+def missing_packages() -> str:
+    """What a server needs and this Python does not have, "" = nothing."""
+    try:
+        requirements = [Requirement(text) for text in metadata.requires("drumbeat") or ()]
+    except metadata.PackageNotFoundError:  # Run from its sources.
+        return ""
+    needed = [each.name for each in requirements if each.marker and each.marker.evaluate({"extra": "server"})]
+    return ", ".join(name for name in needed if not _is_installed(name))
+
+
+def _is_installed(distribution: str) -> bool:
+    try:
+        return bool(metadata.version(distribution))
+    except metadata.PackageNotFoundError:
+        return False
+
+
 def start(starting: Starting) -> Address:
     """The server's address, once it says that it is ready. Raises UnreachableError, StorageError."""
+    require_server(starting.home)
     deadline = time.monotonic() + DEADLINE_S
     while True:
         with _alone(starting.home) as is_alone:
