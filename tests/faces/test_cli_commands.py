@@ -66,7 +66,7 @@ def test_without_any_file_the_error_says_so(drumbeat: Type, server: FakeServer, 
     assert shown.stderr == (
         "error: no job file was named, and this folder has no job.yml\n"
         f"  at {tmp_path}\n"
-        "  → Name one: drumbeat run path/to/job.yml\n"
+        "  → Name one: drumbeat run path/to/job.yml. Or run a command without one: drumbeat run -- python train.py\n"
     )
     assert server.calls == []
 
@@ -89,7 +89,22 @@ def test_list_shows_the_newest_first_with_what_holds_them_up(drumbeat: Type, ser
     lines = drumbeat("list").stdout.splitlines()
     assert [line.split()[0] for line in lines[2:] if not line.startswith(" ")] == ["cifar-01ab", "mnist-7f3a"]
     assert "4 ranks run on" in lines[2]
-    assert "rank 3 on node 1" in "\n".join(lines[3:])
+    assert "rank 3 on node 1" in lines[3]
+
+
+@pytest.mark.parametrize("columns", ["80", "100", "160"])
+@pytest.mark.parametrize("command", [("list",), ("top", "--once")])
+def test_list_has_one_line_a_job_and_show_the_whole_reason(
+    drumbeat: Type, server: FakeServer, monkeypatch: pytest.MonkeyPatch, columns: str, command: tuple[str, ...]
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    reason = "it waits for the store that " + "does not answer and " * 8 + "for\ntwo lines"
+    server.jobs = {name: a_job(name=name, sentence=reason) for name in ("cifar-01ab", "mnist-7f3a")}
+    lines = drumbeat(*command).stdout.splitlines()
+    assert [line.split()[0] for line in lines[2:]] == ["cifar-01ab", "mnist-7f3a"]
+    assert all(len(line) <= int(columns) and line.endswith("…") for line in lines[2:])
+    shown = " ".join(drumbeat("show", "mnist-7f3a").stdout.split())
+    assert " ".join(reason.split()) in shown
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.cli.terminal.saying import say_ago, say_countdown, say_duration, say_short, say_size
+from drumbeat.cli.terminal.saying import say_ago, say_countdown, say_duration, say_launch, say_size
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -45,7 +45,14 @@ def test_sizes(size: int, said: str):
     assert say_size(size) == said
 
 
-def test_a_long_sentence_is_cut_where_many_jobs_are_listed():
-    assert say_short("x" * 140) == "x" * 140
-    assert say_short("word " * 40) == "word " * 27 + "wor …"
-    assert len(say_short("/a" * 500)) == 140
+@pytest.mark.parametrize(
+    ("launcher", "nodes", "per_node", "expected"),
+    [
+        ("pytorch", 1, 1, "1 process on 1 node"),
+        ("pytorch", 2, 1, "pytorch on 2 nodes × 1 per node = 2 ranks"),
+        ("mpi", 1, 1, "mpi on 1 node × 1 per node = 1 rank"),
+        ("ray", 1, 1, "ray on 1 node × 1 per node = 1 rank"),
+    ],
+)
+def test_job_without_a_launcher_is_one_process(launcher: str, nodes: int, per_node: int, expected: str):
+    assert say_launch(launcher, nodes, per_node, nodes * per_node) == expected

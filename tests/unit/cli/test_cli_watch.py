@@ -87,18 +87,28 @@ def test_the_grace_time_counts_down_in_the_live_line():
 def test_the_grace_time_is_printed_every_ten_seconds_where_there_is_no_live_line():
     screen = Screen()
     stopping = a_job(state="stopping", stop_at=after(30))
-    assert screen.see(stopping) == "         stopping     SIGKILL in 30s\n"
+    assert screen.see(stopping) == ""
+    assert screen.see(at_s=1.0) == "   1.0s  stopping     SIGKILL in 29s\n"
     assert screen.see(at_s=5.0) == ""
-    assert screen.see(at_s=10.0) == "         stopping     SIGKILL in 20s\n"
-    assert screen.see(at_s=30.0) == "         stopping     SIGKILL sent, waiting for the ranks to be gone\n"
+    assert screen.see(at_s=10.0) == "    10s  stopping     SIGKILL in 20s\n"
+    assert screen.see(at_s=30.0) == "    30s  stopping     SIGKILL sent, waiting for the ranks to be gone\n"
     assert screen.see(at_s=60.0) == ""
+
+
+def test_ranks_that_stop_within_a_second_get_no_countdown():
+    screen = Screen()
+    assert screen.see(a_job(state="stopping", stop_at=after(30))) == ""
+    assert screen.see(a_job(state="finalizing"), at_s=0.9) == ""
+    assert screen.see(a_job(state="stopping", stop_at=after(60)), at_s=30.0) == ""
+    assert screen.see(at_s=31.0) == "    31s  stopping     SIGKILL in 29s\n"
 
 
 def test_no_time_is_counted_down_when_no_rank_is_left():
     screen = Screen()
     ends = tuple(NodeView(n, exits=(ExitView(2 * n, 1, None), ExitView(2 * n + 1, 0, None))) for n in (0, 1))
     assert screen.see(a_job(state="stopping", stop_at=after(30), nodes=ends)) == ""
-    assert "SIGKILL in 30s" in screen.see(a_job(state="stopping", stop_at=after(30), nodes=ends[:1]))
+    assert screen.see(a_job(state="stopping", stop_at=after(30), nodes=ends[:1])) == ""
+    assert "SIGKILL in 29s" in screen.see(at_s=1.0)
 
 
 def test_what_a_stage_has_said_the_next_one_doesnt_say_again():

@@ -101,7 +101,7 @@ DROPPED = (">log", ">ended", ">ranks", ">for", ">log/s", "why", "state")
 
 def render_top(sample: Sample, now: datetime, width: int) -> Table:
     """The table. width: of the terminal."""
-    from drumbeat.cli.terminal.saying import say_duration, say_short, say_size
+    from drumbeat.cli.terminal.saying import say_duration, say_size
     from drumbeat.cli.terminal.screen import cell, fitted, state_cell
 
     rows = [
@@ -113,7 +113,7 @@ def render_top(sample: Sample, now: datetime, width: int) -> Table:
             say_duration((row.job.ended_at or now) - row.job.submitted_at),
             say_size(row.log_bytes) if row.log_bytes else "",
             cell(f"{say_size(row.rate)}/s", "cyan") if row.rate else "",
-            say_short(row.job.doing),
+            row.job.doing,
         )
         for row in sample.rows
     ]

@@ -12,7 +12,6 @@ from typing import Any
 from typer.core import TyperCommand
 from typer.exceptions import TyperException
 
-from drumbeat.dialect.reading.problems import shown
 from drumbeat.protocol.errors import SpecError
 
 SEPARATOR = "--"
@@ -50,7 +49,7 @@ def require_separator(words: Sequence[str]) -> None:
     if at is None:
         return
     line = shlex.join([*words[:at], SEPARATOR, *_as_command(words[at:])])
-    what = f"{shown(words[at])} is not a job file, and no `--` stands before it"
+    what = f"`{words[at]}` is not a job file, and no `--` stands before it"
     raise SpecError(what, where=shlex.join(words), fix=f"To run a command without a job file: drumbeat run {line}")
 
 

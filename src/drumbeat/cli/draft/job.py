@@ -61,13 +61,13 @@ def _distribution(options: JobOptions) -> Document | None:
 
 
 def _resources(options: JobOptions) -> Document:
-    found: Document = {} if options.nodes is None else {"instance_count": options.nodes}
+    resources: Document = {} if options.nodes is None else {"instance_count": options.nodes}
     if options.gpus is None:
-        return found
+        return resources
     if options.gpus < 0:
         what = f"a node can't have {options.gpus} GPUs"
         raise SpecError(what, where="--gpus", fix="Give 1 or more; 0 keeps the ranks off the GPUs.")
-    return {**found, "instance_type": f"gpu:{options.gpus}" if options.gpus else "cpu"}
+    return {**resources, "instance_type": f"gpu:{options.gpus}" if options.gpus else "cpu"}
 
 
 FIX_OF = {"--nodes": "Give a number from 1 to 1,000,000.", "--procs": "Give a number from 1 to 1,000,000."}
@@ -76,8 +76,8 @@ FIX_OF = {"--nodes": "Give a number from 1 to 1,000,000.", "--procs": "Give a nu
 def _as_typed(problem: Problem, words: Sequence[str]) -> Problem:
     """The problem at the option that the key came from."""
     key = problem.where.removeprefix(SOURCE).removeprefix(".")
-    for option, known in KEY_OF.items():
-        if key == known or key.startswith(f"{known}."):
+    for option, own in KEY_OF.items():
+        if key == own or key.startswith(f"{own}."):
             return Problem(problem.what, option, problem.fix or FIX_OF.get(option, ""))
     table, _, name = key.partition(".")
     if table == "command":
@@ -102,25 +102,25 @@ def require_project_folder(code: str | None) -> None:
 
 def rebased(document: Document, to: Path) -> Document:
     """The same job with its local paths counted from another folder."""
-    found = dict(document)
-    if isinstance(found.get("code"), str):
-        found["code"] = _from(found["code"], to)
-    environment = found.get("environment")
+    moved = dict(document)
+    if isinstance(moved.get("code"), str):
+        moved["code"] = _from(moved["code"], to)
+    environment = moved.get("environment")
     if isinstance(environment, dict):
-        found["environment"] = _rebased_environment(cast("Document", environment), to)
-    inputs = cast("Document", found.get("inputs") or {})
+        moved["environment"] = _rebased_environment(cast("Document", environment), to)
+    inputs = cast("Document", moved.get("inputs") or {})
     if inputs:
-        found["inputs"] = {name: _rebased_input(value, to) for name, value in inputs.items()}
-    return found
+        moved["inputs"] = {name: _rebased_input(value, to) for name, value in inputs.items()}
+    return moved
 
 
 def _rebased_environment(environment: Document, to: Path) -> Document:
-    found = dict(environment)
-    if isinstance(found.get("conda_file"), str):
-        found["conda_file"] = _from(found["conda_file"], to)
-    if isinstance(found.get("build"), dict):
-        found["build"] = {**found["build"], "path": _from(found["build"]["path"], to)}
-    return found
+    moved = dict(environment)
+    if isinstance(moved.get("conda_file"), str):
+        moved["conda_file"] = _from(moved["conda_file"], to)
+    if isinstance(moved.get("build"), dict):
+        moved["build"] = {**moved["build"], "path": _from(moved["build"]["path"], to)}
+    return moved
 
 
 def _rebased_input(value: object, to: Path) -> object:

@@ -74,11 +74,11 @@ def find_script(script: Path | None, folder: Path) -> Path:
     """The script. Raises SpecError where none, or none of several, is meant."""
     if script is not None:
         return _given(script)
-    there = sorted(one.name for one in folder.glob("*.py"))
-    usual = [name for name in USUAL_NAMES if name in there]
-    if usual or len(there) == 1:
-        return Path((usual or there)[0])
-    what = f"there are {len(there)} scripts here: {words(there[:6])}" if there else "there is no Python script here"
+    scripts = sorted(one.name for one in folder.glob("*.py"))
+    usual = [name for name in USUAL_NAMES if name in scripts]
+    if usual or len(scripts) == 1:
+        return Path((usual or scripts)[0])
+    what = f"there are {len(scripts)} scripts here: {words(scripts[:6])}" if scripts else "there is no Python script here"
     raise SpecError(what, where=str(folder), fix="Name the one to run: drumbeat init SCRIPT")
 
 

@@ -15,6 +15,9 @@ from drumbeat.client.views import PREPARING_OR_KEEPING, End, Event, JobView, Log
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.states import TERMINAL, State
 
+COUNTDOWN_AFTER_S = 1
+"""How long ranks may take to stop before the grace time that is left is printed."""
+
 COUNTDOWN_EVERY_S = 10
 """How often the grace time that is left is printed where there is no live line."""
 
@@ -80,6 +83,7 @@ class Watch:
         self._held_up: set[tuple[int, str]] = set()
         self._progress_at: float | None = None
         self._counted: tuple[datetime, int] | None = None
+        self._stopping_since: tuple[datetime, datetime] | None = None
 
     def see(self, events: list[Event], now: Now) -> None:
         """Takes events in, and prints what they and the time make visible."""
@@ -138,14 +142,20 @@ class Watch:
         return [*(self._logs.end() if entry.state in RANKS_ENDED else []), stage.rstrip()]
 
     def _count_down(self, now: datetime) -> list[str]:
-        """The grace time that is left, at the stop and every ten seconds after."""
+        """The grace time that is left: once a second has passed since the stop, and every ten seconds after."""
         if (end := kill_at(self.job)) is None:
+            self._stopping_since = None
+            return []
+        if self._stopping_since is None or self._stopping_since[0] != end:
+            self._stopping_since = (end, now)
+        if now - self._stopping_since[1] < timedelta(seconds=COUNTDOWN_AFTER_S):
             return []
         left = max(ceil((end - now) / timedelta(seconds=COUNTDOWN_EVERY_S)), 0)
         if self._counted == (end, left):
             return []
         self._counted = (end, left)
-        return [f"{'':>7}  {self.job.state:<12} {say_countdown(end, now)}"]
+        since = say_duration(now - self.job.submitted_at)
+        return [f"{since:>7}  {self.job.state:<12} {say_countdown(end, now)}"]
 
     def _progress(self, now: Now) -> list[str]:
         """How far the nodes are, now and then."""

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.terminal.safe import safe_lines
-from drumbeat.cli.terminal.saying import say_ago, say_duration, say_moment, say_shape, say_short
+from drumbeat.cli.terminal.saying import say_ago, say_duration, say_launch, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.client.views import ExitView, JobView, NodeView
 from drumbeat.protocol.states import Reason, State
@@ -35,7 +35,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             _ranks(job),
             say_ago(job.submitted_at, now),
             say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
-            say_short(job.verdict.sentence if job.verdict and job.state == State.FAILED else job.doing),
+            job.verdict.sentence if job.verdict and job.state == State.FAILED else job.doing,
         )
         for job in jobs
     ]
@@ -80,7 +80,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("why", job.doing),
         ("notice", job.notice),
         ("engine says", _engines_word(job)),
-        ("shape", f"{job.launcher}, {say_shape(job.node_count, job.processes_per_node, job.world_size)}"),
+        ("shape", say_launch(job.launcher, job.node_count, job.processes_per_node, job.world_size)),
         ("compute", job.compute),
         ("environment", job.environment),
         ("priority", job.priority or ""),

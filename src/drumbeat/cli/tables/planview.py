@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.tables.environmentview import say_content
-from drumbeat.cli.terminal.saying import say_shape
+from drumbeat.cli.terminal.saying import say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.client.views import PreviewView
 from drumbeat.protocol.plan import ImageBuild, Plan
@@ -52,13 +52,13 @@ def render_plan(preview: PreviewView, *, full: bool = False) -> Iterator[Rendera
 def _refusal(preview: PreviewView) -> Iterator[RenderableType]:
     """The verdict first, and what the job asked for."""
     yield cell(preview.queue, "red")
-    yield pairs([("job", preview.plan.job), ("asks for", _shape(preview))])
+    yield pairs([("job", preview.plan.job), ("asks for", _launch(preview.plan))])
     yield from _notes(preview)
 
 
 def _head(preview: PreviewView) -> Iterator[RenderableType]:
     plan = preview.plan
-    yield cell(f"{plan.job} would run {plan.launcher} on {_shape(preview)}; nothing has been started.")
+    yield cell(f"{plan.job} would run {_launch(plan)}; nothing has been started.")
     yield pairs(
         [
             ("experiment", plan.experiment),
@@ -100,9 +100,8 @@ def _prepared(preview: PreviewView) -> Iterator[RenderableType]:
         yield from _sentences(preview.plan.prepare.splitlines())
 
 
-def _shape(preview: PreviewView) -> str:
-    plan = preview.plan
-    return say_shape(plan.nodes, plan.processes_per_node, plan.world_size)
+def _launch(plan: Plan) -> str:
+    return say_launch(plan.launcher, plan.nodes, plan.processes_per_node, plan.world_size)
 
 
 def _rank_table(preview: PreviewView, *, full: bool) -> Iterator[RenderableType]:

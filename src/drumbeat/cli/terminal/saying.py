@@ -52,11 +52,13 @@ def say_shape(nodes: int, per_node: int, ranks: int) -> str:
     return f"{count(nodes, 'node')} × {each} per node = {count(ranks, 'rank')}"
 
 
+def say_launch(launcher: str, nodes: int, per_node: int, ranks: int) -> str:
+    """`mpi on 2 nodes × 2 per node = 4 ranks`; a job of one rank without a launcher of its own is `1 process`."""
+    if launcher == "pytorch" and ranks == 1:
+        return "1 process on 1 node"
+    return f"{launcher} on {say_shape(nodes, per_node, ranks)}"
+
+
 def count(number: int, thing: str) -> str:
     """`1 node`, `2 nodes`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def say_short(sentence: str, most: int = 140) -> str:
-    """As much of it as a line of many jobs has room for; `show` has all."""
-    return sentence if len(sentence) <= most else f"{sentence[: most - 2].rstrip()} …"

@@ -63,11 +63,14 @@ def fill_table(table: Table, rows: Iterable[Iterable[object]]) -> Table:
 
 
 def fitted(titles: Sequence[str], rows: Iterable[Sequence[object]], width: int, dropped: Sequence[str]) -> Table:
-    """A table of the columns that there is room for. dropped: those that may be missing, the first goes first.
+    """A table of one line a row, of the columns that there is room for.
 
-    The last column is of sentences, which fold: it wants `SENTENCE` columns, the others all that is in them.
+    dropped: columns that may be missing, the first one first. The last column is of sentences: it wants `SENTENCE`
+    columns, and a sentence that is longer than the room for it ends in `…`.
     """
     cells = [[value if isinstance(value, Text) else cell(value) for value in row] for row in rows]
+    for row in cells:
+        row[-1] = Text(" ".join(row[-1].plain.split()), style=row[-1].style)
     wanted = [
         max(map(cell_len, [title.removeprefix(">"), *(row[n].plain for row in cells)]))
         for n, title in enumerate(titles)
@@ -77,6 +80,10 @@ def fitted(titles: Sequence[str], rows: Iterable[Sequence[object]], width: int, 
     for title in dropped:
         if sum(wanted[n] + BETWEEN for n in kept) - BETWEEN > width:
             kept.remove(titles.index(title))
+    room = width - sum(wanted[n] + BETWEEN for n in kept[:-1])
+    if kept[-1] == len(titles) - 1:
+        for row in cells:
+            row[-1].truncate(max(room, 1), overflow="ellipsis")
     return fill_table(make_table(*(titles[n] for n in kept)), [[row[n] for n in kept] for row in cells])
 
 
