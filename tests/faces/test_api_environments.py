@@ -58,7 +58,7 @@ def test_versions_are_counted_and_the_same_content_is_the_same_version(house: Ho
 
 def test_one_that_isnt_there_is_told_with_the_nearest(house: House, client: Client):
     create(house, "digits", "numpy\n")
-    with pytest.raises(NotFoundError, match=r"there is no environment `dgits`\. Did you mean `digits`"):
+    with pytest.raises(NotFoundError, match=r"there is no environment dgits\. Did you mean `digits`"):
         client.environment("dgits")
     with pytest.raises(NotFoundError, match="Did you mean `lightgbm`"):
         client.environment("lightgmb")

@@ -136,7 +136,11 @@ def test_many_ranks_are_cut_short():
 def test_of_a_job_that_could_never_start_the_verdict_stands_first():
     shown = preview()
     text = render(replace(shown, plan=replace(shown.plan, ranks=()), processes=(), queue="never", never=True))
-    assert text.splitlines()[:3] == ["never", "job       mnist-7f3a", "asks for  pytorch on 2 nodes × 2 per node = 4 ranks"]
+    assert text.splitlines()[:3] == [
+        "never",
+        "job       mnist-7f3a",
+        "asks for  pytorch on 2 nodes × 2 per node = 4 ranks",
+    ]
 
 
 def test_a_hostile_command_cannot_move_the_cursor():

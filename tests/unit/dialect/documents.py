@@ -9,6 +9,7 @@ NAME = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,12}", fullmatch=True)
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 FILLED = TEXT.filter(lambda text: text.strip())
 NO_EXPRESSION = FILLED.filter(lambda text: "${{" not in text and "$[[" not in text)
+WORD = NO_EXPRESSION.filter(lambda text: len(text.split()) == 1 and "<" not in text)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -31,8 +32,8 @@ DISTRIBUTION = st.one_of(
     some({"type": st.just("ray")}, port=st.integers(1, 65535), include_dashboard=st.booleans()),
 )
 ENVIRONMENT = st.one_of(
-    NO_EXPRESSION,
-    some({"image": FILLED}, conda_file=FILLED | tables(JSON), tags=tables(TEXT), version=st.integers(0, 9).map(str)),
+    WORD,
+    some({"image": WORD}, conda_file=FILLED | tables(JSON), tags=tables(TEXT), version=st.integers(0, 9).map(str)),
     some({"build": some({"path": FILLED}, dockerfile_path=st.just("docker/Dockerfile"))}),
 )
 INPUT = LITERAL | some({"path": FILLED}, type=st.sampled_from(["uri_file", "mltable"]), mode=st.just("download"))
@@ -54,7 +55,7 @@ COMMAND_JOB = some(
     description=TEXT,
     tags=tables(TEXT),
     properties=tables(TEXT),
-    compute=FILLED,
+    compute=WORD,
     code=FILLED,
     environment_variables=tables(TEXT, NAME),
     inputs=tables(INPUT, IDENTIFIER),

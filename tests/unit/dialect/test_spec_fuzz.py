@@ -52,7 +52,7 @@ def test_any_override_is_taken_or_refused_with_a_sentence(override: str) -> None
 
 @pytest.mark.feature("J2")
 @given(document=COMMAND_JOB)
-@example(document={"command": "a: b", "environment": "0: 0", "tags": {"a: b": "c:d"}})
+@example(document={"command": "a: b", "environment": "0:0", "tags": {"a: b": "c:d"}})
 def test_a_job_written_out_reads_back_equal(document: dict[str, Any]) -> None:
     job = from_dict(document)
     text = dumps(job)

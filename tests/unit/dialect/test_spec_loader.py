@@ -274,3 +274,58 @@ def test_an_empty_file_of_another_sort_is_told_what_that_needs(
     file.touch()
     with pytest.raises(SpecError, match=f"the file is empty. Write at least {least}."):
         reader(file)
+
+
+STEP = "{type: command, command: a, %s}"
+FILE_OF = {
+    "job": "command: a\n%s\n",
+    "step": "type: pipeline\njobs: {s: " + STEP + "}\n",
+    "trial": "type: sweep\ntrial: {command: a, %s}\nsampling_algorithm: random\nsearch_space: {x: {type: choice, values: [1]}}\n"
+    "objective: {goal: maximize, primary_metric: m}\n",
+}
+SWEEP = FILE_OF["trial"] % "code: ."
+
+
+@pytest.mark.feature("J1")
+@pytest.mark.parametrize(
+    ("text", "what", "fix"),
+    [
+        *(
+            (
+                FILE_OF[place] % f"environment: {quote}< your environment name >{quote}",
+                "the name of an environment",
+                "azureml:name:1",
+            )
+            for place in FILE_OF
+            for quote in ('"', "'")
+        ),
+        *(
+            (FILE_OF[place] % "compute: <compute>", "the name of a compute", "compute: local")
+            for place in ("job", "step")
+        ),
+        (SWEEP + "compute: azureml:< your compute name >\n", "the name of a compute", "compute: local"),
+        ("type: pipeline\ncompute: < your compute name >\njobs: {}\n", "the name of a compute", "compute: local"),
+        (FILE_OF["step"] % "environment: {image: <image>}", "the name of an image", "python:3.12"),
+        (FILE_OF["job"] % "resources: {instance_type: <vm-size>}", "the name of an instance type", "gpu:N"),
+        (
+            "type: pipeline\njobs: {s: {component: azureml:<name>:1}}\n",
+            "the name of a component",
+            "azureml:name:version",
+        ),
+        (FILE_OF["job"] % "inputs: {d: {path: ./a, datastore: <store>}}", "the name of a datastore", "datastore list"),
+    ],
+)
+def test_placeholder_of_an_example_is_refused_with_what_to_fill_in(text: str, what: str, fix: str):
+    with pytest.raises(SpecError) as refused:
+        loads(text, "job.yml")
+    problem = next(one for one in refused.value.fields if "placeholder" in one.what)
+    assert f"is a placeholder where {what} belongs" in problem.what
+    assert fix in problem.fix
+    assert problem.where.startswith("job.yml:")
+
+
+@pytest.mark.parametrize("key", ["compute", "environment"])
+def test_name_with_spaces_is_refused_and_an_expression_is_not(key: str):
+    with pytest.raises(SpecError, match=r"`my own` can't be the name of an? \w+: it has spaces"):
+        loads(f"command: a\n{key}: my own\n")
+    assert loads("type: pipeline\njobs: {s: {command: a, compute: '${{ parent.inputs.c }}'}}\n")

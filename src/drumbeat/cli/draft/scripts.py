@@ -78,7 +78,9 @@ def find_script(script: Path | None, folder: Path) -> Path:
     usual = [name for name in USUAL_NAMES if name in scripts]
     if usual or len(scripts) == 1:
         return Path((usual or scripts)[0])
-    what = f"there are {len(scripts)} scripts here: {words(scripts[:6])}" if scripts else "there is no Python script here"
+    what = (
+        f"there are {len(scripts)} scripts here: {words(scripts[:6])}" if scripts else "there is no Python script here"
+    )
     raise SpecError(what, where=str(folder), fix="Name the one to run: drumbeat init SCRIPT")
 
 

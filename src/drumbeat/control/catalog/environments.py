@@ -142,7 +142,7 @@ def _require_a_name(name: str, version: str) -> None:
 
 def _missing(title: str, names: Iterable[str]) -> NotFoundError:
     fix = nearest(title, names) or "See those that there are: drumbeat environment list"
-    return NotFoundError(f"there is no environment {shown(title)}", fix=fix)
+    return NotFoundError(f"there is no environment {title}", fix=fix)
 
 
 def _titled(written: Environment, source: str) -> tuple[str, str]:

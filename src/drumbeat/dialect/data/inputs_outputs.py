@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 from drumbeat.dialect.data.signed_urls import NoSecret
 from drumbeat.dialect.reading.problems import shown, words
 from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import Figure, Filled, Scalar, Text, Version, complaint, literal
+from drumbeat.dialect.reading.values import Figure, Filled, Scalar, Text, Version, complaint, literal, named
 
 DataType = Literal["uri_file", "uri_folder", "mltable", "custom_model", "mlflow_model", "triton_model"]
 ParameterType = Literal["string", "number", "integer", "boolean"]
@@ -22,6 +22,9 @@ InputMode = Literal["ro_mount", "download", "direct", "eval_mount", "eval_downlo
 OutputMode = Literal["rw_mount", "mount", "upload", "direct"]
 
 Place = Annotated[Filled, NoSecret]
+Datastore = Annotated[
+    Filled, named("a datastore", "Write the name of one, like `default`; see them: drumbeat datastore list")
+]
 
 OF_PARAMETERS = ("default", "min", "max", "enum")
 OF_DATA = ("path", "mode", "datastore", "path_on_compute")
@@ -36,7 +39,7 @@ class Input(Model):
         default=None,
         description="How a rank has it: mounted, copied, by its address; of an `mltable`, the files that it names.",
     )
-    datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
+    datastore: Datastore | None = Field(default=None, description="Datastore that a local path is uploaded to.")
     path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
     default: Scalar | None = Field(default=None, description="Value of a parameter that nobody sets.")
     min: Figure | None = Field(default=None, description="Least value of a number.")

@@ -20,6 +20,7 @@ from drumbeat.dialect.reading.values import (
     Version,
     Whole,
     complaint,
+    named,
 )
 from drumbeat.protocol.errors import Problem, SpecError
 
@@ -91,7 +92,9 @@ class Environment(Model):
         default=None, description="Name to keep it under; nameless ones are known by their content."
     )
     version: Version | None = Field(default=None, description="Version under that name.")
-    image: Filled | None = Field(default=None, description="Container image.")
+    image: Annotated[Filled, named("an image", "Write the image, like `python:3.12`.")] | None = Field(
+        default=None, description="Container image."
+    )
     build: BuildContext | None = Field(default=None, description="Image to build; instead of `image`.")
     conda_file: TextOrTable | None = Field(default=None, description="Conda file, as a path or written out.")
     inference_config: InferenceConfig | None = Field(
@@ -120,7 +123,11 @@ class Environment(Model):
             yield Contradiction((), "the environment says nothing", "Give it `image`, `build` or `conda_file`.")
 
 
-EnvironmentValue = Annotated[Environment | Filled, model_or_text(lambda: Environment, "`azureml:name:version`")]
+EnvironmentValue = Annotated[
+    Environment | Filled,
+    model_or_text(lambda: Environment, "`azureml:name:version`"),
+    named("an environment", "Write the name of one, like `azureml:name:1`; see them: drumbeat environment list"),
+]
 
 
 # --- one that has a file of its own -----------------------------------------------------------------------------

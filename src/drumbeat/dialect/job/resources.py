@@ -20,6 +20,7 @@ from drumbeat.dialect.reading.values import (
     Text,
     TextOrList,
     complaint,
+    named,
     pattern,
 )
 
@@ -32,7 +33,7 @@ class Resources(Model):
     """How many nodes, and of what kind."""
 
     instance_count: Count = Field(default=1, description="Number of nodes.")
-    instance_type: Filled | None = Field(
+    instance_type: Annotated[Filled, named("an instance type", "Write `cpu`, `gpu` or `gpu:N`.")] | None = Field(
         default=None,
         description="`cpu`, `gpu` (a GPU for each rank), `gpu:N` (N GPUs on each node), or a name that an alias gives "
         "one of these.",
@@ -189,4 +190,8 @@ def _compute(value: object) -> object:
     return value
 
 
-ComputeName = Annotated[Filled, BeforeValidator(_compute)]
+ComputeName = Annotated[
+    Filled,
+    BeforeValidator(_compute),
+    named("a compute", "Write the name of one, like `compute: local`; see them: drumbeat compute list"),
+]

@@ -13,7 +13,7 @@ from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.resources import Resources
 from drumbeat.dialect.reading.expressions import missing
 from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, model_or_text
-from drumbeat.dialect.reading.values import AsText, Filled, Identifier, Text, Variable, Version, pattern
+from drumbeat.dialect.reading.values import AsText, Filled, Identifier, Text, Variable, Version, named, pattern
 
 ComponentName = Annotated[
     str, pattern(r"[a-z][a-z0-9_]{0,254}", "lower-case letters, digits and `_`, a letter first, at most 255")
@@ -55,5 +55,7 @@ class CommandComponent(ComponentHead):
 
 
 ComponentValue = Annotated[
-    CommandComponent | Filled, model_or_text(lambda: CommandComponent, "a component's file or `azureml:name:version`")
+    CommandComponent | Filled,
+    model_or_text(lambda: CommandComponent, "a component's file or `azureml:name:version`"),
+    named("a component", "Write a component's file, or `azureml:name:version`.", is_one_word=False),
 ]

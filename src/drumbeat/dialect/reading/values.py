@@ -138,6 +138,27 @@ def _tag(value: object) -> str:
     return "[value]" if isinstance(value, str) else "[list]" if isinstance(value, list) else "[mapping]"
 
 
+PLACEHOLDER = re.compile(r"<[^<>]*>")
+
+
+def named(noun: str, fix: str, *, is_one_word: bool = True) -> BeforeValidator:
+    """Refuses a text that an example left for the reader to fill in, like `< your compute name >`.
+
+    noun: what the text names, for messages. is_one_word: no space can be in it, unless it is an expression.
+    """
+
+    def read(value: object) -> object:
+        if not isinstance(value, str) or "${{" in value:
+            return value
+        if mark := PLACEHOLDER.search(value):
+            raise complaint(f"{shown(value)} is a placeholder where the name of {noun} belongs", fix, mark[0])
+        if is_one_word and len(value.split()) > 1:
+            raise complaint(f"{shown(value)} can't be the name of {noun}: it has spaces", fix)
+        return value
+
+    return BeforeValidator(read)
+
+
 def pattern(regex: str, rule: str) -> AfterValidator:
     """A text must match `regex` whole; `rule` says in words what that means."""
     compiled = re.compile(regex)

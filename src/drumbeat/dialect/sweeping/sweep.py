@@ -26,6 +26,7 @@ from drumbeat.dialect.reading.values import (
     Variable,
     Whole,
     complaint,
+    named,
 )
 from drumbeat.dialect.sweeping.search_space import Choice, QUniform, SearchValue, Uniform
 
@@ -41,7 +42,11 @@ class Trial(Model):
     resources: Resources = Field(default_factory=Resources, description="How many nodes each trial has.")
 
 
-TrialValue = Annotated[Trial | Filled, model_or_text(lambda: Trial, "a reference to a component")]
+TrialValue = Annotated[
+    Trial | Filled,
+    model_or_text(lambda: Trial, "a reference to a component"),
+    named("a component", "Write a component's file, or `azureml:name:version`.", is_one_word=False),
+]
 
 
 def _log_base(value: object) -> object:

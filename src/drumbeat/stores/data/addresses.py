@@ -79,7 +79,7 @@ def _named(uri: str, _rest: str, datastores: Stores) -> Target:
         raise RefusedError(what, fix="Write `azureml://datastores/NAME/paths/PATH`.")
     if found[1] not in datastores:
         raise UnknownNameError(
-            f"there is no datastore `{short(found[1])}`", fix=either(found[1], datastores, "There are")
+            f"there is no datastore {short(found[1])}", fix=either(found[1], datastores, "There are")
         )
     return _at(datastores[found[1]], found[2] or "")
 
