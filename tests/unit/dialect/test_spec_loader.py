@@ -276,50 +276,36 @@ def test_an_empty_file_of_another_sort_is_told_what_that_needs(
         reader(file)
 
 
-STEP = "{type: command, command: a, %s}"
 FILE_OF = {
     "job": "command: a\n%s\n",
-    "step": "type: pipeline\njobs: {s: " + STEP + "}\n",
-    "trial": "type: sweep\ntrial: {command: a, %s}\nsampling_algorithm: random\nsearch_space: {x: {type: choice, values: [1]}}\n"
-    "objective: {goal: maximize, primary_metric: m}\n",
+    "step": "type: pipeline\njobs: {s: {type: command, command: a, %s}}\n",
+    "trial": "type: sweep\ntrial: {command: a, %s}\nsampling_algorithm: random\n"
+    "search_space: {x: {type: choice, values: [1]}}\nobjective: {goal: maximize, primary_metric: m}\n",
 }
 SWEEP = FILE_OF["trial"] % "code: ."
+ENVIRONMENT = 'environment: "< your environment name >"'
 
 
 @pytest.mark.feature("J1")
 @pytest.mark.parametrize(
-    ("text", "what", "fix"),
+    ("text", "noun", "fix"),
     [
-        *(
-            (
-                FILE_OF[place] % f"environment: {quote}< your environment name >{quote}",
-                "the name of an environment",
-                "azureml:name:1",
-            )
-            for place in FILE_OF
-            for quote in ('"', "'")
-        ),
-        *(
-            (FILE_OF[place] % "compute: <compute>", "the name of a compute", "compute: local")
-            for place in ("job", "step")
-        ),
-        (SWEEP + "compute: azureml:< your compute name >\n", "the name of a compute", "compute: local"),
-        ("type: pipeline\ncompute: < your compute name >\njobs: {}\n", "the name of a compute", "compute: local"),
-        (FILE_OF["step"] % "environment: {image: <image>}", "the name of an image", "python:3.12"),
-        (FILE_OF["job"] % "resources: {instance_type: <vm-size>}", "the name of an instance type", "gpu:N"),
-        (
-            "type: pipeline\njobs: {s: {component: azureml:<name>:1}}\n",
-            "the name of a component",
-            "azureml:name:version",
-        ),
-        (FILE_OF["job"] % "inputs: {d: {path: ./a, datastore: <store>}}", "the name of a datastore", "datastore list"),
+        *((file % ENVIRONMENT, "an environment", "azureml:name:1") for file in FILE_OF.values()),
+        (FILE_OF["job"] % "compute: <compute>", "a compute", "compute: local"),
+        (FILE_OF["step"] % "compute: <compute>", "a compute", "compute: local"),
+        (SWEEP + "compute: azureml:< your compute name >\n", "a compute", "compute: local"),
+        ("type: pipeline\ncompute: < your compute name >\njobs: {}\n", "a compute", "compute: local"),
+        (FILE_OF["step"] % "environment: {image: <image>}", "an image", "python:3.12"),
+        (FILE_OF["job"] % "resources: {instance_type: <vm-size>}", "an instance type", "gpu:N"),
+        ("type: pipeline\njobs: {s: {component: azureml:<name>:1}}\n", "a component", "azureml:name:version"),
+        (FILE_OF["job"] % "inputs: {d: {path: ./a, datastore: <store>}}", "a datastore", "datastore list"),
     ],
 )
-def test_placeholder_of_an_example_is_refused_with_what_to_fill_in(text: str, what: str, fix: str):
+def test_placeholder_of_an_example_is_refused_with_what_to_fill_in(text: str, noun: str, fix: str):
     with pytest.raises(SpecError) as refused:
         loads(text, "job.yml")
     problem = next(one for one in refused.value.fields if "placeholder" in one.what)
-    assert f"is a placeholder where {what} belongs" in problem.what
+    assert f"is a placeholder where the name of {noun} belongs" in problem.what
     assert fix in problem.fix
     assert problem.where.startswith("job.yml:")
 
