@@ -3,7 +3,8 @@
 SHELL := /bin/bash
 PYTHON := .venv/bin/python
 JOBS ?= $(shell expr $$(nproc) + 1)
-PYTEST := $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup
+# Lanes are handed out in the order that tests/conftest.py gives them: the longest first.
+PYTEST := $(PYTHON) -m pytest -n $(JOBS) --dist loadgroup --no-loadscope-reorder
 FAST := $(wildcard tests/unit tests/contract)
 GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.py)))
 
@@ -35,11 +36,11 @@ check: lint ## The fast loop: lint, unit and contract tests
 # The tests run even when lint has failed; its failure still counts.
 test: setup ## Everything: lint and all tests; pytest's closing line comes last
 	@status=0; $(MAKE) --no-print-directory lint || status=$$?; \
-	$(PYTEST) || status=$$?; \
+	$(PYTEST) $(OPTIONS) || status=$$?; \
 	exit $$status
 
 thorough: setup ## make test, and what it leaves out: every fault at every point, every launcher on every engine
-	TESTS_THOROUGH=1 $(PYTEST)
+	TESTS_THOROUGH=1 $(PYTEST) $(OPTIONS)
 
 coverage: setup ## Which lines the unit and contract tests run
 	@rm -f .coverage .coverage.*

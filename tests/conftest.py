@@ -1,6 +1,7 @@
-"""What holds for every test: feature ids that exist, marks by folder, a lane for each file that starts processes."""
+"""Rules for every test: feature ids exist, folders give marks, files with processes are lanes, long lanes go first."""
 
 import os
+import tomllib
 from pathlib import Path
 
 import hypothesis
@@ -12,9 +13,12 @@ from tools.make_features_docs import read_features
 
 TESTS = Path(__file__).parent
 FOLDER_MARKS = frozenset({"contract", "faces", "real", "chaos"})
-# The tests of a file here share a server, a store or a trained model: one worker has them all, one after the other.
-# Files that must not run beside each other name a lane that they share, as those with nodes of their own do: "labs".
+# The tests of a file here share a server, a store or a trained model: one worker runs them all, one after the other.
+# Files that share a server of a session, or must not run beside each other, name a lane that they share.
 LANE_BY_FILE = frozenset({"faces", "real", "chaos"})
+ENGINES = frozenset({"local", "netlab", "ssh", "slurm"})
+"""Values of parameters that divide the lane of a file: its tests on one engine share nothing with those on another."""
+DURATIONS = TESTS / "durations.toml"
 
 
 def pytest_configure() -> None:
@@ -37,6 +41,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             unknown = set(mark.args) - known
             if unknown or not mark.args:
                 raise pytest.UsageError(f"{item.nodeid}: feature {sorted(unknown)} isn't in docs/features.toml")
+    put_longest_first(items)
+
+
+def put_longest_first(items: list[pytest.Item]) -> None:
+    """Sorts by the seconds of each lane, so that no worker begins a long lane when the others have nothing left."""
+    seconds: dict[str, float] = tomllib.loads(DURATIONS.read_text(encoding="utf-8"))["seconds"]
+    items.sort(key=lambda item: -seconds.get(lane_of(item), 0))
+
+
+def lane_of(item: pytest.Item) -> str:
+    """The lane of a test; for a test without a lane, its file."""
+    mark = item.get_closest_marker("xdist_group")
+    return str(mark.args[0]) if mark else item.path.stem
 
 
 def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -58,4 +75,10 @@ def mark_by_folder(item: pytest.Item) -> None:
     if folder in FOLDER_MARKS:
         item.add_marker(folder)
     if folder in LANE_BY_FILE and item.get_closest_marker("xdist_group") is None:
-        item.add_marker(pytest.mark.xdist_group(item.path.stem))
+        item.add_marker(pytest.mark.xdist_group("-".join([item.path.stem, *engines_of(item)])))
+
+
+def engines_of(item: pytest.Item) -> list[str]:
+    """The engines that the parameters of a test name."""
+    call = getattr(item, "callspec", None)
+    return [] if call is None else [one for one in call.params.values() if isinstance(one, str) and one in ENGINES]

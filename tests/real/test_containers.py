@@ -23,7 +23,7 @@ from .guard import guarded
 from .house import House, a_house, line_of, until
 from .places import slurm
 
-pytestmark = [pytest.mark.feature("E1", "E5"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("E1", "E5")]
 
 
 @pytest.fixture(scope="module")

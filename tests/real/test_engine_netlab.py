@@ -28,7 +28,7 @@ from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 
 from .guard import guarded
 
-pytestmark = [pytest.mark.feature("C7"), pytest.mark.xdist_group("labs"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.feature("C7"), pytest.mark.timeout(900)]
 
 HOLDER = "drumbeat.engines.netlab.holder"
 

@@ -30,7 +30,7 @@ from tools.slurmlab import SlurmLab, missing, slurm_lab, until
 from .guard import guarded
 from .house import House, a_house
 
-pytestmark = [pytest.mark.feature("C4"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("C4")]
 
 PROGRAMS = str(Path(os.sys.executable).parent)
 

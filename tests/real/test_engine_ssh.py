@@ -26,7 +26,7 @@ from tools.sshlab import SshLab, missing, ssh_lab
 
 from .guard import guarded
 
-pytestmark = [pytest.mark.feature("C4"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("C4")]
 
 PYTHON = str(Path(os.__file__).parents[2] / "bin" / "python3")
 """An interpreter with nothing of ours installed in it."""

@@ -15,7 +15,7 @@ from drumbeat.client.views import JobView
 from .house import until
 from .places import PLACES, Place
 
-pytestmark = [pytest.mark.feature("C4", "C7"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("C4", "C7")]
 
 ALL_REDUCE = """
 import os, socket, torch, torch.distributed as dist

@@ -14,9 +14,7 @@ from tools.failures.failure import play
 
 from .places import PLACES, Place, slurm
 
-pytestmark = [
-    pytest.mark.feature("F1", "F6", "L2", "L6", "L7"), pytest.mark.xdist_group("labs"), pytest.mark.timeout(1800)
-]  # fmt: skip
+pytestmark = [pytest.mark.feature("F1", "F6", "L2", "L6", "L7"), pytest.mark.timeout(1800)]
 
 PAIRS = [
     ("netlab", "torchrun: a rank raises"),

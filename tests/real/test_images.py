@@ -24,7 +24,7 @@ from .boxes import IMAGE, a_podman, podman
 from .house import House, a_house
 from .started import free_ports
 
-pytestmark = [pytest.mark.feature("E1", "E5"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("E1", "E5")]
 
 DOCKERFILE = f"""\
 FROM {IMAGE}

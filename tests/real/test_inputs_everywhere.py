@@ -14,7 +14,7 @@ from .house import House, a_house
 from .places import netlab, slurm
 from .store_servers import Azurite, S3Server, WebServer, azurite, s3_server, web_server  # noqa: F401
 
-pytestmark = [pytest.mark.feature("D2", "D5", "C4"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("D2", "D5", "C4")]
 
 FILES = {"a.csv": b"1\n", "sub/b.csv": b"2\n" * 400_000, "sub/ü #?%.csv": b"3\n"}
 COMMAND = "cd ${{inputs.data}} && find . -type f | LC_ALL=C sort && cat a.csv sub/*%.csv && md5sum < sub/b.csv"

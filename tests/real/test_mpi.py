@@ -22,8 +22,6 @@ from .house import House, a_house, line_of, until
 from .mpis import Mpi
 from .started import free_ports
 
-pytestmark = pytest.mark.xdist_group("labs")
-
 SUM = """
 from mpi4py import MPI
 comm = MPI.COMM_WORLD

@@ -118,7 +118,6 @@ def test_agents_go_to_a_server_that_came_after_them(houses: list[House], tmp_pat
     until(lambda: two.client.status().others == (), what="that the other is known to be gone")
 
 
-@pytest.mark.xdist_group("labs")
 def test_agents_on_other_machines_find_the_other_servers_door(houses: list[House], lab: str, tmp_path: Path):
     one, two = houses
     job = submitted(one, tmp_path / "go", compute=lab, resources="{instance_count: 2}", drumbeat=POLLS)

@@ -14,7 +14,7 @@ from .boxes import IMAGE, a_podman, podman
 from .house import House, a_house, contents
 from .registry_server import PASSWORD, USER, RegistryServer, a_registry
 
-pytestmark = [pytest.mark.feature("E5"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("E5")]
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from .house import House, a_house, line_of, until
 from .places import Place, netlab
 
 pytestmark = [
-    pytest.mark.feature("L7"), pytest.mark.xdist_group("labs"), pytest.mark.timeout(3000),
+    pytest.mark.feature("L7"), pytest.mark.timeout(3000),
     pytest.mark.skipif(bool(curated.without_compiler()), reason=curated.without_compiler()),
 ]  # fmt: skip
 

@@ -23,7 +23,7 @@ from drumbeat.testing.memory_data import Answer, MemoryData
 
 from .depot import Depot, a_lab_depot, remote
 
-pytestmark = [pytest.mark.feature("D5"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("D5")]
 
 BIG = os.urandom(20 << 20)
 FILE = ListedFile("big", len(BIG), hashlib.sha256(BIG).hexdigest(), hashlib.sha256(BIG).hexdigest())

@@ -14,7 +14,7 @@ from tools.failures.failure import of_job
 from .house import House, a_house, until
 from .places import PLACES
 
-pytestmark = [pytest.mark.feature("L5", "F1"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("L5", "F1")]
 
 TASK = """
 import json, os, socket, sys, time

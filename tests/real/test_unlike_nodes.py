@@ -14,7 +14,7 @@ from tools.slurmlab import SlurmLab
 from .boxes import IMAGE, a_podman, make_image
 from .places import BARE_PYTHON, Place, slurm
 
-pytestmark = [pytest.mark.feature("E3", "C4"), pytest.mark.xdist_group("labs")]
+pytestmark = [pytest.mark.feature("E3", "C4")]
 
 
 @pytest.fixture(scope="module")
