@@ -73,7 +73,16 @@ def once(clone: Path, options: list[str], *, is_stalled: bool = False) -> Run:
 
     is_stalled: while it runs, what it starts stands still for moments (tools/stalls.py).
     """
-    words = [str(clone / ".venv/bin/python"), "-m", "pytest", "-q", "--dist", "loadgroup", "--no-loadscope-reorder", *options]
+    words = [
+        str(clone / ".venv/bin/python"),
+        "-m",
+        "pytest",
+        "-q",
+        "--dist",
+        "loadgroup",
+        "--no-loadscope-reorder",
+        *options,
+    ]
     began = time.monotonic()
     shared = {**os.environ, "TESTS_KEPT": str(KEPT)}
     if is_stalled:

@@ -10,6 +10,7 @@ import pytest
 from drumbeat.protocol.faults import ELSEWHERE, POINTS
 
 from .mortal import COMMANDS, Mortal, check
+from .points import SIMULATED
 
 SOURCES = Path(__file__).parents[2] / "src" / "drumbeat"
 
@@ -32,15 +33,28 @@ def test_every_point_in_the_sources_is_listed_and_named_by_who_and_when():
     assert all(re.fullmatch(r"[a-z]+\.[a-z_]+", name) for name in found)
 
 
+KILLED_FOR_REAL = (
+    "submit.after_commit", "loop.after_commit", "effect.started", "effect.story_kept", "loop.before_commit:4",
+    "effect.before:2",
+)  # fmt: skip
+"""Simulated points at which `make test` kills a real server all the same; `make thorough` does so at each."""
+
+
+def marks(point: str, *, is_shown: bool = True) -> tuple[pytest.MarkDecorator, ...]:
+    """Of a kill that is in `make test`, none; else that it is for `make thorough`."""
+    is_left_to_simulator = point.partition(":")[0] in SIMULATED and point not in KILLED_FOR_REAL
+    return () if is_shown and not is_left_to_simulator else (pytest.mark.thorough,)
+
+
 AT_THE_END = ("agent.leaving", "agent.left", "keeper.leaving")
 """Points that a process may be too slow for: its nodes are ended a moment after it was told to leave."""
 
 PAIRS = [
-    pytest.param(point, kind, marks=() if number % len(COMMANDS) == other else pytest.mark.thorough)
+    pytest.param(point, kind, marks=marks(point, is_shown=number % len(COMMANDS) == other))
     for number, point in enumerate(POINTS)
     for other, kind in enumerate(COMMANDS)
 ]
-"""Each point with one kind of job in `make test`, with all of them in `make thorough`."""
+"""Each point that the simulator can't pass with one kind of job in `make test`; all with all in `make thorough`."""
 
 
 @pytest.mark.feature("F5", "M1")
@@ -58,7 +72,7 @@ def test_a_process_that_dies_in_a_later_round_loses_and_leaves_nothing(mortal: M
 
 
 @pytest.mark.feature("F5", "M1")
-@pytest.mark.parametrize("point", LATER)
+@pytest.mark.parametrize("point", [pytest.param(point, marks=marks(point)) for point in LATER])
 def test_a_process_that_dies_later_at_a_point_loses_and_leaves_nothing(mortal: Mortal, point: str):
     die_there(mortal, point, "completed")
 

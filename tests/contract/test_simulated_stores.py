@@ -11,7 +11,7 @@ from tests.unit.simulation.seeds import PATIENT, how_many
 
 pytestmark = [pytest.mark.contract, pytest.mark.feature("F5", "F10"), *PATIENT]
 
-SHARE = 250
+SHARE = 100
 """A schedule takes a hundred times longer than in memory: that many times fewer are run, and fewer still."""
 
 
