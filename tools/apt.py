@@ -10,6 +10,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from tools.installer import run_installer
+
 
 def install(*packages: str) -> None:
     """Tries to; whoever asked looks again for what they need. One at a time on a machine."""
@@ -20,4 +22,4 @@ def install(*packages: str) -> None:
     with Path(tempfile.gettempdir(), "drumbeat-tests-apt.lock").open("w") as lock, contextlib.suppress(OSError):
         fcntl.flock(lock, fcntl.LOCK_EX)
         with contextlib.suppress(subprocess.SubprocessError):
-            subprocess.run(command, check=False, capture_output=True, timeout=240, env=environment)
+            run_installer(command, environment=environment, timeout_s=240)

@@ -6,14 +6,18 @@ import fcntl
 import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 
 from drumbeat import Client
+from drumbeat.client.views import JobView
 from tools.kept import KEPT
 
 NODES = KEPT / "drumbeat"
 """What a server that is started with DRUMBEAT_CACHE set to it has its nodes keep there."""
 PATIENCE_S = 2400
+PAUSE_S = 45
+"""Before the second try: a package index has bad moments."""
 _TELLS = "python -c 'import sys; print(sys.prefix)'"
 
 
@@ -42,7 +46,10 @@ def _make(environment: str) -> Path:
         os.environ["DRUMBEAT_CACHE"] = str(NODES)  # The server that is started hands it on to its agents.
         client = Client(home=home)
         try:
-            ended = client.wait(client.submit({"command": _TELLS, "environment": environment}).name, PATIENCE_S)
+            ended = _run(client, environment)
+            if ended is None or ended.state != "completed":
+                time.sleep(PAUSE_S)
+                ended = _run(client, environment)
             if ended is None or ended.state != "completed":
                 raise LookupError(f"{environment} can't be made: {ended.sentence if ended else 'it takes too long'}")
             said = "".join(piece.text for piece in client.logs(ended.name) if piece.rank >= 0)
@@ -54,3 +61,7 @@ def _make(environment: str) -> Path:
                 del os.environ["DRUMBEAT_CACHE"]
             else:
                 os.environ["DRUMBEAT_CACHE"] = before
+
+
+def _run(client: Client, environment: str) -> JobView | None:
+    return client.wait(client.submit({"command": _TELLS, "environment": environment}).name, PATIENCE_S)

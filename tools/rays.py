@@ -16,6 +16,7 @@ from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
+from tools.installer import run_installer
 from tools.kept import KEPT
 
 PACKAGES = ("ray==2.60.0",)
@@ -61,7 +62,7 @@ def _make() -> str:
     shutil.rmtree(RAY, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(RAY)], check=True)
     pip = [str(RAY / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    done = subprocess.run([*pip, "--only-binary", ":all:", *PACKAGES], capture_output=True, text=True, check=False)
+    done = run_installer([*pip, "--only-binary", ":all:", *PACKAGES], timeout_s=600)
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["?"])[-1]
         return f"needs {', '.join(PACKAGES)} from the package registry: {last[:200]}"

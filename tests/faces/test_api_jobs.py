@@ -37,7 +37,7 @@ def test_a_job_has_every_key_that_the_api_promises(house: House) -> None:
         "deadline verdict exit_code failures tags properties archived priority notice outputs story"
     )
     assert set(found) == set(promised.split())
-    assert found["display_name"], found["tags"] == ("The whole", {"a": "b"})
+    assert (found["display_name"], found["tags"]) == ("The whole", {"a": "b"})
     assert found["exit_code"] is None
     assert [line["n"] for line in found["story"]] == list(range(1, len(found["story"]) + 1))
     assert found["story"] == house.http.get(f"/api/v1/jobs/{name}/story").json()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import os
 import re
 import shutil
 import subprocess
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tools import apt
+from tools.installer import run_installer
 from tools.kept import KEPT
 
 MPIS = KEPT / "mpi"
@@ -56,9 +56,7 @@ def _make(folder: Path, packages: tuple[str, ...]) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    done = subprocess.run(
-        [*pip, "--only-binary", ":all:", *packages], capture_output=True, text=True, check=False, env={**os.environ}
-    )
+    done = run_installer([*pip, "--only-binary", ":all:", *packages])
     if done.returncode:
         last = (done.stderr.strip().splitlines() or ["?"])[-1]
         pytest.skip(f"needs {', '.join(packages)} from the package registry: {last[:200]}")

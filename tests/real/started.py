@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tools.installer import run_installer
 from tools.kept import KEPT
 
 from .guard import guarded
@@ -78,11 +79,7 @@ def installed(command: list[str], program: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if program.exists():
             return
-        for pause_s in (0, 3):  # A registry that is busy says that it has no such thing.
-            time.sleep(pause_s)
-            done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=250)
-            if done.returncode == 0:
-                break
+        done = run_installer(command)
     if done.returncode or not program.exists():
         said = (done.stderr.strip().splitlines() or [""])[-1]
         pytest.skip(f"{program.name} isn't here, and `{Path(command[0]).name} install` failed: {said[:200]}")
