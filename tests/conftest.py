@@ -81,4 +81,6 @@ def mark_by_folder(item: pytest.Item) -> None:
 def engines_of(item: pytest.Item) -> list[str]:
     """The engines that the parameters of a test name."""
     call = getattr(item, "callspec", None)
-    return [] if call is None else [one for one in call.params.values() if isinstance(one, str) and one in ENGINES]
+    if call is None or not item.get_closest_marker("real"):
+        return []
+    return [one for one in call.params.values() if isinstance(one, str) and one in ENGINES]

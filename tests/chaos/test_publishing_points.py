@@ -22,7 +22,7 @@ from tests.real.store_servers import Azurite, an_azurite
 from .gate import Gate, a_gate
 from .mortal import Mortal, nothing_is_left
 
-pytestmark = [pytest.mark.feature("D3", "F5"), pytest.mark.xdist_group("stores")]
+pytestmark = [pytest.mark.feature("D3", "F5")]
 
 FILES = {f"part{n}/{n}.bin": bytes([n]) * (50_000 + n) for n in range(6)}
 WRITES = (
@@ -32,11 +32,12 @@ WRITES = (
     "    place.parent.mkdir()\n"
     "    place.write_bytes(bytes([n]) * (50_000 + n))\n"
 )
-SERVERS = (
-    "publish.file", "publish.file:4", "publish.copied", "publish.registered", "effect.published", "store.outputs_shown",
-    "store.outputs_moved",
+SERVERS = ("publish.file:4", "publish.copied", "publish.registered", "effect.published")
+AGENTS = ("agent.output_sent:4", "agent.before_commit")
+ELSEWHERE = (
+    "publish.file", "store.outputs_shown", "store.outputs_moved", "agent.output_sent", "agent.after_commit",
 )  # fmt: skip
-AGENTS = ("agent.output_sent", "agent.output_sent:4", "agent.before_commit", "agent.after_commit")
+"""Points near the others, or passed in test_every_point.py by a job whose outputs stay here."""
 
 
 @dataclass
@@ -96,7 +97,9 @@ def place(mortal: Mortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield made
 
 
-@pytest.mark.parametrize("point", [*SERVERS, *AGENTS])
+@pytest.mark.parametrize(
+    "point", [*SERVERS, *AGENTS, *(pytest.param(one, marks=pytest.mark.thorough) for one in ELSEWHERE)]
+)
 def test_an_output_is_whole_once_whoever_died(mortal: Mortal, place: Place, point: str):
     mortal.light(point)
     try:
@@ -108,7 +111,7 @@ def test_an_output_is_whole_once_whoever_died(mortal: Mortal, place: Place, poin
 
 
 @pytest.mark.feature("F10")
-@pytest.mark.parametrize("point", ["publish.file:3", "publish.copied"])
+@pytest.mark.parametrize("point", ["publish.file:3", pytest.param("publish.copied", marks=pytest.mark.thorough)])
 def test_a_store_that_is_closed_when_the_server_comes_back_has_it_later(mortal: Mortal, place: Place, point: str):
     mortal.light(point)
     try:

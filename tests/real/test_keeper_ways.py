@@ -32,6 +32,8 @@ DAEMONS = (
     f"(setsid env -i sleep {NAP} &); sleep {NAP} & "
 )
 """What a job can leave: own sessions, nothing in the environment, deaf to SIGTERM."""
+IN_PAIRS = {("namespace", "both"), ("cgroup", "keeper"), ("subreaper", "agent")}
+"""Each way and each death once in `make test`; all pairs in `make thorough`."""
 MARKED = DAEMONS.replace("env -i ", "")
 """The same with their environment: all that a subreaper still finds when nobody above it lives either."""
 
@@ -58,6 +60,12 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
         pytest.skip(f"{request.param}: this kernel or this user can't; run the tests as root on Linux 5.14 or later")
     monkeypatch.setenv(confinement.VARIABLE, request.param)
     return request.param
+
+
+def shown_by(shown: str) -> pytest.MarkDecorator:
+    """Leaves the other ways to `make thorough`: what the test is about depends little on the way."""
+    ways = [pytest.param(way, marks=() if way == shown else pytest.mark.thorough) for way in WAYS]
+    return pytest.mark.parametrize("way", ways, indirect=True)
 
 
 @pytest.fixture
@@ -104,6 +112,7 @@ def test_daemons_are_gone_after_their_killed_keeper(tmp_path: Path, way: str):
         finish(keeper, tmp_path)
 
 
+@shown_by("namespace")
 def test_exit_codes_signals_and_pids_are_those_of_the_machine(kept: Kept):
     kept.start("exit 7", "kill -9 $$", f"echo up; sleep {NAP}; true")
     kept.wait_for_log("up", 2)
@@ -131,6 +140,7 @@ def children(kept: Kept) -> list[str]:
     return Path(f"/proc/{kept.process.pid}/task/{kept.process.pid}/children").read_text().split()
 
 
+@shown_by("namespace")
 def test_the_ranks_see_a_proc_that_fits_them_and_each_other(kept: Kept):
     look = "import os; print(open('/proc/self/stat').read().split()[0] == str(os.getpid()), os.getppid())"
     kept.start(f'{sys.executable} -S -c "{look}"; touch r0; sleep {NAP} & wait', f"exec pgrep -f 'sleep {NAP}'")
@@ -140,6 +150,7 @@ def test_the_ranks_see_a_proc_that_fits_them_and_each_other(kept: Kept):
     assert kept.log().startswith("True ")
 
 
+@shown_by("namespace")
 def test_ranks_of_jobs_side_by_side_have_numbers_apart(kept: Kept, tmp_path: Path):
     """Programs name what they share in /dev/shm by their pid: MPICH's ranks read another job's words by that."""
     other = Kept(tmp_path / "other")
@@ -152,6 +163,7 @@ def test_ranks_of_jobs_side_by_side_have_numbers_apart(kept: Kept, tmp_path: Pat
         finish(other, tmp_path)
 
 
+@shown_by("namespace")
 @pytest.mark.feature("L1")
 def test_worker_processes_of_python_work(kept: Kept):
     program = """
@@ -168,6 +180,7 @@ if __name__ == "__main__":
     assert kept.log() == "fork 90\nspawn 90\nforkserver 90\n"
 
 
+@shown_by("cgroup")
 def test_a_stopped_rank_is_ended(kept: Kept):
     kept.start(f"echo up; kill -STOP $$; sleep {NAP}")
     kept.wait_for_log("up")
@@ -176,7 +189,15 @@ def test_a_stopped_rank_is_ended(kept: Kept):
 
 
 @pytest.mark.feature("F6")
-@pytest.mark.parametrize("first", ["agent", "keeper", "both"])
+@pytest.mark.parametrize(
+    ("way", "first"),
+    [
+        pytest.param(way, first, marks=() if (way, first) in IN_PAIRS else pytest.mark.thorough)
+        for way in WAYS
+        for first in ("agent", "keeper", "both")
+    ],
+    indirect=["way"],
+)
 def test_whoever_is_killed_first_nothing_survives_the_end(tmp_path: Path, way: str, first: str):
     before = sleepers()
     is_beyond_it = way == "subreaper" and first == "both"  # docs/decisions/0008
@@ -224,6 +245,7 @@ def test_a_keeper_that_stays_silent_is_ended(tmp_path: Path, stopped_s: float, s
             until(lambda: not processes.is_alive(keeper.pid))
 
 
+@shown_by("namespace")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small disk")
 @pytest.mark.feature("F6")
 def test_a_round_that_fills_its_disk_ends_and_so_does_the_next(tmp_path: Path, way: str):

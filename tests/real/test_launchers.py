@@ -62,6 +62,7 @@ def test_deepspeeds_own_launcher_trains_on_two_nodes_without_sshd(place: Place, 
     until(lambda: not place.processes(), what="the end of everything")
 
 
+@pytest.mark.thorough
 @pytest.mark.feature("L6")
 def test_deepspeed_trains_with_mpis_ranks(house: House, material: Material, variables: Any):
     trains(house, "local", material, "deepspeed by mpi", 1)

@@ -87,7 +87,7 @@ class Lab:
         return {line for text in self.house.logs(job.name).values() for line in text.splitlines()}
 
 
-@pytest.fixture(scope="module", params=["local", "netlab"])
+@pytest.fixture(scope="module")
 def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp(request.param)
     if request.param == "local":
@@ -98,27 +98,42 @@ def lab(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
             yield Lab(place.house, place.compute)
 
 
+ON_LOCAL, ON_NETLAB = (
+    pytest.mark.parametrize(
+        "lab",
+        [pytest.param(name, marks=() if name == shown else pytest.mark.thorough) for name in ("local", "netlab")],
+        indirect=True,
+        scope="module",
+    )
+    for shown in ("local", "netlab")
+)
+"""Each test runs on one of them in `make test`, on both in `make thorough`."""
+
 WITH_CHIEF = {"worker_count": 2, "parameter_server_count": 1}
 
 
+@ON_NETLAB
 def test_a_chief_meets_its_workers_and_servers_which_are_stopped_when_it_has_done_its_work(lab: Lab):
     ended = lab.run(WITH_CHIEF)
     assert (ended.state, ended.sentence) == ("completed", "1 rank ended with exit code 0")
     assert {"chief 0 has met 3", "worker 0 listens", "worker 1 listens", "ps 0 listens"} <= lab.heard(ended)
 
 
+@ON_LOCAL
 def test_workers_without_a_chief_end_the_job_and_the_servers_are_stopped(lab: Lab):
     ended = lab.run(WITH_CHIEF, drumbeat={"tensorflow_chief": False})
     assert (ended.state, ended.sentence) == ("completed", "2 ranks ended with exit code 0")
     assert {"worker 0 has met 2", "worker 1 has met 2", "ps 0 listens"} <= lab.heard(ended)
 
 
+@ON_NETLAB
 def test_workers_alone_meet_on_uneven_nodes(lab: Lab):
     ended = lab.run({"worker_count": 3})
     assert (ended.state, ended.sentence) == ("completed", "3 ranks ended with exit code 0")
     assert {f"worker {n} has met 2" for n in range(3)} <= lab.heard(ended)
 
 
+@ON_LOCAL
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -133,6 +148,7 @@ def test_the_task_that_failed_is_named_by_its_role(lab: Lab, words: tuple[str, s
     assert ended.sentence.startswith(sentence)
 
 
+@ON_NETLAB
 def test_a_port_that_somebody_has_taken_is_told_by_its_task(lab: Lab):
     """Chief and worker 1 are on node 0."""
     ended = lab.run(WITH_CHIEF, "take", "worker 1")
@@ -140,6 +156,7 @@ def test_a_port_that_somebody_has_taken_is_told_by_its_task(lab: Lab):
     assert ended.sentence.startswith("rank 2 (worker 1) on node 0 stopped with exit code 1: OSError: [Errno 98]")
 
 
+@ON_LOCAL
 def test_a_missing_tensorflow_says_what_to_do(lab: Lab):
     ended = lab.run({}, command="python -c 'import tensorflow'")
     assert ended.state == "failed"

@@ -215,7 +215,14 @@ def test_what_is_there_already_is_left_alone_and_refused(own: House, data: Path,
     assert (place / "mine").read_text() == "mine"
 
 
-@pytest.mark.parametrize("written", ["file:/", "data/x", "file:/a/../b", "/proc/x", "https://host/x"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "file:/a/../b",
+        # tests/unit/core/test_inputs.py has all of them.
+        *(pytest.param(one, marks=pytest.mark.thorough) for one in ("file:/", "data/x", "/proc/x", "https://host/x")),
+    ],
+)
 def test_a_path_that_can_be_none_is_refused(own: House, data: Path, written: str):
     file = own.job_file(
         "bad", command="echo done", inputs=f"{{data: {{path: '{data}', path_on_compute: '{written}'}}}}"

@@ -120,6 +120,7 @@ def test_a_wheel_is_built_with_its_settings_and_taken_where_it_fits(tmp_path: Pa
     assert not [*(tmp_path / "cache" / "wheels").glob("*.part")]
 
 
+@pytest.mark.thorough  # tests/real/test_environments.py shows it of environments.
 def test_environments_that_ask_at_once_have_it_built_once(tmp_path: Path, wheels: Path):
     for n in range(2):
         (tmp_path / f"g{n}").mkdir()
