@@ -14,14 +14,46 @@ from drumbeat._version import __version__
 if TYPE_CHECKING:
     from drumbeat.client import Client as Client
 
-_OF_SPEC = (
-    "BanditPolicy", "BuildContext", "Choice", "CommandJob", "Environment", "Estimator", "Input", "LogNormal",
-    "LogUniform", "MedianStoppingPolicy", "MpiDistribution", "Normal", "Objective", "Output", "PipelineJob",
-    "PyTorchDistribution", "QLogNormal", "QLogUniform", "QNormal", "QUniform", "RandInt", "RayDistribution",
-    "SweepJob", "TensorFlowDistribution", "TruncationSelectionPolicy", "Uniform", "command", "load_job", "pipeline",
+_OF_DIALECT = (
+    "AmlCompute", "AssetTypes", "BanditPolicy", "BayesianSampling", "BuildContext", "Choice", "CommandComponent",
+    "CommandJob", "CommandJobLimits", "Environment", "Estimator", "GridSampling", "Input", "InputOutputModes",
+    "JobResourceConfiguration", "LogNormal", "LogUniform", "MedianStoppingPolicy", "MpiDistribution", "Normal",
+    "Objective", "Output", "PipelineJob", "PyTorchDistribution", "QLogNormal", "QLogUniform", "QNormal", "QUniform",
+    "QueueSettings", "RandInt", "Randint", "RandomSampling", "RayDistribution", "SweepJob", "SweepJobLimits",
+    "TensorFlowDistribution", "TruncationSelectionPolicy", "Uniform", "command", "load_component", "load_data",
+    "load_environment", "load_job", "pipeline",
 )  # fmt: skip
 
-__all__ = ["Client", "__version__", *_OF_SPEC]  # noqa: PLE0604 (names, though made elsewhere)  # pyright: ignore[reportUnsupportedDunderAll]
+_AZURE_NAMES = {
+    "AmlTokenConfiguration": "AmlTokenIdentity",
+    "Data": "DataAsset",
+    "JupyterLabJobService": "JupyterLabService",
+    "ManagedIdentityConfiguration": "ManagedIdentity",
+    "Model": "ModelAsset",
+    "ResourceConfiguration": "Resources",
+    "SshJobService": "SshService",
+    "TensorBoardJobService": "TensorBoardService",
+    "UserIdentityConfiguration": "UserIdentity",
+    "VsCodeJobService": "VsCodeService",
+}
+"""What Azure's SDK calls classes that have another name here."""
+
+_NOT_YET = {
+    "MLClient": "use drumbeat.Client: client.submit(job), client.wait(name), client.create_data(data)",
+    "automl": "write the training as a command",
+    "spark": "write the training as a command",
+    **dict.fromkeys(
+        (
+            "BatchDeployment", "BatchEndpoint", "CodeConfiguration", "ComputeInstance", "KubernetesCompute",
+            "KubernetesOnlineDeployment", "KubernetesOnlineEndpoint", "ManagedOnlineDeployment",
+            "ManagedOnlineEndpoint", "ModelBatchDeployment", "Workspace", "load_model",
+        ),
+        "see docs/features.md for what it has",
+    ),
+}  # fmt: skip
+"""Names of Azure's SDK that this version doesn't have, and what to do instead."""
+
+__all__ = ["Client", "__version__", *_OF_DIALECT, *_AZURE_NAMES]  # noqa: PLE0604 (names, though made elsewhere)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -29,8 +61,10 @@ def __getattr__(name: str) -> Any:
 
     if name == "Client":
         return importlib.import_module("drumbeat.client").Client
-    if name in _OF_SPEC:
-        return getattr(importlib.import_module("drumbeat.dialect"), name)
+    if name in _OF_DIALECT or name in _AZURE_NAMES:
+        return getattr(importlib.import_module("drumbeat.dialect"), _AZURE_NAMES.get(name, name))
+    if name in _NOT_YET:
+        raise ImportError(f"this version of drumbeat has no {name}: {_NOT_YET[name]}")
     raise AttributeError(f"module 'drumbeat' has no attribute {name!r}")
 
 

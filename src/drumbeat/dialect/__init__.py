@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from drumbeat.dialect.compute.amlcompute import AmlCompute
     from drumbeat.dialect.compute.computes import (
         NetlabCompute,
         SlurmCompute,
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
         compute_from,
         load_compute,
     )
+    from drumbeat.dialect.data.assets import DataAsset, load_data
+    from drumbeat.dialect.data.constants import AssetTypes, InputOutputModes
     from drumbeat.dialect.data.inputs_outputs import Input, Output
+    from drumbeat.dialect.data.models import ModelAsset
     from drumbeat.dialect.environments.environment import BuildContext, Environment, environment_from, load_environment
     from drumbeat.dialect.job.builder import Command, command, load_job
     from drumbeat.dialect.job.distribution import (
@@ -92,8 +96,12 @@ HOMES = {
         "UserIdentity",
         "VsCodeService",
     ],
+    "compute.amlcompute": ["AmlCompute"],
     "compute.computes": ["NetlabCompute", "SlurmCompute", "SshCompute", "SshHost", "compute_from", "load_compute"],
+    "data.assets": ["DataAsset", "load_data"],
+    "data.constants": ["AssetTypes", "InputOutputModes"],
     "data.inputs_outputs": ["Input", "Output"],
+    "data.models": ["ModelAsset"],
     "job.distribution": ["MpiDistribution", "PyTorchDistribution", "RayDistribution", "TensorFlowDistribution"],
     "environments.environment": ["BuildContext", "Environment", "environment_from", "load_environment"],
     "job.estimator": ["Estimator"],
@@ -133,7 +141,9 @@ HOMES = {
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 
 __all__ = [
+    "AmlCompute",
     "AmlTokenIdentity",
+    "AssetTypes",
     "BanditPolicy",
     "BayesianSampling",
     "BuildContext",
@@ -143,11 +153,13 @@ __all__ = [
     "CommandComponent",
     "CommandJob",
     "CommandJobLimits",
+    "DataAsset",
     "Environment",
     "Estimator",
     "Extensions",
     "GridSampling",
     "Input",
+    "InputOutputModes",
     "Job",
     "JobResourceConfiguration",
     "JupyterLabService",
@@ -156,6 +168,7 @@ __all__ = [
     "LogUniform",
     "ManagedIdentity",
     "MedianStoppingPolicy",
+    "ModelAsset",
     "MpiDistribution",
     "NetlabCompute",
     "Normal",
@@ -198,6 +211,7 @@ __all__ = [
     "load",
     "load_component",
     "load_compute",
+    "load_data",
     "load_environment",
     "load_file",
     "load_job",

@@ -89,7 +89,10 @@ SLURM = "name: cluster\ntype: slurm\nfolder: /shared\n"
     ("text", "says"),
     [
         ("name: lab\n", "1:1: the compute needs the key `type`. It is `netlab`, `ssh` or `slurm`."),
-        ("name: x\ntype: amlcompute\n", "2:7: `type`: a compute is `netlab`, `ssh` or `slurm`, not `amlcompute`"),
+        (
+            "name: x\ntype: amlcompute\n",
+            "2:7: `type`: `amlcompute` is made of machines in Azure, and drumbeat runs jobs on",
+        ),
         ("name: x\ntype: netlap\n", "Did you mean `netlab`?"),
         ("type: netlab\n", "1:1: the compute needs the key `name`"),
         ("name: Local\ntype: netlab\n", "1:7: `name`: `Local` is the compute that is always there: this machine"),

@@ -286,5 +286,9 @@ def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
         raise SpecError.of(
             [Problem("the compute needs the key `type`", places((), "missing", ""), f"It is {words(CLASSES, 'or')}.")]
         )
+    from drumbeat.dialect.compute.amlcompute import refusal_of
+
+    if refusal := refusal_of(kind, document.get("name")):
+        raise SpecError.of([Problem(refusal[0], places(("type",), "value", ""), refusal[1])])
     what = f"`type`: a compute is {words(CLASSES, 'or')}, not {shown(kind)}"
     raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])

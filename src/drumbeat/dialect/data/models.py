@@ -1,0 +1,31 @@
+"""A trained model that is to have a name. It is read and checked; this version registers none."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from drumbeat.dialect.data.assets import AssetName, AssetVersion
+from drumbeat.dialect.data.signed_urls import NoSecret
+from drumbeat.dialect.reading.shape import AnyCase, Model
+from drumbeat.dialect.reading.values import AsText, Filled, Table, Text
+
+
+class ModelAsset(Model):
+    """A version of a model, by name."""
+
+    noun: ClassVar[str] = "the model"
+    ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
+
+    name: AssetName | None = Field(default=None, description="Its name.")
+    version: AssetVersion | None = Field(default=None, description="Its version.")
+    type: Annotated[Literal["custom_model", "mlflow_model", "triton_model"], AnyCase()] = Field(
+        default="custom_model", description="How its files are laid out."
+    )
+    path: Annotated[Filled, NoSecret] = Field(description="Where it lies: a path, or an address.")
+    description: Text | None = Field(default=None, description="What it is.")
+    stage: Text | None = Field(default=None, description="How far it is in its life.")
+    flavors: Table = Field(default_factory=dict, description="What can load it, by MLflow's words.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    properties: dict[str, AsText] = Field(default_factory=dict, description="Labels that stay as they are.")
