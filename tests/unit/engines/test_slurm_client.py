@@ -191,6 +191,30 @@ def test_slurmctld_s_word_counts_on_this_user_s_job_of_the_name(programs: Path, 
     assert Slurm().shown("7", "mine") == says
 
 
+def test_ids_of_a_name_are_this_users_living_job_first_and_then_the_oldest(programs: Path):
+    one, me = "echo 'JobId={} JobName={} UserId=u({}) JobState={} ExitCode=0:0'", os.geteuid()
+    jobs = [
+        (3, "mine", me, "COMPLETED"), (4, "mine", me + 1, "RUNNING"), (5, "mine2", me, "RUNNING"),
+        (9, "mine", me, "RUNNING"), (8, "mine", me, "PENDING"),
+    ]  # fmt: skip
+    command(programs, "scontrol", "; ".join(one.format(*job) for job in jobs))
+    assert Slurm().ids_of("mine") == ["8", "9", "3"]
+
+
+def test_ids_of_a_name_that_slurmctld_does_not_have_come_from_accounts(programs: Path):
+    me = os.geteuid()
+    command(programs, "scontrol", "echo No jobs in the system")
+    assert Slurm().ids_of("mine") == [], "no accounts are no error"
+    command(programs, "sacct", f"printf '7|{me}|mine\\n8|{me + 1}|mine\\n9|{me}|mine|x\\n'")
+    assert Slurm().ids_of("mine") == ["7"]
+
+
+def test_ids_of_a_name_are_not_known_while_slurmctld_refuses_to_say(programs: Path):
+    command(programs, "scontrol", REFUSED.format("Protocol authentication error"))
+    with pytest.raises(UnreachableError, match="Protocol authentication error"):
+        Slurm().ids_of("mine")
+
+
 @pytest.mark.parametrize("why", ["Protocol authentication error", "Unable to contact slurm controller"])
 def test_a_slurmctld_that_doesn_t_say_whether_a_job_lives_hasn_t_forgotten_it(programs: Path, why: str):
     command(programs, "scontrol", REFUSED.format(why))

@@ -16,6 +16,7 @@ from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.parcel import parcel
 from drumbeat.engines.slurm import engine as slurm_engine
+from drumbeat.engines.slurm import lookup
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.protocol.errors import EngineError, UnreachableError
@@ -37,6 +38,8 @@ class Played(Slurm):
     """What accounts have, by ids and names."""
     asked: list[str] = field(default_factory=list[str])
     """What slurmctld and accounts were asked for by its id."""
+    searched: list[str] = field(default_factory=list[str])
+    """The names that were searched for among all jobs."""
     submitted: list[str] = field(default_factory=list[str])
     told: list[str] = field(default_factory=list[str])
     canceled: list[str] = field(default_factory=list[str])
@@ -93,6 +96,13 @@ class Played(Slurm):
         mine = [one for one in self.there if one.id not in self.others]
         return next((Ended(one.word) for one in mine if (one.id, one.name) == (job, name)), None)
 
+    def ids_of(self, name: str) -> list[str]:
+        self._answer()
+        if self.is_mute:
+            raise UnreachableError("Slurm doesn't answer now")
+        self.searched.append(name)
+        return [one.id for one in self.there if one.id not in self.others and one.name == name]
+
     def accounted(self, job: str, name: str) -> Ended | None:
         self.asked.append(f"accounts {job}")
         if self.is_unaccounted:
@@ -124,7 +134,7 @@ def an_engine(played: Played, folder: Path) -> SlurmEngine:
 @pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """What slurmctld said of a gang is old at once."""
-    monkeypatch.setattr(slurm_engine, "POLL_S", 0.0)
+    monkeypatch.setattr(lookup, "MAX_STATUS_AGE_S", 0.0)
 
 
 def a_folder(home: Path, name: str, number: int) -> Path:
@@ -306,15 +316,15 @@ def test_slurm_is_asked_now_and_then_for_a_job_that_lives(
 ):
     gang, played.is_hidden = a_gang(), True
     engine.start(gang)
-    monkeypatch.setattr(slurm_engine, "POLL_S", 60.0)
+    monkeypatch.setattr(lookup, "MAX_STATUS_AGE_S", 60.0)
     engine._look()
     for _ in range(3):
         assert engine.observe(gang).word == "PENDING, Slurm job 17"
     assert played.asked == ["slurmctld 17"]
-    monkeypatch.setattr(slurm_engine, "POLL_S", 0.0)
+    monkeypatch.setattr(lookup, "MAX_STATUS_AGE_S", 0.0)
     engine.observe(gang)
     assert played.asked == ["slurmctld 17"] * 2
-    monkeypatch.setattr(slurm_engine, "POLL_S", 60.0)
+    monkeypatch.setattr(lookup, "MAX_STATUS_AGE_S", 60.0)
     played.there = [SlurmJob("17", "RUNNING", NAME)]
     engine.stop(gang.name)
     assert played.told == ["17"], "what is to be ended is looked at anew"
@@ -344,12 +354,61 @@ def test_a_number_that_was_lost_with_the_power_is_read_off_the_output(
     engine: SlurmEngine, tmp_path: Path, written: str
 ):
     (a_folder(tmp_path, NAME, 9) / "number").write_text(written)
-    assert engine._number("contract.1") == "9"
+    assert engine._lookup.written_id("contract.1") == "9"
 
 
 def test_a_gang_whose_number_can_t_be_written_down_is_submitted_nevertheless(engine: SlurmEngine, tmp_path: Path):
     (tmp_path / "gangs" / NAME / "number").mkdir(parents=True)
     assert engine.start(a_gang()) == "submitted as Slurm job 17"
+
+
+@pytest.mark.usefixtures("unhurried")
+def test_hidden_job_whose_id_was_not_written_down_is_found_by_its_name(
+    engine: SlurmEngine, played: Played, tmp_path: Path
+):
+    gang, played.is_hidden = a_gang(), True
+    engine.start(gang)
+    (tmp_path / "gangs" / NAME / "number").unlink()
+    again = an_engine(played, tmp_path)
+    assert again.start(gang) == "submitted as Slurm job 17"
+    assert len(played.submitted) == 1
+    other = an_engine(played, tmp_path)
+    other.observe(gang)
+    other._look()
+    assert other.observe(gang).word == "PENDING, Slurm job 17"
+    other._look()
+    assert other.observe(gang).gone == {}
+    other.stop(gang.name)
+    assert played.canceled == ["17"]
+    for one in (again, other):
+        one.close()
+
+
+def test_hidden_job_of_another_user_with_a_gang_s_name_is_left_alone(
+    engine: SlurmEngine, played: Played, tmp_path: Path
+):
+    played.is_hidden, played.there, played.others = True, [SlurmJob("5", "RUNNING", NAME)], {"5"}
+    (tmp_path / "gangs" / NAME).mkdir(parents=True)
+    assert engine.start(a_gang()) == "submitted as Slurm job 17"
+    engine.stop("contract.1")
+    assert played.canceled == ["17"]
+
+
+def test_gang_is_not_submitted_while_slurmctld_cannot_be_searched(engine: SlurmEngine, played: Played, tmp_path: Path):
+    (tmp_path / "gangs" / NAME).mkdir(parents=True)
+    played.is_mute = True
+    with pytest.raises(UnreachableError):
+        engine.start(a_gang())
+    assert played.submitted == []
+
+
+def test_jobs_are_searched_for_by_name_only_where_a_server_may_have_submitted_one(engine: SlurmEngine, played: Played):
+    gang = a_gang()
+    engine.start(gang)
+    engine._look()
+    engine.observe(gang)
+    engine.stop(gang.name)
+    assert played.searched == []
 
 
 def test_a_gang_that_waits_is_canceled_at_once(engine: SlurmEngine, played: Played):

@@ -4,6 +4,7 @@ since 20.11 prints alike; their JSON differs between versions, and squeue's igno
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -155,6 +156,25 @@ class Slurm:
             raise UnreachableError(error.what, fix=error.fix) from error
         return read_ended(printed) if read_owner(printed) == (name, os.geteuid()) else None
 
+    def ids_of(self, name: str) -> list[str]:
+        """The ids of this user's jobs of this name, living ones first: of all that slurmctld has, else of accounts.
+
+        Raises UnreachableError while slurmctld does not answer.
+        """
+        try:
+            printed = self._run(["scontrol", *_ALL, "--oneliner", "show", "job"])
+        except EngineError as error:
+            raise UnreachableError(error.what, fix=error.fix) from error
+        return read_ids(printed, name, os.geteuid()) or self._accounted_ids(name)
+
+    def _accounted_ids(self, name: str) -> list[str]:
+        user = str(os.geteuid())
+        chosen = [f"--name={name}", f"--user={user}", "--starttime=now-30days", "--format=JobID,UID,JobName"]
+        with contextlib.suppress(EngineError, UnreachableError):  # Many clusters keep no accounts.
+            rows = self._run(["sacct", "--allocations", "--noheader", "--parsable2", *chosen]).splitlines()
+            return [row.partition("|")[0] for row in rows if row.partition("|")[2] == f"{user}|{name}"]
+        return []
+
     def accounted(self, job: str, name: str) -> Ended | None:
         """How a job that slurmctld has forgotten ended; None = that isn't known.
 
@@ -246,6 +266,16 @@ def read_owner(printed: str) -> tuple[str, int] | None:
     """The name and the user's number in the same. A name may hold anything, a user's after it too: the last counts."""
     found = re.search(r"\bJobName=(.*) UserId=\S*\((\d+)\)", printed)
     return (found[1], int(found[2])) if found else None
+
+
+def read_ids(printed: str, name: str, user: int) -> list[str]:
+    """The ids of a user's jobs of this name in the same of several jobs, living ones first, then the oldest."""
+    jobs: list[tuple[bool, int]] = []
+    for line in printed.splitlines():
+        number, ended = re.match(r"JobId=(\d+) ", line), read_ended(line)
+        if number and ended and read_owner(line) == (name, user):
+            jobs.append((ended.is_over, int(number[1])))
+    return [str(number) for _, number in sorted(jobs)]
 
 
 def gpus_in(gres: str) -> int:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
-import re
 import shutil
 import threading
 import time
@@ -17,7 +16,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.enrolling import enrolment
 from drumbeat.engines.leftovers import Wanted, unwanted
@@ -25,6 +23,8 @@ from drumbeat.engines.ownroom import not_started
 from drumbeat.engines.parcel import parcel
 from drumbeat.engines.slurm import words
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
+from drumbeat.engines.slurm.endings import judged
+from drumbeat.engines.slurm.lookup import JobLookup
 from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_folder
 from drumbeat.engines.slurm.words import Stage
 from drumbeat.engines.ssh import route_to
@@ -44,12 +44,6 @@ END_S = 50.0
 SLURMCTLD_PORT = 6817
 _MOST_OUTPUT = 100_000
 _PART_S = 86_400.0
-_NUMBER = "number"
-"""The file in a gang's folder with the id of its Slurm job."""
-SIGNALLED = 143
-"""How a node ends that was told to stop."""
-_WARNS_EARLY_S = 60
-"""Slurm's `--signal` comes up to so much earlier than it was asked for (sbatch(1))."""
 
 
 @dataclass
@@ -58,21 +52,6 @@ class _Seen:
 
     jobs: dict[str, list[SlurmJob]] = field(default_factory=dict[str, list[SlurmJob]])
     at: float = 0.0
-
-
-@dataclass(frozen=True)
-class _Answer:
-    """What was said last of a gang's job, asked for by its id. ended: None = it isn't known. at: when it was asked."""
-
-    number: str
-    ended: Ended | None
-    at: float
-    has_accounts: bool = False
-    """Whether they were asked too."""
-
-    @property
-    def is_final(self) -> bool:
-        return self.ended is None or self.ended.is_over
 
 
 class SlurmEngine:
@@ -95,7 +74,7 @@ class SlurmEngine:
         """Since when each gang is there for sure, by the monotonic clock, and the id of its job, "" = not known yet."""
         self._addressed: dict[str, tuple[str, ...]] = {}
         """Which servers the nodes of a gang will call."""
-        self._answers: dict[str, _Answer] = {}
+        self._lookup = JobLookup(self._slurm, self._folder_of, self._job_name)
         self._wanted: Wanted | None = None
         """What the first sweep was told; before, whatever is there is left alone."""
         self._must_sweep = False
@@ -139,16 +118,15 @@ class SlurmEngine:
         with self._lock:
             self._started.setdefault(gang.name, (math.inf, ""))  # Not to be missed while it isn't there yet.
         self._must_look.set()  # Whoever waits for it is told at once when Slurm doesn't answer.
-        name = self._job_name(gang.name)
-        known = self._jobs(gang.name)
-        number = known[0].id if known else self._submit(gang, name)
+        known = self._jobs(gang.name, is_fresh=True)
+        number = known[0].id if known else self._submit(gang)
         with self._lock:
             self._started[gang.name] = (time.monotonic(), number)
         self._must_look.set()
         return f"submitted as Slurm job {number}"
 
-    def _submit(self, gang: Gang, name: str) -> str:
-        folder = Path(gang_folder(self._spec, name))
+    def _submit(self, gang: Gang) -> str:
+        folder = self._folder_of(gang.name)
         script = self.rendered(gang)
         try:
             self._lay_out(gang, folder)
@@ -158,9 +136,7 @@ class SlurmEngine:
             raise not_started(error, folder, fix) from error
         number = self._slurm.submit(script)
         faultpoint("engine.submitted")
-        self._answers.pop(gang.name, None)
-        with contextlib.suppress(OSError):  # It is submitted nevertheless.
-            write_private(folder / _NUMBER, number)
+        self._lookup.submitted(gang.name, number)
         return number
 
     def _lay_out(self, gang: Gang, folder: Path) -> None:
@@ -211,7 +187,7 @@ class SlurmEngine:
         if self._addressed.get(gang.name) == gang.servers:
             return
         with contextlib.suppress(OSError):  # The servers of before may be there still.
-            self._enrol(gang, Path(gang_folder(self._spec, self._job_name(gang.name))))
+            self._enrol(gang, self._folder_of(gang.name))
 
     def _enrol(self, gang: Gang, folder: Path) -> None:
         checkpoints = f"{self._spec.folder}/jobs/{self._job_name(gang.job)}/checkpoints"
@@ -221,9 +197,9 @@ class SlurmEngine:
         self._addressed[gang.name] = gang.servers
 
     def _gone(self, gang: Gang, job: SlurmJob | None, number: str) -> Sighting:
-        number = job.id if job else number or self._number(gang.name)
         try:
-            ended = self._how_ended(gang.name, number, is_fresh=job is not None)
+            number = job.id if job else number or self._lookup.id_of(gang.name)
+            ended = self._lookup.how_ended(gang.name, number, is_fresh=job is not None)
         except UnreachableError as error:
             return Sighting(f"{job.told if job else 'gone'}; {error.what}")
         if ended and not ended.is_over and not job:
@@ -234,51 +210,25 @@ class SlurmEngine:
         sentence = f"Slurm job {number or 'of that name'} {why}"
         return Sighting(ended.word if ended else "gone", {slot.node: sentence for slot in gang.slots}, loss)
 
-    def _number(self, gang: str) -> str:
-        """The id of its Slurm job as whoever submitted it wrote it down, else by its output's name; "" = not known."""
-        folder = Path(gang_folder(self._spec, self._job_name(gang)))
-        found = [file.stem.removeprefix("slurm-") for file in folder.glob("slurm-*.out")]
-        with contextlib.suppress(OSError):
-            found.insert(0, (folder / _NUMBER).read_text(errors="replace"))
-        return next(filter(re.compile(r"[0-9]+").fullmatch, found), "")
-
-    def _how_ended(self, gang: str, number: str, *, is_fresh: bool) -> Ended | None:
-        """By slurmctld, or, when it has forgotten it, by accounts; how far it is, if it isn't over."""
-        told, last = self._shown(gang, number, is_fresh=is_fresh), self._answers.get(gang)
-        if told or not number or not last or last.has_accounts:
-            return told
-        told = self._slurm.accounted(number, self._job_name(gang))
-        self._answers[gang] = _Answer(number, told, last.at, has_accounts=True)
-        return told
-
-    def _shown(self, gang: str, number: str, *, is_fresh: bool = False) -> Ended | None:
-        """What slurmctld says of its job of this id; None = it has none. Asked once if that can't change, else at most
-        each POLL_S, unless it must be fresh.
-        """
-        last, now = self._answers.get(gang), time.monotonic()
-        if last and last.number == number and (last.is_final or (not is_fresh and now - last.at < POLL_S)):
-            return last.ended
-        if not number:
-            return None
-        told = self._slurm.shown(number, self._job_name(gang))
-        self._answers[gang] = _Answer(number, told, now)
-        return told
-
     def _jobs(self, gang: str, *, is_fresh: bool = False) -> list[SlurmJob]:
         """What squeue shows of it now, and what it doesn't show."""
         listed = self._slurm.jobs(self._job_name(gang))
         return [*listed, *self._unlisted(gang, listed, is_fresh=is_fresh)]
 
     def _unlisted(self, gang: str, listed: Sequence[SlurmJob], *, is_fresh: bool = False) -> list[SlurmJob]:
-        """Its Slurm job, if squeue hasn't listed it and slurmctld, asked for its number, says that it lives."""
+        """Its Slurm job, if squeue hasn't listed it and slurmctld says that it lives."""
+        name = self._job_name(gang)
         with self._lock:
             _, number = self._started.get(gang, (0.0, ""))
-        number = number or self._number(gang)
-        found = None if number in {job.id for job in listed} else self._shown(gang, number, is_fresh=is_fresh)
-        return [SlurmJob(number, found.word, self._job_name(gang))] if found and not found.is_over else []
+        if not number and name not in {job.name for job in listed}:
+            number = self._lookup.id_of(gang, is_fresh=is_fresh)
+        number = number or self._lookup.written_id(gang)
+        is_listed = number in {job.id for job in listed}
+        ended = None if is_listed else self._lookup.status(gang, number, is_fresh=is_fresh)
+        return [SlurmJob(number, ended.word, name)] if ended and not ended.is_over else []
 
     def _output(self, gang: str, number: str) -> str:
-        file = Path(gang_folder(self._spec, self._job_name(gang)), f"slurm-{number}.out")
+        file = Path(self._folder_of(gang), f"slurm-{number}.out")
         with contextlib.suppress(OSError):
             return file.read_text(errors="replace")[-_MOST_OUTPUT:]
         return ""
@@ -298,13 +248,14 @@ class SlurmEngine:
         if living and not self._await_end(name, END_S):
             raise UnreachableError(f"Slurm job {living[0].id} still ends on {living[0].nodes or 'its nodes'}")
         faultpoint("engine.cancelled")
-        shutil.rmtree(gang_folder(self._spec, self._job_name(name)), ignore_errors=True)
+        shutil.rmtree(self._folder_of(name), ignore_errors=True)
         self._forget(name)
 
     def _forget(self, gang: str) -> None:
         with self._lock:
-            for known in (self._started, self._addressed, self._answers):
-                known.pop(gang, None)
+            self._started.pop(gang, None)
+            self._addressed.pop(gang, None)
+        self._lookup.forget(gang)
 
     def _await_end(self, gang: str, within_s: float) -> bool:
         end, pause = time.monotonic() + within_s, 0.1
@@ -346,7 +297,7 @@ class SlurmEngine:
         for folder in folders:
             if folder.name not in left:
                 shutil.rmtree(folder, ignore_errors=True)
-                self._answers.pop(folder.name.removeprefix(self._prefix), None)
+                self._lookup.forget(folder.name.removeprefix(self._prefix))
         return [*living, *hidden]
 
     def close(self) -> None:
@@ -357,6 +308,9 @@ class SlurmEngine:
     # --- asking -----------------------------------------------------------------------------------------------
     def _job_name(self, gang: str) -> str:
         return f"{self._prefix}{gang}"
+
+    def _folder_of(self, gang: str) -> Path:
+        return Path(gang_folder(self._spec, self._job_name(gang)))
 
     def _begin(self) -> None:
         with self._lock:
@@ -421,54 +375,6 @@ class SlurmEngine:
             if own and not own.startswith("127.") and own != "::1":
                 return [own]
         return []
-
-
-_NODE_TROUBLE = re.compile(
-    r"srun: error: (?:Node failure on \S+|Task launch for \S+ failed on node \S+: "
-    r"(?:Communication connection failure|Socket timed out|Connection|Unable to|Zero Bytes|No route).*)"
-)
-"""What srun says when a node didn't answer it, before slurmctld noticed; the job has FAILED then."""
-
-
-def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]:
-    """Why a gang is gone whose Slurm job is over, and a sentence without its subject. output: the job's own."""
-    if ended is None:
-        return Loss.LOST, "isn't known to Slurm any more"
-    word = words.meaning(ended.word)
-    is_by_signal = ended.word in ("FAILED", "COMPLETED") and ended.code == SIGNALLED
-    if ended.was_preempted and (is_by_signal or ended.word == "CANCELLED"):
-        return Loss.PREEMPTED, words.JOB["PREEMPTED"].what
-    if is_by_signal and not _is_at_limit(ended, grace_s):
-        return Loss.LOST, "was told to stop (SIGTERM) by Slurm or on its nodes"
-    if is_by_signal or ended.word == "TIMEOUT":
-        limit = f" of {_shown(ended.limit_s)}" if ended.limit_s else ""
-        what = f"reached Slurm's time limit{limit}. Raise `time_limit` of the compute, or make the job shorter"
-        return Loss.TIMED_OUT, what
-    trouble = _NODE_TROUBLE.search(output) if word.loss is Loss.FAILED else None
-    if trouble:
-        return Loss.LOST, f"lost a node: {trouble[0].removeprefix('srun: error: ')}"
-    last = _last_words(output) if word.loss is Loss.FAILED else ""
-    return word.loss, f"{word.what or f'is over in Slurm: {ended.word}'}{last}"
-
-
-def _last_words(output: str) -> str:
-    """The last line that isn't one of Slurm's own; where there is none, of those that aren't srun's."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    left = [line for line in lines if not line.startswith("srun:")] or lines
-    own = [line for line in left if not line.startswith("slurmstepd")] or left
-    return f"; the last it said: {own[-1][:400]}" if own else ""
-
-
-def _is_at_limit(ended: Ended, grace_s: float) -> bool:
-    """Whether the ranks were told to stop because the limit was near, as `--signal` asks for."""
-    if ended.ran_s is None or ended.limit_s is None:
-        return False
-    return ended.ran_s >= ended.limit_s - grace_s - _WARNS_EARLY_S
-
-
-def _shown(seconds: int | None) -> str:
-    hours, rest = divmod(seconds or 0, 3600)
-    return f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
 
 
 def _clear_parts(agents: Path) -> None:

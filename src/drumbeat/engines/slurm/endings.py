@@ -1,0 +1,61 @@
+"""Why a gang is gone whose Slurm job is over, in the words of losses. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from drumbeat.core.life.events import Loss
+from drumbeat.engines.slurm import words
+from drumbeat.engines.slurm.client import Ended
+
+SIGNALLED = 143
+"""How a node ends that was told to stop."""
+_WARNS_EARLY_S = 60
+"""Slurm's `--signal` comes up to so much earlier than it was asked for (sbatch(1))."""
+
+_NODE_TROUBLE = re.compile(
+    r"srun: error: (?:Node failure on \S+|Task launch for \S+ failed on node \S+: "
+    r"(?:Communication connection failure|Socket timed out|Connection|Unable to|Zero Bytes|No route).*)"
+)
+"""What srun says when a node didn't answer it, before slurmctld noticed; the job has FAILED then."""
+
+
+def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]:
+    """Why a gang is gone whose Slurm job is over, and a sentence without its subject. output: the job's own."""
+    if ended is None:
+        return Loss.LOST, "isn't known to Slurm any more"
+    word = words.meaning(ended.word)
+    is_by_signal = ended.word in ("FAILED", "COMPLETED") and ended.code == SIGNALLED
+    if ended.was_preempted and (is_by_signal or ended.word == "CANCELLED"):
+        return Loss.PREEMPTED, words.JOB["PREEMPTED"].what
+    if is_by_signal and not _is_at_limit(ended, grace_s):
+        return Loss.LOST, "was told to stop (SIGTERM) by Slurm or on its nodes"
+    if is_by_signal or ended.word == "TIMEOUT":
+        limit = f" of {_shown(ended.limit_s)}" if ended.limit_s else ""
+        what = f"reached Slurm's time limit{limit}. Raise `time_limit` of the compute, or make the job shorter"
+        return Loss.TIMED_OUT, what
+    trouble = _NODE_TROUBLE.search(output) if word.loss is Loss.FAILED else None
+    if trouble:
+        return Loss.LOST, f"lost a node: {trouble[0].removeprefix('srun: error: ')}"
+    last = _last_words(output) if word.loss is Loss.FAILED else ""
+    return word.loss, f"{word.what or f'is over in Slurm: {ended.word}'}{last}"
+
+
+def _last_words(output: str) -> str:
+    """The last line that isn't one of Slurm's own; where there is none, of those that aren't srun's."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    left = [line for line in lines if not line.startswith("srun:")] or lines
+    own = [line for line in left if not line.startswith("slurmstepd")] or left
+    return f"; the last it said: {own[-1][:400]}" if own else ""
+
+
+def _is_at_limit(ended: Ended, grace_s: float) -> bool:
+    """Whether the ranks were told to stop because the limit was near, as `--signal` asks for."""
+    if ended.ran_s is None or ended.limit_s is None:
+        return False
+    return ended.ran_s >= ended.limit_s - grace_s - _WARNS_EARLY_S
+
+
+def _shown(seconds: int | None) -> str:
+    hours, rest = divmod(seconds or 0, 3600)
+    return f"{hours:02}:{rest // 60:02}:{rest % 60:02}"
