@@ -18,7 +18,7 @@ from typing import Any
 import psutil
 import pytest
 
-from drumbeat.agent.launchers.ray import joining
+from drumbeat.agent.launchers.ray import wait_for_cluster
 from drumbeat.client.views import JobView
 from drumbeat.launch.ray import place
 from drumbeat.protocol.roster import Member
@@ -272,7 +272,7 @@ def join(folder: Path, address: str, *expected: str, within_s: float) -> subproc
     (folder / "ray").mkdir()
     (folder / "ray" / "__init__.py").touch()
     (folder / "ray" / "_raylet.py").write_text(RAYLET)
-    words = [joining.__file__, address, str(within_s), *expected, "--", "/bin/sh", "-c", "echo begun as $0 $1"]
+    words = [wait_for_cluster.__file__, address, str(within_s), *expected, "--", "/bin/sh", "-c", "echo begun as $0 $1"]
     return subprocess.run(
         [sys.executable, *words, "a", "b"], env={"PYTHONPATH": str(folder)}, capture_output=True, text=True, check=False
     )
@@ -299,6 +299,6 @@ def test_a_head_that_nobody_reaches_is_named(tmp_path: Path):
 
 
 def test_a_python_without_ray_is_said(head: str):
-    words = [joining.__file__, head, "5", "node0=x", "--", "true"]
+    words = [wait_for_cluster.__file__, head, "5", "node0=x", "--", "true"]
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False)
     assert (done.returncode, "can't import Ray" in done.stderr) == (1, True)

@@ -22,10 +22,9 @@ from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.errands import Errands
-from drumbeat.agent.launchers.mpi.find import aborted
 from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s, tail
 from drumbeat.agent.node import HeldPort, member
-from drumbeat.agent.processes import Preparing
+from drumbeat.agent.processes import RoundProcesses
 from drumbeat.agent.reporting import Reporting
 from drumbeat.agent.runtimes import containers
 from drumbeat.agent.world_check import Looking
@@ -57,7 +56,7 @@ class Agent:
         self._facts = Facts()
         self._wanted: Directive | None = None
         self._ports: list[HeldPort] = []
-        self._preparing = Preparing(enrolment)
+        self._processes = RoundProcesses(enrolment)
         self._errands = Errands(f"{self._root}/errands")
         self._beyond = Beyond(enrolment, self._journal.note, self._posting(self._on_remark))
         self._looking = Looking(self._plan, enrolment.node, self._beyond.remember)
@@ -73,7 +72,7 @@ class Agent:
             self._journal,
             self._posting(self._on_keeper),
             self._posting(self._on_keeper_trouble),
-            confinement=self._preparing.confinement,
+            confinement=self._processes.confinement,
         )
         self._keeper.spared = self._beyond.pids
         self._reporting = Reporting(
@@ -167,19 +166,19 @@ class Agent:
     def _stage(self) -> None:
         from drumbeat.agent.inputs.local import Staging
         from drumbeat.agent.logs.nodelog import NodeLog
-        from drumbeat.agent.setup import Readying
+        from drumbeat.agent.setup import NodeSetup
 
         self._facts.staging = Work.GOING
         log = NodeLog(self._enrolment, self._facts.round.number, self._journal)
         inputs = self._inputs = self._serve_inputs()
-        readying = Readying(self._enrolment, self._preparing, self._errands, log, self._progress)
+        setup = NodeSetup(self._enrolment, self._processes, self._errands, log, self._progress)
 
         def stage(say: Callable[[str], None]) -> None:
             Staging(self._enrolment, Link(self._enrolment), say, inputs).stage()
             self._beyond.take_links(Link(self._enrolment).output_link)
             self._beyond.appear()
 
-        self._beside("staging", partial(readying.run, self._member, stage), self._on_staged)
+        self._beside("staging", partial(setup.run, self._member, stage), self._on_staged)
 
     def _serve_inputs(self) -> Inputs | None:
         """The inputs that lie in stores; None = the job has none. What there is of them is passed on from here."""
@@ -200,7 +199,7 @@ class Agent:
     def _start(self) -> None:
         roster = self._wanted.roster if self._wanted else None
         try:
-            todo, starter = self._preparing.processes(roster) if roster else ([], None)
+            todo, starter = self._processes.processes(roster) if roster else ([], None)
         except (KeyError, IndexError, ValueError, OSError, DrumbeatError) as error:
             self._refuse_round(error)
             return
@@ -326,13 +325,13 @@ class Agent:
             if ended.rank not in known or (is_again and ended.told):
                 is_raised = ended.code == 1 and not ended.told
                 end = tail(self._log_paths[ended.rank], is_raised=is_raised)
-                known[ended.rank] = aborted(RankExit(**vars(ended), tail=end))
+                known[ended.rank] = self._processes.correct_exit(RankExit(**vars(ended), tail=end))
 
     def _on_over(self) -> None:
         self._looking.end()
         self._facts.round.over = True
         self._facts.detail = ""
-        self._preparing.clear()
+        self._processes.clear()
         if self._plan.container:
             self._clear_containers()
         self._release_ports()
@@ -370,7 +369,7 @@ class Agent:
         self._facts.keeper_error = sentence
 
     def _on_staged(self, error: DrumbeatError | None) -> None:
-        self._member = self._preparing.member(self._member)
+        self._member = self._processes.member(self._member)
         self._facts.staging = Work.FAILED if error else Work.DONE
         self._facts.error, self._facts.detail = "" if self._facts.round.closed else str(error or ""), ""
         self._facts.is_passing = isinstance(error, UnreachableError)

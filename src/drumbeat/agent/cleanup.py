@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.agent.cleanup ROOT`: ends what an attempt's agent and keeper left that were killed.
+"""`python -I -m drumbeat.agent.cleanup ROOT`: ends what an attempt's agent and keeper left when they were killed.
 
 Exit code 1: something of it is left.
 """
@@ -12,23 +12,21 @@ import sys
 from drumbeat.agent.inputs.appearing import vanish
 from drumbeat.agent.inputs.mounting.clearing import clear
 from drumbeat.agent.keeper.confinement import end_rest
-from drumbeat.agent.launchers.mpi.place import clear_noted
-from drumbeat.agent.launchers.ray import place as ray_place
+from drumbeat.agent.launchers import launchers
 from drumbeat.agent.runtimes import containers
 
 
 def main() -> int:
-    """Whether something can't be ended."""
+    """Returns 1 if something can't be ended."""
     root = os.path.abspath(sys.argv[1])
     here = glob.escape(root)
     held = [*glob.glob(f"{here}/keeper"), *glob.glob(f"{here}/errands/*")]
     left = [*(pid for one in held for pid in end_rest(one)), *clear(root)]
-    clear_noted(f"{root}/mpi")
-    ray_place.clear_noted(f"{root}/ray")
+    launchers.clear_all(root)
     vanish(root)
     why = containers.clear(root)  # Last: an engine that doesn't answer takes its time.
     if why:
-        print(f"{root}: {why}", file=sys.stderr)  # noqa: T201 (nobody else will ever know)
+        print(f"{root}: {why}", file=sys.stderr)  # noqa: T201 (no other process reports it)
     return bool(left or why)
 
 

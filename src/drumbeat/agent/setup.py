@@ -1,4 +1,4 @@
-"""Brings a node to where its ranks can start: its files and what they run in, then the job's preparation."""
+"""Sets a node up for its ranks: files and what they run in, then the job's preparation."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from drumbeat.agent.ground import marks
 from drumbeat.agent.keeper.errands import Command, Errands
 from drumbeat.agent.logs.nodelog import NodeLog
-from drumbeat.agent.processes import Preparing
+from drumbeat.agent.processes import RoundProcesses
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.faults import faultpoint
@@ -18,38 +18,40 @@ from drumbeat.protocol.roster import Member
 
 Say = Callable[[str], None]
 
-_LOGS_S = 10.0
-"""How long the server may take to have the last of a node's log, before the node goes on without that."""
+_LOGS_TIMEOUT_S = 10.0
+"""How long a node waits until the server has the end of its log, before it goes on."""
 
 
-class Readying:
-    """Of one round. `tell` is told in words what is being done, of all that is."""
+class NodeSetup:
+    """Sets one node up for one round. `report` receives the progress of all parts, in words."""
 
-    def __init__(self, enrolment: Enrolment, preparing: Preparing, errands: Errands, log: NodeLog, tell: Say) -> None:
+    def __init__(
+        self, enrolment: Enrolment, processes: RoundProcesses, errands: Errands, log: NodeLog, report: Say
+    ) -> None:
         self._plan, self._root = enrolment.plan, enrolment.root
-        self._preparing, self._errands = preparing, errands
-        self._log, self._tell = log, tell
-        self._now: dict[str, str] = {}
+        self._processes, self._errands = processes, errands
+        self._log, self._report = log, report
+        self._progress: dict[str, str] = {}
 
     def run(self, member: Member, stage: Callable[[Say], None]) -> None:
-        """Does it. stage: brings the files. Raises the first DrumbeatError of any part."""
+        """Sets the node up. stage: brings the files. Raises the first DrumbeatError of any part."""
         try:
-            self._preparing.check()
-            if self._preparing.has_much:
+            self._processes.check()
+            if self._processes.has_much:
                 self._side_by_side({"files": stage, "environment": self._provide})
             else:
-                stage(self._tell)
-                self._provide(self._tell)
+                stage(self._report)
+                self._provide(self._report)
             self._prepare(member)
         finally:
-            self._log.finish(_LOGS_S)
+            self._log.finish(_LOGS_TIMEOUT_S)
 
     def _provide(self, say: Say) -> None:
-        self._preparing.provide(self._errands, self._log, say)
+        self._processes.provide(self._errands, self._log, say)
 
     # --- side by side -------------------------------------------------------------------------------------------------
     def _side_by_side(self, works: dict[str, Callable[[Say], None]]) -> None:
-        """Each in a thread; the others of one that fails are left to end by themselves or with the agent."""
+        """Runs each in a thread. If one fails, the others are left to end by themselves or with the agent."""
         ended: queue.SimpleQueue[Exception | None] = queue.SimpleQueue()
         for name, work in works.items():
             threading.Thread(target=self._do, args=(name, work, ended), name=name, daemon=True).start()
@@ -60,21 +62,21 @@ class Readying:
     def _do(self, name: str, work: Callable[[Say], None], ended: queue.SimpleQueue[Exception | None]) -> None:
         try:
             work(lambda sentence: self._say(name, sentence))
-        except Exception as error:  # noqa: BLE001 (it is raised where it is waited for)
+        except Exception as error:  # noqa: BLE001 (it is raised in the thread that waits)
             ended.put(error)
         else:
             self._say(name, "")
             ended.put(None)
 
     def _say(self, name: str, sentence: str) -> None:
-        self._now[name] = sentence
-        self._tell("; ".join(one for one in list(self._now.values()) if one))
+        self._progress[name] = sentence
+        self._report("; ".join(sentence for sentence in list(self._progress.values()) if sentence))
 
     # --- the job's own preparation ------------------------------------------------------------------------------------
     def _prepare(self, member: Member) -> None:
-        """Once in an attempt, and again after another start of the machine. What was broken off is begun anew."""
+        """Runs once in an attempt, and again after the machine was restarted or if it was interrupted."""
         mark = f"{self._root}/{marks.PREPARED}"
-        spec = self._preparing.preparation(member, self._log.round)
+        spec = self._processes.preparation(member, self._log.round)
         if spec is None or marks.is_put(mark):
             return
         self._log.say("running the job's preparation")
@@ -85,10 +87,10 @@ class Readying:
             spec.environment(os.environ),
             self._log.path,
             grace_s=self._plan.grace_s,
-            confinement=self._preparing.confinement,
-            meanwhile=lambda: self._tell(f"preparation: {self._log.last_line(at)[:120]}"),
+            confinement=self._processes.confinement,
+            meanwhile=lambda: self._report(f"preparation: {self._log.last_line(at)[:120]}"),
         )
-        self._tell("preparation")
+        self._report("preparation")
         code = self._errands.run("preparation", command)
         if code:
             raise RefusedError(_failed(code, self._log.last_line(at)))

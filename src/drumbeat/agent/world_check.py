@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from drumbeat.host import processes
+from drumbeat.launch.launchers import LAUNCHERS
 from drumbeat.launch.worlds import ABOUT, HOROVOD, VARIABLES, Process, verdict
 from drumbeat.protocol.agent import Remark
 from drumbeat.protocol.plan import Plan
@@ -31,8 +32,7 @@ class Looking:
         threading.Thread(target=self._follow, args=(keeper, self._is_over), name="looking", daemon=True).start()
 
     def _must_look(self) -> bool:
-        """MPI's own ranks know of each other; one rank a node may run a launcher, or a script that starts its own."""
-        return self._plan.launcher == "pytorch" or (self._plan.launcher == "mpi" and self._plan.processes_per_node == 1)
+        return LAUNCHERS[self._plan.launcher].can_nest(self._plan)
 
     def end(self) -> None:
         """They have ended."""

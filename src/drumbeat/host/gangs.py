@@ -321,7 +321,7 @@ def _wait_for(pids: list[int], seconds: float) -> None:
 
 _TO_CLEAR = (
     "keeper/hold.json", "keeper/segments.json", "errands/*/hold.json", "mpi", "mounts", "appears.json", "ray",
-    "../containers.json",
+    "launchers/*", "../containers.json",
 )  # fmt: skip
 
 

@@ -1,53 +1,50 @@
-"""Horovod's Gloo controller: what `horovodrun --gloo` would tell each rank, and where the ranks find each other.
+"""Horovod's Gloo controller: what `horovodrun --gloo` gives to each rank, and where the ranks meet.
 
 Horovod's MPI controller asks MPI. Its Gloo controller, which a job chooses by Horovod's own variable, reads variables
-and asks a store by HTTP; rank 0 has that store beside it (`agent.rendezvous`). Names as in Horovod's gloo_run.py.
+and asks a store by HTTP, which runs beside rank 0 (`agent.launchers.horovod`). Names as in Horovod's gloo_run.py.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from drumbeat.launch.launchers import LAUNCHERS
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
 
 CONTROLLER = "HOROVOD_CONTROLLER"
-LAUNCHERS = ("mpi", "pytorch")
-"""Those that run the job's command once per rank, all alike."""
-
 PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
 SET = (
     "HOROVOD_RANK", "HOROVOD_SIZE", "HOROVOD_LOCAL_RANK", "HOROVOD_LOCAL_SIZE", "HOROVOD_CROSS_RANK",
     "HOROVOD_CROSS_SIZE", "HOROVOD_HOSTNAME", "HOROVOD_GLOO_RENDEZVOUS_ADDR", PORT,
 )  # fmt: skip
 """The variables that such a job can't set itself."""
-PATIENCE_S = "300"
-"""How far apart ranks may begin, and how long one that is silent is waited for. Horovod's own 30 s are less than a slow
-disk takes to import it.
-"""
+TIMEOUT_S = "300"
+"""How far apart ranks may begin, and how long they wait for a silent one. Importing Horovod from a slow disk can take
+longer than its own default of 30 s."""
 
 
 def is_served(plan: Plan) -> bool:
     """Whether the job has chosen the Gloo controller, under a launcher that can serve it."""
-    return plan.launcher in LAUNCHERS and is_gloo(plan.variables.get(CONTROLLER, ""))
+    return LAUNCHERS[plan.launcher].serves_gloo and is_gloo(plan.variables.get(CONTROLLER, ""))
 
 
 def is_gloo(controller: str) -> bool:
-    """Horovod takes it in any case."""
+    """Whether a value of Horovod's variable, in whatever case, chooses the Gloo controller."""
     return controller.lower() == "gloo"
 
 
 def more_ports(plan: Plan, node: int) -> int:
-    """One on node 0, for the store."""
+    """Counts one on node 0, for the store."""
     return int(is_served(plan) and node == 0)
 
 
 def with_rendezvous(process: ProcessSpec, plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
-    """The rank's process with what Horovod needs; rank 0's has the store beside it."""
+    """Returns the rank's process with what Horovod needs; rank 0 gets the store beside it."""
     member = roster.members[rank.node]
     interface = member.interface or ("lo" if plan.nodes == 1 else "")
-    defaults = {"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_TIMEOUT_SECONDS": PATIENCE_S}
+    defaults = {"HOROVOD_CPU_OPERATIONS": "gloo", "HOROVOD_GLOO_TIMEOUT_SECONDS": TIMEOUT_S}
     defaults |= {"HOROVOD_GLOO_IFACE": interface} if interface else {}
     return replace(
         process,
@@ -72,5 +69,5 @@ def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
 
 
 def _port(roster: Roster) -> int:
-    """The last that node 0 holds; 0 = not known, as in a preview."""
+    """Returns the last port that node 0 holds; 0 = not known, as in a preview."""
     return next(reversed(roster.held(0)), 0)

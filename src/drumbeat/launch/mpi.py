@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from drumbeat.launch import hosts as host_file
-from drumbeat.launch import network
+from drumbeat.launch import network, pytorch
+from drumbeat.launch.launcher import Launcher
 from drumbeat.launch.ranks import process
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan, Rank
-from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.process import MPI_COMMAND_SERVER, ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
 
 OPEN_MPI, MPICH, INTEL_MPI = "Open MPI", "MPICH", "Intel MPI"
@@ -37,20 +38,20 @@ class Host:
 
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
-    """One process per rank of the node; each waits until mpirun's own child has handed over."""
+    """Returns one process per rank of the node; each waits until mpirun's own child has handed over."""
     _check_alike(roster)
     return [_process(plan, roster, rank) for rank in plan.ranks if rank.node == node]
 
 
 def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
-    """`mpirun` on node 0; on the first node of every other host, the door at which mpirun's daemon is asked for."""
+    """Returns `mpirun` on node 0, and the command server for mpirun's daemon on the first node of every other host."""
     own = next((host for host in hosts(plan, roster) if host.node == node), None)
     if own is None:
         return None
     is_first = node == 0
-    role = "mpirun" if is_first else "door"
-    door = (place(roster), own.address, str(port(roster, node)), "--once")
-    argv = tuple(line(plan, roster)) if is_first else door
+    role = "mpirun" if is_first else MPI_COMMAND_SERVER
+    server = (place(roster), own.address, str(port(roster, node)), "--once")
+    argv = tuple(line(plan, roster)) if is_first else server
     first = _process(plan, roster, next(rank for rank in plan.ranks if rank.node == node))
     # Hydra puts the latter behind the program that stands in for ssh, which is a shell.
     set_ = {**plan.variables, "TMPDIR": place(roster), "HYDRA_LAUNCHER_EXTRA_ARGS": f"{place(roster)}/shell"}
@@ -58,13 +59,13 @@ def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
 
 
 def place(roster: Roster) -> str:
-    """A folder that has the same path on every node of the round: what MPI and its helpers share lies there."""
-    told = f"{roster.master.address} {roster.master.root} {roster.attempt} {roster.round} {roster.port}"
-    return f"/dev/shm/drumbeat-{hashlib.sha256(told.encode()).hexdigest()[:12]}"  # noqa: S108 (owned and checked)
+    """Returns the folder of what MPI and its helpers share, which has the same path on every node of the round."""
+    seed = f"{roster.master.address} {roster.master.root} {roster.attempt} {roster.round} {roster.port}"
+    return f"/dev/shm/drumbeat-{hashlib.sha256(seed.encode()).hexdigest()[:12]}"  # noqa: S108 (owned and checked)
 
 
 def hosts(plan: Plan, roster: Roster) -> list[Host]:
-    """The machines as MPI sees them, in the order of their ranks. Raises RefusedError when they would come twice."""
+    """Returns the machines as MPI sees them, in the order of their ranks. Raises RefusedError if one comes twice."""
     alike = [(address, list(group)) for address, group in groupby(roster.members, key=lambda one: one.address)]
     if len({address for address, _ in alike}) < len(alike):
         what = f"the nodes of one machine don't follow each other: {', '.join(m.address for m in roster.members)}"
@@ -74,7 +75,7 @@ def hosts(plan: Plan, roster: Roster) -> list[Host]:
 
 # --- the line ---------------------------------------------------------------------------------------------------
 def line(plan: Plan, roster: Roster) -> list[str]:
-    """The whole `mpirun` line for the MPI that node 0 has."""
+    """Returns the whole `mpirun` line for the MPI that node 0 has."""
     name, version = kind(roster.master)
     if name != OPEN_MPI:
         return _hydra(plan, roster)
@@ -82,7 +83,7 @@ def line(plan: Plan, roster: Roster) -> list[str]:
 
 
 def kind(member: Member) -> tuple[str, str]:
-    """Name and version of a node's MPI; where it isn't known (a preview), that of Debian 12."""
+    """Returns name and version of a node's MPI; in a preview, where it isn't known, those of Debian 12."""
     name, _, version = (member.mpi or f"{OPEN_MPI} 4").rpartition(" ")
     return name, version
 
@@ -90,12 +91,12 @@ def kind(member: Member) -> tuple[str, str]:
 def _open_mpi(plan: Plan, roster: Roster, *, is_new: bool) -> list[str]:
     """Open MPI 4, or 5, whose runtime is PRRTE with parameters of its own."""
     runtime, shell = ("--prtemca", "plm_ssh") if is_new else ("--mca", "plm_rsh")
-    there, folder, subnets = hosts(plan, roster), place(roster), _subnets(roster)
+    machines, folder, subnets = hosts(plan, roster), place(roster), _subnets(roster)
     shared = "btl_sm" if is_new else "btl_vader"
     words = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "--map-by", "slot", "-np", str(plan.world_size)]
-    words += ["--host", ",".join(f"{host.address}:{host.ranks}" for host in there), "--wdir", "/"]
+    words += ["--host", ",".join(f"{host.address}:{host.ranks}" for host in machines), "--wdir", "/"]
     words += [*_mca(f"{shared}_backing_directory", folder), *_mca("mpi_yield_when_idle", _yields(plan, roster))]
-    if len(there) > 1:
+    if len(machines) > 1:
         words += ["--leave-session-attached", runtime, f"{shell}_agent", f"sh {folder}/shell"]
         words += [runtime, f"{shell}_no_tree_spawn", "1"]
         words += [runtime, "prte_if_include" if is_new else "oob_tcp_if_include", subnets] if subnets else []
@@ -111,11 +112,11 @@ def _open_mpi(plan: Plan, roster: Roster, *, is_new: bool) -> list[str]:
 
 def _hydra(plan: Plan, roster: Roster) -> list[str]:
     """MPICH and Intel MPI."""
-    there, folder = hosts(plan, roster), place(roster)
+    machines, folder = hosts(plan, roster), place(roster)
     words = ["mpirun", "-np", str(plan.world_size)]
-    words += ["-hosts", ",".join(f"{host.address}:{host.ranks}" for host in there), "-wdir", "/"]
+    words += ["-hosts", ",".join(f"{host.address}:{host.ranks}" for host in machines), "-wdir", "/"]
     words += ["-localhost", roster.master.address, "-bind-to", "none"]
-    if len(there) > 1:
+    if len(machines) > 1:
         words += ["-launcher", "ssh", "-launcher-exec", "/bin/sh"]
     if _is_shared(plan, roster):  # As for Open MPI.
         # UCX takes every interface but loopback, also those that come and go.
@@ -126,7 +127,7 @@ def _hydra(plan: Plan, roster: Roster) -> list[str]:
 
 
 def _child(folder: str) -> tuple[str, ...]:
-    """What mpirun starts for each rank. By way of a shell, for nothing can be executed on many a /dev/shm."""
+    """Returns what mpirun starts for each rank: a shell, because /dev/shm is often mounted `noexec`."""
     return ("/bin/sh", f"{folder}/rank")
 
 
@@ -135,14 +136,14 @@ def _mca(name: str, value: str) -> tuple[str, ...]:
 
 
 def _yields(plan: Plan, roster: Roster) -> str:
-    """1 where a machine has more ranks than cores, which would otherwise spin while others wait for the core."""
+    """Returns 1 where a machine has more ranks than cores: ranks would spin while others wait for the core."""
     return "1" if any(host.ranks > roster.members[host.node].cpus for host in hosts(plan, roster)) else "0"
 
 
 def _subnets(roster: Roster) -> str:
-    """What the nodes reach each other on, for the interface may have another name on each; "" = not known."""
-    found = list(dict.fromkeys(member.subnet for member in roster.members))
-    return ",".join(found) if all(found) else ""
+    """Returns the subnets between the nodes, whose interfaces may have different names; "" = not known."""
+    subnets = list(dict.fromkeys(member.subnet for member in roster.members))
+    return ",".join(subnets) if all(subnets) else ""
 
 
 def _is_shared(plan: Plan, roster: Roster) -> bool:
@@ -159,7 +160,7 @@ def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
 
 
 def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
-    """The names that Open MPI sets, whichever MPI there is, and those that the adapters of Azure's MPI jobs read."""
+    """Returns the names that Open MPI sets, whichever MPI runs, and those that adapters of Azure's MPI jobs read."""
     return {
         "OMPI_COMM_WORLD_RANK": str(rank.rank),
         "OMPI_COMM_WORLD_SIZE": str(plan.world_size),
@@ -173,14 +174,32 @@ def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
 
 
 def port(roster: Roster, node: int) -> int:
-    """Where a node's door is."""
+    """Returns the port of a node's command server."""
     return roster.ports[node] if node < len(roster.ports) else 0
 
 
 def _check_alike(roster: Roster) -> None:
-    """Raises RefusedError when the nodes don't have the same MPI: their ranks could not speak to each other."""
-    found = {member.mpi: member for member in reversed(roster.members)}
-    if len(found) > 1:
-        told = ", ".join(f"{one.mpi or 'none'} on node {one.node} ({one.host})" for one in reversed(found.values()))
-        what = f"the nodes have different MPIs: {told}"
+    """Raises RefusedError if the nodes don't have the same MPI: their ranks could not speak to each other."""
+    kinds = {member.mpi: member for member in reversed(roster.members)}
+    if len(kinds) > 1:
+        listing = ", ".join(f"{one.mpi or 'none'} on node {one.node} ({one.host})" for one in reversed(kinds.values()))
+        what = f"the nodes have different MPIs: {listing}"
         raise RefusedError(what, where="distribution", fix="Install the same MPI on every node of the compute.")
+
+
+def _preview(plan: Plan, roster: Roster) -> tuple[str, ...]:
+    """Returns node 0's `mpirun` line; a node's own MPI decides on its dialect."""
+    return tuple(word.replace(place(roster), "@shared") for word in line(plan, roster))
+
+
+LAUNCHER = Launcher(
+    "mpi",
+    ranks=pytorch.LAUNCHER.ranks,
+    render=render,
+    reserved=lambda _: SET,
+    starter=starter,
+    preview=_preview,
+    # MPI's own ranks know of each other; one rank on a node may be a script that starts others.
+    can_nest=lambda plan: plan.processes_per_node == 1,
+    serves_gloo=True,
+)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drumbeat.launch import hosts
+from drumbeat.launch.launcher import Launcher
 from drumbeat.launch.ranks import process
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import COMMAND_SERVER, ProcessSpec
@@ -23,7 +24,7 @@ SET = (
 
 
 def ranks(nodes: int, processes_per_node: int) -> tuple[Rank, ...]:
-    """Ranks are dealt node by node: node 0 has 0 … p-1, node 1 has p … 2p-1."""
+    """Deals ranks node by node: node 0 has 0 … p-1, node 1 has p … 2p-1."""
     return tuple(
         Rank(rank=node * processes_per_node + local, node=node, local_rank=local)
         for node in range(nodes)
@@ -32,12 +33,12 @@ def ranks(nodes: int, processes_per_node: int) -> tuple[Rank, ...]:
 
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
-    """One process per rank of the node."""
+    """Returns one process per rank of the node."""
     return [_process(plan, roster, rank) for rank in plan.on(node)]
 
 
 def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
-    """The node's door, where there is one: what comes in has the variables and the folder of the node's own rank."""
+    """Returns the node's command server, if it has one: commands get the variables and folder of its rank."""
     if not hosts.is_visited(plan):
         return None
     own = _process(plan, roster, plan.on(node)[0])
@@ -46,7 +47,7 @@ def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
 
 
 def more_ports(plan: Plan, node: int) -> int:
-    """One for the door of node 0, whose other port is the ranks'."""
+    """Counts one for the command server of node 0, whose other port is the ranks'."""
     return int(hosts.is_visited(plan) and node == 0)
 
 
@@ -68,3 +69,15 @@ def _of_rank(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
         "MASTER_PORT": str(roster.port),
         hosts.VARIABLE: hosts.file(roster.members[rank.node].root),
     }
+
+
+LAUNCHER = Launcher(
+    "pytorch",
+    ranks=lambda shape: ranks(shape.nodes, shape.processes_per_node),
+    render=render,
+    reserved=lambda _: SET,
+    starter=starter,
+    more_ports=more_ports,
+    can_nest=lambda _: True,
+    serves_gloo=True,
+)

@@ -10,6 +10,7 @@ import hashlib
 import ipaddress
 from dataclasses import replace
 
+from drumbeat.launch.launcher import Launcher
 from drumbeat.launch.ranks import process
 from drumbeat.protocol import layout
 from drumbeat.protocol.plan import Plan, Rank, RayCluster
@@ -28,7 +29,10 @@ _FIRST_LOOPBACK = ipaddress.IPv4Address("127.0.0.2")
 
 
 def ranks(nodes: int, *, joins: bool) -> tuple[Rank, ...]:
-    """The driver, the head beside it, and a node of Ray's on every other one. joins: the cluster isn't the job's."""
+    """Returns the driver, the head beside it, and a node of Ray's on every other one.
+
+    joins: whether the job joins a cluster that runs already, so that there is only the driver.
+    """
     driver = Rank(0, 0, 0, DRIVER)
     if joins:
         return (driver,)
@@ -37,27 +41,27 @@ def ranks(nodes: int, *, joins: bool) -> tuple[Rank, ...]:
 
 
 def more_ports(plan: Plan, node: int) -> int:
-    """One for the dashboard."""
+    """Counts one for the dashboard, if it has no port of its own."""
     ray = _cluster(plan)
     return int(node == 0 and ray.dashboard and not ray.dashboard_port)
 
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
-    """The driver and the head on node 0, one node of Ray's on any other."""
+    """Returns the driver and the head on node 0, one node of Ray's on any other."""
     return [_process(plan, roster, rank) for rank in plan.on(node)]
 
 
 def head_address(plan: Plan, roster: Roster) -> str:
-    """Where the cluster is met."""
+    """Returns the address of the cluster's head."""
     ray = _cluster(plan)
     return ray.address or f"{address(roster, 0)}:{_port(plan, roster)}"
 
 
 def address(roster: Roster, node: int) -> str:
-    """A node's own, as Ray is told it.
+    """Returns the address that a node gives to Ray.
 
-    Ray takes 127.0.0.1 for the machine's address towards others. Nodes that see each other on loopback stay there, each
-    at an address of its own.
+    Ray replaces 127.0.0.1 by the machine's address towards others. Nodes that see each other on loopback stay there,
+    each at an address of its own.
     """
     if all(member.address.startswith("127.") for member in roster.members):
         return str(_FIRST_LOOPBACK + node)
@@ -65,41 +69,40 @@ def address(roster: Roster, node: int) -> str:
 
 
 def name(node: int) -> str:
-    """What Ray calls a node."""
+    """Returns Ray's name of a node."""
     return f"node{node}"
 
 
 def place(member: Member) -> str:
-    """The node's private folder for its Ray: short, for the paths of sockets can't be long."""
+    """Returns the node's private folder for its Ray: short, because the paths of sockets can't be long."""
     if not member.root.startswith("/"):  # A preview's stand-in.
         return f"{member.root}/ray"
     return f"/tmp/drumbeat-ray-{hashlib.sha256(member.root.encode()).hexdigest()[:12]}"  # noqa: S108 (owned and checked)
 
 
 def token_file(member: Member) -> str:
-    """Where the cluster's token lies on a node."""
+    """Returns the file of the cluster's token on a node."""
     return f"{place(member)}/token"
 
 
 # --- a rank -----------------------------------------------------------------------------------------------------
 def _process(plan: Plan, roster: Roster, rank: Rank) -> ProcessSpec:
     member, ray = roster.members[rank.node], _cluster(plan)
-    made = process(plan, roster, rank, {"RAY_USAGE_STATS_ENABLED": "0"})
+    spec = process(plan, roster, rank, {"RAY_USAGE_STATS_ENABLED": "0"})
     # Ray gives its workers as many threads as their tasks have CPUs.
-    made.defaulted.pop("OMP_NUM_THREADS", None)
+    spec.defaulted.pop("OMP_NUM_THREADS", None)
     if not ray.address:
-        made.set.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=token_file(member))
+        spec.set.update(RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=token_file(member))
     if rank.role == DRIVER:
-        made.set[ADDRESS] = head_address(plan, roster)
-        return made
-    made.defaulted["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = (
-        "0"  # When it is stopped, nobody has work for it any more.
-    )
+        spec.set[ADDRESS] = head_address(plan, roster)
+        return spec
+    # A node of Ray's is stopped when the driver has ended: no work comes any more.
+    spec.defaulted["RAY_GRACEFUL_SHUTDOWN_DRAIN_TIMEOUT_S"] = "0"
     sharing = sum(other.address == member.address for other in roster.members)
     if sharing > 1:
-        made.defaulted["RAY_DEFAULT_OBJECT_STORE_MEMORY_PROPORTION"] = f"{_STORE_SHARE / sharing:.4f}"
+        spec.defaulted["RAY_DEFAULT_OBJECT_STORE_MEMORY_PROPORTION"] = f"{_STORE_SHARE / sharing:.4f}"
     line = _head_line(plan, roster) if rank.role == HEAD else _node_line(plan, roster, rank.node)
-    return replace(made, argv=line, modules_first=(layout.code_folder(member.root),))
+    return replace(spec, argv=line, modules_first=(layout.code_folder(member.root),))
 
 
 def _head_line(plan: Plan, roster: Roster) -> tuple[str, ...]:
@@ -107,7 +110,7 @@ def _head_line(plan: Plan, roster: Roster) -> tuple[str, ...]:
     words = ["ray", "start", "--head", f"--port={_port(plan, roster)}", *_common(plan, roster, 0, ray.head_args)]
     words += ["--disable-usage-stats", f"--include-dashboard={str(ray.dashboard).lower()}"]
     if ray.dashboard:
-        words.append(f"--dashboard-port={ray.dashboard_port or _known(roster.held(0)[1:])}")
+        words.append(f"--dashboard-port={ray.dashboard_port or _first(roster.held(0)[1:])}")
     return (*words, *ray.head_args)
 
 
@@ -130,13 +133,23 @@ def _has(words: tuple[str, ...], option: str) -> bool:
 
 
 def _port(plan: Plan, roster: Roster) -> str:
-    return str(_cluster(plan).port or _known((roster.port,)))
+    return str(_cluster(plan).port or _first((roster.port,)))
 
 
-def _known(ports: tuple[int, ...]) -> str:
-    """The first one; in a preview no node holds any."""
+def _first(ports: tuple[int, ...]) -> str:
+    """Returns the first port that is held; in a preview no node holds any."""
     return next((str(port) for port in ports if port), "@free-port")
 
 
 def _cluster(plan: Plan) -> RayCluster:
     return plan.ray or RayCluster()
+
+
+LAUNCHER = Launcher(
+    "ray",
+    ranks=lambda shape: ranks(shape.nodes, joins=bool(shape.address)),
+    render=render,
+    # A job that joins a cluster says itself how it gets in.
+    reserved=lambda shape: (ADDRESS,) if shape.address else SET,
+    more_ports=more_ports,
+)

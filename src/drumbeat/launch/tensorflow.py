@@ -11,7 +11,9 @@ import json
 from dataclasses import replace
 from itertools import chain, repeat
 
+from drumbeat.launch.launcher import Launcher
 from drumbeat.launch.ranks import process
+from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
@@ -22,15 +24,14 @@ SET = ("TF_CONFIG", "TASK_INDEX", "WORKER_HOSTS", "PS_HOSTS")
 CHIEF, WORKER, SERVER = "chief", "worker", "ps"
 """TensorFlow's names of the kinds of tasks, in the order of their ranks."""
 
-
-MOST_TASKS = 1_000
-"""TF_CONFIG names each of them, and a variable can hold 128 KiB."""
+MAX_TASKS = 1_000
+"""How many tasks a job may have: TF_CONFIG names each of them, and a variable can hold 128 KiB."""
 
 
 def ranks(nodes: int, workers: int, servers: int, *, has_chief: bool) -> tuple[Rank, ...]:
-    """Chief, workers, parameter servers, dealt to the nodes one by one: each gets as many of a kind, or one less.
+    """Deals chief, workers and parameter servers to the nodes in turn: each gets as many of a kind, or one less.
 
-    With a chief the workers only do what it sends them: they serve, as parameter servers do.
+    With a chief, workers only do what it sends them: they serve, as parameter servers do.
     """
     roles = chain(repeat(CHIEF, has_chief), repeat(WORKER, workers), repeat(SERVER, servers))
     return tuple(
@@ -47,29 +48,29 @@ def ranks(nodes: int, workers: int, servers: int, *, has_chief: bool) -> tuple[R
 
 
 def more_ports(plan: Plan, node: int) -> int:
-    """Each task has a port, and the node's first one is the first task's."""
+    """Counts one for each task but the first, which has the port that every node holds."""
     return len(plan.on(node)) - 1
 
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
-    """One process per task of the node."""
+    """Returns one process per task of the node."""
     cluster, indices, devices = _cluster(plan, roster), plan.indices, _devices(plan, roster, node)
-    made = [
+    processes = [
         process(plan, roster, rank, {**_of_task(cluster, rank.role, indices[rank.rank]), **devices[rank.rank]})
         for rank in plan.on(node)
     ]
     # gRPC would ask a node's web proxy (http_proxy) for the other tasks, and wait for ever.
     direct = {"no_grpc_proxy": ",".join(dict.fromkeys(member.address for member in roster.members))}
-    return [replace(one, defaulted={**direct, **one.defaulted}) for one in made]
+    return [replace(one, defaulted={**direct, **one.defaulted}) for one in processes]
 
 
 def _cluster(plan: Plan, roster: Roster) -> dict[str, list[str]]:
-    """Where each task listens, by kind; a kind without tasks isn't in it."""
-    found: dict[str, list[str]] = {}
+    """Returns where each task listens, by kind; a kind without tasks is left out."""
+    cluster: dict[str, list[str]] = {}
     for rank in plan.ranks:
         port = roster.held(rank.node)[rank.local_rank]
-        found.setdefault(rank.role, []).append(f"{roster.members[rank.node].address}:{port}")
-    return found
+        cluster.setdefault(rank.role, []).append(f"{roster.members[rank.node].address}:{port}")
+    return cluster
 
 
 def _of_task(cluster: dict[str, list[str]], kind: str, index: int) -> dict[str, str]:
@@ -80,9 +81,25 @@ def _of_task(cluster: dict[str, list[str]], kind: str, index: int) -> dict[str, 
 
 
 def _devices(plan: Plan, roster: Roster, node: int) -> dict[int, dict[str, str]]:
-    """The GPUs of each task: a worker takes all that it sees, so those of a node are shared out among its workers."""
+    """Returns the GPUs of each task: a worker takes all that it sees, so its node's are divided among the workers."""
     gpus = roster.members[node].gpus
     those = [rank for rank in plan.on(node) if rank.computes]
     each = len(gpus) / max(1, len(those))
     shares = {rank.rank: gpus[int(at * each) : int((at + 1) * each)] for at, rank in enumerate(those)}
     return {rank.rank: {"CUDA_VISIBLE_DEVICES": ",".join(shares.get(rank.rank, ()))} for rank in plan.on(node)}
+
+
+def _check_size(tasks: int) -> None:
+    if tasks > MAX_TASKS:
+        what = f"{tasks:,} tasks are more than TF_CONFIG can name; at most {MAX_TASKS:,}"
+        raise RefusedError(what, where="distribution.worker_count", fix="Ask for fewer workers or parameter servers.")
+
+
+LAUNCHER = Launcher(
+    "tensorflow",
+    ranks=lambda shape: ranks(shape.nodes, shape.workers, shape.servers, has_chief=shape.has_chief),
+    render=render,
+    reserved=lambda _: SET,
+    check_size=_check_size,
+    more_ports=more_ports,
+)

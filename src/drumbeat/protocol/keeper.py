@@ -63,18 +63,18 @@ class LeaveNode:
 
 
 @dataclass(frozen=True)
-class Ping:
+class Probe:
     """Asks for the state, which shows that the keeper is alive."""
 
 
-KeeperRequest = Patience | StartRound | StopRound | LeaveNode | Ping
+KeeperRequest = Patience | StartRound | StopRound | LeaveNode | Probe
 
 REQUESTS: dict[str, type[KeeperRequest]] = {
     "patience": Patience,
     "start": StartRound,
     "stop": StopRound,
     "leave": LeaveNode,
-    "ping": Ping,
+    "ping": Probe,
 }
 """By the word that stands for it on the wire, under `do`."""
 _WORDS = {request: word for word, request in REQUESTS.items()}

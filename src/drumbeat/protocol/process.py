@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-COMMAND_SERVER = "open door"
-"""The role of a process that runs commands of the other nodes, and that the ranks don't need."""
+COMMAND_SERVER, MPI_COMMAND_SERVER = "open door", "door"
+"""The roles of a process that runs commands of other nodes: all that come in a round, which the ranks don't need; or
+mpirun's only one, which they do."""
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from drumbeat.agent.agent import EXIT_LEFT, Agent
 from drumbeat.protocol.agent import AgentStatus, Enrolment, Phase
+from drumbeat.protocol.keeper import KeeperState
 from drumbeat.protocol.plan import Plan
 
-STATE: dict[str, Any] = {
-    "round": 1, "stopping": True, "lost": False, "over": False, "held_by": "", "running": [],
-    "trouble": "", "exits": [],
-}  # fmt: skip
+STATE = KeeperState(pid=1, round=1, over=False, stopping=True)
 
 
 @pytest.mark.feature("F1", "F7")
@@ -36,7 +33,7 @@ def test_a_remark_that_comes_first_is_not_taken_for_the_keepers_word(
 
     monkeypatch.setattr(agent, "_follow_logs", lambda: None)
     monkeypatch.setattr(agent._beyond, "adopt", lambda: post(agent._on_remark))
-    monkeypatch.setattr(agent._keeping, "begin", lambda **_: post(word))
+    monkeypatch.setattr(agent._keeper, "begin", lambda **_: post(word))
     monkeypatch.setattr(agent._reporting, "begin", begin)
     monkeypatch.setattr(agent._reporting, "tell", lambda _: None)
     agent.run()

@@ -18,7 +18,7 @@ from drumbeat.agent.course import RoundFacts, phase
 from drumbeat.agent.ground import children, marks
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.local import Staging
-from drumbeat.agent.launchers.mpi import place as mpi_place
+from drumbeat.agent.launchers.mpi import folder as mpi_folder
 from drumbeat.agent.runtimes import containers
 from drumbeat.agent.runtimes.environments import wheels
 from drumbeat.agent.runtimes.environments.collecting import collect
@@ -206,16 +206,16 @@ def test_a_round_whose_ranks_were_refused_leaves_nothing_in_the_machines_memory(
     member = Member(0, "h", "10.0.0.1", str(tmp_path), "/keep")
     first = Roster(1, 1, (member,), port=29511)
     note = str(tmp_path / "mpi")
-    mpi_place.note(note, first, 0)
+    mpi_folder.note(note, first, 0)
     folder = Path(mpi.place(first))
     folder.mkdir(0o700, exist_ok=True)
     (folder / "node.0").touch()
-    mpi_place.note(note, first, 0)
+    mpi_folder.note(note, first, 0)
     assert folder.exists(), "the same round, by the agent that came after"
     (folder / "node.0").unlink()  # An agent was killed while it cleared it.
-    mpi_place.note(note, replace(first, round=2), 0)
+    mpi_folder.note(note, replace(first, round=2), 0)
     assert not folder.exists()
-    mpi_place.clear_noted(note)
+    mpi_folder.clear_noted(note)
     assert not Path(note).exists()
 
 

@@ -25,8 +25,8 @@ def visiting(command: str, before: str = "") -> Iterator[tuple[socket.socket, su
     line, door = socket.socketpair()
     code = f"""
 import signal, socket, sys
-from drumbeat.agent.launchers.remote.command_server import Visit
-visit = Visit(socket.socket(fileno={door.fileno()}), {command!r})
+from drumbeat.agent.launchers.remote.command_server import RemoteCommand
+visit = RemoteCommand(socket.socket(fileno={door.fileno()}), {command!r})
 {before}
 sys.exit(visit.run())
 """

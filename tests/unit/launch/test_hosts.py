@@ -9,9 +9,9 @@ import pytest
 
 from drumbeat import launch
 from drumbeat.agent.launchers.remote import pdsh, shell
-from drumbeat.agent.launchers.remote.command_server import here
-from drumbeat.agent.launchers.remote.frames import Request
-from drumbeat.agent.launchers.remote.place import Known
+from drumbeat.agent.launchers.remote.addresses import NodeAddresses
+from drumbeat.agent.launchers.remote.command_server import localized
+from drumbeat.agent.launchers.remote.frames import CommandRequest
 from drumbeat.launch import hosts
 from drumbeat.protocol.plan import Container, Plan
 from drumbeat.protocol.roster import Member, Roster
@@ -145,11 +145,11 @@ def test_a_line_for_pdsh_that_cannot_be_done_is_refused(words: list[str]):
 
 
 def test_a_command_names_the_folders_of_the_node_that_it_runs_on():
-    known = Known("k", (), {}, {"root": "/n/1", "python": "/env1"})
-    request = Request(
+    known = NodeAddresses("k", (), {}, {"root": "/n/1", "python": "/env1"})
+    request = CommandRequest(
         "cd /n/0/code; /env0/bin/python t.py --out='/n/0' /n/0.5 /n/01", {"root": "/n/0", "python": "/env0"}
     )
-    assert here(request, known) == "cd /n/1/code; /env1/bin/python t.py --out='/n/1' /n/0.5 /n/01"
+    assert localized(request, known) == "cd /n/1/code; /env1/bin/python t.py --out='/n/1' /n/0.5 /n/01"
 
 
 @pytest.mark.feature("L7")

@@ -113,7 +113,7 @@ def test_a_cluster_that_the_agent_was_in_itself_is_taken_out(name: str):
 
 @pytest.mark.feature("L5")
 def test_the_largest_cluster_fits_into_a_variable():
-    last = max(tensorflow.MOST_TASKS - 1, 0)
-    made = processes(a_plan(1, tensorflow.MOST_TASKS))[last].set["TF_CONFIG"]
+    last = max(tensorflow.MAX_TASKS - 1, 0)
+    made = processes(a_plan(1, tensorflow.MAX_TASKS))[last].set["TF_CONFIG"]
     longest = "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff" + "%interface0"
     assert len(made.replace("10.0.0.0", longest)) < 128 * 1024

@@ -11,7 +11,7 @@ from drumbeat.protocol.keeper import (
     KeptExit,
     LeaveNode,
     Patience,
-    Ping,
+    Probe,
     ProcessStart,
     StartRound,
     StopRound,
@@ -28,7 +28,7 @@ LINES = [
     (StartRound(2, (), RANK), f'{{"do":"start","round":2,"ranks":[],"starter":{RANK_LINE}}}'),
     (StopRound(2, 1.5), '{"do":"stop","round":2,"grace_s":1.5}'),
     (LeaveNode(0.0), '{"do":"leave","grace_s":0.0}'),
-    (Ping(), '{"do":"ping"}'),
+    (Probe(), '{"do":"ping"}'),
 ]
 ENDED = KeptExit(3, None, 9, 1764108375.5, 1, told=True)
 STATE = KeeperState(71, 2, (0, 1), (ENDED, KeptExit(4, 1, None, 1.0, 2, launcher="mpirun ended")), over=False)

@@ -24,7 +24,7 @@ from drumbeat.protocol.keeper import (
     KeeperState,
     LeaveNode,
     Patience,
-    Ping,
+    Probe,
     ProcessStart,
     StartRound,
     StopRound,
@@ -210,7 +210,7 @@ class KeeperClient:
             self._journal.note(f"the keeper (pid {self._pid}) was stopped: it is continued")
             processes.signal_all([self._pid], signal.SIGCONT)
         with self._lock:
-            self._send(Ping())
+            self._send(Probe())
 
     def _end_keeper(self) -> None:
         processes.signal_all([self._pid], signal.SIGKILL)

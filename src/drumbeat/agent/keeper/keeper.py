@@ -30,7 +30,7 @@ from drumbeat.protocol.keeper import (
     KeptExit,
     LeaveNode,
     Patience,
-    Ping,
+    Probe,
     ProcessStart,
     StartRound,
     StopRound,
@@ -110,7 +110,7 @@ class Keeper:
                 self._stop(request.grace_s)
             case Patience():
                 self.patience_s, self.grace_s = request.lost_after_s, request.grace_s
-            case Ping():
+            case Probe():
                 self.listener.send_state()
             case _:
                 pass

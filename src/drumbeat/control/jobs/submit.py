@@ -18,7 +18,8 @@ from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.environments import CURRENT
 from drumbeat.core.planning.plan import Facts, Planned, Sources
 from drumbeat.dialect.job.job import CommandJob
-from drumbeat.launch import horovod, mpi
+from drumbeat.launch import horovod
+from drumbeat.launch.launchers import LAUNCHERS
 from drumbeat.protocol.errors import NotYetError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -90,12 +91,9 @@ def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
 
 
 def preview_line(plan: Plan) -> str:
-    """The launcher's own line, which node 0 runs beside its ranks, "" = none. A node's MPI decides on its dialect."""
+    """Returns the launcher's own line, which node 0 runs beside its ranks; "" = it has none."""
     roster = _stand_ins(plan)
-    starter = launch.starter(plan, roster, 0)
-    if starter is None or plan.launcher != "mpi":
-        return ""
-    return " ".join(map(_quoted, starter.argv)).replace(mpi.place(roster), "@shared")
+    return " ".join(map(_quoted, LAUNCHERS[plan.launcher].preview(plan, roster)))
 
 
 def _quoted(word: str) -> str:

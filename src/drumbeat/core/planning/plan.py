@@ -9,7 +9,6 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from drumbeat import launch
 from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning import registries
 from drumbeat.core.planning.appearing import check_apart
@@ -21,21 +20,23 @@ from drumbeat.core.planning.refusals import not_yet
 from drumbeat.core.planning.sizing import Kind, find_launcher, fullest, parse_kind, size_up
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.environments.texts import Texts
-from drumbeat.dialect.job.distribution import MpiDistribution, RayDistribution, TensorFlowDistribution
+from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.reading import expressions
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.launch import environment as rank_environment
-from drumbeat.launch import horovod, mpi, pytorch, ray, tensorflow
+from drumbeat.launch import horovod
+from drumbeat.launch.launcher import JobShape, Launcher
+from drumbeat.launch.launchers import LAUNCHERS
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
-from drumbeat.protocol.plan import Container, Plan, Rank
+from drumbeat.protocol.plan import Container, Plan
 
-MOST_RANKS = 100_000
+MAX_RANKS = 100_000
 """A plan names each rank: one of more would fill the server's memory before any compute could refuse it."""
 
-_RESERVED = {"pytorch": pytorch.SET, "mpi": mpi.SET, "tensorflow": tensorflow.SET, "ray": ray.SET}
 DEFAULT_COMPUTE = "local"
+DEFAULT_LAUNCHER = "pytorch"
 _PRIORITY = {"low": -1, "medium": 0, "high": 1}
 
 
@@ -101,7 +102,8 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     data = plan_inputs(job.inputs, sources.inputs, facts.data)
     outputs = plan_outputs(job.outputs, {"": name, **_literals(job)}, facts.data)
     check_apart(data.inputs, outputs)
-    launcher, ranks = _ranks(job)
+    launcher = _launcher(job)
+    ranks = launcher.ranks(_shape(job))
     kind, machines = _kind(job, facts), facts.machines.get(compute) or [facts.computes[compute]]
     need, notes = size_up(job.node_count, ranks, machines, kind, find_launcher(job.command, job.node_count))
     cluster = None
@@ -111,7 +113,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
     plan = Plan(
         job=name,
         experiment=experiment,
-        launcher=launcher,
+        launcher=launcher.name,
         nodes=job.node_count,
         processes_per_node=fullest(ranks),
         command=_command(job, name),
@@ -141,26 +143,20 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
 
 def _check_size(job: CommandJob) -> None:
     ranks = job.world_size
-    if isinstance(job.distribution, TensorFlowDistribution) and ranks > tensorflow.MOST_TASKS:
-        what = f"{ranks:,} tasks are more than TF_CONFIG can name; at most {tensorflow.MOST_TASKS:,}"
-        raise RefusedError(what, where="distribution.worker_count", fix="Ask for fewer workers or parameter servers.")
-    if ranks > MOST_RANKS:
-        what = f"{ranks:,} ranks are more than a job can have; at most {MOST_RANKS:,}"
+    _launcher(job).check_size(ranks)
+    if ranks > MAX_RANKS:
+        what = f"{ranks:,} ranks are more than a job can have; at most {MAX_RANKS:,}"
         raise RefusedError(what, where="resources.instance_count", fix="Ask for fewer nodes, or fewer ranks on each.")
 
 
-def _ranks(job: CommandJob) -> tuple[str, tuple[Rank, ...]]:
-    """The launcher, and its rank table."""
-    match job.distribution:
-        case TensorFlowDistribution(parameter_server_count=servers):
-            table = tensorflow.ranks(job.node_count, job.worker_count, servers, has_chief=job.has_chief)
-            return "tensorflow", table
-        case MpiDistribution(process_count_per_instance=per_node):
-            return "mpi", launch.ranks("mpi", job.node_count, per_node)
-        case RayDistribution(address=address):
-            return "ray", ray.ranks(job.node_count, joins=bool(address))
-        case _:
-            return "pytorch", launch.ranks("pytorch", job.node_count, job.processes_per_node)
+def _launcher(job: CommandJob) -> Launcher:
+    return LAUNCHERS[job.distribution.type if job.distribution else DEFAULT_LAUNCHER]
+
+
+def _shape(job: CommandJob) -> JobShape:
+    servers = getattr(job.distribution, "parameter_server_count", 0)
+    address = getattr(job.distribution, "address", None) or ""
+    return JobShape(job.node_count, job.processes_per_node, job.worker_count, servers, job.has_chief, address)
 
 
 # --- names that only someone's cloud knows ----------------------------------------------------------------------
@@ -265,10 +261,9 @@ def _literals(job: CommandJob) -> dict[str, str | None]:
     return found
 
 
-def _variables(job: CommandJob, launcher: str) -> dict[str, str]:
-    joins = isinstance(job.distribution, RayDistribution) and job.distribution.address
-    reserved = {*((ray.ADDRESS,) if joins else _RESERVED[launcher]), *rank_environment.RESERVED}
-    if launcher in horovod.LAUNCHERS and horovod.is_gloo(job.environment_variables.get(horovod.CONTROLLER, "")):
+def _variables(job: CommandJob, launcher: Launcher) -> dict[str, str]:
+    reserved = {*launcher.reserved(_shape(job)), *rank_environment.RESERVED}
+    if launcher.serves_gloo and horovod.is_gloo(job.environment_variables.get(horovod.CONTROLLER, "")):
         reserved |= {*horovod.SET}
     taken = [Problem(f"{name} is set by drumbeat for each rank", f"environment_variables.{name}", "Leave it out.")
              for name in job.environment_variables if name in reserved]  # fmt: skip

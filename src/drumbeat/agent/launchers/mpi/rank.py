@@ -1,6 +1,6 @@
-"""Waits for what MPI gives to this rank, then is the command: `… drumbeat.agent.launchers.mpi.rank SOCKET COMMAND…`.
+"""Waits for what MPI gives to this rank, then becomes the command: `… launchers.mpi.rank SOCKET COMMAND…`.
 
-The keeper has started it like any rank, with its log, its folder and its variables; those win over MPI's.
+The keeper has started it like any rank, with its log, its folder and its variables, which take precedence over MPI's.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from drumbeat.agent.launchers.mpi import handover
 from drumbeat.host.program import become
 from drumbeat.launch.containers import with_given
 
-BEGIN_S = 600.0
+BEGIN_TIMEOUT_S = 600.0
 """How long mpirun may take until it has started this rank's child."""
 
 
 def main() -> int:
-    """127 when it can't begin; else it has become the command."""
+    """Becomes the command; returns 127 if that is impossible."""
     place, *command = sys.argv[1:]
     liveness = int(os.environ.pop(LIVENESS_FILE))
     try:
-        with _listen(place) as door, door.accept()[0] as line:
-            line.settimeout(BEGIN_S)
+        with _listen(place) as listener, listener.accept()[0] as line:
+            line.settimeout(BEGIN_TIMEOUT_S)
             given, files = handover.receive(line)
             handover.send_handle(line, liveness)
         os.unlink(place)
     except TimeoutError:
-        return _fail(f"mpirun has not started this rank within {BEGIN_S:.0f} s")
+        return _fail(f"mpirun has not started this rank within {BEGIN_TIMEOUT_S:.0f} s")
     except OSError as error:
         return _fail(f"this rank could not begin: {error.strerror or error} ({place})")
     _take(given, files)
@@ -39,19 +39,19 @@ def main() -> int:
 
 
 def _listen(place: str) -> socket.socket:
-    door = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    door.settimeout(BEGIN_S)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.settimeout(BEGIN_TIMEOUT_S)
     with contextlib.suppress(FileNotFoundError):
         os.unlink(place)
-    # Under another name first: who finds the socket may connect at once.
-    door.bind(f"{place}.new")
-    door.listen(1)
+    # Under another name first: as soon as the socket has its name, it must accept connections.
+    listener.bind(f"{place}.new")
+    listener.listen(1)
     os.rename(f"{place}.new", place)
-    return door
+    return listener
 
 
 def _take(given: handover.Given, files: list[int]) -> None:
-    """Has the files under the numbers that MPI's variables call them, and runs on the cores that MPI bound it to."""
+    """Gives the files the numbers that MPI's variables name, and binds this process to the cores that MPI chose."""
     first_free = max(given["files"], default=0) + 1
     spare = [fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, first_free) for file in files]
     for file in files:

@@ -1,7 +1,7 @@
 """Runs commands for programs on other nodes: `… drumbeat.agent.launchers.remote.command_server FOLDER ADDRESS PORT`.
 
-The keeper holds it, and with it all that it starts. Whoever asks must know the round's key. `--once`: it lets one
-command in, and ends with it; else it stays until SIGTERM, which it passes on to the commands that run.
+The keeper holds it, and with it all that it starts. A client must know the round's key. `--once`: it runs one command,
+and ends with it; else it runs until SIGTERM, which it passes on to the commands.
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ import threading
 import time
 from typing import IO
 
-from drumbeat.agent.launchers.remote import frames, place
-from drumbeat.agent.launchers.remote.place import Known
+from drumbeat.agent.launchers.remote import addresses, frames
+from drumbeat.agent.launchers.remote.addresses import NodeAddresses
 
-_SPEAK_S = 10.0
+_REQUEST_TIMEOUT_S = 10.0
 _GRACE_S = 5.0
-_LAST_S, _LAST_LOOKS = 1.0, 100
-"""How long what a command that has ended said last is read."""
-_PIPE = 1 << 16
-"""What a pipe holds at most (pipe(7))."""
+_DRAIN_S, _DRAIN_CHECKS = 1.0, 100
+"""How long the last output of a command that has ended is read."""
+_PIPE_BYTES = 1 << 16
+"""The capacity of a pipe (pipe(7))."""
 _FAILED = 255
 """Exit code of a command that can't be run, as ssh gives it."""
 
 
 def main() -> int:
-    """0; with `--once` the exit code of the one command."""
+    """Returns 0; with `--once` the exit code of the one command."""
     folder, address, port, *how = sys.argv[1:]
-    known = place.read(folder)
+    nodes = addresses.read(folder)
     try:
         listener = _listen(address, int(port))
     except OSError as error:
-        print(f"drumbeat: nothing can be let in from other nodes: {error.strerror}", file=sys.stderr)  # noqa: T201
+        print(f"drumbeat: commands of other nodes can't be received: {error.strerror}", file=sys.stderr)  # noqa: T201
         return int(bool(how))
     with listener:
-        return _let_one_in(listener, known) if how else _Door(listener, known).keep_open()
+        return _serve_one(listener, nodes) if how else _Server(listener, nodes).serve()
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -54,83 +54,83 @@ def _listen(address: str, port: int) -> socket.socket:
     return listener
 
 
-def _let_one_in(listener: socket.socket, known: Known) -> int:
+def _serve_one(listener: socket.socket, nodes: NodeAddresses) -> int:
     while True:
         line, _ = listener.accept()
-        if visit := _let_in(line, known):
-            return visit.run()
+        if command := _admit(line, nodes):
+            return command.run()
 
 
-def _let_in(line: socket.socket, known: Known) -> Visit | None:
-    """None when whoever is at the line doesn't know the key; it has a few seconds."""
-    line.settimeout(_SPEAK_S)
+def _admit(line: socket.socket, nodes: NodeAddresses) -> RemoteCommand | None:
+    """Returns the command of a client, None if it doesn't show the key within a few seconds."""
+    line.settimeout(_REQUEST_TIMEOUT_S)
     with contextlib.suppress(OSError, ValueError, TypeError):
-        request = frames.answer(line, known.key, secrets.token_hex(16))
+        request = frames.answer(line, nodes.key, secrets.token_hex(16))
         if request is not None:
             line.settimeout(None)
-            return Visit(line, here(request, known))
+            return RemoteCommand(line, localized(request, nodes))
     line.close()
     return None
 
 
-def here(request: frames.Request, known: Known) -> str:
-    """The command, with this node's own folders in the place of those of the node that asks."""
+def localized(request: frames.CommandRequest, nodes: NodeAddresses) -> str:
+    """Returns the command with this node's own folders in place of the asking node's."""
     command = request.command
     for what, theirs in request.places.items():
-        if theirs and (ours := known.places.get(what)):
+        if theirs and (ours := nodes.places.get(what)):
             command = re.sub(rf"{re.escape(theirs)}(?![\w.-])", lambda _, ours=ours: ours, command)
     return command
 
 
-class _Door:
-    """Open for any number of commands at once."""
+class _Server:
+    """Runs any number of commands at once."""
 
-    def __init__(self, listener: socket.socket, known: Known) -> None:
-        self._listener, self._known = listener, known
-        self._visits = set[Visit]()
+    def __init__(self, listener: socket.socket, nodes: NodeAddresses) -> None:
+        self._listener, self._nodes = listener, nodes
+        self._commands = set[RemoteCommand]()
         self._is_closing = False
         self._lock = threading.Lock()
 
-    def keep_open(self) -> int:
-        told = _hear_sigterm()
-        while told not in select.select([self._listener, told], [], [])[0]:
+    def serve(self) -> int:
+        sigterm = _sigterm_pipe()
+        while sigterm not in select.select([self._listener, sigterm], [], [])[0]:
             line, _ = self._listener.accept()
             threading.Thread(target=self._receive, args=(line,), daemon=True).start()
         with self._lock:
             self._is_closing = True
-            visits = list(self._visits)
-        for visit in visits:
-            visit.pass_on(signal.SIGTERM)
-        for visit in visits:
-            visit.ended.wait()
+            commands = list(self._commands)
+        for command in commands:
+            command.pass_on(signal.SIGTERM)
+        for command in commands:
+            command.ended.wait()
         return 0
 
     def _receive(self, line: socket.socket) -> None:
-        visit = _let_in(line, self._known)
+        command = _admit(line, self._nodes)
         with self._lock:
-            if visit is None or self._is_closing:
+            if command is None or self._is_closing:
                 line.close()
                 return
-            self._visits.add(visit)
-        visit.run()
+            self._commands.add(command)
+        command.run()
         with self._lock:
-            self._visits.discard(visit)
+            self._commands.discard(command)
 
 
-def _hear_sigterm() -> int:
-    """Becomes readable with the signal."""
-    hear, tell = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.set_wakeup_fd(tell)
-    signal.signal(signal.SIGTERM, _note)
-    return hear
+def _sigterm_pipe() -> int:
+    """Returns a file that becomes readable with SIGTERM."""
+    reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(writer)
+    signal.signal(signal.SIGTERM, _ignore)
+    return reader
 
 
-def _note(*_: object) -> None:
-    """Python writes into the pipe by itself, but only for signals that have a handler."""
+def _ignore(*_: object) -> None:
+    """Does nothing: Python writes to the pipe by itself, but only for signals that have a handler."""
 
 
-class Visit:
-    """One command for somebody at the other end of a line."""
+class RemoteCommand:
+    """One command for a shell on another node."""
 
     def __init__(self, line: socket.socket, command: str) -> None:
         self._line, self._command = line, command
@@ -140,7 +140,7 @@ class Visit:
         self.ended = threading.Event()
 
     def run(self) -> int:
-        """Runs it, sends what it says, and ends it when whoever asked for it is gone; its exit code."""
+        """Runs it, sends its output, ends it if the shell is gone, and returns its exit code."""
         with self._line:
             try:
                 code = self._run()
@@ -152,11 +152,11 @@ class Visit:
         return code
 
     def pass_on(self, number: int) -> None:
-        """Gives the command a signal; SIGTERM once only, for it may come by several ways, also before it has begun."""
+        """Sends the command a signal, SIGTERM only once: it may come by several ways, also before it has begun."""
         with self._signalling:
-            is_told = number == signal.SIGTERM and self._is_asked
+            is_repeat = number == signal.SIGTERM and self._is_asked
             self._is_asked = self._is_asked or number == signal.SIGTERM
-            if self._child is not None and not is_told:
+            if self._child is not None and not is_repeat:
                 self._signal(self._child, number)
 
     @staticmethod
@@ -180,15 +180,15 @@ class Visit:
         child = self._begin()
         streams = [(kind, file) for kind, file in ((frames.OUT, child.stdout), (frames.ERR, child.stderr)) if file]
         pumps = [threading.Thread(target=self._pump, args=stream, daemon=True) for stream in streams]
-        for one in (*pumps, threading.Thread(target=self._heed, daemon=True)):
+        for one in (*pumps, threading.Thread(target=self._follow_shell, daemon=True)):
             one.start()
         code = child.wait()
-        for kind, file in streams:  # All that it said itself is in the pipes now, or with a pump that stands still.
+        for kind, file in streams:  # Its own output is in the pipes now, or with a suspended pump.
             self._pass(kind, file)
-        for _ in range(_LAST_LOOKS):  # Looks, in which they read; what the command left behind may hold them open.
+        for _ in range(_DRAIN_CHECKS):  # What the command left behind may hold the pipes open.
             if not any(one.is_alive() for one in pumps):
                 break
-            time.sleep(_LAST_S / _LAST_LOOKS)
+            time.sleep(_DRAIN_S / _DRAIN_CHECKS)
         return code if code >= 0 else 128 - code
 
     def _pump(self, kind: bytes, file: IO[bytes]) -> None:
@@ -196,10 +196,10 @@ class Visit:
             select.select([file], [], [])
 
     def _pass(self, kind: bytes, file: IO[bytes]) -> bool:
-        """Sends what there is, a pipe's full; False = it has ended."""
+        """Sends what can be read, at most a full pipe; False = it has ended."""
         with self._reading:
             try:
-                piece = os.read(file.fileno(), _PIPE)
+                piece = os.read(file.fileno(), _PIPE_BYTES)
             except BlockingIOError:
                 return True
             if piece:
@@ -210,8 +210,8 @@ class Visit:
         with self._sending, contextlib.suppress(OSError):
             self._line.sendall(frames.frame(kind, data))
 
-    def _heed(self) -> None:
-        """Passes on the signals that come, and ends the command when the other side has hung up."""
+    def _follow_shell(self) -> None:
+        """Passes on signals, and ends the command when the shell has closed the connection."""
         with contextlib.suppress(OSError, ValueError):
             for kind, data in frames.frames(self._line):
                 if kind == frames.SIGNAL:

@@ -15,11 +15,11 @@ import sys
 import time
 from collections.abc import Generator
 
-from drumbeat.agent.launchers.remote import frames, place
-from drumbeat.agent.launchers.remote.place import Address, Known
+from drumbeat.agent.launchers.remote import addresses, frames
+from drumbeat.agent.launchers.remote.addresses import Address, NodeAddresses
 from drumbeat.host.program import become
 
-_MEET_S = 120.0
+_CONNECT_TIMEOUT_S = 120.0
 _WITH_VALUE = frozenset("BbcDEeFIiJLlmOopQRSWw")
 """Options of ssh that have a value, which may be a word of its own (ssh(1))."""
 _FAILED = 255
@@ -27,27 +27,27 @@ _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def main() -> int:
-    """The exit code of the command, 255 when it couldn't be run, as ssh gives it."""
+    """Returns the exit code of the command, 255 if it could not be run, as ssh does."""
     folder, *words = sys.argv[1:]
     host, command = parse(words)
-    known = place.read(folder)
-    if host not in known.own and host not in known.doors:
-        return _be_real(folder, words, host, known)
+    nodes = addresses.read(folder)
+    if host not in nodes.own and host not in nodes.servers:
+        return _become_ssh(folder, words, host, nodes)
     if not command:
         return _fail(f"ssh {host}: a command is needed; there is no terminal on a node of a job")
-    if host in known.own:
+    if host in nodes.own:
         become(["/bin/bash", "-c", command], os.environ)
     try:
-        with _meet(known.doors[host]) as line:
+        with _connect(nodes.servers[host]) as line:
             with _passing_signals_on(line):
-                frames.ask(line, known.key, frames.Request(command, known.places))
+                frames.ask(line, nodes.key, frames.CommandRequest(command, nodes.places))
             return _follow(line)
     except OSError as error:
         return _fail(f"node {host} can't be reached: {error.strerror or error}")
 
 
 def parse(words: list[str]) -> tuple[str, str]:
-    """Host and command of a line for ssh, whose options are passed over; they may stand behind the host too."""
+    """Returns host and command of a line for ssh without its options, which may stand behind the host, too."""
     host, rest = "", list(words)
     while rest and (rest[0].startswith("-") or not host):
         word = rest.pop(0)
@@ -61,19 +61,19 @@ def parse(words: list[str]) -> tuple[str, str]:
     return host, " ".join(rest)
 
 
-def _be_real(folder: str, words: list[str], host: str, known: Known) -> int:
-    """Another host is none of ours."""
+def _become_ssh(folder: str, words: list[str], host: str, nodes: NodeAddresses) -> int:
+    """Becomes the real ssh, for a host that is none of the job's."""
     path = os.environ.get("PATH", os.defpath).split(":")
     ssh = shutil.which("ssh", path=":".join(one for one in path if one != f"{folder}/bin"))
     if ssh is not None:
         become([ssh, *words], os.environ)
-    nodes = ", ".join(sorted({*known.own, *known.doors}))
-    return _fail(f"ssh: {host or 'no host'} isn't one of the job's nodes ({nodes}), and this machine has no ssh")
+    names = ", ".join(sorted({*nodes.own, *nodes.servers}))
+    return _fail(f"ssh: {host or 'no host'} isn't one of the job's nodes ({names}), and this machine has no ssh")
 
 
-def _meet(address: Address) -> socket.socket:
-    """A line to the door, which may be about to open. Raises OSError."""
-    deadline = time.monotonic() + _MEET_S
+def _connect(address: Address) -> socket.socket:
+    """Returns a connection to the command server, which may not listen yet. Raises OSError."""
+    deadline = time.monotonic() + _CONNECT_TIMEOUT_S
     while True:
         try:
             line = socket.create_connection(address, timeout=10.0)
@@ -88,7 +88,7 @@ def _meet(address: Address) -> socket.socket:
 
 @contextlib.contextmanager
 def _passing_signals_on(line: socket.socket) -> Generator[None]:
-    """From its end on; those that come within it wait: until it has been asked for there is no command to get them."""
+    """Passes signals on from the block's end; earlier ones wait, for there is no command yet that could get them."""
     signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
     try:
         yield
@@ -109,9 +109,7 @@ def _follow(line: socket.socket) -> int:
 
 
 def _pass_on(line: socket.socket, number: int) -> None:
-    """Whether the command is still there to get it is for what comes from the other node to tell: a signal may come
-    when all is over, as mpirun's does.
-    """
+    """Passes a signal on; the command may have ended by then, as mpirun's has when its signal comes."""
     with contextlib.suppress(OSError):
         line.sendall(frames.frame(frames.SIGNAL, str(int(number)).encode()))
 

@@ -1,8 +1,8 @@
-"""`python joining.py ADDRESS WITHIN_S NAME=PLACE… -- COMMAND…`: waits for nodes of a Ray cluster, then is the command.
+"""`python wait_for_cluster.py ADDRESS WITHIN_S NAME=PLACE… -- COMMAND…`: waits for nodes of Ray, then is the command.
 
-Run by the job's own Python, for only that one has Ray, from a copy in the node's folder: the standard library and `ray`
-are all that there is. A node of Ray's waits for the head's, which is in some time after the head listens, and which it
-can't do without; the driver waits for all.
+The job's own Python runs it, because only that one has Ray, from a copy in the node's folder: it can import only the
+standard library and `ray`. A node of Ray's waits for the head's node, which joins some time after the head listens; the
+driver waits for all nodes.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import time
 from collections.abc import Generator, Mapping
 from typing import Any, NoReturn
 
-LOOK_EVERY_S = 0.25
+CHECK_INTERVAL_S = 0.25
 _ASK_S = 10.0
 _ALIVE = 0
-"""What Ray calls the state of a node that is there (`GcsNodeInfo`)."""
+"""Ray's number for the state of a node that has joined (`GcsNodeInfo`)."""
 
 
-class NotWholeError(Exception):
-    """The cluster didn't come together; the message says what of it is missing."""
+class IncompleteError(Exception):
+    """The cluster isn't complete in time; the message says what is missing."""
 
 
 def main() -> int:
-    """1 when the cluster isn't there in time; else it has become the command."""
+    """Becomes the command; returns 1 if the cluster isn't complete in time."""
     address, within_s, *rest = sys.argv[1:]
     cut = rest.index("--")
     expected, command = dict(word.split("=", 1) for word in rest[:cut]), rest[cut + 1 :]
@@ -37,7 +37,7 @@ def main() -> int:
         with _quiet():
             reach(address, deadline)
             gather(address, expected, deadline)
-    except NotWholeError as error:
+    except IncompleteError as error:
         print(f"drumbeat: {error} (waited {within_s} s)", file=sys.stderr)  # noqa: T201
         return 1
     except ImportError as error:
@@ -53,43 +53,43 @@ def _become(command: list[str], environment: dict[str, str]) -> NoReturn:
 
 
 def reach(address: str, deadline: float) -> None:
-    """Waits until the head listens. Raises NotWholeError."""
+    """Waits until the head listens. Raises IncompleteError."""
     host, _, port = address.rpartition(":")
-    said = ""
+    failure = ""
     while time.monotonic() < deadline:
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout=_ASK_S).close()
         except OSError as error:
-            said = error.strerror or str(error)
-            time.sleep(LOOK_EVERY_S)
+            failure = error.strerror or str(error)
+            time.sleep(CHECK_INTERVAL_S)
         else:
             return
-    raise NotWholeError(f"Ray's head can't be reached at {address}: {said}")
+    raise IncompleteError(f"Ray's head can't be reached at {address}: {failure}")
 
 
 def gather(address: str, expected: Mapping[str, str], deadline: float) -> None:
-    """Waits until Ray itself says that all of these nodes are alive. Raises NotWholeError with those that aren't."""
+    """Waits until Ray reports all of these nodes as alive. Raises IncompleteError with those that aren't."""
     raylet: Any = importlib.import_module("ray._raylet")
-    missing, said, client = dict(expected), "", None
+    missing, failure, client = dict(expected), "", None
     while time.monotonic() < deadline:
         try:
             client = client or raylet.GcsClient(address=address)
             nodes = client.get_all_node_info(timeout=_ASK_S).values()
         except Exception as error:  # noqa: BLE001 (its own, of many kinds, while the head comes up)
-            said, client = f"; Ray said: {error}", None
+            failure, client = f"; Ray said: {error}", None
         else:
-            there = {node.node_name for node in nodes if node.state == _ALIVE}
-            missing, said = {name: place for name, place in expected.items() if name not in there}, ""
+            alive = {node.node_name for node in nodes if node.state == _ALIVE}
+            missing, failure = {name: place for name, place in expected.items() if name not in alive}, ""
             if not missing:
                 return
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(CHECK_INTERVAL_S)
     lacks = ", ".join(missing.values())
-    raise NotWholeError(f"the Ray cluster isn't whole: {lacks} hasn't joined, see its log{said}")
+    raise IncompleteError(f"the Ray cluster isn't whole: {lacks} hasn't joined, see its log{failure}")
 
 
 @contextlib.contextmanager
 def _quiet() -> Generator[None]:
-    """What Ray's library says while there is no head yet isn't for the log of the command."""
+    """Keeps what Ray's library prints while there is no head yet out of the command's log."""
     kept, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 2)
     try:

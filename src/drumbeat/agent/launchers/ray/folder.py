@@ -16,44 +16,44 @@ from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
 
-JOINING = "joining.py"
-WHOLE_S = 300
-"""How long the cluster may take to come together: importing Ray from a shared disk takes its time."""
+SCRIPT = "wait_for_cluster.py"
+COMPLETE_TIMEOUT_S = 300
+"""How long the cluster may take to be complete: importing Ray from a shared disk is slow."""
 
 
 def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
-    """The folder, with what the node's ranks need in it. Raises StorageError."""
+    """Makes the folder with what the node's ranks need, and returns it. Raises StorageError."""
     folder = ray.place(roster.members[node])
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         _check_own(folder)
         _write(ray.token_file(roster.members[node]), _token(plan, roster, secret))
-        _write(f"{folder}/{JOINING}", (pkgutil.get_data("drumbeat.agent.launchers.ray", JOINING) or b"").decode())
+        _write(f"{folder}/{SCRIPT}", (pkgutil.get_data("drumbeat.agent.launchers.ray", SCRIPT) or b"").decode())
     except OSError as error:
         what = f"Ray's folder can't be made: {error.strerror}"
-        raise StorageError(what, where=folder, fix="Make room in /tmp, or the right to write there.") from error
+        raise StorageError(what, where=folder, fix="Free space in /tmp, or grant write permission.") from error
     return folder
 
 
 def waiting(each: ProcessSpec, plan: Plan, roster: Roster, node: int, python: str) -> ProcessSpec:
-    """A rank of a node, as it begins: a node of Ray's when the head is in, the driver when all are."""
+    """Returns a rank that waits before it begins: a node of Ray's for the head, the driver for all nodes."""
     if each.role == ray.HEAD:
         return each
     nodes = roster.members if each.role == ray.DRIVER else roster.members[:1]
     expected = [f"{ray.name(one.node)}=node {one.node} ({one.host}, {one.address})" for one in nodes]
-    script = f"{ray.place(roster.members[node])}/{JOINING}"
-    wait = (python, script, ray.head_address(plan, roster), str(WHOLE_S), *expected, "--")
+    script = f"{ray.place(roster.members[node])}/{SCRIPT}"
+    wait = (python, script, ray.head_address(plan, roster), str(COMPLETE_TIMEOUT_S), *expected, "--")
     return replace(each, argv=(*wait, *each.argv))
 
 
 def note(path: str, roster: Roster, node: int) -> None:
-    """Writes down what is about to be made, for whoever must clear it."""
+    """Writes which folder is about to be made, for `clear_noted`."""
     with open(path, "w", encoding="utf-8") as file:
         file.write(ray.place(roster.members[node]))
 
 
 def clear_noted(path: str) -> None:
-    """Removes what was noted there, if anything was and it is ours."""
+    """Removes the folder that the file names, if there is one and it is this user's."""
     with contextlib.suppress(OSError):
         with open(path, encoding="utf-8") as file:
             folder = file.read()
@@ -63,16 +63,16 @@ def clear_noted(path: str) -> None:
 
 
 def _token(plan: Plan, roster: Roster, secret: str) -> str:
-    """The same on every node of a round, and of no other."""
-    told = f"ray {plan.job} {roster.attempt} {roster.round}"
-    return hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()
+    """Returns the token, which is the same on every node of a round, and of no other."""
+    seed = f"ray {plan.job} {roster.attempt} {roster.round}"
+    return hmac.new(secret.encode(), seed.encode(), hashlib.sha256).hexdigest()
 
 
 def _check_own(folder: str) -> None:
-    """Raises OSError when somebody else made it: the token must not fall into their hands."""
-    there = os.lstat(folder)
-    if there.st_uid != os.geteuid() or there.st_mode & 0o77:
-        raise OSError(13, f"{folder} belongs to somebody else")
+    """Raises OSError if another user has made it: that user could read the token."""
+    status = os.lstat(folder)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o77:
+        raise OSError(13, f"{folder} belongs to another user")
 
 
 def _write(path: str, text: str) -> None:

@@ -9,8 +9,8 @@ import shutil
 from typing import Any
 
 from drumbeat.agent.ground.files import write_whole
-from drumbeat.agent.launchers.remote import place
-from drumbeat.agent.launchers.remote.place import Known
+from drumbeat.agent.launchers.remote import addresses
+from drumbeat.agent.launchers.remote.addresses import NodeAddresses
 from drumbeat.launch import mpi
 from drumbeat.protocol import programs
 from drumbeat.protocol.errors import StorageError
@@ -21,9 +21,9 @@ _RANKS = "ranks.json"
 
 
 def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
-    """The folder, with all that this node's processes need in it. Raises StorageError.
+    """Makes the folder with all that this node's processes need, and returns it. Raises StorageError.
 
-    Nodes of one machine have it together, and write the same into it.
+    Nodes of one machine share it, and write the same files.
     """
     folder = mpi.place(roster)
     try:
@@ -31,28 +31,28 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
         _check_own(folder)
         write_whole(f"{folder}/node.{node}", "")
         write_whole(f"{folder}/{_RANKS}", json.dumps(_ranks(plan, roster)))
-        place.note(folder, _doors(plan, roster, secret))
-        write_whole(f"{folder}/rank", place.script(programs.MPI_CHILD, folder))
-        write_whole(f"{folder}/shell", place.script(programs.SHELL, folder))
+        addresses.note(folder, _servers(plan, roster, secret))
+        write_whole(f"{folder}/rank", addresses.script(programs.MPI_CHILD, folder))
+        write_whole(f"{folder}/shell", addresses.script(programs.SHELL, folder))
     except OSError as error:
         what = f"mpirun's folder can't be made: {error.strerror}"
-        raise StorageError(what, where=folder, fix="Make room in /dev/shm, or the right to write there.") from error
+        raise StorageError(what, where=folder, fix="Free space in /dev/shm, or grant write permission.") from error
     return folder
 
 
 def note(path: str, roster: Roster, node: int) -> None:
-    """Writes down what is about to be made, for whoever must clear it; an earlier round's that nobody did goes now."""
-    noted = [mpi.place(roster), node]
-    if _noted(path) != noted:
+    """Writes which folder is about to be made, for `clear_noted`; clears that of an earlier round, if it was left."""
+    entry = [mpi.place(roster), node]
+    if _noted(path) != entry:
         clear_noted(path)
     with open(path, "w", encoding="utf-8") as file:
-        json.dump(noted, file)
+        json.dump(entry, file)
 
 
 def clear_noted(path: str) -> None:
-    """Clears what was noted there, if anything was."""
-    if noted := _noted(path):
-        clear(*noted)
+    """Clears the folder that the file names, if there is one."""
+    if entry := _noted(path):
+        clear(*entry)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
 
@@ -64,8 +64,8 @@ def _noted(path: str) -> list[Any]:
 
 
 def clear(folder: str, node: int) -> None:
-    """The node needs it no more; the last one on the machine removes it."""
-    with contextlib.suppress(OSError):  # Who was killed in this may have come so far.
+    """Signs the node off; the last one on the machine removes the folder."""
+    with contextlib.suppress(OSError):  # An agent that was killed here may have come this far.
         os.unlink(f"{folder}/node.{node}")
     with contextlib.suppress(OSError):
         if not any(name.startswith("node.") for name in os.listdir(folder)):
@@ -73,7 +73,7 @@ def clear(folder: str, node: int) -> None:
 
 
 def ranks(folder: str) -> dict[str, Any]:
-    """What is known of them. round. keepers: the folder of each rank's keeper."""
+    """Reads the number of the round, and the folder of each rank's keeper."""
     with open(f"{folder}/{_RANKS}", encoding="utf-8") as file:
         return json.load(file)
 
@@ -83,17 +83,17 @@ def _ranks(plan: Plan, roster: Roster) -> dict[str, Any]:
     return {"round": roster.round, "keepers": keepers}
 
 
-def _doors(plan: Plan, roster: Roster, secret: str) -> Known:
-    """own: the address that mpirun itself runs at."""
-    return Known(
-        key=place.key(secret, "mpi", plan.job, roster.attempt, roster.round),
+def _servers(plan: Plan, roster: Roster, secret: str) -> NodeAddresses:
+    """Returns the addresses for mpirun, whose own is the one that it runs at."""
+    return NodeAddresses(
+        key=addresses.key(secret, "mpi", plan.job, roster.attempt, roster.round),
         own=(roster.master.address,),
-        doors={host.address: (host.address, mpi.port(roster, host.node)) for host in mpi.hosts(plan, roster)},
+        servers={host.address: (host.address, mpi.port(roster, host.node)) for host in mpi.hosts(plan, roster)},
     )
 
 
 def _check_own(folder: str) -> None:
-    """Raises OSError when somebody else made it: the key must not fall into their hands."""
-    there = os.lstat(folder)
-    if there.st_uid != os.geteuid() or there.st_mode & 0o77:
-        raise OSError(13, f"{folder} belongs to somebody else")
+    """Raises OSError if another user has made it: that user could read the key."""
+    status = os.lstat(folder)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o77:
+        raise OSError(13, f"{folder} belongs to another user")

@@ -1,4 +1,4 @@
-"""Whether this node has what a Ray cluster takes: Ray on the job's PATH, and the ports that the job asked for."""
+"""What a Ray cluster needs on a node: Ray on the job's PATH, and the ports that the job asked for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIX = "Name ray among the packages of the job's environment, or use the curated
 
 
 def check(plan: Plan, node: int) -> None:
-    """Raises RefusedError when the cluster's part on this node can't begin."""
+    """Raises RefusedError if the cluster's part on this node can't begin."""
     if plan.ray is None or plan.ray.address:
         return
     if shutil.which("ray", path=_path(plan)) is None and not plan.prepare:  # The preparation may bring it.
@@ -28,13 +28,13 @@ def check(plan: Plan, node: int) -> None:
 
 
 def python(plan: Plan) -> str:
-    """The interpreter that has Ray: the one beside `ray`, else the first on the job's PATH. Raises RefusedError."""
+    """Returns the interpreter that has Ray: that beside `ray`, else the first on PATH. Raises RefusedError."""
     path = _path(plan)
     beside = os.path.dirname(shutil.which("ray", path=path) or "")
     for place in (beside, path):
         for name in ("python", "python3"):
-            if place and (found := shutil.which(name, path=place)):
-                return found
+            if place and (python := shutil.which(name, path=place)):
+                return python
     raise RefusedError("this node has `ray`, but no python, on the job's PATH", where=_WHERE, fix=_FIX)
 
 
@@ -45,7 +45,7 @@ def _path(plan: Plan) -> str:
 
 
 def _check_free(port: int, key: str) -> None:
-    """Raises RefusedError when somebody listens there. 0 = any port will do."""
+    """Raises RefusedError if another process listens there. 0 = any port will do."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

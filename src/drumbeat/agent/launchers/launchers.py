@@ -1,0 +1,22 @@
+"""The table of the launchers that have a part on a node."""
+
+from __future__ import annotations
+
+from drumbeat.agent.launchers import pytorch
+from drumbeat.agent.launchers.launcher import NodeLauncher
+from drumbeat.agent.launchers.mpi import launcher as mpi
+from drumbeat.agent.launchers.ray import launcher as ray
+
+NODE_LAUNCHERS = {"pytorch": pytorch.LAUNCHER, "mpi": mpi.LAUNCHER, "ray": ray.LAUNCHER}
+"""By the name in `launch.launchers.LAUNCHERS`."""
+
+
+def node_launcher(name: str) -> NodeLauncher:
+    """Returns the launcher's part on a node, which does nothing for most."""
+    return NODE_LAUNCHERS.get(name, NodeLauncher())
+
+
+def clear_all(root: str) -> None:
+    """Removes what any launcher left of an attempt whose agent was killed."""
+    for launcher in NODE_LAUNCHERS.values():
+        launcher.clear(root)
