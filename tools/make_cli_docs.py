@@ -39,7 +39,7 @@ spelled out (`\\x1b`), except colours, so that a log can't drive your terminal; 
 
 CODES = {
     Exit.FAILED: "refused, not found or failed: standard error says why; `run`, `wait`: an output isn't in its place",
-    Exit.BAD_JOB: "the job file or the call can't be meant as it is written; nothing was started",
+    Exit.BAD_JOB: "the job file or the command line is invalid; nothing was started",
     Exit.TIMEOUT: "`wait --timeout`: the job hadn't ended, its outputs weren't in place yet, or no server answered",
     Exit.UNREACHABLE: "no server answers, or a store that it was to ask doesn't",
     124: "the job reached its time limit",

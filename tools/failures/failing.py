@@ -17,9 +17,9 @@ RAISES, KILLED, MISSING, COUNT, PORT = FAULTS
 RAISED, KILL, TAKEN = (
     "ValueError: no such column: price",
     "SIGKILL",
-    "EADDRINUSE|[Aa]ddress already in use|Another process has its port",
+    "EADDRINUSE|[Aa]ddress already in use|The port is in use",
 )
-FEWER = "WORLD_SIZE says how many the job has"
+FEWER = "the job has WORLD_SIZE ranks"
 NOWHERE = "export PATH=/usr/bin:/bin"
 """Where none of the launchers is."""
 
@@ -45,7 +45,7 @@ def by_torch(kind: str) -> tuple[Failure, ...]:
             COUNT,
             lambda: ranks(kind, "python meets.py count"),
             (),
-            "WORLD_SIZE says how many the job has",
+            "the job has WORLD_SIZE ranks",
             missing,
         ),
         Failure(kind, PORT, lambda: ranks(kind, "python take.py python meets.py none"), (0,), TAKEN, missing),

@@ -1,7 +1,7 @@
 """What the states and reasons of a job mean: the tables that everything else reads.
 
-A reason decides the state and the class of retry, never the other way round. A word of an engine that isn't here
-moves nothing; it is kept as `observed`.
+A reason decides the state and the class of retry, never the other way round. A word of an engine that isn't in these
+tables changes no state; it is kept as `observed`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from drumbeat.protocol.states import Reason, Retry, State
 
 MOVES: dict[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.PROVISIONING, State.CANCELED, State.FAILED}),
-    # Before the ranks run there is nothing to stop or to keep, unless an earlier round left results.
+    # Before the ranks run there is nothing to stop or to keep, except the results of an earlier round.
     State.PROVISIONING: frozenset({State.STAGING, State.QUEUED, State.FAILED, State.CANCELED}),
     State.STAGING: frozenset({State.RUNNING, State.QUEUED, State.FINALIZING, State.FAILED, State.CANCELED}),
     State.RUNNING: frozenset({State.STOPPING, State.FINALIZING}),
@@ -25,7 +25,7 @@ MOVES: dict[State, frozenset[State]] = {
     State.FAILED: frozenset(),
     State.CANCELED: frozenset(),
 }
-"""From each state, where a job can go."""
+"""The states that follow each state."""
 
 
 class Evidence(StrEnum):
@@ -60,111 +60,114 @@ class ReasonRow:
 
 
 REASONS: dict[Reason, ReasonRow] = {
-    Reason.ACCEPTED: ReasonRow("written down, not looked at yet"),
+    Reason.ACCEPTED: ReasonRow("accepted; not scheduled yet"),
     Reason.WAITING_FOR_SLOTS: ReasonRow("the compute has too few free slots"),
-    Reason.WAITING_FOR_TURN: ReasonRow("jobs before this one come first"),
-    Reason.REPLACING_NODES: ReasonRow("a node is gone; the job goes back to the queue for a new set"),
-    Reason.IN_QUEUE: ReasonRow("the nodes are asked for, and the cluster's own queue hasn't given them yet"),
+    Reason.WAITING_FOR_TURN: ReasonRow("other jobs are ahead of this one in the queue"),
+    Reason.REPLACING_NODES: ReasonRow("a node was lost; the job is back in the queue for a new set of nodes"),
+    Reason.IN_QUEUE: ReasonRow("the nodes are requested; waiting in the cluster's queue"),
     Reason.STARTING_NODES: ReasonRow("the engine is starting an agent on every node"),
-    Reason.PREPARING_NODES: ReasonRow("code, inputs and environment are being brought to every node"),
-    Reason.RESTARTING_RANKS: ReasonRow("the ranks start again on the nodes they have"),
+    Reason.PREPARING_NODES: ReasonRow("code, inputs and environment are being prepared on every node"),
+    Reason.RESTARTING_RANKS: ReasonRow("the ranks are being restarted on the nodes that the job has"),
     Reason.RANKS_RUNNING: ReasonRow("every rank has been started"),
-    Reason.KEEPING_RESULTS: ReasonRow("outputs and the rest of the logs are being kept"),
-    Reason.FINISHED: ReasonRow("every rank ended with exit code 0", State.COMPLETED),
-    Reason.CANCEL_REQUESTED: ReasonRow("a person asked for it", State.CANCELED, code=130),
-    Reason.CANCELED_OUTSIDE: ReasonRow("somebody canceled it in the cluster itself", State.CANCELED, code=130),
+    Reason.KEEPING_RESULTS: ReasonRow("outputs and the remaining logs are being saved"),
+    Reason.FINISHED: ReasonRow("every rank exited with code 0", State.COMPLETED),
+    Reason.CANCEL_REQUESTED: ReasonRow("a user canceled the job", State.CANCELED, code=130),
+    Reason.CANCELED_OUTSIDE: ReasonRow(
+        "the job was canceled in the cluster itself, not through drumbeat", State.CANCELED, code=130
+    ),
     Reason.TIMED_OUT: ReasonRow(
-        "the job's time limit was reached",
+        "the job reached its time limit",
         State.FAILED,
         advice="Raise limits.timeout, or make the job shorter.",
         is_final=True,
         code=124,
     ),
     Reason.RANK_FAILED: ReasonRow(
-        "a rank ended with an error",
+        "a rank exited with an error",
         State.FAILED,
         Retry.OWN,
-        "Mend the error that ends its log, then run the job again.",
+        "Fix the error at the end of its log, then run the job again.",
         evidence=Evidence.RANKS,
     ),
     Reason.RANK_KILLED: ReasonRow(
-        "a rank was ended by a signal",
+        "a rank was killed by a signal",
         State.FAILED,
         Retry.OWN,
-        "If nobody sent it, look at the machine's memory: the kernel ends the largest process when memory runs out.",
+        "Unless it was sent on purpose, check the memory: the kernel kills the largest process when memory runs out.",
         evidence=Evidence.RANKS,
     ),
     Reason.RANK_LEFT_EARLY: ReasonRow(
-        "a rank ended with exit code 0 while the others still needed it",
+        "a rank exited with code 0 while the other ranks still needed it",
         State.FAILED,
         Retry.OWN,
-        "Every rank must take the same number of steps: look for a loop or a shard of data that is shorter there.",
+        "Every rank must take the same number of steps: look for a loop or a data shard that is shorter on that rank.",
         evidence=Evidence.RANKS,
     ),
     Reason.RANK_COULD_NOT_START: ReasonRow(
         "a rank's process could not be started", State.FAILED, Retry.OWN, evidence=Evidence.RANKS
     ),
     Reason.BAD_COMMAND: ReasonRow(
-        "the command itself is wrong",
+        "the command itself is invalid",
         State.FAILED,
-        advice="Try the command by hand in the code folder; trying it again here would end the same way.",
+        advice="Run the command by hand in the code folder; a retry would end the same way.",
         evidence=Evidence.RANKS,
     ),
     Reason.STAGING_FAILED: ReasonRow(
-        "a node could not be made ready: code, an input, its environment or the job's preparation", State.FAILED
+        "a node could not be prepared: its code, an input, its environment or the job's preparation step failed",
+        State.FAILED,
     ),
     Reason.OUT_OF_REACH: ReasonRow(
-        "what a node needs to be made ready could not be reached: a store, or an index of packages",
+        "a service that is needed to prepare a node was unreachable: a datastore or a package index",
         State.FAILED,
         Retry.LATER,
-        "See that it is up and that the nodes and the server reach it, then run the job again.",
+        "Check that it is up and that the nodes and the server can reach it, then run the job again.",
     ),
     Reason.ENVIRONMENTS_DIFFER: ReasonRow(
         "the nodes don't have the same Python and packages",
         State.FAILED,
-        advice="Give the job an environment whose versions are pinned, or install the same on every node.",
+        advice="Use an environment with pinned versions, or install the same versions on every node.",
     ),
     Reason.RESULTS_LOST: ReasonRow(
-        "the ranks were done, but their outputs could not be kept", State.FAILED, is_final=True
+        "the ranks finished, but their outputs could not be saved", State.FAILED, is_final=True
     ),
     Reason.NODE_LOST: ReasonRow(
-        "a node is gone", State.FAILED, Retry.FREE, evidence=Evidence.SILENCE, takes_nodes=True
+        "a node was lost", State.FAILED, Retry.FREE, evidence=Evidence.SILENCE, takes_nodes=True
     ),
     Reason.NODE_UNHEARD: ReasonRow(
-        "a node was started, and its agent has never called the server",
+        "a node was started, but its agent never contacted the server",
         State.FAILED,
         Retry.FREE,
-        "See that the nodes reach the server by TCP: a firewall, or another of its addresses (server_address of the "
-        "compute). What the agent tried is in agent.log in its folder on the node.",
+        "Check that the nodes can reach the server by TCP: a firewall may block them, or they may need another of its "
+        "addresses (server_address of the compute). The agent's attempts are in agent.log in its folder on the node.",
         evidence=Evidence.SILENCE,
         takes_nodes=True,
     ),
-    Reason.NODE_TAKEN: ReasonRow("its machine told a node to stop", State.FAILED, Retry.FREE),
+    Reason.NODE_TAKEN: ReasonRow("a node's machine told it to stop", State.FAILED, Retry.FREE),
     Reason.PREEMPTED: ReasonRow(
-        "the cluster took the nodes away for somebody else", State.FAILED, Retry.FREE, takes_nodes=True
+        "the cluster took the nodes away for another job", State.FAILED, Retry.FREE, takes_nodes=True
     ),
     Reason.OUT_OF_MEMORY: ReasonRow(
-        "a node's memory limit was reached",
+        "a node reached its memory limit",
         State.FAILED,
         Retry.OWN,
-        "Ask for more memory (options: [--mem=…] of a slurm compute), or make batches or the model smaller.",
+        "Request more memory (options: [--mem=…] of a slurm compute), or use a smaller batch or model.",
         takes_nodes=True,
         code=137,
     ),
     Reason.NODES_FAILED: ReasonRow(
-        "the nodes ended by themselves before the job did",
+        "the nodes ended on their own before the job did",
         State.FAILED,
         Retry.OWN,
-        "See that every node has the compute's `python` (3.11 or newer) and sees its `folder` under the same path.",
+        "Check that every node has the compute's `python` (3.11 or newer) and sees its `folder` at the same path.",
         takes_nodes=True,
     ),
     Reason.KEEPER_LOST: ReasonRow(
-        "the process that held a node's ranks is gone", State.FAILED, Retry.OWN, evidence=Evidence.SILENCE
+        "the process that held a node's ranks was lost", State.FAILED, Retry.OWN, evidence=Evidence.SILENCE
     ),
     Reason.NODES_REFUSED: ReasonRow("the engine refused to start the nodes", State.FAILED),
     Reason.TOO_BIG: ReasonRow(
-        "the job asks for more than its compute will ever have",
+        "the job needs more than its compute can ever provide",
         State.FAILED,
-        advice="Ask for fewer nodes or devices, or name another compute.",
+        advice="Request fewer nodes or devices, or use another compute.",
     ),
 }

@@ -1,25 +1,25 @@
-"""The tree of errors: everything that drumbeat refuses or fails with, on purpose.
+"""The tree of errors: every error that drumbeat raises on purpose.
 
     DrumbeatError
-    ├── SpecError            bad_job            the job file says something that can't be meant
-    ├── RefusedError         refused            well said, but it can't be done here
+    ├── SpecError            bad_job            the job file is invalid
+    ├── RefusedError         refused            a valid request that can't be carried out here
     │   ├── NotYetError      not_yet            a key whose service this version doesn't have
-    │   ├── UnknownNameError unknown_name       a compute or environment that isn't known here
-    │   └── TooBigError      too_big            more than the compute will ever have
-    ├── NotFoundError        not_found          no such job, file, alias
-    ├── ConflictError        conflict           the thing exists already, or has ended
-    ├── StaleError           stale              an old server, attempt or round spoke
-    ├── UnauthorizedError    unauthorized       no token, or a wrong one
+    │   ├── UnknownNameError unknown_name       no such compute or environment here
+    │   └── TooBigError      too_big            a data address that lists more than drumbeat reads
+    ├── NotFoundError        not_found          no such job, file or alias
+    ├── ConflictError        conflict           it exists already, or has ended
+    ├── StaleError           stale              sent by an old server, attempt or round
+    ├── UnauthorizedError    unauthorized       no token, or an invalid one
     ├── ForbiddenError       forbidden          a host, origin or path that isn't allowed
     ├── UnreachableError     unreachable        no server answers
-    │   └── NoConnectionError no_connection    nothing is at an address: no such host, no route, connection refused
-    ├── VersionError         version_mismatch   client and server don't fit
-    ├── EngineError          engine             the machine or the scheduler under us refused
-    └── StorageError         storage            a disk or a database refused
-        └── AwayError        storage_away       the server's database, which may answer soon
+    │   └── NoConnectionError no_connection    nothing answers: no such host, no route, connection refused
+    ├── VersionError         version_mismatch   incompatible client and server
+    ├── EngineError          engine             the machine or the scheduler refused
+    └── StorageError         storage            a disk or a database failed
+        └── AwayError        storage_away       the server's database, for the moment
 
-Each has four parts that a person reads: what, where, the values, what to do. The same four travel as JSON
-(`as_dict`, `from_dict`), so an error raised in the server is the same error in the terminal. Never raise a bare
+Each has four parts for the user: what, where, the values, what to do. The same four travel as JSON (`as_dict`,
+`from_dict`), so an error raised in the server is the same error in the terminal. Never raise a bare
 `DrumbeatError`; foreign exceptions are mapped where they enter.
 """
 
@@ -46,7 +46,7 @@ class Problem:
 
 
 class DrumbeatError(Exception):
-    """What went wrong, where, and what to do; `fields` holds every single problem where there are several."""
+    """Says what went wrong, where, and what to do; `fields` holds the single problems where there are several."""
 
     code: ClassVar[str] = "error"
 
@@ -71,67 +71,67 @@ class DrumbeatError(Exception):
 
 
 class SpecError(DrumbeatError):
-    """The job file, or the object made in Python, says something that can't be meant."""
+    """The job file, or the object made in Python, is invalid."""
 
     code = "bad_job"
 
     @classmethod
     def of(cls, problems: list[Problem]) -> SpecError:
-        """One error that carries every problem found, first one first."""
+        """Gives one error that carries all problems and shows the first."""
         first = problems[0]
         return cls(first.what, where=first.where, fix=first.fix, fields=tuple(problems))
 
 
 class RefusedError(DrumbeatError):
-    """The request is well said, but it can't be done here."""
+    """The request is valid, but this server cannot carry it out."""
 
     code = "refused"
 
 
 class NotYetError(RefusedError):
-    """A key of the dialect whose service this version of drumbeat doesn't have."""
+    """The job uses a key whose service this version of drumbeat doesn't have."""
 
     code = "not_yet"
 
 
 class UnknownNameError(RefusedError):
-    """A compute, environment or instance type that isn't known here and has no alias."""
+    """No compute, environment or instance type has this name here, and no alias leads to one."""
 
     code = "unknown_name"
 
 
 class TooBigError(RefusedError):
-    """The job asks for more than its compute will ever have."""
+    """A data address lists more than drumbeat reads: too many files, or a page that is too long."""
 
     code = "too_big"
 
 
 class NotFoundError(DrumbeatError):
-    """No such job, file, snapshot or alias."""
+    """There is no such job, file, snapshot or alias."""
 
     code = "not_found"
 
 
 class ConflictError(DrumbeatError):
-    """The thing exists already, or is past the point where this can be done to it."""
+    """The object exists already, or its state no longer allows the request."""
 
     code = "conflict"
 
 
 class StaleError(DrumbeatError):
-    """A server, attempt or round that has been replaced spoke; it must stop what it does."""
+    """The message came from a server, attempt or round that has been replaced; its sender must stop its work."""
 
     code = "stale"
 
 
 class UnauthorizedError(DrumbeatError):
-    """No token, or a wrong one."""
+    """The request has no token, or an invalid one."""
 
     code = "unauthorized"
 
 
 class ForbiddenError(DrumbeatError):
-    """A host name, an origin or a path that isn't allowed."""
+    """The host name, origin or path isn't allowed."""
 
     code = "forbidden"
 
@@ -143,48 +143,48 @@ class UnreachableError(DrumbeatError):
 
 
 class NoConnectionError(UnreachableError):
-    """Nothing is at the address: no such host, no route to it, or it refuses the connection."""
+    """Nothing answers at the address: no such host, no route to it, or it refuses the connection."""
 
     code = "no_connection"
 
 
 class VersionError(DrumbeatError):
-    """Client and server are of versions that don't fit each other."""
+    """The versions of client and server are incompatible."""
 
     code = "version_mismatch"
 
 
 class EngineError(DrumbeatError):
-    """The machine or the scheduler under drumbeat refused."""
+    """The machine or the cluster's scheduler refused the request."""
 
     code = "engine"
 
 
 class StorageError(DrumbeatError):
-    """A disk or a database refused: full, read-only, no permission, unreachable."""
+    """A disk or a database failed: full, read-only, no permission, unreachable."""
 
     code = "storage"
 
 
 class AwayError(StorageError):
-    """The server's database can't answer now: it starts, is busy, is full. Ask again: nothing is done twice."""
+    """The server's database can't answer now: it is starting, busy or full. Try again: requests are idempotent."""
 
     code = "storage_away"
 
 
 def every_error() -> dict[str, type[DrumbeatError]]:
-    """Code to class, for the whole tree."""
-    found: dict[str, type[DrumbeatError]] = {}
+    """Maps each code to its class, for the whole tree."""
+    classes: dict[str, type[DrumbeatError]] = {}
     open_ones: list[type[DrumbeatError]] = [DrumbeatError]
     while open_ones:
         cls = open_ones.pop()
-        found[cls.code] = cls
+        classes[cls.code] = cls
         open_ones.extend(cls.__subclasses__())
-    return found
+    return classes
 
 
 def from_dict(wire: dict[str, Any]) -> DrumbeatError:
-    """The error that `as_dict` wrote; an unknown code becomes a plain DrumbeatError."""
+    """Reads the error that `as_dict` wrote; an unknown code becomes a plain DrumbeatError."""
     cls = every_error().get(str(wire.get("code", "")), DrumbeatError)
     fields = tuple(Problem(p.get("what", ""), p.get("where", ""), p.get("fix", "")) for p in wire.get("fields", ()))
     return cls(

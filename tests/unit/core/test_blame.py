@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.core.diagnosis.blame import AT_ONCE_S, Exit, error_line, is_guess, verdict
+from drumbeat.core.diagnosis import tracebacks
+from drumbeat.core.diagnosis.blame import AT_ONCE_S, Exit, is_guess, verdict
 from drumbeat.protocol.states import Reason
 
 from .jobs import ABORTED, PEER_GONE, RAISED, ended, killed
@@ -164,8 +165,8 @@ def test_a_missing_package_is_told_where_to_install():
         ("Error reading x\nall good", ""),
     ],
 )
-def test_the_error_line(tail: str, line: str):
-    assert error_line(tail) == line
+def test_line_that_names_the_error(tail: str, line: str):
+    assert tracebacks.read(tail).line == line
 
 
 # --- several ranks ----------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What a person can do about a failure: the first row whose words are in the log's end."""
+"""Advice on a failure: the first row of the table whose pattern matches the end of the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _GPU_IS_FULL = (
     r"|CU(?:BLAS|DNN)_STATUS_(?:ALLOC_FAILED|NOT_INITIALIZED)|CUDA_ERROR_OUT_OF_MEMORY"
     r"|RESOURCE_EXHAUSTED: .*[Oo]ut of memory|OOM when allocating|(?:^|\.)OutOfMemoryError"
 )
-"""As torch, its libraries, NCCL, JAX and TensorFlow say it."""
+"""The messages of torch, its libraries, NCCL, JAX and TensorFlow for a GPU whose memory is full."""
 
 ADVICE: tuple[tuple[str, str], ...] = (
     (
@@ -24,32 +24,32 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"DataLoader worker .*(killed by|exited unexpectedly)|insufficient shared memory|worker process of its own",
-        "Look at the memory and at /dev/shm: fewer workers (num_workers) or a smaller batch may do; see the log above.",
+        "Check the memory and /dev/shm: fewer workers (num_workers) or a smaller batch may help; see the log above.",
     ),
     (
         r"died with <Signals\.SIGKILL|non-zero exit status (?:-9|137)\b",
-        "If nobody ended that process of its own, look at the machine's memory: the kernel ends the largest process.",
+        "If its process wasn't killed on purpose, check the machine's memory: the kernel kills the largest process.",
     ),
     (
         r"nccl\w+: .*shared memory segment",
-        "NCCL found no room in /dev/shm: make it larger, or set NCCL_SHM_DISABLE=1 in environment_variables.",
+        "NCCL ran out of space in /dev/shm: enlarge it, or set NCCL_SHM_DISABLE=1 in environment_variables.",
     ),
     (
         # In a PID namespace torch may call the rank itself "Process 12"; then there is no "this process".
         r"CUDA out of memory\.(?=.* this process has ).* Process \d+ has ",
-        "Other processes hold memory of that GPU: see who they are (`nvidia-smi`), or use a smaller batch.",
+        "Other processes use memory on that GPU: list them with `nvidia-smi`, or use a smaller batch.",
     ),
     (
         _GPU_IS_FULL,
-        "Use a smaller batch or model, or ask for more nodes.",
+        "Use a smaller batch or model, or request more nodes.",
     ),
     (
         r"No CUDA GPUs are available|Found no NVIDIA driver|Torch not compiled with CUDA|no CUDA-capable device",
-        "It was given no GPU, or its torch can't use one: `instance_type: gpu` in resources insists on one per rank.",
+        "The rank got no GPU, or its torch can't use one: `instance_type: gpu` in resources requires one per rank.",
     ),
     (
         r"Duplicate GPU detected|invalid device ordinal",
-        "A rank's device is its LOCAL_RANK, and there must be one for each: `drumbeat plan` says how many a node gets.",
+        "Each rank needs the device of its LOCAL_RANK for itself: `drumbeat plan` shows how many devices a node gets.",
     ),
     (
         r"re-initialize CUDA in forked subprocess",
@@ -57,20 +57,23 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"MemoryError|can't allocate memory|Cannot allocate memory|bad_alloc",
-        "The machine's memory or a limit on it was reached: use a smaller batch or fewer data-loader workers.",
+        "The machine ran out of memory or reached a memory limit: use a smaller batch or fewer data-loader workers.",
     ),
     (
         r"Address already in use|EADDRINUSE|another process is utilizing it|Could not start gRPC server",
-        "Another process has its port: take MASTER_PORT, which drumbeat keeps free for the job, or 0, which is any.",
+        "The port is in use: take MASTER_PORT, which drumbeat keeps free for the job, or 0 for any free port.",
     ),
     (
         r"DistStoreError.*(?:wait timeout|[Tt]imed out).*(?:default_pg|clients)",
-        "Not all ranks came in time: WORLD_SIZE says how many the job has; a script that wants more waits in vain.",
+        "Not all ranks joined in time: the job has WORLD_SIZE ranks, and a script that expects more waits forever.",
     ),
-    (r"No space left on device|Disk quota exceeded", "Free space on the disk that was written to, or write elsewhere."),
+    (
+        r"No space left on device|Disk quota exceeded",
+        "Free space on the disk that was written to, or write to another one.",
+    ),
     (
         r"UnpicklingError|PytorchStreamReader|EOFError: Ran out of input|invalid header or archive is corrupted",
-        "The file that was being read is broken or was cut short, often a checkpoint: go back to an earlier one.",
+        "The file that was read, often a checkpoint, is corrupt or truncated: go back to an earlier one.",
     ),
     (
         r"data size doesn't match|op\.preamble\.length|mismatch between collectives",
@@ -78,58 +81,58 @@ ADVICE: tuple[tuple[str, str], ...] = (
     ),
     (
         r"device-side assert",
-        "Set CUDA_LAUNCH_BLOCKING=1 in environment_variables to see where; often a label is beyond the classes.",
+        "Set CUDA_LAUNCH_BLOCKING=1 in environment_variables to see where; often a label is out of range.",
     ),
     (
         r"CUDA error: (?:an illegal|misaligned|unspecified launch)|CU(?:BLAS|DNN)_STATUS_(?:EXEC|INTERNAL|MAPPING)",
-        "CUDA tells of an error later than it happens: CUDA_LAUNCH_BLOCKING=1 in environment_variables shows where.",
+        "CUDA reports errors late: CUDA_LAUNCH_BLOCKING=1 in environment_variables shows where it happened.",
     ),
     (
         r"NCCL [Ee]rror|nccl(?:\w*Error|Invalid)",
-        "Set NCCL_DEBUG=INFO in environment_variables: its log names the network or device.",
+        "Set NCCL_DEBUG=INFO in environment_variables: NCCL then logs the network or device.",
     ),
     (
         r"current node timed out during startup|No node info found for head node",
-        "Ray gives a node of its own 30 s to start: the machine, or the disk with Ray on it, is too slow or too busy.",
+        "Ray gives each of its nodes 30 s to start: the machine, or the disk that holds Ray, is too slow or too busy.",
     ),
     (
         r"torchrun's rank \d+ ",
-        "Its error stands further up in the log; without torchrun in the command, drumbeat names rank and error.",
+        "The error is further up in the log; without torchrun in the command, drumbeat names the rank and the error.",
     ),
     (
         r"FileNotFoundError",
-        "Paths count from the job's code folder; data comes by inputs, as ${{inputs.name}} in the command.",
+        "Paths are relative to the job's code folder; data comes from inputs, as ${{inputs.name}} in the command.",
     ),
-    (r"PermissionError", "The job runs as the user of the server: give that user the right, or use another path."),
+    (r"PermissionError", "The job runs as the server's user: grant that user permission, or use another path."),
 )
-"""(words, advice): searched in the error's own lines."""
+"""(pattern, advice); the patterns are searched in the lines of the errors."""
 
 SHUT_DOWN = (
     "End the script with `torch.distributed.destroy_process_group()` and, after the last write, `os._exit(0)`: torch's "
-    "gloo threads can outlive Python's shutdown (seen with torch 2.13). Whatever was saved before is kept."
+    "gloo threads can outlive Python's shutdown (seen with torch 2.13). Everything saved before that is kept."
 )
 
 SIGNALS: dict[signal.Signals, str] = {
-    signal.SIGTERM: "Nobody at drumbeat sent it: look for another program, or a person, that ends processes here.",
-    signal.SIGINT: "Somebody interrupted it (Ctrl-C, or a program that sends SIGINT).",
-    signal.SIGBUS: "Often /dev/shm is full: use fewer data-loader workers, or make it larger.",
-    signal.SIGSEGV: "Compiled code went wrong: `python -X faulthandler` in the command shows where.",
-    signal.SIGILL: "The program uses instructions that this processor doesn't have: install a build for it.",
-    signal.SIGABRT: "It ended itself, mostly in compiled code: what that said of the reason stands in the log.",
+    signal.SIGTERM: "drumbeat didn't send it: look for another program, or a person, that ends processes here.",
+    signal.SIGINT: "It was interrupted (Ctrl-C, or a program that sends SIGINT).",
+    signal.SIGBUS: "Often /dev/shm is full: use fewer data-loader workers, or enlarge it.",
+    signal.SIGSEGV: "Compiled code crashed: `python -X faulthandler` in the command shows where.",
+    signal.SIGILL: "The program uses instructions that this processor lacks: install a build for this processor.",
+    signal.SIGABRT: "It aborted itself, usually in compiled code: the reason is in the log.",
     signal.SIGFPE: "Compiled code divided by zero: `python -X faulthandler` in the command shows where.",
-    signal.SIGXFSZ: "A limit on the size of files was reached: see `ulimit -f`.",
-    signal.SIGXCPU: "A limit on processor time was reached: see `ulimit -t`.",
+    signal.SIGXFSZ: "It reached a limit on file size: see `ulimit -f`.",
+    signal.SIGXCPU: "It reached a limit on processor time: see `ulimit -t`.",
 }
-"""What a signal most often means, where that isn't memory."""
+"""The usual cause of a signal; SIGKILL is missing, since its usual cause is memory (see `Reason.RANK_KILLED`)."""
 
 
 def advice_on(told: Told, cause: RankExit, reason: Reason, sentence: str) -> str:
-    """What a person can do about it. sentence: of the verdict."""
+    """Gives the advice for a failed rank, by its log and then by its signal. sentence: of the verdict."""
     if told.is_shut_down and not told.errors:
         return SHUT_DOWN
     text = "\n".join([*(error.line for error in told.errors), told.line, cause.error, sentence])
-    for words, advice in ADVICE:
-        if re.search(words, text, re.MULTILINE):
+    for pattern, advice in ADVICE:
+        if re.search(pattern, text, re.MULTILINE):
             return advice
     number = cause.signal if cause.signal is not None else (cause.code or 0) - 128
     if reason is Reason.RANK_KILLED and number in set(signal.Signals):

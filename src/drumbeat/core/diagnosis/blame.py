@@ -203,11 +203,6 @@ def is_guess(exits: Sequence[Exit]) -> bool:
     return (cause.is_missing_a_peer or cause.is_without_launcher) and not is_explained
 
 
-def error_line(tail: str) -> str:
-    """The line of a log that names its error, "" if none does."""
-    return tracebacks.read(tail).line
-
-
 def shell_code(cause: RankExit) -> int:
     """The exit code as a shell would give it: 128 + n for signal n; 1 for a rank that left early or never started."""
     if cause.signal is not None:

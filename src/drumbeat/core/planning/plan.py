@@ -287,8 +287,3 @@ def staged(plan: Plan) -> tuple[str, ...]:
         where = layout.file_path(one.uri) if is_file else f"snapshot {one.uri[9:21]}"
         lines.append(f"input {one.name}: {where}, {how}")
     return tuple(lines)
-
-
-def known_outputs(plan: Plan) -> Sequence[str]:
-    """Names of the outputs, the default one last."""
-    return [o.name for o in plan.outputs]

@@ -108,14 +108,6 @@ def reference_to(path: str, where: str = "") -> Reference:
     raise SpecError(f"{shown(path)} is no kind of address that is known here", where=where, fix=fix)
 
 
-def is_local(path: str) -> bool:
-    """Whether the text names a file or folder of this machine; False for what can't be read, too."""
-    try:
-        return isinstance(reference_to(path), Local)
-    except SpecError:
-        return False
-
-
 def is_asset_name(name: str) -> bool:
     """Whether data can be called so."""
     return re.fullmatch(_NAME, name, re.ASCII) is not None

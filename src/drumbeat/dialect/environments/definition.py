@@ -175,13 +175,3 @@ def of_curated(known: Curated) -> Definition:
 def of_text(text: str, source: str) -> Definition:
     """What a text of requirements says."""
     return Definition(lines=tuple(requirements.read(Texts(source, {source: text}), source)), source=source)
-
-
-def describe(made: PythonEnvironment) -> str:
-    """`3 packages with pip, 1 with conda, Python 3.11; key 0123456789ab`."""
-    pip = [one for one in made.requirements if not requirements.is_option(one)]
-    parts = [f"{len(pip)} {'package' if len(pip) == 1 else 'packages'} with pip"]
-    parts += [f"{len(made.conda)} with conda"] if made.conda else []
-    parts += [f"{', '.join(one.package for one in made.builds)} from source"] if made.builds else []
-    parts.append(f"Python {made.python}" if made.python else "any Python")
-    return f"{', '.join(parts)}; key {made.key[:12]}"

@@ -12,7 +12,6 @@ MOST_FILES = 50
 MOST_BYTES = 1024 * 1024
 
 REQUIREMENTS_SUFFIXES = (".txt", ".in")
-CONDA_SUFFIXES = (".yml", ".yaml", ".json")
 
 
 @dataclass(frozen=True)

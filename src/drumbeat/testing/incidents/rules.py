@@ -109,7 +109,7 @@ _RAISED = (
         _FAILED,
         _one(0, "import pickle; pickle.loads(b'\\x80\\x04\\x95\\x00')"),
         "UnpicklingError",
-        "broken",
+        "corrupt",
     ),
     Incident(
         "the script's own port is taken",

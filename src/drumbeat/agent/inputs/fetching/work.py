@@ -23,7 +23,7 @@ BATCH = 32
 @dataclass
 class Want:
     """A file that is wanted. input: of which one. todo: numbers of pieces that nobody fetches yet. going: that somebody
-    does. is_asked: the store has given a range of it. is_serial: it gives no ranges. wrong: how often its bytes were.
+    does. is_asked: the store has given a range of it. wrong: how often its bytes were.
     refused: how often links to it were. is_relayed: the server passes it on.
     """
 
@@ -33,7 +33,6 @@ class Want:
     todo: deque[int] = field(default_factory=deque[int])
     going: int = 0
     is_asked: bool = False
-    is_serial: bool = False
     wrong: int = 0
     refused: int = 0
     is_relayed: bool = False
@@ -154,7 +153,6 @@ class Work:
     def take_all(self, want: Want) -> None:
         """The store gives no ranges of it: who asked takes all that is missing."""
         with self._news:
-            want.is_serial = True
             want.todo.clear()
 
     def done(self, want: Want) -> bool:
@@ -178,7 +176,7 @@ class Work:
         """All of it is to be fetched once more."""
         with self._news:
             want.todo = deque(range(piece_count(want.file.size)))
-            want.going, want.is_asked, want.is_serial = 0, False, False
+            want.going, want.is_asked = 0, False
             self._news.notify_all()
 
     def fail(self, error: DrumbeatError | OSError) -> None:
