@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 
 from drumbeat.host.machine import gpus
-from tests.runs import is_everything, is_thorough
+from tests.runs import is_quick
 from tools.make_features_docs import read_features
 
 TESTS = Path(__file__).parent
@@ -61,8 +61,7 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
 
     Those of a GPU are for machines that have one.
     """
-    is_quick = is_everything(config) and not is_thorough()
-    marks = [*(["thorough"] if is_quick else []), *([] if os.environ["TESTS_GPUS"] else ["gpu"])]
+    marks = [*(["thorough"] if is_quick(config) else []), *([] if os.environ["TESTS_GPUS"] else ["gpu"])]
     left = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
     items[:] = [item for item in items if item not in set(left)]
     config.hook.pytest_deselected(items=left)

@@ -18,6 +18,7 @@ import pytest
 from drumbeat.client.views import JobView
 from tests.real.house import House, a_house, until
 from tests.real.store_servers import WebServer, a_web_server
+from tests.runs import is_quick
 
 pytestmark = [pytest.mark.feature("F10"), pytest.mark.timeout(1800)]
 
@@ -31,6 +32,8 @@ COMMAND = (
 )
 SAID = "line 1\nline 2\nline 3\nhello\nsmall\n{}\n"
 STEP = 4
+EVERY = 3
+"""In `make test`, each third call fails, and each of MUST_FAIL; in `make thorough`, each call."""
 NAMED = -1
 MUST_FAIL = (
     "write /0/root/code.part/said.txt", "rename /0/root/code", "write /data/parts/", "rename /data/files/",
@@ -86,20 +89,22 @@ def disk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FaultyDisk]:
         yield FaultyDisk(house, folder / "jobs", web)
 
 
-def test_whichever_call_fails_the_job_ends_whole_or_says_why(disk: FaultyDisk):
+def test_whichever_call_fails_the_job_ends_whole_or_says_why(disk: FaultyDisk, pytestconfig: pytest.Config):
+    stride = EVERY if is_quick(pytestconfig) else 1
     job, count, what = disk.go("whole", 0)
     assert (job.state, what) == ("completed", "")
     found: list[tuple[str, str]] = []
     with ThreadPoolExecutor(AT_ONCE) as pool:
         # From job to job there is a call more or less: as long as there is one to fail.
-        for first in range(1, 3 * count, STEP):
-            found += (batch := list(pool.map(partial(tell, disk), range(first, first + STEP))))
+        for first in range(1, 3 * count, STEP * stride):
+            calls = range(first, first + STEP * stride, stride)
+            found += (batch := list(pool.map(partial(tell, disk), calls)))
             if not any(failed for failed, _ in batch):
                 break
     assert [(failed, trouble) for failed, trouble in found if trouble] == []
-    calls = "\n".join(failed for failed, _ in found)
+    failed_calls = "\n".join(failed for failed, _ in found)
     # And what one of them had later than the one before it, so that counting passed it by.
-    for number, call in enumerate(one for one in MUST_FAIL if one not in calls):
+    for number, call in enumerate(one for one in MUST_FAIL if one not in failed_calls):
         failed, trouble = tell(disk, NAMED, call, f"named-{number}")
         assert (failed[: len(call)], trouble) == (call, "")
     nothing_is_left(disk.house)
