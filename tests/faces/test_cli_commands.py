@@ -214,8 +214,8 @@ def test_a_job_is_known_by_name_beginning_or_being_the_last(drumbeat: Type, serv
     ("typed", "said"),
     [
         ("mnist", "error: 2 jobs begin with 'mnist': mnist-1, mnist-2\n  → Type more of the name.\n"),
-        ("mnits-1", "error: no job is called 'mnits-1' or begins so\n  → The nearest is mnist-1.\n"),
-        ("", "error: no job is called '' or begins so\n  → See them with: drumbeat list --all\n"),
+        ("mnits-1", "error: no job named 'mnits-1', and none whose name starts with it\n  → The nearest is mnist-1.\n"),
+        ("", "error: no job named '', and none whose name starts with it\n  → See them with: drumbeat list --all\n"),
     ],
 )
 def test_a_job_that_is_not_known_or_not_one(drumbeat: Type, server: FakeServer, typed: str, said: str):

@@ -99,7 +99,7 @@ def _print_version(is_asked: bool) -> None:
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error came from.")] = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and go.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Options of every command; what they do is done elsewhere."""

@@ -6,7 +6,7 @@ import pytest
 
 from drumbeat.cli.follow.lines import BACK_S, SILENT_S
 from drumbeat.cli.follow.logview import LogLook, LogView, prefix_width
-from drumbeat.cli.terminal.ink import Ink
+from drumbeat.cli.terminal.styles import Ink
 from tests.unit.cli.samples import piece
 
 

@@ -3,7 +3,7 @@
 import typer
 
 from drumbeat.cli.main import app
-from drumbeat.cli.terminal.ink import ink_for
+from drumbeat.cli.terminal.styles import ink_for
 
 
 def test_every_command_has_help_and_an_example():

@@ -9,7 +9,7 @@ import pytest
 from drumbeat.cli.follow.logview import LogLook, LogView
 from drumbeat.cli.follow.statusline import SPINNER, StatusLine, spin
 from drumbeat.cli.follow.watch import Now, Watch
-from drumbeat.cli.terminal.ink import Ink
+from drumbeat.cli.terminal.styles import Ink
 from drumbeat.client.views import End, Event, ExitView, NodeView
 from tests.unit.cli.samples import NOON, a_job, after, piece, story
 

@@ -54,15 +54,15 @@ def set_alias(
 
 
 def _compute_trouble(server: Server, target: str) -> str:
-    """Why a compute can't be meant now, "" = it can."""
-    there = [compute.name for compute in server.computes()]
-    if target in there:
+    """Why an alias for a compute would not work now; "" = it would."""
+    available = [compute.name for compute in server.computes()]
+    if target in available:
         return ""
-    return f"there is no compute {target} yet; there is {', '.join(there)}; make one: drumbeat compute create"
+    return f"there is no compute {target} yet; there is {', '.join(available)}; make one: drumbeat compute create"
 
 
 def _environment_trouble(server: Server, target: str) -> str:
-    """Why an environment can't be meant now: a name or a version that isn't there; "" = it can."""
+    """Why an alias for an environment would not work now: no such name or version; "" = it would."""
     from drumbeat.core.planning.environments import CURRENT
     from drumbeat.dialect.environments.curated import CURATED, curated
     from drumbeat.dialect.environments.references import parse_reference
@@ -79,16 +79,16 @@ def _environment_trouble(server: Server, target: str) -> str:
     if curated(asked.name) or not aliases.isdisjoint(asked.alias_names):
         return ""
     if not versions:
-        there = dict.fromkeys([CURRENT, *(one.name for one in made), *(one.title for one in CURATED)])
+        available = dict.fromkeys([CURRENT, *(one.name for one in made), *(one.title for one in CURATED)])
         make = "make one: drumbeat environment create"
-        return f"there is no environment {asked.name} yet; there is {', '.join(there)}; {make}"
+        return f"there is no environment {asked.name} yet; there is {', '.join(available)}; {make}"
     if asked.version and asked.version not in versions:
         return f"environment {asked.name} has no version {asked.version} yet; there is {', '.join(versions)}"
     return ""
 
 
 def _instance_type_trouble(_: Server, target: str) -> str:
-    """Why an instance type can't be meant, "" = it can."""
+    """Why an alias for an instance type would not work; "" = it would."""
     from drumbeat.core.planning.sizing import INSTANCE_TYPES, parse_kind
 
     try:

@@ -12,8 +12,8 @@ import typer
 from drumbeat.cli.commands.download import progress
 from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.help import add_command, new_family
-from drumbeat.cli.terminal.safe import make_safe
 from drumbeat.protocol.errors import SpecError
 
 app = new_family("Give data names and versions, and move files into and out of stores. See docs/data.md.")
@@ -102,16 +102,16 @@ def list_data(
 
 def show_data(reference: Reference, as_json: AsJson = False) -> None:
     """Show a version of data: where it lies, which job made it, and which jobs used it."""
-    found = connect().get_data(*_named(reference))
+    resolved = connect().get_data(*_named(reference))
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 
-        print_json(found)
+        print_json(resolved)
     else:
         from drumbeat.cli.tables.dataview import render_data
         from drumbeat.cli.terminal.screen import show
 
-        show(*render_data(found))
+        show(*render_data(resolved))
 
 
 def delete(reference: Reference) -> None:
@@ -157,14 +157,14 @@ def _named(reference: str) -> tuple[str, str]:
     if is_asset_name(reference):
         return reference, ""
     try:
-        found = reference_to(reference, "NAME")
+        resolved = reference_to(reference, "NAME")
     except SpecError:
         if reference.startswith("azureml:") or "@" in reference:
             raise
-        found = None
-    if not isinstance(found, OfAsset):
+        resolved = None
+    if not isinstance(resolved, OfAsset):
         raise SpecError(f"{reference!r} isn't the name of data", fix="Write `digits:3`, `digits` or `digits@latest`.")
-    return found.name, found.version
+    return resolved.name, resolved.version
 
 
 for title, command, example in (

@@ -32,7 +32,7 @@ def create(
     """Make a datastore, in place of one of its name.
 
     A secret needn't stand in the file: `account_key: env:NAME` takes it from the environment where you type this,
-    `private_key: file:PATH` from a file. The server keeps it encrypted, and shows it to nobody.
+    `private_key: file:PATH` from a file. The server keeps it encrypted, and never shows it.
     """
     named = [f"name={name}"] if name else []
     made = connect().create_datastore(file, sets=[*(sets or []), *named], check=check)

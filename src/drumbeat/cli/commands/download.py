@@ -13,7 +13,7 @@ import typer
 
 from drumbeat.cli.commands.jobs import Job
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.cli.terminal.saying import count, say_size
+from drumbeat.cli.terminal.phrases import count, say_size
 from drumbeat.client.views import FileView
 from drumbeat.protocol.errors import NotFoundError, SpecError
 
@@ -26,16 +26,16 @@ def download(
     logs: Annotated[bool, typer.Option("--logs", help="Only the logs.")] = False,
 ) -> None:
     """Copy a job's files here: outputs, logs, story and plan."""
-    from drumbeat.cli.terminal.naming import find_job
+    from drumbeat.cli.terminal.job_names import find_job
 
     if outputs and logs:
         raise typer.BadParameter("--outputs and --logs each mean: only these", param_hint="--logs")
     server = connect()
     name = find_job(server, job).name
-    there = server.files(name)
+    all_files = server.files(name)
     if context.args:
-        raise _misplaced(context.args[0], job, outputs_of(there))
-    files = choose_files(there, output=outputs, is_logs=logs)
+        raise _misplaced(context.args[0], job, outputs_of(all_files))
+    files = choose_files(all_files, output=outputs, is_logs=logs)
     folder = to or Path(name)
     fetch(server, name, files, folder)
     print(f"{count(len(files), 'file')}, {say_size(sum(file.size for file in files))}, in {folder.absolute()}")
@@ -62,8 +62,8 @@ def choose_files(files: list[FileView], *, output: str | None, is_logs: bool) ->
         return chosen
     names = outputs_of(files)
     if output:
-        known = f"Its outputs: {', '.join(names)}." if names else "It has no outputs; they are kept when a job ends."
-        raise NotFoundError(f"the job has no files in output {output!r}", fix=known)
+        advice = f"Its outputs: {', '.join(names)}." if names else "It has no outputs; they are kept when a job ends."
+        raise NotFoundError(f"the job has no files in output {output!r}", fix=advice)
     raise NotFoundError("the job has no files yet", fix="Outputs are kept when a job ends.")
 
 

@@ -14,7 +14,7 @@ from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.help import add_command, new_family
 from drumbeat.protocol.errors import SpecError
 
-app = new_family("Make and look at environments: what jobs run in. Without one, jobs run in the server's interpreter.")
+app = new_family("Create and inspect environments, which jobs run in. By default: the server's Python interpreter.")
 
 Title = Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help="`mine:2`; `mine` or `mine@latest`.")]
 LATEST = "latest"
@@ -84,43 +84,43 @@ def list_environments(
 ) -> None:
     """List environments: every version that people made, or the curated ones."""
     server = connect()
-    found = server.environments(name, curated=curated)
+    resolved = server.environments(name, curated=curated)
     # Raises, with the nearest name, where there is none at all.
-    other = server.environment(name) if name and not found else None
+    other = server.environment(name) if name and not resolved else None
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 
-        print_json(found)
+        print_json(resolved)
     elif other:
         print(_elsewhere(other.title if other.curated else other.name, is_curated=other.curated))
-    elif not found:
+    elif not resolved:
         print("no environments; those that drumbeat brings: drumbeat environment list --curated")
     else:
         from drumbeat.cli.tables.environmentview import render_curated, render_list
         from drumbeat.cli.terminal.screen import show
 
-        show(*(render_curated(found) if curated else render_list(found)))
+        show(*(render_curated(resolved) if curated else render_list(resolved)))
 
 
 def _elsewhere(name: str, *, is_curated: bool) -> str:
     """What to say of a name that isn't among those that were asked for."""
     if is_curated:
-        return f"nobody has made an environment {name}; drumbeat brings one: drumbeat environment show {name}"
+        return f"no environment {name} was created here; drumbeat brings one: drumbeat environment show {name}"
     return f"environment {name} isn't drumbeat's own, people made it: drumbeat environment list --name {name}"
 
 
 def show_environment(title: Title, as_json: AsJson = False) -> None:
     """Show an environment: what it is made of, where that was written, and which jobs used it."""
-    found = connect().environment(*_named(title))
+    resolved = connect().environment(*_named(title))
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 
-        print_json(found)
+        print_json(resolved)
     else:
         from drumbeat.cli.tables.environmentview import render_environment
         from drumbeat.cli.terminal.screen import show
 
-        show(*render_environment(found))
+        show(*render_environment(resolved))
 
 
 def build(
@@ -129,7 +129,7 @@ def build(
     nodes: Annotated[
         int | None, typer.Option("--nodes", metavar="N", min=1, help="How many; all that can be used by default.")
     ] = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Submit, print the job's name, and go.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Submit, print the job's name and exit.")] = False,
 ) -> None:
     """Have the nodes of a compute make an environment now, and follow that.
 
@@ -158,8 +158,8 @@ def build(
 
 def _usable(server: Server, compute: str) -> int:
     """Machines that something can be started on; a compute that isn't there is refused when the job is submitted."""
-    there = next((one for one in server.computes() if one.name == compute), None)
-    return max(1, sum(not one.unusable for one in there.machines)) if there else 1
+    own_compute = next((one for one in server.computes() if one.name == compute), None)
+    return max(1, sum(not one.unusable for one in own_compute.machines)) if own_compute else 1
 
 
 def delete(title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to forget.")]) -> None:
@@ -180,11 +180,11 @@ def _named(title: str) -> tuple[str, str]:
     from drumbeat.dialect.environments.curated import curated
     from drumbeat.dialect.environments.references import parse_reference
 
-    found = parse_reference(title)
-    if found.label not in ("", LATEST) and curated(found.name) is None:
-        what = f"there is no label {found.label!r}; there is `{LATEST}`"
-        raise SpecError(what, where=title, fix=f"Write {found.name}@{LATEST}, or a version: {found.name}:1")
-    return found.name, found.version
+    resolved = parse_reference(title)
+    if resolved.label not in ("", LATEST) and curated(resolved.name) is None:
+        what = f"there is no label {resolved.label!r}; there is `{LATEST}`"
+        raise SpecError(what, where=title, fix=f"Write {resolved.name}@{LATEST}, or a version: {resolved.name}:1")
+    return resolved.name, resolved.version
 
 
 for word, command, example in (

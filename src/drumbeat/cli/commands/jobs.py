@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.failures import Exit
-from drumbeat.cli.terminal.safe import make_safe
 from drumbeat.protocol.errors import AwayError, UnreachableError
 from drumbeat.protocol.states import State
 
@@ -48,18 +48,18 @@ def list_jobs(
 
 def show_job(job: Job, as_json: AsJson = False) -> None:
     """Show everything about a job: its story with times, its nodes and ranks, and why it ended."""
-    from drumbeat.cli.terminal.naming import find_job
+    from drumbeat.cli.terminal.job_names import find_job
 
-    found = find_job(connect(), job)
+    job_view = find_job(connect(), job)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 
-        print_json(found)
+        print_json(job_view)
     else:
         from drumbeat.cli.tables.jobview import render_job
         from drumbeat.cli.terminal.screen import show
 
-        show(*render_job(found))
+        show(*render_job(job_view))
 
 
 def cancel(
@@ -70,7 +70,7 @@ def cancel(
     ] = False,
 ) -> None:
     """Stop a job: SIGTERM to every rank now, SIGKILL after the job's grace time."""
-    from drumbeat.cli.terminal.naming import find_job
+    from drumbeat.cli.terminal.job_names import find_job
 
     server = connect()
     name = find_job(server, job).name
@@ -86,14 +86,14 @@ def wait(
     timeout: Annotated[float | None, typer.Option("--timeout", metavar="S", min=0, help="Seconds at most.")] = None,
 ) -> None:
     """Wait until a job has ended, and end with its exit code; with 3 if the time is up first."""
-    from drumbeat.cli.follow.closing import exit_code_of
-    from drumbeat.cli.terminal.naming import find_job
+    from drumbeat.cli.follow.summary import exit_code_of
+    from drumbeat.cli.terminal.job_names import find_job
 
     server = connect()
-    found = find_job(server, job)
-    ended = server.wait(found.name, timeout)
+    job_view = find_job(server, job)
+    ended = server.wait(job_view.name, timeout)
     if ended is None:
-        print(f"{found.name}: isn't over after {timeout:g} s{_say_doing(server, found.name)}")
+        print(f"{job_view.name}: isn't over after {timeout:g} s{_say_doing(server, job_view.name)}")
         raise typer.Exit(Exit.TIMEOUT)
     print(_say_end(ended))
     raise typer.Exit(exit_code_of(ended))
@@ -121,7 +121,7 @@ def restore(job: Job) -> None:
 
 
 def _set_archived(job: str, *, is_archived: bool) -> None:
-    from drumbeat.cli.terminal.naming import find_job
+    from drumbeat.cli.terminal.job_names import find_job
 
     server = connect()
     name = find_job(server, job).name

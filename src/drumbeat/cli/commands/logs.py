@@ -64,25 +64,25 @@ def logs(
     head and nodes say of themselves is shown with --rank or --node.
     """
     from drumbeat.cli.follow.logview import LogLook, LogView, Passing, Whole, prefix_width, weight_of
-    from drumbeat.cli.terminal.ink import ink_for
-    from drumbeat.cli.terminal.naming import find_job
+    from drumbeat.cli.terminal.job_names import find_job
+    from drumbeat.cli.terminal.styles import ink_for
 
     number = parse_round(round_)
     server = connect()
-    found = find_job(server, job)
-    chosen = Chosen(rank, node, number, found)
-    check_places(found, chosen)
-    width = prefix_width(found.node_count, found.world_size)
-    is_one = raw and not collapse and (rank is not None or found.world_size == 1)
+    job_view = find_job(server, job)
+    chosen = Chosen(rank, node, number, job_view)
+    check_places(job_view, chosen)
+    width = prefix_width(job_view.node_count, job_view.world_size)
+    is_one = raw and not collapse and (rank is not None or job_view.world_size == 1)
     away = threading.Event()
     view = Passing() if is_one else Whole(LogView(LogLook(ink_for(sys.stdout), raw, collapse, width), away))
     if follow:
         from drumbeat.cli.follow.batches import Batches
 
-        _follow(Batches(server.stream(found.name, away=away), weigh=weight_of), chosen, view)
+        _follow(Batches(server.stream(job_view.name, away=away), weigh=weight_of), chosen, view)
     else:
-        _print(server.logs(found.name), chosen, view)
-        Told().see(server.get(found.name))
+        _print(server.logs(job_view.name), chosen, view)
+        Told().see(server.get(job_view.name))
 
 
 def parse_round(written: str | None) -> tuple[int, int] | None:
@@ -100,12 +100,12 @@ def check_places(job: JobView, chosen: Chosen) -> None:
     asked = (("rank", chosen.rank, job.world_size), ("node", chosen.node, job.node_count))
     for place, number, size in asked:
         if number is not None and number >= size:
-            there = f"It has {place}s 0 to {size - 1}." if size > 1 else f"Its only {place} is 0."
-            raise NotFoundError(f"the job has no {place} {number}", where=job.name, fix=there)
+            advice = f"It has {place}s 0 to {size - 1}." if size > 1 else f"Its only {place} is 0."
+            raise NotFoundError(f"the job has no {place} {number}", where=job.name, fix=advice)
     if chosen.round is not None and chosen.round > (job.attempt, job.round) and job.ended_at:
         asked_for = ".".join(map(str, chosen.round))
-        there = f"Its last is {job.attempt}.{job.round}; it has ended."
-        raise NotFoundError(f"the job has no round {asked_for}", where=job.name, fix=there)
+        advice = f"Its last is {job.attempt}.{job.round}; it has ended."
+        raise NotFoundError(f"the job has no round {asked_for}", where=job.name, fix=advice)
 
 
 def _print(pieces: Iterable[LogPiece], chosen: Chosen, view: Passing | Whole) -> None:
@@ -127,8 +127,8 @@ class Told:
     def see(self, job: JobView) -> None:
         """The job as it is now."""
         from drumbeat.cli.follow.watch import notice_lines
-        from drumbeat.cli.terminal.ink import ink_for
-        from drumbeat.cli.terminal.safe import make_safe
+        from drumbeat.cli.terminal.escape import make_safe
+        from drumbeat.cli.terminal.styles import ink_for
 
         for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr)):
             print(line, file=sys.stderr, flush=True)

@@ -29,7 +29,7 @@ def create(
     """Make a registry, in place of one of its name.
 
     The password needn't stand in the file: `password: env:NAME` takes it from the environment where you type this,
-    `password: file:PATH` from a file. The server keeps it encrypted, and gives it to nobody but the nodes of jobs
+    `password: file:PATH` from a file. The server keeps it encrypted, and gives it only to the nodes of jobs
     whose image comes from there.
     """
     named = [f"name={name}"] if name else []
@@ -41,32 +41,36 @@ def create(
 
 def list_registries(as_json: AsJson = False) -> None:
     """List registries."""
-    found = connect().registries()
+    resolved = connect().registries()
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 
-        print_json(found)
-    elif not found:
+        print_json(resolved)
+    elif not resolved:
         print("no registries; images are pulled as the nodes' own container engines can")
     else:
         from drumbeat.cli.terminal.screen import fill_table, make_table, show
 
-        rows = [(one.name, one.target, one.credentials, "no" if one.insecure else "yes") for one in found]
+        rows = [(one.name, one.target, one.credentials, "no" if one.insecure else "yes") for one in resolved]
         show(fill_table(make_table("registry", "images begin with", "credentials", "TLS checked"), rows))
 
 
 def show_registry(name: Name, as_json: AsJson = False) -> None:
     """Show a registry. Its credentials aren't shown, only of what kind they are."""
-    found = connect().registry(name)
+    resolved = connect().registry(name)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 
-        print_json(found)
+        print_json(resolved)
     else:
         from drumbeat.cli.terminal.screen import pairs, show
 
-        rows = [("registry", found.name), ("images begin with", found.target), ("credentials", found.credentials)]
-        rows += [("TLS checked", "no" if found.insecure else "yes"), ("description", found.description)]
+        rows = [
+            ("registry", resolved.name),
+            ("images begin with", resolved.target),
+            ("credentials", resolved.credentials),
+        ]
+        rows += [("TLS checked", "no" if resolved.insecure else "yes"), ("description", resolved.description)]
         show(pairs(rows))
 
 

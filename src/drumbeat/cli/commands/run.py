@@ -93,7 +93,7 @@ def run(
     file: File = None,
     sets: Sets = None,
     name: Name = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Submit, print the job's name, and go.")] = False,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Submit, print the job's name and exit.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the name and how it ended.")] = False,
     nodes: Nodes = None,
     procs: Procs = None,

@@ -45,31 +45,31 @@ def stop(
 def status() -> None:
     """Say whether the server runs, where, and what it does; never starts one."""
     try:
-        found = connect(autostart=False).status()
+        status_view = connect(autostart=False).status()
     except UnreachableError as error:
         if not error.what.startswith("no server"):
             raise
         print("no server is running; the next command that needs one starts it")
         raise typer.Exit(Exit.FAILED) from None
-    print(_say_server(found))
+    print(_say_server(status_view))
 
 
-def _say_server(found: StatusView) -> str:
-    from drumbeat.cli.terminal.saying import say_duration
+def _say_server(status_view: StatusView) -> str:
+    from drumbeat.cli.terminal.phrases import say_duration
 
-    publishing = ", ".join(found.publishing)
-    unfinished = ", ".join(found.unfinished) or "none"
-    limit = say_duration(timedelta(seconds=found.idle_stop_s))
-    idle = f"after {limit} with nothing to do" if found.idle_stop_s else "never by itself"
+    publishing = ", ".join(status_view.publishing)
+    unfinished = ", ".join(status_view.unfinished) or "none"
+    limit = say_duration(timedelta(seconds=status_view.idle_stop_s))
+    idle = f"after {limit} with nothing to do" if status_view.idle_stop_s else "never by itself"
     rows = [
-        f"running at {found.url} on {found.host}, process {found.pid}, version {found.version}",
-        f"  up           {say_duration(timedelta(seconds=found.uptime_s))}",
-        f"  files        {found.home}",
+        f"running at {status_view.url} on {status_view.host}, process {status_view.pid}, version {status_view.version}",
+        f"  up           {say_duration(timedelta(seconds=status_view.uptime_s))}",
+        f"  files        {status_view.home}",
         f"  unfinished   {unfinished}",
         *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
         f"  stops        {idle}",
-        *(f"  beside       {one}, which goes on with all jobs" for one in found.others),
-        *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in found.doors),
+        *(f"  beside       {one}, which goes on with all jobs" for one in status_view.others),
+        *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in status_view.doors),
     ]
     return "\n".join(rows)
 

@@ -40,7 +40,7 @@ class Sample:
 
 
 def top(
-    once: Annotated[bool, typer.Option("--once", help="Print the table once, and go.")] = False,
+    once: Annotated[bool, typer.Option("--once", help="Print the table once and exit.")] = False,
 ) -> None:
     """Watch the jobs that are on, and the last that ended: state, ranks, how fast they log. Ctrl-C ends it."""
     from drumbeat.cli.terminal.screen import make_console, show
@@ -101,7 +101,7 @@ DROPPED = (">log", ">ended", ">ranks", ">for", ">log/s", "why", "state")
 
 def render_top(sample: Sample, now: datetime, width: int) -> Table:
     """The table. width: of the terminal."""
-    from drumbeat.cli.terminal.saying import say_duration, say_size
+    from drumbeat.cli.terminal.phrases import say_duration, say_size
     from drumbeat.cli.terminal.screen import cell, fitted, state_cell
 
     rows = [

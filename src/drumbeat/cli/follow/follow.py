@@ -8,14 +8,14 @@ import time
 from datetime import UTC, datetime
 
 from drumbeat.cli.follow.batches import Batches, Signalled
-from drumbeat.cli.follow.closing import exit_code_of, say_closing
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Choice, choose, signals_to
 from drumbeat.cli.follow.logview import LogLook, LogView, prefix_width, weight_of
 from drumbeat.cli.follow.statusline import StatusLine
+from drumbeat.cli.follow.summary import exit_code_of, say_closing
 from drumbeat.cli.follow.watch import Now, Watch
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.cli.terminal.ink import has_terminal, ink_for
-from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.styles import has_terminal, ink_for
 from drumbeat.client.views import Event, JobView
 from drumbeat.protocol.errors import ConflictError, UnreachableError
 from drumbeat.protocol.states import State

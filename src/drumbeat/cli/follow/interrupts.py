@@ -78,7 +78,7 @@ def _raising() -> Generator[int]:
 
 def _line(answers: TextIO, woken: int) -> str:
     """The next one. A signal that came too early to break off the reading is seen before it begins."""
-    with suppress(UnsupportedOperation):  # No file: nobody types there.
+    with suppress(UnsupportedOperation):  # No file: no one can type an answer.
         select.select([answers, woken], [], [])
     return answers.readline()
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from drumbeat.cli.follow.collapse import Fold, Folding, place_of, prefix_of
 from drumbeat.cli.follow.lines import Line, Lines
-from drumbeat.cli.terminal.ink import Ink
-from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.styles import Ink
 from drumbeat.client.views import Event, LogPiece
 from drumbeat.protocol.logs import NODE_LOG, LogName
 

@@ -8,9 +8,9 @@ from math import ceil
 
 from drumbeat.cli.follow.logview import LogView
 from drumbeat.cli.follow.statusline import StatusLine, spin
-from drumbeat.cli.terminal.ink import Ink
-from drumbeat.cli.terminal.safe import make_safe
-from drumbeat.cli.terminal.saying import say_countdown, say_duration
+from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.phrases import say_countdown, say_duration
+from drumbeat.cli.terminal.styles import Ink
 from drumbeat.client.views import PREPARING_OR_KEEPING, End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.states import TERMINAL, State
@@ -21,7 +21,7 @@ COUNTDOWN_AFTER_S = 1
 COUNTDOWN_EVERY_S = 10
 """How often the grace time that is left is printed where there is no live line."""
 
-MOST_HELD_UP = 3
+MAX_HELD_UP = 3
 """Nodes that are told to wait by their own words; of more only how many."""
 
 PROGRESS_EVERY_S = 30.0
@@ -51,12 +51,12 @@ def what_is_new(before: str, sentence: str) -> str:
 
     Where only who it was has changed, what they said isn't repeated.
     """
-    told, clauses = before.split("; "), sentence.split("; ")
-    who, _, said = clauses[0].partition(": ")
-    if told[0] != clauses[0] and said and said == told[0].partition(": ")[2]:
+    earlier, clauses = before.split("; "), sentence.split("; ")
+    who, _, message = clauses[0].partition(": ")
+    if earlier[0] != clauses[0] and message and message == earlier[0].partition(": ")[2]:
         return "; ".join([who, *clauses[1:]])
-    alike = next((n for n, pair in enumerate(zip(told, clauses, strict=False)) if pair[0] != pair[1]), None)
-    return "; ".join(clauses[min(len(told), len(clauses)) if alike is None else alike :])
+    first_new = next((n for n, pair in enumerate(zip(earlier, clauses, strict=False)) if pair[0] != pair[1]), None)
+    return "; ".join(clauses[min(len(earlier), len(clauses)) if first_new is None else first_new :])
 
 
 def held_up(job: JobView) -> dict[int, str]:
@@ -121,12 +121,12 @@ class Watch:
         if not new:
             return []
         self._progress_at = now.monotonic
-        told = "; ".join(f"node {node.node}: {node.detail}" for node in new[:MOST_HELD_UP])
-        if len(new) > MOST_HELD_UP:
-            told += f"; and {len(new) - MOST_HELD_UP} more nodes wait"
+        waiting = "; ".join(f"node {node.node}: {node.detail}" for node in new[:MAX_HELD_UP])
+        if len(new) > MAX_HELD_UP:
+            waiting += f"; and {len(new) - MAX_HELD_UP} more nodes wait"
         if self.job.state == State.FINALIZING:
-            told += f"; to give up what isn't kept: drumbeat cancel {self.job.name} --discard"
-        return [self._ink.paint(f"── {make_safe(told)} ──", "warn")]
+            waiting += f"; to give up what isn't kept: drumbeat cancel {self.job.name} --discard"
+        return [self._ink.paint(f"── {make_safe(waiting)} ──", "warn")]
 
     def _stage(self, entry: StoryLine) -> list[str]:
         """One line of the story, once, with the time since the job was submitted."""

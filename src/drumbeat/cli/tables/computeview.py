@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.saying import count, say_size
+from drumbeat.cli.terminal.phrases import count, say_size
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.protocol.errors import SpecError
 
@@ -76,16 +76,16 @@ def _machine_row(compute: ComputeView, one: MachineView) -> tuple[object, ...]:
 
 def _free_cpus(compute: ComputeView) -> str:
     usable = {one.name for one in compute.machines if not one.unusable and not compute.trouble}
-    there = sum(one.cpus for one in compute.machines if one.name in usable)
+    usable_count = sum(one.cpus for one in compute.machines if one.name in usable)
     held = sum(one.cpus for one in compute.held if one.machine in usable)
-    return f"{there - held} of {sum(one.cpus for one in compute.machines)}"
+    return f"{usable_count - held} of {sum(one.cpus for one in compute.machines)}"
 
 
 def _free_gpus(compute: ComputeView) -> str:
     usable = {one.name for one in compute.machines if not one.unusable and not compute.trouble}
-    there = sum(len(one.gpus) for one in compute.machines if one.name in usable)
+    usable_count = sum(len(one.gpus) for one in compute.machines if one.name in usable)
     held = sum(len(one.gpus) for one in compute.held if one.machine in usable)
-    return f"{there - held} of {sum(len(one.gpus) for one in compute.machines)}"
+    return f"{usable_count - held} of {sum(len(one.gpus) for one in compute.machines)}"
 
 
 def _written(compute: ComputeView) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from drumbeat.cli.terminal.safe import make_safe
-from drumbeat.cli.terminal.saying import count, say_moment, say_size
+from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.phrases import count, say_moment, say_size
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def say_data(made: DataView) -> str:
     )
 
 
-def data_table(found: list[DataView]) -> Table:
+def data_table(versions: list[DataView]) -> Table:
     """One row for each version."""
     rows = [
         (
@@ -91,7 +91,7 @@ def data_table(found: list[DataView]) -> Table:
             one.made_by,
             make_safe(one.uri),
         )
-        for one in found
+        for one in versions
     ]
     return fill_table(make_table("data", "type", ">files", ">size", "made", "by job", "where"), rows)
 
@@ -128,5 +128,5 @@ def _as_listed(one: EntryView) -> str:
 def say_moved(moved: Moved, where: str) -> str:
     """What went over the line, and what needn't."""
     kept = moved.files - moved.moved
-    there = f"; {count(kept, 'file')} there already" if kept else ""
-    return f"{count(moved.moved, 'file')} copied{there}; {say_size(moved.size)} in all, {make_safe(where)}"
+    already = f"; {count(kept, 'file')} there already" if kept else ""
+    return f"{count(moved.moved, 'file')} copied{already}; {say_size(moved.size)} in all, {make_safe(where)}"

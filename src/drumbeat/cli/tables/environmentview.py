@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.safe import make_safe
-from drumbeat.cli.terminal.saying import count, say_moment
+from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.phrases import count, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def say_made(one: EnvironmentView) -> str:
     return "\n".join([*lines, f"  to have it made before a job needs it: drumbeat environment build {one.title}"])
 
 
-def render_list(found: list[EnvironmentView]) -> Iterator[RenderableType]:
+def render_list(environments: list[EnvironmentView]) -> Iterator[RenderableType]:
     """One row each, and below it what can't be made."""
     table = make_table("environment", "made of", "key", "since", ">jobs")
     rows = [
@@ -60,18 +60,20 @@ def render_list(found: list[EnvironmentView]) -> Iterator[RenderableType]:
             say_moment(one.created_at) if one.created_at else "",
             len(one.jobs),
         )
-        for one in found
+        for one in environments
     ]
     yield fill_table(table, rows)
-    for one in found:
+    for one in environments:
         if one.problem:
             yield cell(f"environment {one.title} can't be made: {one.problem}", "red")
 
 
-def render_curated(found: list[EnvironmentView]) -> Iterator[RenderableType]:
+def render_curated(environments: list[EnvironmentView]) -> Iterator[RenderableType]:
     """What drumbeat brings, and which names mean it."""
     table = make_table("environment", "means it too, with AzureML- in front or not", "made of", "what it is")
-    yield fill_table(table, [(one.name, ", ".join(one.means), say_content(one.python), one.about) for one in found])
+    yield fill_table(
+        table, [(one.name, ", ".join(one.means), say_content(one.python), one.about) for one in environments]
+    )
     yield cell("Yours comes first: an environment or an alias of the same name. Any version of these names is taken.")
 
 

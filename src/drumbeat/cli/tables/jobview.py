@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from rich.padding import Padding
 from rich.table import Table
 
-from drumbeat.cli.terminal.safe import safe_lines
-from drumbeat.cli.terminal.saying import say_ago, say_duration, say_launch, say_moment
+from drumbeat.cli.terminal.escape import safe_lines
+from drumbeat.cli.terminal.phrases import say_ago, say_duration, say_launch, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.client.views import ExitView, JobView, NodeView
 from drumbeat.protocol.states import Reason, State

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.tables.environmentview import say_content
-from drumbeat.cli.terminal.saying import say_launch
+from drumbeat.cli.terminal.phrases import say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.client.views import PreviewView
 from drumbeat.protocol.plan import ImageBuild, Plan

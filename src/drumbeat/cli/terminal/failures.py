@@ -7,8 +7,8 @@ import sys
 import traceback
 from enum import IntEnum
 
-from drumbeat.cli.terminal.ink import Ink, ink_for
-from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.styles import Ink, ink_for
 from drumbeat.protocol.errors import DrumbeatError, Problem, SpecError, StorageError, UnreachableError
 
 
@@ -23,7 +23,7 @@ class Exit(IntEnum):
 
 
 def exit_code_for(error: BaseException) -> int:
-    """2 for a job or a call that can't be meant, 4 when no server answers, 1 for the rest."""
+    """2 for an invalid job or call, 4 when no server answers, 1 for the rest."""
     if isinstance(error, SpecError):
         return Exit.BAD_JOB
     return Exit.UNREACHABLE if isinstance(error, UnreachableError) else Exit.FAILED
@@ -70,12 +70,12 @@ def report(error: Exception, *, debug: bool) -> int:
         return Exit.BROKEN_PIPE
     if debug:
         traceback.print_exception(error)
-    known = as_drumbeat_error(error)
+    problem = as_drumbeat_error(error)
     sys.stdout.flush()
-    print(*say_error(known, ink_for(sys.stderr)), sep="\n", file=sys.stderr)
-    return exit_code_for(known)
+    print(*say_error(problem, ink_for(sys.stderr)), sep="\n", file=sys.stderr)
+    return exit_code_for(problem)
 
 
 def _close_quietly() -> None:
-    """Nobody reads any more: the interpreter's own flush at the end must not complain (docs.python.org, signal)."""
+    """The reader is gone: the interpreter's own flush at the end must not complain (docs.python.org, signal)."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

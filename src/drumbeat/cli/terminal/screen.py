@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from drumbeat.cli.terminal.safe import make_safe
+from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.protocol.states import State
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ SENTENCE, BETWEEN = 24, 3
 """Columns below which a sentence can't be read any more; columns between two of a table's."""
 
 PIPED_WIDTH = 160
-"""Columns where nobody's terminal says how many there are."""
+"""Columns where the output is no terminal that says how many it has."""
 
 
 def make_console() -> Console:

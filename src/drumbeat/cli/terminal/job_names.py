@@ -9,9 +9,9 @@ from drumbeat.client.views import JobView
 from drumbeat.protocol.errors import NotFoundError
 
 LAST = "@last"
-LOOKED_THROUGH = 1000
-"""The newest jobs among which the beginning of a name is looked for."""
-NAMED = 6
+MAX_JOBS_SEARCHED = 1000
+"""The newest jobs whose names are compared with the beginning of one."""
+MAX_NAMED = 6
 
 
 def find_job(server: Server, typed: str) -> JobView:
@@ -21,7 +21,7 @@ def find_job(server: Server, typed: str) -> JobView:
     try:
         return server.get(typed)
     except NotFoundError:
-        names = [job.name for job in server.list(archived=True, limit=LOOKED_THROUGH)]
+        names = [job.name for job in server.list(archived=True, limit=MAX_JOBS_SEARCHED)]
         return server.get(pick(typed, names))
 
 
@@ -33,14 +33,15 @@ def _newest(server: Server) -> str:
 
 def pick(typed: str, names: list[str]) -> str:
     """The one name that begins so."""
-    found = [name for name in names if name.startswith(typed)] if typed else []
-    if len(found) == 1:
-        return found[0]
-    if found:
-        more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    matches = [name for name in names if name.startswith(typed)] if typed else []
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        more = f" and {len(matches) - MAX_NAMED} more" if len(matches) > MAX_NAMED else ""
         raise NotFoundError(
-            f"{len(found)} jobs begin with {typed!r}: {', '.join(found[:NAMED])}{more}", fix="Type more of the name."
+            f"{len(matches)} jobs begin with {typed!r}: {', '.join(matches[:MAX_NAMED])}{more}",
+            fix="Type more of the name.",
         )
     close = get_close_matches(typed, names, n=1)
     fix = f"The nearest is {close[0]}." if close else "See them with: drumbeat list --all"
-    raise NotFoundError(f"no job is called {typed!r} or begins so", fix=fix)
+    raise NotFoundError(f"no job named {typed!r}, and none whose name starts with it", fix=fix)

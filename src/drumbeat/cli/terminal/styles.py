@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TextIO
 
-from drumbeat.cli.terminal.safe import RESET
+from drumbeat.cli.terminal.escape import RESET
 
 Style = Literal["dim", "bold", "good", "bad", "warn", "accent"]
 STYLES: dict[Style, str] = {

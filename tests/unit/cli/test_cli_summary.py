@@ -2,8 +2,8 @@
 
 import pytest
 
-from drumbeat.cli.follow.closing import exit_code_of, say_closing
-from drumbeat.cli.terminal.ink import Ink
+from drumbeat.cli.follow.summary import exit_code_of, say_closing
+from drumbeat.cli.terminal.styles import Ink
 from drumbeat.client.views import OutputView
 from tests.unit.cli.samples import a_failed_job, a_job, after
 

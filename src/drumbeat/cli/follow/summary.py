@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from drumbeat.cli.terminal.ink import Ink
-from drumbeat.cli.terminal.safe import make_safe, safe_lines
-from drumbeat.cli.terminal.saying import say_duration
+from drumbeat.cli.terminal.escape import make_safe, safe_lines
+from drumbeat.cli.terminal.phrases import say_duration
+from drumbeat.cli.terminal.styles import Ink
 from drumbeat.client.views import JobView, VerdictView
 from drumbeat.protocol.states import State
 
@@ -15,12 +15,12 @@ def say_closing(job: JobView, ink: Ink) -> list[str]:
     """The closing block."""
     took = say_duration((job.ended_at or job.submitted_at) - job.submitted_at)
     if job.state == State.COMPLETED:
-        said = [ink.paint(f"completed in {took}", "good")]
+        ending = [ink.paint(f"completed in {took}", "good")]
     elif job.state == State.CANCELED:
-        said = [ink.paint(f"canceled after {took}", "warn")]
+        ending = [ink.paint(f"canceled after {took}", "warn")]
     else:
-        said = _failure(job, took, ink)
-    return [*said, *_outputs(job, ink), *_commands(job, ink)]
+        ending = _failure(job, took, ink)
+    return [*ending, *_outputs(job, ink), *_commands(job, ink)]
 
 
 def _outputs(job: JobView, ink: Ink) -> list[str]:
