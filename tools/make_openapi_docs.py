@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import cast
 
-from drumbeat.control.service import Control
+from drumbeat.control.control import Control
 from drumbeat.server.app import make_app
 from drumbeat.server.room import Room
 from tools.generated_page import write_or_check

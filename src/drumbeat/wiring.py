@@ -8,40 +8,28 @@ import re
 import secrets
 import socket
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from drumbeat.control.catalog.datastores import ALWAYS_THERE, Datastores
-from drumbeat.control.service import Control, Setting
+from drumbeat.control.computes.agent_addresses import Endpoints
+from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute import computes as spec_of
 from drumbeat.dialect.compute.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports import Engine, Store
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
+from drumbeat.server.process.clock import SystemClock
 
 
-class SystemClock:
-    """The machine's own clocks."""
-
-    def now(self) -> datetime:
-        """UTC."""
-        return datetime.now(UTC)
-
-    def monotonic(self) -> float:
-        """Seconds since some instant of the past."""
-        return time.monotonic()
-
-
-def make_control(home: Path) -> Control:
+def make_control(home: Path, endpoints: Endpoints) -> Control:
     """A control room whose state lies in `home`, with the engine of this machine.
 
     DRUMBEAT_DATABASE: the URL of a database that several servers may share, as they do the folder DRUMBEAT_SHARED.
-    Without it the database is a file in `home`, which is locked: nobody else can be over it.
+    Without it the database is a file in `home`, which is locked: no other server can be over it.
     """
     from drumbeat.stores.data import StoreAccess
     from drumbeat.stores.folder import FolderArtifacts
@@ -72,6 +60,7 @@ def make_control(home: Path) -> Control:
             make_engine=lambda spec: make_engine(spec, site),
             data=StoreAccess(datastores.all, halves=home / "halves"),
             datastores=datastores,
+            endpoints=endpoints,
         )
     )
 

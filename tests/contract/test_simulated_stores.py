@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.control.loop.sharing import Sharing
+from drumbeat.control.loop.peers import PeerServers
 from drumbeat.core.life.events import CancelRequested
 from drumbeat.testing.simulation.__main__ import in_database
 from drumbeat.testing.simulation.actions import schedule
@@ -36,14 +36,14 @@ def letters_are_never_done_with(patch):
 
 
 def a_cancel_is_forgotten_before_it_is_acted_on(patch):
-    hear = Sharing._hear
+    hear = PeerServers._hear
 
-    def forgets(self):
-        found = self.loop.store.inbox(self.loop.token)
-        self.loop.store.heard(one.id for one in found if isinstance(one.message, CancelRequested))
-        hear(self)
+    def forgets(self, loop):
+        found = loop.store.inbox(loop.token)
+        loop.store.heard(one.id for one in found if isinstance(one.message, CancelRequested))
+        hear(self, loop)
 
-    patch.setattr(Sharing, "_hear", forgets)
+    patch.setattr(PeerServers, "_hear", forgets)
 
 
 PLANTED = {

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from drumbeat.control.service import Control, Setting
+from drumbeat.control.control import Control, Setting
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.roster import Member
@@ -116,7 +116,7 @@ def house_in(home: Path, port: int = 0) -> Iterator[House]:
     try:
         with (
             served(control, home, port) as room,
-            House(home, engine, control, room, control.calling.here[0]).connected() as house,
+            House(home, engine, control, room, control.addresses.here[0]).connected() as house,
         ):
             yield house
     finally:
@@ -136,7 +136,7 @@ def raw(house: House, path: str, method: str = "GET", body: bytes = b"", **heade
 
 def client_of(room: Room) -> httpx.Client:
     """Asks with the token."""
-    return httpx.Client(base_url=room.control.calling.here[0], headers=BEARER, timeout=20, trust_env=False)
+    return httpx.Client(base_url=room.control.addresses.here[0], headers=BEARER, timeout=20, trust_env=False)
 
 
 @contextlib.contextmanager
@@ -146,7 +146,7 @@ def served(control: Control, home: Path, port: int = 0, doors: TlsDoors | None =
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     port = listener.getsockname()[1]
-    control.calling.here = (f"http://127.0.0.1:{port}",)
+    control.addresses.here = (f"http://127.0.0.1:{port}",)
     room = Room(control, Identity(*machine(), pid=1, home=str(home)), doors=doors)
     running = _running(room, port)
     room.stop = running.stop

@@ -90,7 +90,7 @@ def test_an_agent_without_its_secret_is_nobody(house: House, given: dict[str, st
 def test_an_agent_of_a_replaced_attempt_is_stale(house: House) -> None:
     job = house.submit("replaced")
     agent = house.agent(job)
-    secret = {"Authorization": f"Bearer {house.control._secret(job, 7)}"}
+    secret = {"Authorization": f"Bearer {house.control.secrets.of(job, 7)}"}
     body = {"status": wire.to_wire(agent.status(Phase.ENROLLED)), "holds": "", "wait_s": 0}
     answer = house.http.post(f"/agent/v1/{job}/7/0/sync", json=body, headers=secret)
     assert (answer.status_code, answer.json()["code"]) == (410, "stale")
@@ -240,7 +240,7 @@ def test_an_output_may_have_any_name(house: House, tmp_path: Path, name: str) ->
     files = {path: {"size": 1, "sha256": hashlib.sha256(b"x").hexdigest()}}
     shown = house.http.post(f"{agent.path}/outputs/commit", json={"files": files}, headers=agent.headers)
     assert shown.json() == {"missing": []}
-    with Client(url=house.room.control.calling.here[0], token=TOKEN) as client:
+    with Client(url=house.room.control.addresses.here[0], token=TOKEN) as client:
         assert f"outputs/{path}" in [one.path for one in client.files(job)]
         client.fetch(job, f"outputs/{path}", tmp_path / "got")
     assert (tmp_path / "got").read_bytes() == b"x"

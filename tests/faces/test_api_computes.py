@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.service import Control, Setting
+from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute.computes import Compute, NetlabCompute
 from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import EngineError
@@ -46,7 +46,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     try:
         with (
             served(control, home) as room,
-            House(home, engine, control, room, control.calling.here[0]).connected() as there,
+            House(home, engine, control, room, control.addresses.here[0]).connected() as there,
         ):
             yield there
     finally:

@@ -14,7 +14,7 @@ import pytest
 
 from drumbeat.client import Client
 from drumbeat.control.catalog.datastores import Datastores
-from drumbeat.control.service import Control, Setting
+from drumbeat.control.control import Control, Setting
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, RefusedError, SpecError
 from drumbeat.stores.data import StoreAccess
@@ -50,7 +50,7 @@ def house(tmp_path: Path) -> Iterator[House]:
     try:
         with (
             served(control, tmp_path) as room,
-            House(tmp_path, engine, control, room, control.calling.here[0]).connected() as there,
+            House(tmp_path, engine, control, room, control.addresses.here[0]).connected() as there,
         ):
             yield there
     finally:

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.control.service import Control, Setting
+from drumbeat.control.control import Control, Setting
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
@@ -114,13 +114,13 @@ def doors_in(home: Path, patience: Patience | None = None, clock: MovableClock |
     engine, clock = FarEngine(cpus=1000), clock or MovableClock()
     control = Control(Setting(MemoryStore(), FolderArtifacts(home), {"local": engine}, clock, b"k" * 32))
     given = Rules(home / "ca.pem", home / "doors.json", patience=patience or Patience())
-    control.calling.doors = doors = TlsDoors(given, clock)
+    control.addresses.doors = doors = TlsDoors(given, clock)
     doors.open_again()
     control.start()
     try:
         with (
             served(control, home, doors=doors) as room,
-            House(home, engine, control, room, control.calling.here[0]).connected() as house,
+            House(home, engine, control, room, control.addresses.here[0]).connected() as house,
         ):
             yield Doors(house, engine, doors, clock)
     finally:
@@ -178,13 +178,13 @@ def test_only_its_own_addresses_may_be_named_in_host(there: Doors) -> None:
 def test_a_wrong_or_old_secret_is_refused_and_not_repeated(there: Doors) -> None:
     job = there.house.submit("secrets")
     right = there.enrolment(job)
-    for secret in ("wrong-secret", TOKEN, there.house.control._secret(job, 2), ""):
+    for secret in ("wrong-secret", TOKEN, there.house.control.secrets.of(job, 2), ""):
         with pytest.raises(StaleError) as refused:
             there.sync(dataclasses.replace(right, secret=secret))
         assert not secret or secret not in str(refused.value)
         with linked(dataclasses.replace(right, secret=secret)) as link, pytest.raises(UnauthorizedError):
             link.put("logs/1.1/0/0.log", 0, b"x")
-    old = dataclasses.replace(right, attempt=7, secret=there.house.control._secret(job, 7))
+    old = dataclasses.replace(right, attempt=7, secret=there.house.control.secrets.of(job, 7))
     with pytest.raises(StaleError, match="replaced by attempt 1"):
         there.sync(old)
     assert there.sync(right)["order"] == "prepare"
@@ -439,7 +439,7 @@ def test_an_address_that_is_not_here_yet_is_no_refusal(tmp_path: Path, address: 
 def test_a_job_waits_for_the_address_that_its_agents_call_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("drumbeat.control.gangs.effects.AGAIN_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.loop.outbox.RETRY_INTERVAL_S", 0.01)
     with doors_in(tmp_path) as there:
         there.engine.addresses = ["10.254.253.252"]  # Its interface comes up later than the server.
         answer = there.house.http.post("/api/v1/jobs", json={"document": {"command": "true", "name": "early"}})

@@ -64,8 +64,8 @@ def test_a_range_of_another_version_is_the_whole_file(house: House) -> None:
 
 def test_story_and_plan_are_there_for_whoever_saw_the_job_end(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     job = house.submit("quick")
-    monkeypatch.setattr(house.control.effects, "carry_out", lambda _pending: None)
-    house.control.cancel(job, "a test")
+    monkeypatch.setattr(house.control.outbox, "carry_out", lambda _pending: None)
+    house.control.jobs.cancel(job, "a test")
     listed = house.http.get(f"/api/v1/jobs/{job}/files").json()
     assert {"plan.json", "story.jsonl"} <= {file["path"] for file in listed}
     assert "canceled by a test" in house.http.get(f"/api/v1/jobs/{job}/files/story.jsonl").text

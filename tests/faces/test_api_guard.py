@@ -6,7 +6,7 @@ from typing import cast
 import httpx
 import pytest
 
-from drumbeat.control.service import Control
+from drumbeat.control.control import Control
 from drumbeat.server.access.auth import allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.room import Room

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.service import Control, Setting
+from drumbeat.control.control import Control, Setting
 from drumbeat.protocol.agent import Phase, RankExit
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.notices import LASTS_S, Notices

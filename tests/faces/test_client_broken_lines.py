@@ -14,6 +14,7 @@ import psutil
 import pytest
 
 from drumbeat.client import Client, connection
+from drumbeat.control.bus import job_topic
 from drumbeat.protocol.errors import AwayError, NotFoundError, UnreachableError
 
 from .api_house import BEARER, DOCUMENT, TOKEN, House, eventually, house_in
@@ -102,7 +103,7 @@ class Away:
     """Takes a submit in, and can't say so the first `troubles` times: the database's connection breaks in a commit."""
 
     def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch, troubles: int) -> None:
-        self.troubles, self.submit = troubles, house.room.control.submit
+        self.troubles, self.submit = troubles, house.room.control.jobs.submit
         monkeypatch.setattr(house.room.control, "submit", self.taken)
 
     def taken(self, request: Any) -> Any:
@@ -156,7 +157,7 @@ def test_a_follower_that_reads_nothing_takes_no_memory_and_misses_nothing(house:
     write_logs(house, job, 1)
     before = psutil.Process().memory_info().rss
     with follower(house, job) as line:
-        eventually(lambda: job in house.room.fanout._bells)
+        eventually(lambda: job_topic(job) in house.room.fanout._bells)
         written = write_logs(house, job, 60)
         grown = psutil.Process().memory_info().rss - before
         assert grown < (60 << 20) + (30 << 20), "of which 60 MiB are this test's own copy"
@@ -185,7 +186,7 @@ def test_a_crowd_that_vanishes_leaves_nothing_behind(house: House) -> None:
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             one.close()
         eventually(lambda: house.room.traffic.in_flight == 0)
-        eventually(lambda: job not in house.room.fanout._bells)
+        eventually(lambda: job_topic(job) not in house.room.fanout._bells)
 
     come_and_vanish()
     files, memory = opened(), psutil.Process().memory_info().rss

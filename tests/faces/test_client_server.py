@@ -285,8 +285,8 @@ def _restart(house: House, home: Path, job: str) -> None:
     """Another server on another port takes over, twice; the job goes on and ends."""
     for n in (1, 2):
         with served(house.control, home) as moved:
-            announce(home, url=moved.control.calling.here[0])
-            with House(home, house.engine, house.control, moved, moved.control.calling.here[0]).connected() as other:
+            announce(home, url=moved.control.addresses.here[0])
+            with House(home, house.engine, house.control, moved, moved.control.addresses.here[0]).connected() as other:
                 other.agent(job).log(f"{n}\n".encode(), 2 * n)
                 eventually(lambda room=moved: room.fanout._bells, within_s=60)
                 if n == 2:

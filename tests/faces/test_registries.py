@@ -117,4 +117,4 @@ def test_credentials_are_bound_to_their_address(house: House):
     store = house.control.store
     stored = store.registries()["acme"]
     store.set_registry("acme", type(stored)("acme", {**stored.document, "target": "evil.com"}, stored.sealed))
-    assert house.control.registries.access(["acme", "gone"]) == {"auths": {}, "insecure": []}
+    assert house.control.catalogs.registries.access(["acme", "gone"]) == {"auths": {}, "insecure": []}

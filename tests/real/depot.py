@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from drumbeat.control.service import Control, Setting
+from drumbeat.control.control import Control, Setting
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Need, Policy
@@ -62,7 +62,7 @@ class Depot:
         job = Job(name, plan, Need(nodes, 1), Policy(max_retries=0), now)
         line = StoryEntry(now, State.QUEUED, Reason.ACCEPTED, "accepted")
         submission = Submission(name, job, {"command": command}, (line,))
-        self.control.loop.call(lambda: self.control._write(submission))
+        self.control.loop.call(lambda: self.control.jobs.write(submission))
         return name
 
     def job(self, name: str) -> Job:
@@ -125,7 +125,7 @@ def a_lab_depot(folder: Path, data: MemoryData, lab: Lab) -> Iterator[Depot]:
         try:
             with _control(folder, data, {"lab": engine}) as control:
                 rules = Rules(folder / "ca.pem", folder / "doors.json")
-                control.calling.doors = doors = TlsDoors(rules, control.setting.clock)
+                control.addresses.doors = doors = TlsDoors(rules, control.setting.clock)
                 try:
                     with _running(control, folder, doors):
                         yield Depot(folder, control, data, Path(), compute="lab")

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.control.service import Control, Setting
+from drumbeat.control.control import Control, Setting
 from drumbeat.engines.local import LocalEngine
 from drumbeat.server.access.doors import Rules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
@@ -33,14 +33,14 @@ def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog
     caplog.set_level("DEBUG")
     clock, engine = SystemClock(), FarEngine(tmp_path / "nodes", tmp_path / "jobs")
     control = Control(Setting(MemoryStore(), FolderArtifacts(tmp_path), {"local": engine}, clock, b"k" * 32))
-    control.calling.doors = doors = TlsDoors(Rules(tmp_path / "ca.pem", tmp_path / "doors.json"), clock)
+    control.addresses.doors = doors = TlsDoors(Rules(tmp_path / "ca.pem", tmp_path / "doors.json"), clock)
     control.start()
     go = tmp_path / "go"
     document = {
         "name": "far", "command": f"env; until test -e {go}; do sleep 0.05; done", "resources": {"instance_count": 2},
         "drumbeat": {"environment": "current", "max_retries": 0},
     }  # fmt: skip
-    secret = control._secret("far", 1)
+    secret = control.secrets.of("far", 1)
     try:
         with served(control, tmp_path, doors=doors) as room, client_of(room) as http:
             assert http.post("/api/v1/jobs", json={"document": document}).status_code == 201

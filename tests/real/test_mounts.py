@@ -305,7 +305,7 @@ def test_a_scheduler_that_tells_every_process_to_go_leaves_the_ranks_their_mount
     for pid in (holder_of(depot, "told"), agent_of(depot, "told")):
         os.kill(pid, signal.SIGTERM)
     until(lambda: hashlib.sha256(BIG).hexdigest() in depot.log("told"), what="what it has read")
-    depot.control.cancel("told", "a test")
+    depot.control.jobs.cancel("told", "a test")
     depot.ended("told")
     gone(depot, "told")
 

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 from drumbeat.server.process.serve import main
 
 if TYPE_CHECKING:
-    from drumbeat.control.service import Control
+    from drumbeat.control.computes.agent_addresses import Endpoints
+    from drumbeat.control.control import Control
 
 
-def control_of(home: Path) -> Control:
+def control_of(home: Path, endpoints: Endpoints) -> Control:
     """The control room of that home, with the adapters it is wired to."""
     # By its name: the wiring stands above every room, and only an entry point reaches up to it.
-    return import_module("drumbeat.wiring").make_control(home)
+    return import_module("drumbeat.wiring").make_control(home, endpoints)
 
 
 def leave(code: int) -> None:

@@ -55,6 +55,6 @@ def make_app(room: Room, *, token: str, hosts: frozenset[str]) -> FastAPI:
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     room: Room = app.state.room
-    room.fanout.open(room.control)
+    room.fanout.open(room.control.bus)
     yield
     room.fanout.close()

@@ -1,4 +1,4 @@
-"""From the control room's threads to everyone who waits in the event loop."""
+"""The fan-out: passes changes from the control room's threads to the requests that wait in the event loop."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from drumbeat.control.service import Control
+    from drumbeat.control.bus import Bus, Topic
 
 
 class Bell:
-    """Rings when its job changed since the last wait."""
+    """Rings when its topic has changed since the last wait."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
@@ -35,20 +35,20 @@ class Bell:
 
 
 class Fanout:
-    """One subscription to the control room, any number of bells. Rings of one job that come together are one."""
+    """One subscription to the bus, and any number of bells. Changes of one topic that come together ring once."""
 
     def __init__(self) -> None:
         self.is_closing = False
-        self._bells: defaultdict[str, set[Bell]] = defaultdict(set)
-        self._heard: set[str] = set()
+        self._bells: defaultdict[Topic, set[Bell]] = defaultdict(set)
+        self._heard: set[Topic] = set()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._unsubscribe: Callable[[], None] = _nothing
 
-    def open(self, control: Control) -> None:
-        """Starts to listen; called in the event loop."""
+    def open(self, bus: Bus) -> None:
+        """Subscribes to the bus; called in the event loop."""
         self._loop = asyncio.get_running_loop()
-        self._unsubscribe = control.subscribe(self.hear)
+        self._unsubscribe = bus.subscribe(self.hear)
 
     def close(self) -> None:
         """Sends everybody home: each waiter wakes and sees `is_closing`."""
@@ -59,33 +59,33 @@ class Fanout:
             for bell in bells:
                 bell.ring()
 
-    def hear(self, job: str) -> None:
-        """From any thread: this job, or its logs, changed."""
+    def hear(self, topic: Topic) -> None:
+        """Has the bells of a topic rung. Thread-safe."""
         with self._lock:
             is_first = not self._heard
-            self._heard.add(job)
+            self._heard.add(topic)
         if is_first and self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._pass_on)
 
     def _pass_on(self) -> None:
         with self._lock:
             heard, self._heard = self._heard, set()
-        for job in heard & self._bells.keys():
-            for bell in self._bells[job]:
+        for topic in heard & self._bells.keys():
+            for bell in self._bells[topic]:
                 bell.ring()
 
     @contextmanager
-    def bell(self, job: str) -> Generator[Bell]:
-        """A bell of that job for as long as it is held."""
+    def bell(self, topic: Topic) -> Generator[Bell]:
+        """A bell of that topic within the `with`."""
         bell = Bell()
-        self._bells[job].add(bell)
+        self._bells[topic].add(bell)
         try:
             yield bell
         finally:
-            self._bells[job].discard(bell)
-            if not self._bells[job]:
-                del self._bells[job]
+            self._bells[topic].discard(bell)
+            if not self._bells[topic]:
+                del self._bells[topic]
 
 
 def _nothing() -> None:
-    """Nobody to unsubscribe."""
+    """Ends a subscription that was never begun."""

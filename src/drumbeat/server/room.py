@@ -11,7 +11,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import Depends, Request
 
 from drumbeat._version import __version__
-from drumbeat.control.service import Control
+from drumbeat.control.control import Control
 from drumbeat.ports import Record
 from drumbeat.server.access.doors import TlsDoors
 from drumbeat.server.access.traffic import Traffic
@@ -74,9 +74,8 @@ class Room:
 
 
 def current(control: Control, name: str) -> Record:
-    """A job as it is now; of those that are this server's for certain without a query. Raises NotFoundError."""
-    loop = control.loop
-    return (loop.jobs.get(name) if loop.is_sure else None) or control.store.load(name)
+    """A job as it is now. Raises NotFoundError."""
+    return control.loop.record(name)
 
 
 async def away(call: Callable[[], T], limiter: CapacityLimiter | None = None) -> T:

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from drumbeat.control.service import Control, Request, Setting
+from drumbeat.control.computes.agent_addresses import Endpoints
+from drumbeat.control.control import Control, Setting
+from drumbeat.control.jobs.request import Request
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import State
@@ -34,8 +36,9 @@ class House:
 
     def _open(self) -> Control:
         artifacts = FolderArtifacts(self.folder)
-        control = Control(Setting(self.store, artifacts, {"local": self.engine}, SystemClock(), b"key"))
-        control.calling.here = ("http://127.0.0.1:1",)
+        endpoints = Endpoints(("http://127.0.0.1:1",))
+        setting = Setting(self.store, artifacts, {"local": self.engine}, SystemClock(), b"key", endpoints=endpoints)
+        control = Control(setting)
         control.start()
         return control
 
@@ -45,7 +48,7 @@ class House:
 
     def submit(self, name: str, key: str = "", nodes: int = 1, **more: object) -> str:
         document = {**JOB, "name": name, "resources": {"instance_count": nodes}, **more}
-        record, _ = self.control.submit(Request(document, key=key))
+        record, _ = self.control.jobs.submit(Request(document, key=key))
         return record.job.name
 
     def state(self, name: str) -> State:
@@ -58,7 +61,7 @@ class House:
     def say(self, name: str, node: int, phase: Phase, attempt: int = 1, round_: int = 1, **more: object):
         secret = self.gang(name, attempt).secret
         status = AgentStatus(phase, round_, Member(node, "h", "127.0.0.1", f"/r{node}", "/c"), 2000, **more)
-        return self.control.agent_said(name, attempt, node, secret, status)
+        return self.control.agents.report(name, attempt, node, secret, status)
 
     def run_to_end(self, name: str, nodes: int = 1, code: int = 0, attempt: int = 1) -> None:
         for phase in (Phase.READY, Phase.ENDED, Phase.UPLOADED):

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.service import Control, Request, Setting
+from drumbeat.control.computes.agent_addresses import Endpoints
+from drumbeat.control.control import Control, Setting
+from drumbeat.control.jobs.request import Request
 from drumbeat.protocol.agent import AgentStatus, Order, Phase
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.protocol.roster import Member
@@ -65,10 +67,9 @@ class Servers:
         setting = Setting(
             store, FolderArtifacts(self.folder), engines, self.clock, b"key", is_alone=False,
             make_engine=lambda _spec: FakeEngine(),
+            endpoints=Endpoints((f"http://127.0.0.1:{number}",), Doors(number) if has_doors else None),
         )  # fmt: skip
         control = Control(setting)
-        control.calling.here = (f"http://127.0.0.1:{number}",)
-        control.calling.doors = Doors(number) if has_doors else None
         control.open()
         return control
 
@@ -80,17 +81,17 @@ def servers(tmp_path: Path) -> Servers:
 
 def run(control: Control, compute: str) -> str:
     """A job whose gang is about to be started there."""
-    name = control.submit(Request({"command": "true", "compute": compute}))[0].job.name
+    name = control.jobs.submit(Request({"command": "true", "compute": compute}))[0].job.name
     control.loop.place()
     for effect in control.store.outbox(control.loop.token):
-        control.effects.carry_out(effect)
+        control.outbox.carry_out(effect)
     return name
 
 
 def told(control: Control, job: str) -> tuple[str, ...]:
     """What the job's agent hears from this server."""
     status = AgentStatus(Phase.ENROLLED, 0, Member(0, "h", "10.0.0.2", "/r", "/c"), serial=1)
-    return control.agent_said(job, 1, 0, control._secret(job, 1), status).servers
+    return control.agents.report(job, 1, 0, control.secrets.of(job, 1), status).servers
 
 
 def test_an_agent_hears_of_a_server_that_came_after_its_gang(servers: Servers):
@@ -99,45 +100,45 @@ def test_an_agent_hears_of_a_server_that_came_after_its_gang(servers: Servers):
     assert told(one, job) == ("http://127.0.0.1:1",)
     two = servers.open(2)
     for control in (one, two):
-        control.calling.look()
+        control.addresses.look()
     assert told(one, job) == ("http://127.0.0.1:1", "http://127.0.0.1:2")
     assert told(two, job) == ("http://127.0.0.1:2", "http://127.0.0.1:1")
     one.loop.stop()
-    two.calling.look()
+    two.addresses.look()
     assert told(two, job) == ("http://127.0.0.1:2",)
 
 
 def test_a_server_that_was_killed_and_started_again_is_alone(servers: Servers):
     servers.open(1)
     again = servers.open(1)
-    again.calling.look()
-    assert again.calling.others == ()
+    again.addresses.look()
+    assert again.addresses.others == ()
 
 
 def test_a_server_opens_doors_for_the_gangs_of_the_others(servers: Servers):
     one, two = servers.open(1), servers.open(2)
-    two.calling.look()
+    two.addresses.look()
     assert [live.doors for live in two.store.live_servers()] == [{}, {}], "nobody calls yet"
     job = run(one, "far")
     for control in (one, two, one):
-        control.calling.look()
+        control.addresses.look()
     assert told(one, job) == ("https://10.0.0.1:1", "https://10.0.0.1:2")
     assert told(two, job) == ("https://10.0.0.1:2", "https://10.0.0.1:1")
-    assert one.calling.known("local") == (), "nothing is told of a compute that nobody uses"
+    assert one.addresses.known("local") == (), "nothing is told of a compute that nobody uses"
 
 
 def test_a_server_that_was_replaced_shows_its_doors_again(servers: Servers):
     one, two = servers.open(1), servers.open(2)
     run(one, "far")
-    one.calling.look()
+    one.addresses.look()
     servers.clock.advance(1)
     two.loop.tick()
     servers.clock.advance(60)
     two.loop.tick()
-    two.calling.look()
+    two.addresses.look()
     assert [live.address for live in two.store.live_servers()] == ["http://127.0.0.1:2"]
     one.loop.tick()
-    one.calling.look()
+    one.addresses.look()
     newest = two.store.live_servers()[0]
     assert (newest.address, newest.doors) == ("http://127.0.0.1:1", {"far": ("https://10.0.0.1:1",)})
 
@@ -147,33 +148,33 @@ def test_a_door_that_cant_be_opened_is_tried_again_and_told_once(servers: Server
     run(one, "far")
     servers.far.trouble = "no route"
     for _ in range(3):
-        two.calling.look()
+        two.addresses.look()
     assert [record.getMessage() for record in caplog.records] == ["agents of compute far can't call here: no route"]
-    assert two.calling.known("far") == ()
+    assert two.addresses.known("far") == ()
     servers.far.trouble, servers.far.address = "", "10.0.0.9"
-    two.calling.look()
-    assert two.calling.known("far")[0] == "https://10.0.0.9:2"
+    two.addresses.look()
+    assert two.addresses.known("far")[0] == "https://10.0.0.9:2"
     servers.far.trouble = "no route"
-    two.calling.look()
-    assert two.calling.known("far") == (), "nobody is sent where nothing is open"
+    two.addresses.look()
+    assert two.addresses.known("far") == (), "nobody is sent where nothing is open"
 
 
 def test_a_server_without_doors_lets_in_its_own_machine_only(servers: Servers):
     one = servers.open(1, has_doors=False)
     with pytest.raises(EngineError, match="its own machine only"):
-        one.calling.open_for("far")
-    assert one.calling.open_for("local") == ("http://127.0.0.1:1",)
-    assert one.calling.authority(("http://127.0.0.1:1",)) == ""
-    assert one.directive(run(one, "local"), 1).order is Order.PREPARE
+        one.addresses.open_for("far")
+    assert one.addresses.open_for("local") == ("http://127.0.0.1:1",)
+    assert one.addresses.authority(("http://127.0.0.1:1",)) == ""
+    assert one.agents.directive(run(one, "local"), 1).order is Order.PREPARE
 
 
 def test_a_compute_is_refused_when_it_is_made_with_an_address_that_isn_t_here(servers: Servers):
     one, rack = servers.open(1), {"name": "rack", "type": "ssh", "hosts": ["h"], "server_address": "10.0.0.9"}
-    one.calling.doors = away = Doors(1, trouble="10.0.0.9: agents can't be listened for: it isn't here")
+    one.addresses.doors = away = Doors(1, trouble="10.0.0.9: agents can't be listened for: it isn't here")
     with pytest.raises(EngineError, match=r"10\.0\.0\.9: agents can't be listened for: it isn't here"):
-        one.create_compute(rack)
+        one.computes.create(rack)
     assert "rack" not in one.engines
-    one.calling.doors = Doors(1)
-    assert one.create_compute(rack)[1]
-    one.calling.doors = away
-    assert not one.create_compute(rack)[1], "the same again is the same success"
+    one.addresses.doors = Doors(1)
+    assert one.computes.create(rack)[1]
+    one.addresses.doors = away
+    assert not one.computes.create(rack)[1], "the same again is the same success"

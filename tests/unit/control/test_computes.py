@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.service import Control, Request, Setting
+from drumbeat.control.computes.agent_addresses import Endpoints
+from drumbeat.control.control import Control, Setting
+from drumbeat.control.jobs.request import Request
 from drumbeat.dialect.compute.computes import Compute
 from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import (
@@ -67,10 +69,10 @@ class Town:
         given: dict[str, Engine] = {"local": FakeEngine()}
         artifacts = FolderArtifacts(self.folder)
         setting = Setting(
-            store, artifacts, given, SystemClock(), b"key", "/venv/bin", is_alone=is_alone, make_engine=self.make
-        )
+            store, artifacts, given, SystemClock(), b"key", "/venv/bin", is_alone=is_alone, make_engine=self.make,
+            endpoints=Endpoints((f"http://127.0.0.1:{len(self.open_ones) + 1}",)),
+        )  # fmt: skip
         control = Control(setting)
-        control.calling.here = (f"http://127.0.0.1:{len(self.open_ones) + 1}",)
         control.start()
         self.open_ones.append(control)
         return control
@@ -92,7 +94,7 @@ def town(tmp_path: Path) -> Iterator[Town]:
 
 def submit(control: Control, name: str, **more: object) -> str:
     document = {"command": "true", "name": name, **more}
-    return control.submit(Request(document))[0].job.name
+    return control.jobs.submit(Request(document))[0].job.name
 
 
 def sentence(control: Control, name: str) -> str:
@@ -100,7 +102,7 @@ def sentence(control: Control, name: str) -> str:
 
 
 def trouble(control: Control, name: str) -> str:
-    return control.compute(name).trouble
+    return control.computes.show(name).trouble
 
 
 def test_a_job_runs_on_a_compute_as_soon_as_it_is_made(town: Town):
@@ -108,44 +110,44 @@ def test_a_job_runs_on_a_compute_as_soon_as_it_is_made(town: Town):
     with pytest.raises(UnknownNameError, match="compute 'lab' isn't known here; there is local") as caught:
         submit(control, "early", compute="lab")
     assert "drumbeat compute create -f FILE" in caught.value.fix
-    made, is_new = control.create_compute({**LAB, "nodes": 3})
+    made, is_new = control.computes.create({**LAB, "nodes": 3})
     assert (made.name, made.engine, made.machines, is_new) == ("lab", "netlab", (Machine("m", 4),), True)
     assert made.spec == {**LAB, "nodes": 3}
     submit(control, "j", compute="lab")
     until(lambda: town.made[0].started == ["j.1"])
-    assert [held.job for held in control.compute("lab").held] == ["j"]
+    assert [held.job for held in control.computes.show("lab").held] == ["j"]
 
 
 def test_ranks_find_the_servers_programs_only_where_they_are(town: Town):
     control = town.open()
     for document in (LAB, RACK, {**RACK, "name": "box", "programs": "/opt/bin"}):
-        control.create_compute(document)
+        control.computes.create(document)
     names = ("local", "lab", "rack", "box")
-    jobs = [control.preview(Request({"command": "true", "compute": name})) for name in names]
+    jobs = [control.jobs.preview(Request({"command": "true", "compute": name})) for name in names]
     assert [job.plan.path_first for job in jobs] == [("/venv/bin",), ("/venv/bin",), (), ("/opt/bin",)]
 
 
 def test_the_same_compute_twice_is_one(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     submit(control, "j", compute="lab")
-    assert not control.create_compute(dict(LAB))[1]
+    assert not control.computes.create(dict(LAB))[1]
     assert len(town.made) == 1
 
 
 def test_another_compute_takes_the_place_of_one_that_no_job_uses(town: Town):
     control = town.open()
-    control.create_compute(LAB)
-    assert not control.create_compute({**LAB, "nodes": 3})[1]
+    control.computes.create(LAB)
+    assert not control.computes.create({**LAB, "nodes": 3})[1]
     assert [engine.is_closed for engine in town.made] == [True, False]
     assert control.store.computes() == {"lab": {**LAB, "nodes": 3}}
 
 
 def test_a_compute_that_jobs_use_stays_as_it_is(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     submit(control, "j", compute="lab")
-    for change in (lambda: control.create_compute({**LAB, "nodes": 3}), lambda: control.delete_compute("lab")):
+    for change in (lambda: control.computes.create({**LAB, "nodes": 3}), lambda: control.computes.delete("lab")):
         with pytest.raises(ConflictError, match="compute lab is used by j"):
             change()
     assert not town.made[0].is_closed
@@ -155,15 +157,15 @@ def test_a_compute_that_jobs_use_stays_as_it_is(town: Town):
 
 def test_a_compute_is_deleted_with_what_was_made_for_it(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     name = submit(control, "j", compute="lab")
     until(lambda: town.made[0].started == ["j.1"])
-    control.cancel(name, "ada")
+    control.jobs.cancel(name, "ada")
     until(lambda: not control.store.unfinished())
-    control.delete_compute("lab")  # The job's slots may still be held; that is waited for.
+    control.computes.delete("lab")  # The job's slots may still be held; that is waited for.
     assert town.made[0].is_closed
-    assert [one.name for one in control.computes()] == ["local"]
-    for gone in (lambda: control.compute("lab"), lambda: control.delete_compute("lab")):
+    assert [one.name for one in control.computes.list()] == ["local"]
+    for gone in (lambda: control.computes.show("lab"), lambda: control.computes.delete("lab")):
         with pytest.raises(NotFoundError, match="there is no compute lab; there is local"):
             gone()
     with pytest.raises(UnknownNameError):
@@ -172,10 +174,10 @@ def test_a_compute_is_deleted_with_what_was_made_for_it(town: Town):
 
 def test_a_compute_that_cant_be_taken_away_stays(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     town.made[0].stays = "a bridge is busy"
     with pytest.raises(EngineError, match="a bridge is busy"):
-        control.delete_compute("lab")
+        control.computes.delete("lab")
     assert control.store.computes() == {"lab": LAB}
     submit(control, "j", compute="lab")
 
@@ -183,16 +185,16 @@ def test_a_compute_that_cant_be_taken_away_stays(town: Town):
 def test_what_is_always_there_can_be_neither_made_nor_deleted(town: Town):
     control = town.open()
     with pytest.raises(SpecError, match="always there"):
-        control.create_compute({"name": "local", "type": "netlab"})
+        control.computes.create({"name": "local", "type": "netlab"})
     with pytest.raises(ConflictError, match="local is always there and can't be deleted"):
-        control.delete_compute("local")
+        control.computes.delete("local")
 
 
 def test_a_name_that_means_another_compute_is_refused(town: Town):
     control = town.open()
     control.store.set_alias("compute", "lab", "local")
     with pytest.raises(ConflictError, match="lab is an alias here: jobs that name it go to local") as caught:
-        control.create_compute(LAB)
+        control.computes.create(LAB)
     assert "drumbeat alias remove compute lab" in caught.value.fix
 
 
@@ -200,14 +202,14 @@ def test_a_compute_whose_engine_cant_be_made_isnt_kept(town: Town):
     control = town.open()
     town.refuses = "a netlab needs root"
     with pytest.raises(EngineError, match="a netlab needs root"):
-        control.create_compute(LAB)
+        control.computes.create(LAB)
     assert control.store.computes() == {}
-    assert [one.name for one in control.computes()] == ["local"]
+    assert [one.name for one in control.computes.list()] == ["local"]
 
 
 def test_one_that_cant_be_made_anew_is_as_it_was(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     refused = iter(["no room for so many", ""])
     make = town.make
 
@@ -217,7 +219,7 @@ def test_one_that_cant_be_made_anew_is_as_it_was(town: Town):
 
     control.engines.make = once
     with pytest.raises(EngineError, match="no room for so many"):
-        control.create_compute({**LAB, "nodes": 900})
+        control.computes.create({**LAB, "nodes": 900})
     assert control.store.computes() == {"lab": LAB}
     assert trouble(control, "lab") == ""
     submit(control, "j", compute="lab")
@@ -234,19 +236,19 @@ class FullStore(MemoryStore):
 def test_a_compute_that_cant_be_written_down_isnt_there(town: Town):
     control = town.open(store=FullStore(town.shelf))
     with pytest.raises(StorageError):
-        control.create_compute(LAB)
+        control.computes.create(LAB)
     assert [engine.is_closed for engine in town.made] == [True]
-    assert [one.name for one in control.computes()] == ["local"]
+    assert [one.name for one in control.computes.list()] == ["local"]
 
 
 # --- a server that starts again ---------------------------------------------------------------------------------
 def test_computes_are_there_after_a_new_start(town: Town):
     first = town.open()
-    first.create_compute(LAB)
+    first.computes.create(LAB)
     first.stop()
     assert town.made[0].is_closed
     second = town.open()
-    assert [one.name for one in second.computes()] == ["local", "lab"]
+    assert [one.name for one in second.computes.list()] == ["local", "lab"]
     submit(second, "j", compute="lab")
     until(lambda: town.made[1].started == ["j.1"])
     second.stop()
@@ -255,7 +257,7 @@ def test_computes_are_there_after_a_new_start(town: Town):
 
 def test_an_engine_that_cant_be_made_keeps_no_server_from_starting_and_jobs_wait(town: Town):
     first = town.open()
-    first.create_compute(LAB)
+    first.computes.create(LAB)
     town.made[0].there = [Machine("m", 1)]
     first.engines.look()
     submit(first, "runs", compute="lab")
@@ -272,7 +274,7 @@ def test_an_engine_that_cant_be_made_keeps_no_server_from_starting_and_jobs_wait
     assert caught.value.fix == "See how it is: drumbeat compute show lab"
     submit(second, "here")
     town.refuses = ""
-    assert not second.create_compute(LAB)[1]
+    assert not second.computes.create(LAB)[1]
     assert trouble(second, "lab") == ""
 
 
@@ -280,10 +282,10 @@ def test_an_engine_that_cant_be_made_keeps_no_server_from_starting_and_jobs_wait
 def test_a_job_that_was_to_start_on_an_engine_that_cant_be_made_waits_for_it(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("drumbeat.control.gangs.effects.AGAIN_S", 0.01)
-    monkeypatch.setattr("drumbeat.control.computes.computes.AGAIN_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.loop.outbox.RETRY_INTERVAL_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.computes.engines.RETRY_INTERVAL_S", 0.01)
     first = town.open()
-    first.create_compute(LAB)
+    first.computes.create(LAB)
     town.made[0].fails = [UnreachableError("the disk is full")] * 10_000
     submit(first, "starts", compute="lab")
     until(lambda: "the disk is full" in sentence(first, "starts"))
@@ -301,13 +303,13 @@ def test_a_spec_of_a_newer_server_is_listed_with_the_reason(town: Town):
     MemoryStore(town.shelf).set_compute("moon", {"name": "moon", "type": "rocket"})
     control = town.open()
     assert "not `rocket`" in trouble(control, "moon")
-    assert control.compute("moon").engine == "rocket"
+    assert control.computes.show("moon").engine == "rocket"
 
 
 # --- machines ---------------------------------------------------------------------------------------------------
 def test_machines_are_looked_at_again_and_again(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     submit(control, "big", compute="lab", resources={"instance_count": 4})
     until(lambda: town.made[0].started == ["big.1"])
     submit(control, "next", compute="lab")
@@ -318,20 +320,20 @@ def test_machines_are_looked_at_again_and_again(town: Town):
 
 def test_machines_that_cant_be_looked_at_stay_as_they_were_seen(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
 
     def fail() -> list[Machine]:
         raise EngineError("scontrol doesn't answer")
 
     town.made[0].machines = fail  # type: ignore[method-assign]
     control.engines.look()
-    assert control.compute("lab").machines == (Machine("m", 4),)
+    assert control.computes.show("lab").machines == (Machine("m", 4),)
     assert trouble(control, "lab") == ""
 
 
 def test_a_job_waits_for_machines_that_nobody_has_seen_yet(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     submit(control, "j", compute="lab", resources={"instance_count": 4})
     until(lambda: town.made[0].started == ["j.1"])
     submit(control, "two", compute="lab", resources={"instance_count": 4})
@@ -344,7 +346,7 @@ def test_a_job_waits_for_machines_that_nobody_has_seen_yet(town: Town):
 
 def test_a_job_that_waits_is_not_given_up_when_there_is_less_for_a_while(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     submit(control, "runs", compute="lab", resources={"instance_count": 4})
     until(lambda: town.made[0].started == ["runs.1"])
     ranks = {"distribution": {"type": "pytorch", "process_count_per_instance": 4}}
@@ -360,9 +362,9 @@ def test_a_job_that_waits_is_not_given_up_when_there_is_less_for_a_while(town: T
 def test_a_job_waits_for_machines_that_have_not_answered_for_the_first_time(
     town: Town, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr("drumbeat.control.computes.computes.LOOK_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.computes.compute_watch.LOOK_INTERVAL_S", 0.01)
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     lab = town.made[0]
     lab.there = [Machine("cpu", 2), Machine("gpu", 0, unusable="it has not answered yet", is_awaited=True)]
     until(lambda: control.engines.known("lab").is_awaited)
@@ -374,17 +376,17 @@ def test_a_job_waits_for_machines_that_have_not_answered_for_the_first_time(
 
 
 def test_a_machine_that_never_answers_holds_up_a_job_for_a_while_only(town: Town, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("drumbeat.control.computes.computes.LOOK_S", 0.01)
-    monkeypatch.setattr("drumbeat.control.computes.computes.FIRST_S", 0.5)
+    monkeypatch.setattr("drumbeat.control.computes.compute_watch.LOOK_INTERVAL_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.computes.engines.FIRST_ANSWER_TIMEOUT_S", 0.5)
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     silent = Machine("gone", 0, unusable="it has not answered yet", is_awaited=True)
     town.made[0].there = [Machine("cpu", 2), silent]
     until(lambda: control.engines.known("lab").is_awaited)
     submit(control, "goes-on", compute="lab")
     until(lambda: town.made[0].started == ["goes-on.1"])
     town.made[0].there = [silent]
-    until(lambda: "lab" in control.loop.troubles)
+    until(lambda: "lab" in control.loop.supply.troubles)
     with pytest.raises(RefusedError, match="gone: it has not answered yet"):
         submit(control, "refused", compute="lab")
 
@@ -392,19 +394,19 @@ def test_a_machine_that_never_answers_holds_up_a_job_for_a_while_only(town: Town
 # --- several servers --------------------------------------------------------------------------------------------
 def test_what_one_server_makes_and_deletes_the_other_follows(town: Town):
     one, two = town.open(is_alone=False), town.open(is_alone=False)
-    one.create_compute(LAB)
+    one.computes.create(LAB)
     until(lambda: "lab" in two.engines)
-    two.create_compute({**LAB, "nodes": 3})
+    two.computes.create({**LAB, "nodes": 3})
     until(lambda: one.engines.known("lab").document == {**LAB, "nodes": 3})
-    assert two.compute("lab").spec == {**LAB, "nodes": 3}
-    one.delete_compute("lab")
+    assert two.computes.show("lab").spec == {**LAB, "nodes": 3}
+    one.computes.delete("lab")
     until(lambda: "lab" not in two.engines)
     assert all(engine.is_closed for engine in town.made)
 
 
 def test_a_job_outlives_its_compute_and_waits_for_it(town: Town):
     control = town.open()
-    control.create_compute(LAB)
+    control.computes.create(LAB)
     submit(control, "big", compute="lab", resources={"instance_count": 4})
     until(lambda: town.made[0].started == ["big.1"])
     submit(control, "next", compute="lab")
@@ -416,7 +418,7 @@ def test_a_job_outlives_its_compute_and_waits_for_it(town: Town):
 @pytest.mark.feature("F5", "F6")
 def test_a_server_that_starts_beside_others_ends_what_no_job_wants(town: Town, monkeypatch: pytest.MonkeyPatch):
     one = town.open(is_alone=False)
-    one.create_compute(LAB)
+    one.computes.create(LAB)
     submit(one, "runs", compute="lab")
     lab = town.made[0]
     until(lambda: "runs.1" in lab.gangs)
@@ -429,7 +431,7 @@ def test_a_server_that_starts_beside_others_ends_what_no_job_wants(town: Town, m
 
 def test_a_server_that_ends_beside_others_takes_nothing_away(town: Town):
     one, two = town.open(is_alone=False), town.open(is_alone=False)
-    one.create_compute(LAB)
+    one.computes.create(LAB)
     one.stop()
     assert not town.made[0].is_closed
     two.stop()

@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from drumbeat.control.bus import Topic, job_topic
 from drumbeat.protocol.agent import AgentStatus, Order, Phase, RankExit
 from drumbeat.protocol.errors import (
     ConflictError,
@@ -112,22 +113,22 @@ def test_cancel_reaches_the_agents_as_a_directive(house: House):
     name = house.submit("j")
     house.say(name, 0, Phase.READY)
     house.say(name, 0, Phase.RUNNING)
-    house.control.cancel(name, "ada")
-    assert house.control.directive(name, 1).order is Order.STOP
-    house.control.cancel(name, "ada")
+    house.control.jobs.cancel(name, "ada")
+    assert house.control.agents.directive(name, 1).order is Order.STOP
+    house.control.jobs.cancel(name, "ada")
     house.run_to_end(name, code=143)
     assert house.state(name) is State.CANCELED
-    house.control.cancel(name, "ada")
+    house.control.jobs.cancel(name, "ada")
 
 
 @pytest.mark.feature("F7")
 def test_cancel_twice_is_the_same_as_once_while_the_results_are_kept(house: House):
     name = house.submit("j")
     house.say(name, 0, Phase.READY)
-    house.control.cancel(name, "ada")
+    house.control.jobs.cancel(name, "ada")
     house.say(name, 0, Phase.ENDED, exits=(RankExit(0, 143, None, 1.0, 0, told=True),))
     assert house.state(name) is State.FINALIZING
-    assert house.control.cancel(name, "ada").job.state is State.FINALIZING
+    assert house.control.jobs.cancel(name, "ada").job.state is State.FINALIZING
     house.say(name, 0, Phase.UPLOADED, exits=(RankExit(0, 143, None, 1.0, 0, told=True),))
     assert house.state(name) is State.CANCELED
 
@@ -139,10 +140,10 @@ def test_a_job_that_keeps_its_results_says_what_it_waits_for(house: House):
     house.say(name, 0, Phase.UPLOADING, detail="sending outputs waits: the disk is full")
     house.control.artifacts.append_output(name, 1, 0, "model.pt", 0, b"half")
     with pytest.raises(ConflictError) as refused:
-        house.control.cancel(name, "ada")
+        house.control.jobs.cancel(name, "ada")
     assert refused.value.what == "job j is done and keeps its results: sending outputs waits: the disk is full"
     assert "drumbeat cancel j --discard" in refused.value.fix
-    assert house.control.cancel(name, "ada", discard=True).job.state is State.CANCELED
+    assert house.control.jobs.cancel(name, "ada", discard=True).job.state is State.CANCELED
     assert house.control.store.load(name).job.sentence == "canceled by ada; results that weren't kept yet are discarded"
     until(lambda: not (house.folder / "jobs" / name / ".parts").exists())
 
@@ -151,9 +152,9 @@ def test_a_job_that_has_ended_cant_be_canceled(house: House):
     name = house.submit("j")
     house.run_to_end(name)
     with pytest.raises(ConflictError, match="has ended already"):
-        house.control.cancel(name, "ada")
+        house.control.jobs.cancel(name, "ada")
     with pytest.raises(NotFoundError):
-        house.control.cancel("nobody", "ada")
+        house.control.jobs.cancel("nobody", "ada")
 
 
 @pytest.mark.feature("F5")
@@ -162,30 +163,30 @@ def test_agents_without_the_right_secret_or_attempt_are_refused(house: House):
     secret = house.gang(name).secret
     status = AgentStatus(Phase.READY, 1, Member(0, "h", "a", "/r", "/c"))
     with pytest.raises(UnauthorizedError):
-        house.control.agent_said(name, 1, 0, "guess", status)
+        house.control.agents.report(name, 1, 0, "guess", status)
     with pytest.raises(UnauthorizedError):
-        house.control.agent_said(name, 2, 0, secret, status)
+        house.control.agents.report(name, 2, 0, secret, status)
     with pytest.raises(SpecError):
-        house.control.agent_said(name, 1, 7, secret, status)
+        house.control.agents.report(name, 1, 7, secret, status)
     house.engine.gone["j.1"] = {0: "no power"}
     house.gang(name, attempt=2)
     with pytest.raises(StaleError):
-        house.control.agent_said(name, 1, 0, secret, status)
+        house.control.agents.report(name, 1, 0, secret, status)
 
 
 def test_everybody_who_listens_hears_of_changes(house: House):
-    heard, lock = list[str](), threading.Lock()
+    heard, lock = list[Topic](), threading.Lock()
 
-    def hear(job: str) -> None:
+    def hear(topic: Topic) -> None:
         with lock:
-            heard.append(job)
+            heard.append(topic)
 
-    forget = house.control.subscribe(hear)
+    forget = house.control.bus.subscribe(hear)
     house.gang(house.submit("j"))
-    until(lambda: "j" in heard)
+    until(lambda: job_topic("j") in heard)
     forget()
     count = len(heard)
-    house.control.log_arrived("j")
+    house.control.bus.publish(job_topic("j"))
     assert len(heard) == count
 
 

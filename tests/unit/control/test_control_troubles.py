@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from drumbeat.control.control import Control, Setting
 from drumbeat.control.gangs import watch
-from drumbeat.control.gangs.effects import AGAIN_S
-from drumbeat.control.service import Control, Request, Setting
+from drumbeat.control.jobs.request import Request
+from drumbeat.control.loop.outbox import RETRY_INTERVAL_S
 from drumbeat.core.life.events import NodeLost, StopGang
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import Gangs
@@ -43,7 +44,7 @@ def test_an_engine_that_refuses_fails_the_job_with_its_words(house: House):
 
 @pytest.mark.feature("F10")
 def test_a_gang_that_finds_no_room_waits_and_says_so(house: House, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("drumbeat.control.gangs.effects.AGAIN_S", 0.01)
+    monkeypatch.setattr("drumbeat.control.loop.outbox.RETRY_INTERVAL_S", 0.01)
     house.engine.fails = [UnreachableError("the agents could not be started: No space left on device")] * 3
     house.submit("j")
     house.gang("j")
@@ -64,7 +65,7 @@ def test_results_are_put_in_their_places_although_the_nodes_cant_be_ended(
     name = house.submit("j")
     house.run_to_end(name)
     until(lambda: [type(one.effect) for one in house.store.outbox()] == [StopGang])
-    assert any(file.path == "story.jsonl" for file in house.control.files(name))
+    assert any(file.path == "story.jsonl" for file in house.control.jobs.files(name))
 
 
 @pytest.mark.feature("F5")
@@ -124,7 +125,7 @@ def test_a_silent_node_is_given_up_after_lost_after(house: House):
 @pytest.mark.feature("F5")
 def test_nodes_that_never_call_are_told_of_and_given_up(house: House, monkeypatch: pytest.MonkeyPatch):
     """Seen by reading: behind a firewall a job got new nodes every ten minutes, for ever, and nobody was told why."""
-    monkeypatch.setattr(watch, "UNHEARD_S", 0.1)
+    monkeypatch.setattr(watch, "FIRST_CALL_S", 0.1)
     name = house.submit("j", nodes=2, drumbeat={"lost_after_s": 0.3})
     until(lambda: house.state(name) is State.FAILED)
     record = house.store.load(name)
@@ -235,7 +236,7 @@ def test_an_effect_that_fails_waits_although_its_failure_cant_be_written_down(
     monkeypatch.setattr(house.store, "tried", refuse)
     house.run_to_end(house.submit("j"))
     until(lambda: not house.control.has_unfinished_work())
-    assert min(later - before for before, later in pairwise(tries)) >= AGAIN_S
+    assert min(later - before for before, later in pairwise(tries)) >= RETRY_INTERVAL_S
 
 
 @pytest.mark.feature("F10")
@@ -266,10 +267,10 @@ def test_a_gang_that_this_machine_has_no_room_for_is_not_taken_for_lost(
     store = MemoryStore()
     engine = LocalEngine(tmp_path / "nodes", tmp_path / "kept")
     control = Control(Setting(store, FolderArtifacts(tmp_path), {"local": engine}, SystemClock(), b"key"))
-    control.calling.here = ("http://127.0.0.1:1",)
+    control.addresses.here = ("http://127.0.0.1:1",)
     control.start()
     try:
-        control.submit(Request({**JOB, "name": "j"}))
+        control.jobs.submit(Request({**JOB, "name": "j"}))
         until(lambda: len(asked) > 4)
         job = store.load("j").job
         assert (job.state, job.attempt, job.failures) == (State.PROVISIONING, 1, ())

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.control.service import Control, Request, Setting
+from drumbeat.control.control import Control, Setting
+from drumbeat.control.jobs.request import Request
 from drumbeat.core.life.aftermath import PATIENCE, PATIENT_TRIES, is_over
 from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang
 from drumbeat.ports import Change, StoredFile
@@ -60,17 +61,17 @@ class House:
         self.control.engines.look()
 
     def submit(self, nodes: int = 1) -> None:
-        self.control.submit(Request({**JOB, "resources": {"instance_count": nodes}}, key="k"))
+        self.control.jobs.submit(Request({**JOB, "resources": {"instance_count": nodes}}, key="k"))
 
     def carry_out(self, kind: type) -> None:
         for pending in self.store.outbox():
             if isinstance(pending.effect, kind):
-                self.control.effects.carry_out(pending)
+                self.control.outbox.carry_out(pending)
 
     def say(self, phase: Phase, node: int = 0, serial: int = 0) -> None:
         exits = (RankExit(0, 0, None, 1.0, 0),) if phase in (Phase.ENDED, Phase.UPLOADED) else ()
         status = AgentStatus(phase, 1, Member(node, "h", "127.0.0.1", "/r", "/c"), 2000, exits, serial=serial)
-        self.control.agent_said("j", 1, node, self.engine.gangs["j.1"].secret, status)
+        self.control.agents.report("j", 1, node, self.engine.gangs["j.1"].secret, status)
 
     def run_to_end(self) -> None:
         self.submit()
@@ -113,14 +114,12 @@ def test_an_output_is_noted_although_the_answer_to_the_jobs_end_was_lost(house: 
 def test_an_agent_that_calls_before_the_answer_to_its_grant_is_none_of_an_old_attempt(house: House):
     house.submit()
     asked: list[int] = []
-    house.store.meanwhile = lambda: asked.append(house.control._current("j", 1).attempt)
+    house.store.meanwhile = lambda: asked.append(house.control.agents._current("j", 1).attempt)
     house.control.loop.place()
     assert asked == [1]
 
 
-def test_a_server_that_was_replaced_is_sure_of_nothing_before_it_has_a_new_lease(
-    house: House, monkeypatch: pytest.MonkeyPatch
-):
+def test_replaced_server_has_no_current_jobs_before_its_new_lease(house: House, monkeypatch: pytest.MonkeyPatch):
     def away(*, is_alone: bool, address: str) -> int:
         raise AwayError(f"the connection was cut: {is_alone} {address}")
 
@@ -131,9 +130,9 @@ def test_a_server_that_was_replaced_is_sure_of_nothing_before_it_has_a_new_lease
         patch.setattr(house.store, "lease", away)
         with pytest.raises(AwayError):
             house.control.loop.beat()
-    assert (house.control.loop.jobs, house.control.loop.is_sure) == ({}, False)
+    assert (house.control.loop.jobs, house.control.loop.is_current) == ({}, False)
     house.control.loop.beat()
-    assert house.control.loop.is_sure
+    assert house.control.loop.is_current
 
 
 # --- what came to another server --------------------------------------------------------------------------------
@@ -227,12 +226,12 @@ def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
         tries.append(house.clock.monotonic())
         full()
 
-    monkeypatch.setattr("drumbeat.control.gangs.effects.AGAIN_S", 0.0)
+    monkeypatch.setattr("drumbeat.control.loop.outbox.RETRY_INTERVAL_S", 0.0)
     monkeypatch.setattr(house.store, "tried", full)
     monkeypatch.setattr(house.store, "commit", noted)
     for _ in range(20):
-        house.control.effects._hand_out()
-        until(lambda: not house.control.effects._busy)
+        house.control.outbox._hand_out()
+        until(lambda: not house.control.outbox._busy)
         house.clock.advance(1)
     assert tries == [0, 1, 3, 7, 15]
 
@@ -240,7 +239,7 @@ def test_outputs_that_cant_be_noted_are_put_in_their_places_again_ever_later(
 @pytest.mark.feature("D3")
 def test_who_follows_at_another_server_hears_of_outputs_that_are_put_in_their_places(house: House, other: House):
     heard = list[str]()
-    other.control.subscribe(heard.append)
+    other.control.bus.subscribe(lambda topic: heard.append(topic.name))
 
     def ticks(count: int) -> list[str]:
         heard.clear()

@@ -1,34 +1,23 @@
 import asyncio
 import threading
-from collections.abc import Callable
-from typing import cast
 
-from drumbeat.control.service import Control
+from drumbeat.control.bus import Bus, job_topic
 from drumbeat.server.fanout import Fanout
 
-
-class Heard:
-    """The one thing of a control room that a fan-out uses."""
-
-    def __init__(self) -> None:
-        self.hearers: list[Callable[[str], None]] = []
-
-    def subscribe(self, heard: Callable[[str], None]) -> Callable[[], None]:
-        self.hearers.append(heard)
-        return lambda: self.hearers.remove(heard)
+JOB = job_topic("a")
 
 
-def opened() -> tuple[Fanout, Heard]:
-    fanout, heard = Fanout(), Heard()
-    fanout.open(cast("Control", heard))
-    return fanout, heard
+def opened() -> tuple[Fanout, Bus]:
+    fanout, bus = Fanout(), Bus()
+    fanout.open(bus)
+    return fanout, bus
 
 
 def test_a_change_rings_the_bells_of_its_job_only() -> None:
     async def scene() -> tuple[bool, bool]:
-        fanout, heard = opened()
-        with fanout.bell("a") as mine, fanout.bell("b") as other:
-            thread = threading.Thread(target=heard.hearers[0], args=("a",))
+        fanout, bus = opened()
+        with fanout.bell(JOB) as mine, fanout.bell(job_topic("b")) as other:
+            thread = threading.Thread(target=bus.publish, args=(JOB,))
             thread.start()
             rang = await mine.wait(5)
             thread.join()
@@ -39,10 +28,10 @@ def test_a_change_rings_the_bells_of_its_job_only() -> None:
 
 def test_a_ring_before_the_wait_is_not_lost_and_counts_once() -> None:
     async def scene() -> list[bool]:
-        fanout, heard = opened()
-        with fanout.bell("a") as bell:
+        fanout, bus = opened()
+        with fanout.bell(JOB) as bell:
             for _ in range(100):
-                heard.hearers[0]("a")
+                bus.publish(JOB)
             await asyncio.sleep(0)
             return [await bell.wait(0.5), await bell.wait(0)]
 
@@ -51,10 +40,10 @@ def test_a_ring_before_the_wait_is_not_lost_and_counts_once() -> None:
 
 def test_closing_sends_everybody_home_and_hears_no_more() -> None:
     async def scene() -> tuple[bool, bool, int]:
-        fanout, heard = opened()
-        with fanout.bell("a") as bell:
+        fanout, bus = opened()
+        with fanout.bell(JOB) as bell:
             fanout.close()
-            return await bell.wait(5), fanout.is_closing, len(heard.hearers)
+            return await bell.wait(5), fanout.is_closing, len(bus._subscribers)
 
     assert asyncio.run(scene()) == (True, True, 0)
 
@@ -63,11 +52,11 @@ def test_what_is_heard_after_the_loop_is_gone_does_no_harm() -> None:
     async def scene() -> Fanout:
         return opened()[0]
 
-    asyncio.run(scene()).hear("a")
+    asyncio.run(scene()).hear(JOB)
 
 
 def test_a_bell_that_is_put_down_is_forgotten() -> None:
     fanout = Fanout()
-    with fanout.bell("a"), fanout.bell("a"):
-        assert len(fanout._bells["a"]) == 2
+    with fanout.bell(JOB), fanout.bell(JOB):
+        assert len(fanout._bells[JOB]) == 2
     assert not fanout._bells

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from drumbeat.control.gangs.effects import Effects
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.loop.sharing import Sharing
+from drumbeat.control.loop.peers import PeerServers
 from drumbeat.ports import Change, Head, Letter
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.testing.simulation.actions import Action, schedule
@@ -37,11 +36,11 @@ def test_three_servers_hold_too():
 def everybody_runs_every_effect(patch: pytest.MonkeyPatch) -> None:
     outbox = MemoryStore.outbox
     patch.setattr(MemoryStore, "outbox", lambda self, _token=None: outbox(self))
-    patch.setattr(Effects, "_own", lambda self, pending: self.loop.store.load(pending.job))
+    patch.setattr(Loop, "held", lambda self, name: self.store.load(name))
 
 
 def a_gang_that_was_started_too_late_stays(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("drumbeat.control.gangs.effects._is_wanted", lambda _job, _attempt: True)
+    patch.setattr("drumbeat.control.gangs.starting.is_wanted", lambda _job, _attempt: True)
 
 
 def a_silent_server_keeps_what_it_has(patch: pytest.MonkeyPatch) -> None:
@@ -49,11 +48,11 @@ def a_silent_server_keeps_what_it_has(patch: pytest.MonkeyPatch) -> None:
 
 
 def what_was_claimed_is_not_looked_at(patch: pytest.MonkeyPatch) -> None:
-    def own(self: Sharing, heads: Iterable[Head]) -> None:
+    def own(_self: PeerServers, loop: Loop, heads: Iterable[Head]) -> None:
         names = {head.name for head in heads}
-        self.loop.jobs = {name: record for name, record in self.loop.jobs.items() if name in names}
+        loop.jobs = {name: record for name, record in loop.jobs.items() if name in names}
 
-    patch.setattr(Sharing, "_own", own)
+    patch.setattr(PeerServers, "_own", own)
 
 
 def leases_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
@@ -85,7 +84,7 @@ def a_server_that_leaves_takes_its_jobs_along(patch: pytest.MonkeyPatch) -> None
 
 
 def nobody_hears_of_what_others_gave_back(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Sharing, "_notice", lambda _self, _heads: None)
+    patch.setattr(PeerServers, "_notice", lambda _self, _loop, _heads: None)
 
 
 PLANTED = {

@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.control.gangs.effects import Effects
+from drumbeat.control.control import Control
+from drumbeat.control.gangs.agents import Agents
 from drumbeat.control.loop.loop import Loop
-from drumbeat.control.service import Control
+from drumbeat.control.loop.outbox import Outbox
 from drumbeat.core import placement
 from drumbeat.core.life import ending, machine
 from drumbeat.core.life.events import Decision, GangSeen, Granted
@@ -78,13 +79,13 @@ def slots_are_never_given_back(patch: pytest.MonkeyPatch) -> None:
 
 
 def effects_are_done_before_they_are_carried_out(patch: pytest.MonkeyPatch) -> None:
-    carry_out = Effects.carry_out
+    carry_out = Outbox.carry_out
 
-    def done_first(self: Effects, pending: object) -> None:
-        self.loop.store.done(pending.id)
+    def done_first(self: Outbox, pending: object) -> None:
+        self._loop.store.done(pending.id)
         carry_out(self, pending)
 
-    patch.setattr(Effects, "carry_out", done_first)
+    patch.setattr(Outbox, "carry_out", done_first)
 
 
 def nothing_is_written_down(patch: pytest.MonkeyPatch) -> None:
@@ -103,7 +104,7 @@ def old_attempts_are_believed(patch: pytest.MonkeyPatch) -> None:
         return decide(job, event, now)
 
     patch.setattr("drumbeat.control.loop.loop.decide", believing)
-    patch.setattr(Control, "_current", lambda self, name, _attempt: self.store.load(name).job)
+    patch.setattr(Agents, "_current", lambda self, name, _attempt: self._loop.store.load(name).job)
 
 
 def slots_are_booked_twice(patch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""What stands where an engine can't be made."""
+"""The engine of a compute whose own engine could not be made."""
 
 from __future__ import annotations
 
@@ -10,42 +10,42 @@ from drumbeat.protocol.errors import EngineError, UnreachableError
 
 
 @dataclass
-class Unmade:
-    """Passes as `ports.Engine` and says why it does nothing."""
+class BrokenEngine:
+    """An engine that refuses everything, and says why. Implements `ports.Engine`."""
 
     name: str
     why: str
     has_queue: bool = False
 
     def machines(self) -> list[Machine]:
-        """None."""
+        """It knows of none."""
         return []
 
     def server_addresses(self) -> list[str]:
-        """Fails: where agents would have to call can't be told yet."""
+        """Raises UnreachableError: where agents would call is not known yet."""
         raise UnreachableError(self.why)
 
     def start(self, gang: Gang) -> str:
-        """Fails for now: a job that was to start when the server ended waits until the engine is made."""
+        """Raises UnreachableError: the job waits until the engine is made."""
         raise UnreachableError(f"{gang.name} can't be started: {self.why}")
 
     def rendered(self, gang: Gang) -> str:
-        """Nothing is handed over."""
+        """It hands nothing to a scheduler."""
         del gang
         return ""
 
     def observe(self, gang: Gang) -> Sighting:
-        """Fails: nothing can be said of it."""
+        """Raises EngineError: the state of the gang is unknown."""
         raise EngineError(f"{gang.name} can't be looked at: {self.why}")
 
     def stop(self, name: str) -> None:
-        """Fails: it may be there."""
+        """Raises EngineError: the gang may still be running."""
         raise EngineError(f"{name} can't be stopped: {self.why}")
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
-        """Nothing that can be reached."""
+        """Ends nothing: no machine can be reached."""
         del wanted
         return []
 
     def close(self) -> None:
-        """It made nothing."""
+        """Does nothing: it has made nothing."""

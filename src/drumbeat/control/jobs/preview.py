@@ -55,15 +55,15 @@ def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) 
 def _queue(job: Job, placed: Placed, loop: Loop) -> str:
     compute = job.plan.compute
     if placed.slots:
-        where = "be handed to its queue" if compute in loop.with_queue else "start"
+        where = "be handed to its queue" if compute in loop.supply.with_queue else "start"
         return f"compute {compute}: would {where} at once"
     return f"compute {compute}: would {'never start' if placed.never else 'wait'}: {placed.sentence}"
 
 
 def _placed(job: Job, loop: Loop) -> Placed:
     compute = job.plan.compute
-    rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in loop.machines.get(compute, [])]
-    everybody = loop.everybody()
-    queue = [waiting(one) for one in loop.jobs_queued(everybody) if one.plan.compute == compute]
-    said = loop.placed(compute, [*queue, waiting(job)], rooms, loop.holdings(compute, everybody))
+    rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in loop.supply.machines.get(compute, ())]
+    unfinished = loop.unfinished()
+    queue = [waiting(one) for one in loop.jobs_queued(unfinished) if one.plan.compute == compute]
+    said = loop.placed(compute, [*queue, waiting(job)], rooms, loop.holdings(compute, unfinished))
     return next(one for one in said if one.job == job.name)

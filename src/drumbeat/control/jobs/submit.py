@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from drumbeat import dialect, launch
 from drumbeat.control.catalog.environments import Environments, check_texts
+from drumbeat.control.jobs.request import Request
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.planning import plan as planning
@@ -25,9 +25,6 @@ from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
 from drumbeat.protocol.states import Reason, State
-
-if TYPE_CHECKING:
-    from drumbeat.control.service import Request
 
 _FREE_PORT = re.compile(r"(@node\d+):0\b")
 _PORTS = ("MASTER_PORT", horovod.PORT)

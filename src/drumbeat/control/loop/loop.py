@@ -10,18 +10,20 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from drumbeat.control.bus import Bus, job_topic
+from drumbeat.control.loop.peers import Peers
 from drumbeat.core.life.events import Event, Granted, JudgeDue, NeverFits, TimeUp, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import JUDGE_AFTER, decide
 from drumbeat.core.need import Slot
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
-from drumbeat.ports import Change, Clock, Machine, Record, Store
+from drumbeat.ports import Change, Clock, Machine, Message, Record, Store
 from drumbeat.protocol.errors import ConflictError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.states import Reason, State
@@ -29,13 +31,10 @@ from drumbeat.protocol.states import Reason, State
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
-CALL_S = 60.0
-"""How long somebody waits for what is done on the loop's thread."""
-TICK_S = 0.5
-"""How often deadlines are looked at."""
-
-SURE_S = 5.0
-"""How long after a beat nobody can have replaced this server; stores wait three times as long before they do."""
+CALL_TIMEOUT_S = 60.0
+"""How long a caller waits for its work on the loop's thread."""
+TICK_INTERVAL_S = 0.5
+"""How often the server beats, looks at its peers, and checks deadlines."""
 
 
 @dataclass(frozen=True)
@@ -46,27 +45,32 @@ class Booking:
     booked: int
 
 
+@dataclass(frozen=True)
+class Supply:
+    """What jobs are placed on, by compute."""
+
+    machines: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict[str, tuple[Machine, ...]])
+    troubles: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Computes that no job can start on now, and why."""
+    with_queue: frozenset[str] = frozenset()
+    """Computes whose engines choose machines, and wait for them, themselves."""
+
+
 class Loop:
     """Owns every unfinished job that this server holds the lease of.
 
-    is_alone: nobody else is over this store. Else what is kept in memory is only to be believed while `is_sure`.
+    address: where agents on this machine call the server; the other servers pass it on to them.
     """
 
-    def __init__(self, store: Store, clock: Clock, announce: Callable[[str], None], *, is_alone: bool = True) -> None:
-        self.store, self.clock, self.announce, self.is_alone = store, clock, announce, is_alone
+    def __init__(self, store: Store, clock: Clock, bus: Bus, peers: Peers, address: str = "") -> None:
+        self.store, self.clock, self.bus, self.peers = store, clock, bus, peers
         self.token = 0
-        self.address = ""
-        self.look_around: Callable[[], None] = _nothing
-        """What servers that share a store do at each tick: see `sharing`."""
+        self._address = address
         self.jobs: dict[str, Record] = {}
         self._beat_at = 0.0
         self._due_at: dict[str, dict[datetime, float]] = {}
         """The deadlines of each job, on the monotonic clock: since it was given them or this server began."""
-        self.machines: dict[str, list[Machine]] = {}
-        self.troubles: dict[str, str] = {}
-        """Computes that no job can start on now, and why."""
-        self.with_queue: frozenset[str] = frozenset()
-        """Computes whose engines choose machines, and wait for them, themselves."""
+        self.supply = Supply()
         self.has_effects = threading.Event()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -76,30 +80,42 @@ class Loop:
 
     # --- the thread -------------------------------------------------------------------------------------------
     def open(self) -> None:
-        """Takes the lease and reads what is unfinished; a server that isn't alone begins with nothing."""
+        """Takes the lease, and reads the jobs that are this server's from the start."""
         self.jobs, at = {}, self.clock.monotonic()
-        self.token = self.store.lease(is_alone=self.is_alone, address=self.address)
+        self.token = self.store.lease(is_alone=not self.peers.is_shared, address=self._address)
         self._beat_at = at
-        records = self.store.unfinished() if self.is_alone else []
-        self.jobs = {record.job.name: record for record in records}
+        self.jobs = {record.job.name: record for record in self.peers.first_jobs(self.store)}
         self.has_effects.set()
 
     @property
-    def is_sure(self) -> bool:
-        """Whether nobody can have taken this server's jobs: not after it was stopped, or cut off from the store."""
-        return self.is_alone or self.clock.monotonic() - self._beat_at < SURE_S
+    def is_current(self) -> bool:
+        """Whether the jobs in memory are current: no longer after this server stood still, or was cut off from the
+        store, for so long that another one may have taken them.
+        """
+        return self.peers.is_memory_current(self.clock.monotonic() - self._beat_at)
 
     def holds(self, name: str) -> bool:
-        """Whether a job is this server's for certain, and what it knows of it the latest."""
-        return self.is_alone or (name in self.jobs and self.is_sure)
+        """Whether a job is certainly this server's, and its value in memory the latest."""
+        return self.is_current and self.peers.holds(name, self.jobs)
+
+    def record(self, name: str) -> Record:
+        """A job as it is now: from memory while that is current, else from the store. Raises NotFoundError."""
+        return (self.jobs.get(name) if self.is_current else None) or self.store.load(name)
+
+    def held(self, name: str) -> Record:
+        """A job from the store. Raises StaleError when another server holds it, NotFoundError."""
+        record = self.store.load(name)
+        if record.lease != self.token:
+            raise StaleError(f"job {name} is held by server {record.lease} now")
+        return record
 
     def start(self) -> None:
-        """Begins. Without a thread, `call`, `tick` and `place` do the same for whoever calls them: a simulation."""
+        """Starts the thread. A simulation has none: there `call`, `tick` and `place` run on the caller's thread."""
         self._thread = threading.Thread(target=self._run, name="control", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread after the calls that wait already, and hands over what this server holds."""
+        """Ends the thread after the calls in its queue, and hands this server's jobs over to the others."""
         self._has_stopped = True
         self._calls.put(None)
         if self._thread:
@@ -125,7 +141,7 @@ class Loop:
 
         self._calls.put(run)
         try:
-            return done.result(timeout=CALL_S)
+            return done.result(timeout=CALL_TIMEOUT_S)
         except TimeoutError:
             if done.cancel() or not done.done():  # What has begun may be done all the same.
                 fix = "See whether it was done after all, and try again."
@@ -143,7 +159,7 @@ class Loop:
                 return
             self._guarded(work)
             if self.clock.monotonic() >= next_tick:
-                next_tick = self.clock.monotonic() + TICK_S
+                next_tick = self.clock.monotonic() + TICK_INTERVAL_S
                 self._guarded(self.tick)
             if self.must_place and self._calls.empty():
                 self._guarded(self.place)
@@ -158,9 +174,9 @@ class Loop:
             log.exception("the loop goes on after an error that it should not have met")
 
     def tick(self) -> None:
-        """Tells the store that this server lives, looks around for others, and at deadlines."""
+        """Renews the lease, looks at the other servers, and applies the deadlines that have passed."""
         self.beat()
-        self.look_around()
+        self.peers.look(self)
         troubles: list[Exception] = []
         for job in [record.job for record in self.jobs.values() if record.job.state is State.RUNNING]:
             if event := self._due(job):
@@ -188,20 +204,34 @@ class Loop:
         return self._due_at.setdefault(name, {}).setdefault(deadline, at + left)
 
     def beat(self) -> None:
-        """Keeps the lease. A server that was silent for so long that it was replaced comes back with nothing."""
+        """Renews the lease. A server that was silent for so long that it was replaced comes back as a new one."""
         at = self.clock.monotonic()
         try:
             self.store.beat(self.token)
         except StaleError:
             log.warning("server %d was silent and has been replaced; it goes on as a new one", self.token)
-            self.is_alone = False
+            self.peers = self.peers.when_replaced()
             self.open()
         else:
             self._beat_at = at
 
     # --- one job ----------------------------------------------------------------------------------------------
+    def deliver(self, name: str, message: Message) -> Job:
+        """Applies a message to a job that this server holds; else leaves it in the holder's inbox. Returns the job."""
+        if self.holds(name):
+            try:
+                return self.apply(name, message)
+            except StaleError:
+                pass  # Another server has just taken it.
+        self.store.post(name, message)
+        return self.store.load(name).job
+
+    def tell(self, name: str, event: Event) -> None:
+        """Applies an event on the loop's thread, from any other."""
+        self.call(lambda: self.apply(name, event))
+
     def apply(self, name: str, event: Event, booking: Booking | None = None) -> Job:
-        """What becomes of a job by an event, written down before it is told. Only on the loop's thread."""
+        """Decides what an event makes of a job, commits it, and publishes it. Only on the loop's thread."""
         record = self.jobs.get(name) or self.store.load(name)
         now, at = self.clock.now(), self.clock.monotonic()
         decision = decide(record.job, event, now)
@@ -220,7 +250,7 @@ class Loop:
             self.must_place = self.must_place or not isinstance(event, Waits)
         if decision.job.waits_for not in ("", record.job.waits_for):
             self.must_place = True  # The jobs behind it say so.
-        self.announce(name)
+        self.bus.publish(job_topic(name))
         return decision.job
 
     def _commit(self, name: str, record: Record, change: Change) -> None:
@@ -232,7 +262,7 @@ class Loop:
             self.jobs.pop(name, None)  # Another server holds it now.
             raise
         except StorageError:
-            if not self.is_alone:  # It may be written, and its answer lost: the store knows, and `sharing` asks it.
+            if self.peers.is_shared:  # It may be written, and the answer lost: the next look reads it from the store.
                 self.jobs.pop(name, None)
             raise
         if change.job.state.is_terminal:
@@ -242,18 +272,18 @@ class Loop:
             self.jobs[name] = replace(record, job=change.job, version=record.version + 1)
 
     def add(self, record: Record) -> None:
-        """A job that has just been submitted."""
+        """Takes in a job that has just been submitted or claimed."""
         self.jobs[record.job.name] = record
         self.must_place = True
-        self.announce(record.job.name)
+        self.bus.publish(job_topic(record.job.name))
 
     def freed(self) -> None:
-        """Slots were given back."""
+        """Has the queue looked at again, after slots were given back."""
         self.must_place = True
 
-    def furnish(self, machines: dict[str, list[Machine]], troubles: dict[str, str]) -> None:
-        """What there is to place jobs on, by compute. Only on the loop's thread."""
-        self.machines, self.troubles = machines, troubles
+    def furnish(self, supply: Supply) -> None:
+        """Replaces what jobs are placed on. Only on the loop's thread."""
+        self.supply = supply
         self.must_place = True
 
     # --- placement --------------------------------------------------------------------------------------------
@@ -261,32 +291,33 @@ class Loop:
         """Grants slots to whoever is next, and tells the others why they wait. What fails is done again at a tick."""
         self.must_place = False
         try:
-            everybody = self.everybody()
+            unfinished = self.unfinished()
             for compute in sorted({job.plan.compute for job in self.jobs_queued(self.jobs)}):
-                queue = [waiting(job) for job in self.jobs_queued(everybody) if job.plan.compute == compute]
-                self._place(compute, queue, everybody)
+                queue = [waiting(job) for job in self.jobs_queued(unfinished) if job.plan.compute == compute]
+                self._place(compute, queue, unfinished)
         except Exception:
             self.must_place = True
             raise
 
-    def everybody(self) -> dict[str, Record]:
-        """Every unfinished job, whoever holds it: all servers see one queue, and each grants to its own jobs."""
-        return self.jobs if self.is_alone else {record.job.name: record for record in self.store.unfinished()}
+    def unfinished(self) -> dict[str, Record]:
+        """Every unfinished job, whichever server holds it: all servers see one queue; each grants to its own jobs."""
+        return self.peers.unfinished(self.jobs, self.store)
 
     @staticmethod
     def jobs_queued(records: dict[str, Record]) -> list[Job]:
         """Those that wait for slots."""
         return [record.job for record in list(records.values()) if record.job.state is State.QUEUED]
 
-    def _place(self, compute: str, queue: list[Waiting], everybody: dict[str, Record]) -> None:
-        trouble = self.troubles.get(compute, "" if compute in self.machines else "it isn't there any more")
+    def _place(self, compute: str, queue: list[Waiting], unfinished: dict[str, Record]) -> None:
+        supply = self.supply
+        trouble = supply.troubles.get(compute, "" if compute in supply.machines else "it isn't there any more")
         if trouble:
             for one in queue:
                 self._wait_for(compute, one.job, trouble)
             return
         booked = self.store.booked(compute)
-        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in self.machines.get(compute, [])]
-        held = self.holdings(compute, everybody)
+        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in supply.machines.get(compute, ())]
+        held = self.holdings(compute, unfinished)
         for placed in self.placed(compute, queue, rooms, held):
             if placed.job not in self.jobs:
                 continue
@@ -299,7 +330,7 @@ class Loop:
 
     def placed(self, compute: str, queue: list[Waiting], rooms: list[Room], held: list[Holding]) -> list[Placed]:
         """A word for every job of a compute's queue."""
-        if compute in self.with_queue:
+        if compute in self.supply.with_queue:
             return enqueue(queue, rooms, compute=compute)
         return place(queue, rooms, held, self.clock.now(), compute=compute)
 
@@ -314,12 +345,12 @@ class Loop:
         is_new = not is_judged and self.jobs[job].job.reason is Reason.ACCEPTED
         self.apply(job, Waits(Reason.ACCEPTED if is_new else reason, sentence))
 
-    def holdings(self, compute: str, everybody: dict[str, Record]) -> list[Holding]:
+    def holdings(self, compute: str, unfinished: dict[str, Record]) -> list[Holding]:
         """Who holds the slots of a compute, and until when at the latest."""
         held: dict[tuple[str, int], list[Slot]] = {}
         for one in self.store.reservations(compute):
             held.setdefault((one.job, one.attempt), []).append(one.slot)
-        jobs = {name: record.job for name, record in everybody.items()}
+        jobs = {name: record.job for name, record in unfinished.items()}
         return [
             Holding(name, tuple(slots), jobs[name].deadline, jobs[name].waits_for)
             if name in jobs

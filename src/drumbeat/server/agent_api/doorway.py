@@ -53,7 +53,7 @@ def agents_app(room: Room, hosts: Callable[[], frozenset[str]]) -> AgentsOnly:
     app.include_router(inputs.router)
     errors.install(app)
     app.add_middleware(Meter, traffic=room.traffic)
-    return AgentsOnly(app, room.control.check_secret, hosts)
+    return AgentsOnly(app, room.control.secrets.check, hosts)
 
 
 class AgentsOnly:

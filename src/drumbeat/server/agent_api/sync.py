@@ -16,6 +16,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from fastapi import Path as InPath
 from starlette.responses import JSONResponse, StreamingResponse
 
+from drumbeat.control.bus import job_topic
 from drumbeat.ports import iter_pieces
 from drumbeat.protocol.agent import AgentStatus, Directive
 from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError, UnreachableError
@@ -50,7 +51,7 @@ class Caller:
 
     async def admitted(self) -> Caller:
         """Raises UnauthorizedError or StaleError unless it may still speak."""
-        await away(lambda: self.room.control.admit_agent(self.job, self.attempt, self.secret))
+        await away(lambda: self.room.control.agents.admit(self.job, self.attempt, self.secret))
         return self
 
 
@@ -80,10 +81,10 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
     status = _status(body)
     if status.has_sent_logs:
         await settle_logs(caller, status)
-    with caller.room.fanout.bell(caller.job) as bell:
+    with caller.room.fanout.bell(job_topic(caller.job)) as bell:
         control = caller.room.control
         directive = await away(
-            lambda: control.agent_said(caller.job, caller.attempt, caller.node, caller.secret, status)
+            lambda: control.agents.report(caller.job, caller.attempt, caller.node, caller.secret, status)
         )
         if directive.key == body.get("holds"):
             wait = Wait(bell, asyncio.get_running_loop().time() + _wait_s(body))
@@ -94,7 +95,7 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
 async def settle_logs(caller: Caller, status: AgentStatus) -> None:
     """Has the disk take a round's logs when its node first says that they are all here, and may be let go then."""
     control, node = caller.room.control, (caller.job, caller.attempt, caller.node)
-    if not await away(lambda: control.has_news_of_logs(*node, caller.secret, status)):
+    if not await away(lambda: control.agents.has_news_of_logs(*node, caller.secret, status)):
         return
     try:
         # A slow disk must not hold up what other agents say.
@@ -135,7 +136,7 @@ async def another(caller: Caller, held: Directive, wait: Wait, request: Request)
         key = held.key
         while not room.fanout.is_closing and wait.left_s and held.key == key:
             await wait.bell.wait(wait.left_s)
-            held = await away(lambda: room.control.directive(caller.job, caller.attempt))
+            held = await away(lambda: room.control.agents.directive(caller.job, caller.attempt))
     finally:
         hanging_up.cancel()
     return held
@@ -144,7 +145,7 @@ async def another(caller: Caller, held: Directive, wait: Wait, request: Request)
 @router.get("/registries")
 async def get_registries(caller: Admitted) -> dict[str, object]:
     """`{auths, insecure}`: with what the images are pulled that the job's plan names."""
-    return await away(lambda: caller.room.control.registry_access(caller.job))
+    return await away(lambda: caller.room.control.agents.registry_access(caller.job))
 
 
 @router.get("/snapshots/{digest}", response_class=StreamingResponse)
@@ -186,14 +187,14 @@ async def put_log(path: str, offset: Offset, caller: Admitted, request: Request)
         raise
     if data:
         notice(caller, "")
-        control.log_arrived(caller.job)
+        control.bus.publish(job_topic(caller.job))
     return {"size": size}
 
 
 def notice(caller: Caller, sentence: str) -> None:
     """Shows what keeps the job's logs from being stored to all who look at it; "" = nothing any more."""
     if caller.room.notices.say(caller.job, sentence):
-        caller.room.control.log_arrived(caller.job)
+        caller.room.control.bus.publish(job_topic(caller.job))
 
 
 def own_log(path: str, caller: Caller) -> str:

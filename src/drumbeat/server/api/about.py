@@ -7,7 +7,7 @@ import time
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
-from drumbeat.control.service import Control
+from drumbeat.control.control import Control
 from drumbeat.protocol.errors import ConflictError
 from drumbeat.server.api.views import DoorView, StatusView, VersionView
 from drumbeat.server.room import RoomOf
@@ -49,7 +49,7 @@ def _refusal(control: Control) -> ConflictError:
     if jobs:
         how_many = "1 job isn't" if len(jobs) == 1 else f"{len(jobs)} jobs aren't"
         return ConflictError(f"{how_many} finished: {_named(jobs)}", fix=STOP_FIX)
-    if ended := control.publishing():
+    if ended := control.pending_outputs.own():
         what = f"outputs are still being put in their places: those of {_named(ended)}"
         return ConflictError(what, fix=PUBLISHING_FIX)
     return ConflictError("the end of the last job is being seen to", fix="Try again in a moment, or with --force.")
@@ -71,11 +71,11 @@ def status(room: RoomOf) -> StatusView:
     return StatusView(
         uptime_s=time.monotonic() - room.started,
         unfinished=[one.name for one in room.control.store.heads()],
-        publishing=room.control.publishing(),
+        publishing=room.control.pending_outputs.own(),
         idle_s=room.traffic.idle_s(own=1),
         idle_stop_s=room.idle_stop_s,
         doors=[DoorView.model_validate(one) for one in room.doors.shown()] if room.doors else [],
-        others=list(room.control.calling.others),
+        others=list(room.control.addresses.others),
     )
 
 
@@ -83,7 +83,7 @@ def status(room: RoomOf) -> StatusView:
 def stop(room: RoomOf, body: StopRequest | None = None) -> dict[str, bool]:
     """Ends the server; jobs that run go on without it. One that isn't the only one is followed by another."""
     is_forced = body is not None and body.force
-    if not is_forced and not room.control.calling.others and not _is_done(room.control):
+    if not is_forced and not room.control.addresses.others and not _is_done(room.control):
         raise _refusal(room.control)
     room.stop()
     return {"stopping": True}

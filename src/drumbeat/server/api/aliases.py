@@ -37,7 +37,7 @@ def list_aliases(control: ControlOf) -> list[AliasView]:
 def set_alias(kind: Kind, name: Name, body: Target, control: ControlOf) -> AliasView:
     """From now on the name stands for `target`, which needn't be there yet."""
     if kind == "environment":
-        control.environments.check_alias(name, body.target, control.store.aliases())
+        control.catalogs.environments.check_alias(name, body.target, control.store.aliases())
     control.store.set_alias(kind, name, body.target)
     return AliasView(kind=kind, name=name, target=body.target)
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from drumbeat.control.service import ComputeView
+from drumbeat.control.computes.computes import ComputeView
 from drumbeat.ports import Machine
 from drumbeat.server.api.views import ComputeInfo, HeldView, MachineView
 from drumbeat.server.room import ControlOf
@@ -29,7 +29,7 @@ class NewCompute(BaseModel):
 @router.post("", status_code=201, responses={200: {"description": "It was there already, the same."}})
 def create_compute(body: NewCompute, control: ControlOf, response: Response) -> ComputeInfo:
     """Makes a compute, in place of one of its name that no job uses. The same once more is the same success."""
-    made, is_new = control.create_compute(body.document, body.source)
+    made, is_new = control.computes.create(body.document, body.source)
     response.status_code = 201 if is_new else 200
     return _info(made)
 
@@ -37,19 +37,19 @@ def create_compute(body: NewCompute, control: ControlOf, response: Response) -> 
 @router.get("")
 def list_computes(control: ControlOf) -> list[ComputeInfo]:
     """The computes, their machines, who holds their slots, how many jobs wait."""
-    return [_info(one) for one in control.computes()]
+    return [_info(one) for one in control.computes.list()]
 
 
 @router.get("/{name}")
 def get_compute(name: Name, control: ControlOf) -> ComputeInfo:
     """One compute."""
-    return _info(control.compute(name))
+    return _info(control.computes.show(name))
 
 
 @router.delete("/{name}", status_code=204)
 def delete_compute(name: Name, control: ControlOf) -> Response:
     """Deletes a compute that no job uses, and what its engine made for it."""
-    control.delete_compute(name)
+    control.computes.delete(name)
     return Response(status_code=204)
 
 

@@ -62,7 +62,7 @@ class NewData(BaseModel):
 @router.post("", status_code=201, responses={200: {"description": "This content was there already, as this version."}})
 def create_data(body: NewData, control: ControlOf, response: Response) -> DataInfo:
     """Registers a version of data that a store holds. Its content is listed, not copied."""
-    made, is_new = control.assets.create(body.document, body.source, is_uploaded=body.is_uploaded)
+    made, is_new = control.catalogs.data.create(body.document, body.source, is_uploaded=body.is_uploaded)
     response.status_code = 201 if is_new else 200
     return DataInfo.model_validate(made)
 
@@ -73,23 +73,23 @@ def list_data(
     name: Annotated[str | None, Query(max_length=255, description="All versions of it, the newest first.")] = None,
 ) -> list[DataInfo]:
     """The newest version of each name."""
-    return [DataInfo.model_validate(one) for one in control.assets.list(name)]
+    return [DataInfo.model_validate(one) for one in control.catalogs.data.list(name)]
 
 
 @router.get("/{name}")
 def get_newest_data(name: Name, control: ControlOf) -> DataInfo:
     """The newest version of a name."""
-    return DataInfo.model_validate(control.assets.show(name))
+    return DataInfo.model_validate(control.catalogs.data.show(name))
 
 
 @router.get("/{name}/versions/{version}")
 def get_data(name: Name, version: Version, control: ControlOf) -> DataInfo:
     """One version."""
-    return DataInfo.model_validate(control.assets.show(name, version))
+    return DataInfo.model_validate(control.catalogs.data.show(name, version))
 
 
 @router.delete("/{name}/versions/{version}", status_code=204)
 def delete_data(name: Name, version: Version, control: ControlOf) -> Response:
     """Forgets a version. Its content stays where it is."""
-    control.assets.delete(name, version)
+    control.catalogs.data.delete(name, version)
     return Response(status_code=204)

@@ -42,7 +42,7 @@ class NewDatastore(BaseModel):
 @router.post("", status_code=201, responses={200: {"description": "There was one of this name; this is in its place."}})
 def create_datastore(body: NewDatastore, control: ControlOf, response: Response) -> DatastoreInfo:
     """Makes a datastore, in place of one of its name. Its credentials are kept encrypted."""
-    made, is_new = control.create_datastore(body.document, body.source, check=body.check)
+    made, is_new = control.catalogs.create_datastore(body.document, body.source, check=body.check)
     response.status_code = 201 if is_new else 200
     return DatastoreInfo.model_validate(made)
 
@@ -50,17 +50,17 @@ def create_datastore(body: NewDatastore, control: ControlOf, response: Response)
 @router.get("")
 def list_datastores(control: ControlOf) -> list[DatastoreInfo]:
     """The datastores by name."""
-    return [DatastoreInfo.model_validate(one) for one in control.datastores.views()]
+    return [DatastoreInfo.model_validate(one) for one in control.catalogs.datastores.views()]
 
 
 @router.get("/{name}")
 def get_datastore(name: Name, control: ControlOf) -> DatastoreInfo:
     """One datastore; `default` is the one where data goes for which none is named."""
-    return DatastoreInfo.model_validate(control.datastores.view(name))
+    return DatastoreInfo.model_validate(control.catalogs.datastores.view(name))
 
 
 @router.delete("/{name}", status_code=204)
 def delete_datastore(name: Name, control: ControlOf) -> Response:
     """Forgets a datastore. What lies in it stays."""
-    control.delete_datastore(name)
+    control.catalogs.delete_datastore(name)
     return Response(status_code=204)

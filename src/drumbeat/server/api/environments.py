@@ -77,7 +77,7 @@ class EnvironmentInfo(View):
 @router.post("", status_code=201, responses={200: {"description": "The newest version was the same already."}})
 def create_environment(body: NewEnvironment, control: ControlOf, response: Response) -> EnvironmentInfo:
     """Makes a version of an environment. The same content once more is the same version."""
-    made, is_new = control.environments.create(body.document, body.texts.texts(), body.source)
+    made, is_new = control.catalogs.environments.create(body.document, body.texts.texts(), body.source)
     response.status_code = 201 if is_new else 200
     return EnvironmentInfo.model_validate(made)
 
@@ -91,24 +91,24 @@ def list_environments(
     ] = False,
 ) -> list[EnvironmentInfo]:
     """Every version of every environment that people made, newest first; or the curated ones."""
-    found = curated_views(name) if curated else control.environments.list(name)
+    found = curated_views(name) if curated else control.catalogs.environments.list(name)
     return [EnvironmentInfo.model_validate(one) for one in found]
 
 
 @router.get("/{name}")
 def get_environment(name: Name, control: ControlOf) -> EnvironmentInfo:
     """The newest version of an environment; the curated one of the name where no person made one."""
-    return EnvironmentInfo.model_validate(control.environments.show(name))
+    return EnvironmentInfo.model_validate(control.catalogs.environments.show(name))
 
 
 @router.get("/{name}/versions/{version}")
 def get_environment_version(name: Name, version: Version, control: ControlOf) -> EnvironmentInfo:
     """One version of an environment."""
-    return EnvironmentInfo.model_validate(control.environments.show(name, version))
+    return EnvironmentInfo.model_validate(control.catalogs.environments.show(name, version))
 
 
 @router.delete("/{name}/versions/{version}", status_code=204)
 def delete_environment(name: Name, version: Version, control: ControlOf) -> Response:
     """Forgets a version. Jobs that were submitted with it go on, and what nodes made of it is kept until it is old."""
-    control.environments.delete(name, version)
+    control.catalogs.environments.delete(name, version)
     return Response(status_code=204)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from drumbeat.control.service import Request
+from drumbeat.control.jobs.request import Request
 from drumbeat.ports import JobFilter
 from drumbeat.protocol.states import State
 from drumbeat.server.api.environments import TextsBody
@@ -58,7 +58,7 @@ class JobRequest(BaseModel):
 @router.post("/jobs", status_code=201, responses={200: {"model": JobView, "description": "This key came before."}})
 def submit(body: JobRequest, control: ControlOf, response: Response) -> JobView:
     """Takes the job in; once this has answered, it is durable."""
-    record, is_new = control.submit(body.request())
+    record, is_new = control.jobs.submit(body.request())
     response.status_code = 201 if is_new else 200
     return job_view(record)
 
@@ -66,7 +66,7 @@ def submit(body: JobRequest, control: ControlOf, response: Response) -> JobView:
 @router.post("/plan")
 def plan(body: JobRequest, control: ControlOf) -> PreviewView:
     """What would run; starts nothing and writes nothing."""
-    return PreviewView.model_validate(control.preview(body.request()))
+    return PreviewView.model_validate(control.jobs.preview(body.request()))
 
 
 @router.get("/jobs")
@@ -101,7 +101,7 @@ def story(name: str, control: ControlOf) -> list[StoryView]:
 @router.post("/jobs/{name}/cancel")
 def cancel(name: str, control: ControlOf, discard: Discard = False) -> JobView:
     """Asks a job to stop; twice is the same as once."""
-    return job_view(control.cancel(name, by="a person", discard=discard))
+    return job_view(control.jobs.cancel(name, by="a person", discard=discard))
 
 
 @router.post("/jobs/{name}/archive")

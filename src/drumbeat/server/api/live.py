@@ -16,6 +16,7 @@ from fastapi import APIRouter, Header, Query
 from pydantic import BaseModel
 from starlette.responses import StreamingResponse
 
+from drumbeat.control.bus import job_topic
 from drumbeat.core.life.aftermath import is_over
 from drumbeat.core.life.outcome import exit_code
 from drumbeat.ports import Record
@@ -73,7 +74,7 @@ def seen(event_id: str) -> tuple[int, int]:
 
 async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
     """Batches as they come; a comment now and then where nothing does."""
-    with fanout.bell(follower.job) as bell:
+    with fanout.bell(job_topic(follower.job)) as bell:
         while not fanout.is_closing:
             pulled = time.monotonic()
             if batch := await to_thread.run_sync(follower.pull, limiter=PULLS):

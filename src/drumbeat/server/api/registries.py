@@ -40,7 +40,7 @@ class NewRegistry(BaseModel):
 @router.post("", status_code=201, responses={200: {"description": "There was one of this name; this is in its place."}})
 def create_registry(body: NewRegistry, control: ControlOf, response: Response) -> RegistryInfo:
     """Makes a registry, in place of one of its name. Its credentials are kept encrypted."""
-    made, is_new = control.registries.create(body.document, body.source)
+    made, is_new = control.catalogs.registries.create(body.document, body.source)
     response.status_code = 201 if is_new else 200
     return RegistryInfo.model_validate(made)
 
@@ -48,17 +48,17 @@ def create_registry(body: NewRegistry, control: ControlOf, response: Response) -
 @router.get("")
 def list_registries(control: ControlOf) -> list[RegistryInfo]:
     """The registries by name."""
-    return [RegistryInfo.model_validate(one) for one in control.registries.views()]
+    return [RegistryInfo.model_validate(one) for one in control.catalogs.registries.views()]
 
 
 @router.get("/{name}")
 def get_registry(name: Name, control: ControlOf) -> RegistryInfo:
     """One registry."""
-    return RegistryInfo.model_validate(control.registries.view(name))
+    return RegistryInfo.model_validate(control.catalogs.registries.view(name))
 
 
 @router.delete("/{name}", status_code=204)
 def delete_registry(name: Name, control: ControlOf) -> Response:
     """Forgets a registry and its credentials."""
-    control.registries.delete(name)
+    control.catalogs.registries.delete(name)
     return Response(status_code=204)

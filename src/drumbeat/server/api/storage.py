@@ -174,7 +174,7 @@ def _exact(uri: str, control: ControlOf) -> str:
     """The address that is meant: the one of a version, where data is named. Raises SpecError, NotFoundError."""
     match reference_to(uri, "uri"):
         case OfAsset() as asset:
-            return control.assets.show(asset.name, asset.version).uri
+            return control.catalogs.data.show(asset.name, asset.version).uri
         case Local(path):
             raise SpecError(f"{path} is a path of some machine, no address", where="uri")
         case _:

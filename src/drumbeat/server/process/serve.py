@@ -19,12 +19,14 @@ from typing import TYPE_CHECKING
 from drumbeat.protocol.errors import ConflictError, DrumbeatError
 from drumbeat.server.home import Home, machine, shared_folder
 from drumbeat.server.options import Options, bind, parse
+from drumbeat.server.process.clock import SystemClock
 
 if TYPE_CHECKING:
     import socket
     from types import FrameType
 
-    from drumbeat.control.service import Control
+    from drumbeat.control.computes.agent_addresses import Endpoints
+    from drumbeat.control.control import Control
     from drumbeat.server.access.doors import TlsDoors
     from drumbeat.server.room import Room
 
@@ -34,7 +36,7 @@ EXIT_TAKEN = 3
 log = logging.getLogger("drumbeat.server")
 
 
-def main(make_control: Callable[[Path], Control], arguments: Sequence[str] | None = None) -> int:
+def main(make_control: Callable[[Path, Endpoints], Control], arguments: Sequence[str] | None = None) -> int:
     """Serves until told to stop, or idle; gives the process's exit code."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -54,14 +56,15 @@ def _refused(error: DrumbeatError, code: int) -> int:
     return code
 
 
-def _serve(home: Home, options: Options, make_control: Callable[[Path], Control]) -> None:
+def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints], Control]) -> None:
+    from drumbeat.control.computes.agent_addresses import Endpoints
+
     told = Told()
     listeners = bind(options, home.last_port)
     port = listeners[0].getsockname()[1]
     home.keep_port(port)
-    control = make_control(home.path)
-    control.calling.here = (options.own_url(port),)
-    control.calling.doors = doors = _doors(home, options, control)
+    doors = _doors(home, options)
+    control = make_control(home.path, Endpoints((options.own_url(port),), doors))
     doors.open_again()
     control.start()
     try:
@@ -78,12 +81,12 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path], Control]
         log.info("stopped")
 
 
-def _doors(home: Home, options: Options, control: Control) -> TlsDoors:
+def _doors(home: Home, options: Options) -> TlsDoors:
     """For agents on other machines. Servers that share a folder have one authority: agents speak to any of them."""
     from drumbeat.server.access.doors import Rules, TlsDoors
 
     authority = shared_folder(home.path, os.environ) / "ca.pem"
-    return TlsDoors(Rules(authority, home.path / "doors.json", options.allow_public), control.setting.clock)
+    return TlsDoors(Rules(authority, home.path / "doors.json", options.allow_public), SystemClock())
 
 
 @dataclass(frozen=True)

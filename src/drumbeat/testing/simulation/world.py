@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
-from drumbeat.control.gangs.effects import Lane, lane_of
-from drumbeat.control.service import Control, Request, Setting
+from drumbeat.control.computes.agent_addresses import Endpoints
+from drumbeat.control.control import Control, Setting
+from drumbeat.control.jobs.request import Request
+from drumbeat.control.loop.outbox import Lane
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, PendingEffect, StoredFile
 from drumbeat.protocol import faults
@@ -131,8 +133,11 @@ class World:
         if server.control is None:
             store, is_alone = self.backing.open(self.clock.monotonic), len(self.servers) == 1
             artifacts: Artifacts = self.texts  # pyright: ignore[reportAssignmentType] (as much of it as is used)
-            control = Control(Setting(store, artifacts, {"local": self.engine}, self.clock, b"key", is_alone=is_alone))
-            control.calling.here = (server.url,)
+            endpoints = Endpoints((server.url,))
+            setting = Setting(
+                store, artifacts, {"local": self.engine}, self.clock, b"key", is_alone=is_alone, endpoints=endpoints
+            )
+            control = Control(setting)
             control.open()
             server.control = control
 
@@ -224,18 +229,18 @@ class World:
     # --- what a server is asked -------------------------------------------------------------------------------
     def _submit(self, control: Control, key: str, document: dict[str, object]) -> None:
         """The same again with a key that was used: a client that never got its answer."""
-        record, _ = control.submit(Request(self.sent.setdefault(key, document), key=key))
+        record, _ = control.jobs.submit(Request(self.sent.setdefault(key, document), key=key))
         self.acknowledged[key] = record.job.name
 
     def _cancel(self, control: Control, name: str, discard: bool) -> None:  # noqa: FBT001 - asked by position
-        control.cancel(name, "ada", discard=discard)
+        control.jobs.cancel(name, "ada", discard=discard)
         self.cancels.add(name)
 
     def _sync(self, control: Control, node: Node, status: AgentStatus, hears: bool) -> None:  # noqa: FBT001 - as above
         """Says `status`, and obeys what comes back, if somebody waits for the answer and it arrives."""
         gang = node.gang
         try:
-            told = control.agent_said(gang.job, gang.attempt, node.number, gang.secret, status)
+            told = control.agents.report(gang.job, gang.attempt, node.number, gang.secret, status)
         except StaleError:
             if hears:
                 node.leave()
@@ -245,11 +250,11 @@ class World:
 
     def _effect(self, control: Control, pending: PendingEffect) -> None:
         """Effects of one lane are run one after the other, also where one hangs."""
-        server, lane = self._acting, lane_of(pending)
+        server, lane = self._acting, control.outbox.lane_of(pending)
         if server and lane not in server.busy:
             server.busy.add(lane)
             try:
-                control.effects.carry_out(pending)
+                control.outbox.carry_out(pending)
             except UnreachableError:
                 self.unanswered.add(f"{pending.job}.{pending.attempt}")
                 raise
@@ -262,7 +267,7 @@ class World:
 
     def _tick(self, control: Control) -> None:
         control.loop.tick()
-        control.engines.look_around()
+        control.addresses.look()
 
     def _watch(self, control: Control, name: str) -> None:
         record = control.loop.jobs.get(name)
@@ -283,8 +288,9 @@ class World:
         """What a server would hand out: of each lane the first."""
         first: dict[Lane, PendingEffect] = {}
         if server.is_awake and server.control:
-            for pending in server.control.store.outbox(server.control.loop.token):
-                first.setdefault(lane_of(pending), pending)
+            control = server.control
+            for pending in control.store.outbox(control.loop.token):
+                first.setdefault(control.outbox.lane_of(pending), pending)
         server.handed = list(first.values())
         return server.handed
 

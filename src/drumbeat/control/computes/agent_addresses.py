@@ -1,13 +1,14 @@
 """Where agents call: this server's addresses for each compute, and those of the servers that share its store.
 
-An agent is given them when its gang is started, and again with every directive: so it has somewhere to go when the
-server that it knows is gone for good.
+An agent is given them when its gang is started, and again with every directive, so that it can reach another server
+when the one that it knows is gone for good.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from drumbeat.control.loop.loop import Loop
 from drumbeat.ports import Doors, Engine, LiveServer
@@ -16,22 +17,36 @@ from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableErro
 log = logging.getLogger(__name__)
 
 
-class Calling:
-    """here: where agents on this machine call; doors: for the others, None = there are none. Safe from any thread."""
+@dataclass(frozen=True)
+class Endpoints:
+    """Where agents call this server."""
 
-    def __init__(self, loop: Loop, engines: Mapping[str, Engine]) -> None:
-        self.here: tuple[str, ...] = ()
-        self.doors: Doors | None = None
+    here: tuple[str, ...] = ()
+    """URLs for agents on the server's own machine."""
+    doors: Doors | None = None
+    """Listeners for agents on other machines; None = there are none."""
+
+    @property
+    def address(self) -> str:
+        """The URL by which other servers know this one, "" = none."""
+        return self.here[0] if self.here else ""
+
+
+class AgentAddresses:
+    """The addresses that agents are given. Thread-safe."""
+
+    def __init__(self, loop: Loop, engines: Mapping[str, Engine], endpoints: Endpoints) -> None:
+        self.here, self.doors = endpoints.here, endpoints.doors
         self._loop, self._engines = loop, engines
         self._open: dict[str, tuple[str, ...]] = {}
         """Computes whose agents can call this server, and where."""
         self._troubles: dict[str, str] = {}
         self._others: tuple[LiveServer, ...] = ()
         self._shown: tuple[int, Mapping[str, tuple[str, ...]]] = (0, {})
-        """What the others know of us, and under which token."""
+        """The token and the doors that the other servers know of this one."""
 
     def open_for(self, compute: str) -> tuple[str, ...]:
-        """Lets the agents of a compute call; gives where, the other servers last.
+        """Listens for the agents of a compute, and returns the addresses, those of other servers last.
 
         Raises EngineError, UnreachableError.
         """
@@ -67,7 +82,7 @@ class Calling:
         return self.doors.ca if self.doors is not None and is_by_door else ""
 
     def known(self, compute: str) -> tuple[str, ...]:
-        """Where the agents of a compute can call, as far as it's known now; it's quick."""
+        """Where the agents of a compute can call, as far as is known now; opens nothing."""
         own = self._open.get(compute, ())
         return (*own, *self._elsewhere(compute, own)) if own else ()
 
@@ -82,20 +97,23 @@ class Calling:
         return tuple(one.address for one in self._others)
 
     def look(self) -> None:
-        """Once in a while, on a server that isn't alone: opens doors for the gangs that there are, whosever they are,
-        shows them to the other servers, and looks at theirs.
+        """Opens doors for the gangs of all servers, shows them to the other servers, and reads theirs.
+
+        A server that is alone has nothing to show.
         """
+        if not self._loop.peers.is_shared:
+            return
         store, token = self._loop.store, self._loop.token
         for compute in [name for name in self._engines if store.reservations(name)]:
             self._try_to_open(compute)
-        doors = {name: there for name, there in self._open.copy().items() if there != self.here}
+        doors = {name: urls for name, urls in self._open.copy().items() if urls != self.here}
         shown: tuple[int, Mapping[str, tuple[str, ...]]] = (token, doors) if doors else (0, {})
         if shown != self._shown:
             store.show_doors(token, doors)
             self._shown = shown
-        # One that was killed here is listed until it counts as silent; it has our address.
-        there = [one for one in store.live_servers() if one.token != token and one.address not in self.here]
-        self._others = tuple(there)
+        # A server that was killed here is listed until it counts as silent; it has this server's address.
+        servers = [one for one in store.live_servers() if one.token != token and one.address not in self.here]
+        self._others = tuple(servers)
 
     def _try_to_open(self, compute: str) -> None:
         try:

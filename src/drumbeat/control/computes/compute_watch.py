@@ -1,0 +1,47 @@
+"""The watch over computes: their machines are read again and again, and the addresses at which agents call."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+from drumbeat.control.computes.agent_addresses import AgentAddresses
+from drumbeat.control.computes.engines import Engines
+
+log = logging.getLogger(__name__)
+
+LOOK_INTERVAL_S = 1.0
+"""How often machines are read, and the computes and addresses of other servers."""
+
+
+class ComputeWatch:
+    """Keeps engines and addresses current, on a thread of its own."""
+
+    def __init__(self, engines: Engines, addresses: AgentAddresses) -> None:
+        self._engines, self._addresses = engines, addresses
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="computes", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread."""
+        self._stopping.set()
+        self._engines.stop()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2)
+
+    def _run(self) -> None:
+        while not self._stopping.wait(LOOK_INTERVAL_S):
+            try:
+                self.look()
+            except Exception:
+                if not self._stopping.is_set():
+                    log.exception("the computes could not be looked at; trying again")
+
+    def look(self) -> None:
+        """Looks once."""
+        self._engines.look()
+        self._addresses.look()

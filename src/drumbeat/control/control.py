@@ -1,0 +1,144 @@
+"""The control room: puts the use cases of a server together, and starts and stops what runs beside them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from drumbeat.control.bus import Bus
+from drumbeat.control.catalog.catalogs import Catalogs
+from drumbeat.control.catalog.data_assets import DataAssets
+from drumbeat.control.catalog.datastores import Datastores
+from drumbeat.control.catalog.environments import Environments
+from drumbeat.control.catalog.registries import Registries
+from drumbeat.control.computes.agent_addresses import AgentAddresses, Endpoints
+from drumbeat.control.computes.compute_watch import ComputeWatch
+from drumbeat.control.computes.computes import Computes
+from drumbeat.control.computes.engines import EngineMaker, Engines, no_engines
+from drumbeat.control.data.inputs import Inputs
+from drumbeat.control.data.job_output_reader import JobOutputs
+from drumbeat.control.data.manifests import Whole
+from drumbeat.control.gangs.agents import Agents
+from drumbeat.control.gangs.gangs import GangFactory, Secrets
+from drumbeat.control.gangs.heartbeats import Heartbeats
+from drumbeat.control.gangs.starting import GangStarter
+from drumbeat.control.gangs.stopping import GangStopper
+from drumbeat.control.gangs.watch import PAUSED_AFTER_S, GangWatch
+from drumbeat.control.jobs.jobs import Jobs
+from drumbeat.control.jobs.planner import Planner
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.outbox import Outbox
+from drumbeat.control.loop.peers import NoPeers, PeerServers
+from drumbeat.control.loop.pending_outputs import PendingOutputs
+from drumbeat.control.outputs.direct_links import DirectOutputs
+from drumbeat.control.outputs.publisher import OutputPublisher
+from drumbeat.control.outputs.publishing import Publishing
+from drumbeat.control.outputs.stories import Stories
+from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, Store
+from drumbeat.protocol.errors import StorageError
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a control room works with."""
+
+    store: Store
+    artifacts: Artifacts
+    engines: Mapping[str, Engine]
+    """Engines of the server's own computes."""
+    clock: Clock
+    key: bytes
+    """Secret of this server, which the secrets of attempts are derived from. Servers that share a store share it."""
+    programs: str = ""
+    """The folder that goes first on the ranks' PATH in the environment `current`."""
+    is_alone: bool = True
+    """No other server is over this store."""
+    make_engine: EngineMaker = no_engines
+    """Makes the engines of computes that people create."""
+    data: DataAccess | None = None
+    """The stores that inputs lie in; None = none."""
+    datastores: Datastores | None = None
+    """The datastores that `data` knows; None = those of the store."""
+    endpoints: Endpoints = field(default_factory=Endpoints)
+    """Where agents call this server."""
+
+
+class Control:
+    """A server's control room: jobs, agents, computes, catalogs, and the bus that tells of changes."""
+
+    def __init__(self, setting: Setting) -> None:
+        store, clock = setting.store, setting.clock
+        self.setting, self.store, self.artifacts, self.bus = setting, store, setting.artifacts, Bus()
+        heartbeats = Heartbeats(clock, PAUSED_AFTER_S)
+        peers = (NoPeers if setting.is_alone else PeerServers)(heartbeats.heard)
+        self.loop = Loop(store, clock, self.bus, peers, setting.endpoints.address)
+        self.engines = Engines(self.loop, setting.engines, setting.make_engine)
+        self.addresses = AgentAddresses(self.loop, self.engines, setting.endpoints)
+        self.data: DataAccess = JobOutputs(setting.artifacts, Whole(setting.data) if setting.data else None)
+        self.pending_outputs = PendingOutputs(self.loop)
+        self.catalogs = self._catalogs()
+        self.direct = DirectOutputs(self.data, lambda name: self.loop.record(name).job)
+        self.inputs = Inputs(setting.artifacts, self.data, lambda name: self.loop.record(name).job.plan)
+        self.secrets, stories = Secrets(setting.key), Stories(store, setting.artifacts)
+        gangs = GangFactory(self.secrets, self.addresses)
+        publishing = Publishing(self.data, setting.data, self.catalogs.data)
+        self.outbox = Outbox(
+            self.loop,
+            [
+                GangStarter(self.loop, self.engines, gangs, self.inputs).handler(),
+                GangStopper(self.loop, self.engines, setting.artifacts).handler(),
+                stories.handler(),
+                OutputPublisher(self.loop, publishing, stories).handler(),
+            ],
+        )
+        self.watch = GangWatch(self.loop, self.engines, gangs.of, heartbeats)
+        self._compute_watch = ComputeWatch(self.engines, self.addresses)
+        planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
+        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories)
+        self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
+        self.computes = Computes(self.loop, self.engines, self.addresses)
+
+    def _catalogs(self) -> Catalogs:
+        setting = self.setting
+        datastores = setting.datastores or Datastores(setting.store, setting.key)
+        return Catalogs(
+            DataAssets(setting.store, setting.clock, datastores, self.data),
+            datastores,
+            Environments(setting.store, setting.clock, setting.artifacts.has_snapshot),
+            Registries(setting.store, setting.key),
+            self.data,
+            self.pending_outputs,
+        )
+
+    def open(self) -> None:
+        """Takes the lease and reads the unfinished jobs."""
+        self.engines.open()
+        self.loop.open()
+
+    def start(self) -> None:
+        """Opens the control room, starts its threads, and resumes the unfinished jobs."""
+        self.open()
+        self.engines.sweep()
+        self.engines.look()  # Sweeping may have taken long, and machines that were slow at first have answered since.
+        self.loop.start()
+        self.outbox.start()
+        self.watch.start()
+        self._compute_watch.start()
+
+    def stop(self) -> None:
+        """Ends the threads and closes the store. Running jobs keep running without this server."""
+        self._compute_watch.stop()
+        self.watch.stop()
+        self.outbox.stop()
+        self.loop.stop()
+        with contextlib.suppress(StorageError):
+            if not self.store.live_servers():  # This was the last server over the store.
+                self.engines.close_idle()
+        self.store.close()
+
+    def has_unfinished_work(self) -> bool:
+        """Whether any job or effect is unfinished: the server must not stop itself then."""
+        if self.loop.peers.is_shared and self.store.heads():
+            return True  # The server that holds the job may fail, and this one must take over.
+        return bool(self.loop.jobs) or bool(self.store.outbox(self.loop.token))

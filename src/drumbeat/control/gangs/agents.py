@@ -1,0 +1,83 @@
+"""Agents as the server hears them: who may speak for an attempt, what its nodes report, and what they should do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from drumbeat.control.catalog.registries import Registries
+from drumbeat.control.computes.agent_addresses import AgentAddresses
+from drumbeat.control.gangs.gangs import Secrets
+from drumbeat.control.gangs.heartbeats import Heartbeats
+from drumbeat.control.loop.loop import Loop
+from drumbeat.core.life.directive import directive
+from drumbeat.core.life.events import AgentSaid
+from drumbeat.core.life.job import Job
+from drumbeat.protocol.agent import AgentStatus, Directive
+from drumbeat.protocol.errors import SpecError, StaleError
+
+
+class Agents:
+    """Hears the agents of all gangs and answers them. Thread-safe."""
+
+    def __init__(
+        self, loop: Loop, secrets: Secrets, heartbeats: Heartbeats, addresses: AgentAddresses, registries: Registries
+    ) -> None:
+        self._loop, self._secrets, self._heartbeats = loop, secrets, heartbeats
+        self._addresses, self._registries = addresses, registries
+
+    def report(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Directive:
+        """Takes an agent's status, and returns what it should do.
+
+        Raises UnauthorizedError, StaleError, NotFoundError.
+        """
+        current = self._heard(job, attempt, node, secret, status)
+        if current.nodes and (current.nodes[node] != status or not self._loop.holds(job)):
+            event = AgentSaid(attempt, node, status)
+            current = _of_attempt(attempt, self._loop.call(lambda: self._loop.deliver(job, event)))
+        return self._directive(current)
+
+    def has_news_of_logs(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> bool:
+        """Whether this status is the first to say that all logs of a round have been sent. Raises as `report` does.
+
+        The logs must be settled before the status is reported: what follows lets go of the node.
+        """
+        current = self._heard(job, attempt, node, secret, status)
+        before = current.nodes[node] if current.nodes else None
+        is_reported = before is not None and before.round == status.round and before.has_sent_logs
+        return status.has_sent_logs and not is_reported
+
+    def _heard(self, job: str, attempt: int, node: int, secret: str, status: AgentStatus) -> Job:
+        self._secrets.check(job, attempt, secret)
+        self._heartbeats.heard(job, attempt, node)
+        current = self._current(job, attempt)
+        if not 0 <= node < current.plan.nodes or status.member.node != node:
+            raise SpecError(f"job {job} has no node {node}")
+        return current
+
+    def directive(self, job: str, attempt: int) -> Directive:
+        """What the agents of an attempt should do now; no heartbeat is noted. Raises StaleError, NotFoundError."""
+        return self._directive(self._current(job, attempt))
+
+    def _directive(self, job: Job) -> Directive:
+        return replace(directive(job), servers=self._addresses.known(job.plan.compute))
+
+    def admit(self, job: str, attempt: int, secret: str) -> None:
+        """Checks an agent's secret for its other calls. Raises UnauthorizedError; StaleError when replaced."""
+        self._secrets.check(job, attempt, secret)
+        self._current(job, attempt)
+
+    def registry_access(self, job: str) -> dict[str, object]:
+        """The credentials with which a job's nodes pull its images. Raises NotFoundError."""
+        container = self._loop.record(job).job.plan.container
+        return self._registries.access(container.registries if container else ())
+
+    def _current(self, name: str, attempt: int) -> Job:
+        """The job in that attempt, which memory knows only once its grant was answered. Raises StaleError."""
+        job = self._loop.record(name).job
+        return _of_attempt(attempt, job if job.attempt >= attempt else self._loop.store.load(name).job)
+
+
+def _of_attempt(attempt: int, job: Job) -> Job:
+    if job.attempt != attempt:
+        raise StaleError(f"attempt {attempt} of job {job.name} has been replaced by attempt {job.attempt}")
+    return job

@@ -1,0 +1,63 @@
+"""Heartbeats of agents: when each was heard last, on the monotonic clock of a server that may itself stand still."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Collection
+
+from drumbeat.ports import Clock
+
+log = logging.getLogger(__name__)
+
+Node = tuple[str, int, int]
+"""Job, attempt, node."""
+
+
+class Heartbeats:
+    """When each agent was heard last. Thread-safe.
+
+    paused_after_s: a server that has not looked for longer than this stood still itself.
+    """
+
+    def __init__(self, clock: Clock, paused_after_s: float) -> None:
+        self._clock, self._paused_after_s = clock, paused_after_s
+        self._heard: dict[Node, float] = {}
+        self._awake_at: float | None = None
+        """When this server last looked; None before its first look."""
+        self._lock = threading.Lock()
+
+    def heard(self, job: str, attempt: int, node: int) -> None:
+        """Notes that an agent has called."""
+        with self._lock:
+            self._heard[job, attempt, node] = self._clock.monotonic()
+
+    def wake(self) -> None:
+        """Begins to count the time in which this server stands still."""
+        self._awake_at = self._clock.monotonic()
+
+    def excuse(self) -> None:
+        """Takes the time in which this server stood still off every agent's silence."""
+        with self._lock:
+            self._excused_now()
+
+    def _excused_now(self) -> float:
+        """Returns the time; the lock must be held, or the server could stand still between clock and subtraction."""
+        now = self._clock.monotonic()
+        if self._awake_at is not None:
+            gap, self._awake_at = now - self._awake_at, now
+            if gap > self._paused_after_s:
+                log.warning("this server stood still for %.0f s, which isn't taken for its agents' silence", gap)
+                self._heard = {node: min(now, at + gap) for node, at in self._heard.items()}
+        return now
+
+    def keep_only(self, attempts: Collection[tuple[str, int]]) -> None:
+        """Forgets the nodes of all other attempts (job, attempt)."""
+        with self._lock:
+            self._heard = {node: at for node, at in self._heard.items() if node[:2] in attempts}
+
+    def silent_s(self, job: str, attempt: int, node: int) -> float:
+        """How long an agent has been silent, counted from the first question about it if it never called."""
+        with self._lock:
+            now = self._excused_now()
+            return now - self._heard.setdefault((job, attempt, node), now)

@@ -1,0 +1,68 @@
+"""Starting gangs: the effect `start_gang`."""
+
+from __future__ import annotations
+
+from drumbeat.control.computes.engines import Engines
+from drumbeat.control.data.inputs import Inputs
+from drumbeat.control.gangs.gangs import GangFactory
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.outbox import NODES, Handler, Pool
+from drumbeat.core.life.events import GangRefused, GangSeen, NodeLost, StartGang
+from drumbeat.core.life.job import Job
+from drumbeat.ports import PendingEffect
+from drumbeat.protocol.errors import EngineError, StaleError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.states import State
+
+
+class GangStarter:
+    """Has engines start gangs."""
+
+    def __init__(self, loop: Loop, engines: Engines, gangs: GangFactory, inputs: Inputs) -> None:
+        self._loop, self._engines, self._gangs, self._inputs = loop, engines, gangs, inputs
+
+    def handler(self) -> Handler:
+        """The handler of `start_gang`."""
+        return Handler(StartGang, NODES, self._carry_out, self._pool)
+
+    def _pool(self, pending: PendingEffect) -> Pool:
+        """One pool for each scheduler: every job for one that doesn't answer waits there, and is asked for again."""
+        record = self._loop.jobs.get(pending.job)
+        compute = record.job.plan.compute if record else ""
+        return Pool(f"submitter {compute}") if compute in self._loop.supply.with_queue else Pool()
+
+    def _carry_out(self, pending: PendingEffect, job: Job) -> None:
+        """Starts the gang, unless its attempt is over."""
+        if is_wanted(job, pending.attempt):
+            self._loop.tell(pending.job, self._started(job, pending))
+        self._loop.store.done(pending.id)
+
+    def _started(self, job: Job, pending: PendingEffect) -> GangSeen | GangRefused | NodeLost:
+        engine = self._engines[job.plan.compute]
+        try:
+            gang = self._gangs.of(job)
+            self._inputs.prepare(job.name, job.plan)
+            word = engine.start(gang)
+            faultpoint("effect.started")
+        except EngineError as error:
+            return GangRefused(pending.attempt, str(error))
+        except UnreachableError as error:
+            if engine.has_queue or not error.where:  # No machine is at fault: it is asked again.
+                self._loop.tell(pending.job, GangSeen(pending.attempt, error.what, is_asked=False))
+                raise
+            self._engines.look()  # Before anything is placed again.
+            node = next((slot.node for slot in job.slots if slot.machine == error.where), 0)
+            return NodeLost(pending.attempt, node, error.what)
+        try:
+            self._loop.held(pending.job)
+        except StaleError:
+            # The new holder may have stopped this gang before it was started here.
+            if not is_wanted(self._loop.store.load(pending.job).job, pending.attempt):
+                engine.stop(gang.name)
+            raise
+        return GangSeen(pending.attempt, word)
+
+
+def is_wanted(job: Job, attempt: int) -> bool:
+    """Whether the gang of that attempt should be running."""
+    return job.attempt == attempt and job.state is not State.QUEUED and not job.state.is_terminal

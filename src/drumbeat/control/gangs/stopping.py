@@ -1,0 +1,48 @@
+"""Stopping gangs: the effect `stop_gang`."""
+
+from __future__ import annotations
+
+import logging
+
+from drumbeat.control.computes.engines import Engines
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.outbox import NODES, Handler, Pool
+from drumbeat.core.life.events import GangSeen, StopGang
+from drumbeat.core.life.job import Job
+from drumbeat.ports import Artifacts, PendingEffect
+from drumbeat.protocol.errors import StorageError
+from drumbeat.protocol.faults import faultpoint
+
+log = logging.getLogger(__name__)
+
+
+class GangStopper:
+    """Has engines stop gangs, and gives their slots back."""
+
+    def __init__(self, loop: Loop, engines: Engines, artifacts: Artifacts) -> None:
+        self._loop, self._engines, self._artifacts = loop, engines, artifacts
+
+    def handler(self) -> Handler:
+        """The handler of `stop_gang`. Its pool is its own: a cluster takes its time to end what runs there."""
+        return Handler(StopGang, NODES, self._carry_out, lambda _pending: Pool("stopper"), self._failed)
+
+    def _carry_out(self, pending: PendingEffect, job: Job) -> None:
+        self._engines[job.plan.compute].stop(f"{pending.job}.{pending.attempt}")
+        self._drop_parts(pending)
+        faultpoint("effect.stopped")
+        self._loop.store.done(pending.id, release=(pending.job, pending.attempt))
+        self._loop.call(self._loop.freed)
+
+    def _drop_parts(self, pending: PendingEffect) -> None:
+        """Removes what its nodes were sending when they ended. A failure here keeps no slots."""
+        try:
+            self._artifacts.drop_parts(pending.job, pending.attempt)
+        except StorageError as error:
+            log.warning("half-sent outputs of job %s stay: %s", pending.job, error)
+
+    def _failed(self, pending: PendingEffect, error: Exception) -> None:
+        """Tells the next attempt why it waits: it has its nodes, and begins when this one has ended."""
+        record = self._loop.jobs.get(pending.job)
+        if record and record.job.attempt > pending.attempt:
+            word = f"attempt {pending.attempt} hasn't ended: {error}"
+            self._loop.tell(pending.job, GangSeen(record.job.attempt, word, is_asked=False))

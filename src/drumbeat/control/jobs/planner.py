@@ -1,0 +1,48 @@
+"""The planner: plans a requested job with what this server knows of computes, environments, data and registries."""
+
+from __future__ import annotations
+
+from drumbeat.control.catalog.catalogs import Catalogs
+from drumbeat.control.computes.engines import Engines
+from drumbeat.control.jobs import submit
+from drumbeat.control.jobs.request import Request
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.outputs.direct_links import DirectOutputs
+from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.plan import Facts, Planned
+from drumbeat.dialect.job.job import CommandJob
+
+
+class Planner:
+    """Plans requests. programs: the folder that goes first on the ranks' PATH in the environment `current`."""
+
+    def __init__(self, loop: Loop, engines: Engines, catalogs: Catalogs, direct: DirectOutputs, programs: str) -> None:
+        self._loop, self._engines, self._catalogs = loop, engines, catalogs
+        self._direct, self._programs = direct, programs
+
+    def plan(self, request: Request) -> tuple[CommandJob, Planned]:
+        """The job that a request asks for, and its plan. Raises SpecError, RefusedError."""
+        written, planned = submit.planned(request, self._facts, self._catalogs.environments)
+        self._direct.check(planned.plan)
+        return written, planned
+
+    def _facts(self, job: CommandJob) -> Facts:
+        aliases = self._loop.store.aliases()
+        _, compute = planning.meant(job, aliases)
+        self._engines.await_machines(compute)
+        supply, computes = self._loop.supply, self._engines.all()
+        capacity = {
+            name: (sum(m.cpus for m in machines), sum(len(m.gpus) for m in machines))
+            for name, machines in supply.machines.items()
+        }
+        return Facts(
+            capacity,
+            aliases,
+            {name: one.path_first(self._programs) for name, one in computes.items()},
+            supply.troubles,
+            prepare={name: one.prepare for name, one in computes.items() if one.prepare},
+            data=self._catalogs.data.facts(),
+            machines={name: [(m.cpus, len(m.gpus)) for m in machines] for name, machines in supply.machines.items()},
+            without_containers=self._engines.without_containers(),
+            registries=self._catalogs.registries.addresses(),
+        )

@@ -1,0 +1,210 @@
+"""The outbox, carried out: each effect at least once, those of one lane of a job one after the other.
+
+What an effect does is a handler's matter; this module knows none of them. What a job leaves in files does not wait for
+its nodes to end: a cluster that doesn't answer holds back no result.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+
+from drumbeat.control.loop.loop import Loop
+from drumbeat.core.life.events import Effect
+from drumbeat.core.life.job import Job
+from drumbeat.ports import PendingEffect
+from drumbeat.protocol.errors import StaleError, StorageError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
+
+log = logging.getLogger(__name__)
+
+RETRY_INTERVAL_S = 1.0
+"""How long a failed effect is left alone at least."""
+
+NODES, FILES = "nodes", "files"
+"""The lanes: what happens to a job's nodes, and to its files."""
+
+Lane = tuple[str, str]
+"""A job and a lane's name: its effects are carried out in their order."""
+
+
+class PostponedError(Exception):
+    """An effect is not done yet. Its handler has said why in the job's story; it is tried again later."""
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The threads that an effect runs on. Effects that may block for long have pools of their own."""
+
+    name: str = "effect"
+    size: int = 8
+
+
+def _ignore(_pending: PendingEffect, _error: Exception) -> None:
+    """A failure that only the log tells of."""
+
+
+@dataclass(frozen=True)
+class Handler:
+    """How effects of one kind are carried out."""
+
+    kind: type[Effect]
+    lane: str
+    carry_out: Callable[[PendingEffect, Job], None]
+    """Carries out an effect of a job that this server holds, and takes it off the outbox.
+
+    May run again, and late: a server may have been stopped since it looked. So it must do no harm then, or undo it.
+    """
+    pool: Callable[[PendingEffect], Pool] = lambda _pending: Pool()
+    on_failure: Callable[[PendingEffect, Exception], None] = _ignore
+    """Is told of what `carry_out` raised, before it is tried again."""
+    retry_after_s: Callable[[int], float] | None = None
+    """Seconds for which a failed effect is left alone after so many tries; None = `RETRY_INTERVAL_S`."""
+
+
+@dataclass(frozen=True)
+class Delay:
+    """An effect that is left alone."""
+
+    effect: int = 0
+    tries: int = 0
+    """How often it has failed."""
+    until: float = 0.0
+    """On the monotonic clock."""
+
+
+class Outbox:
+    """Carries out what the outbox holds, on threads beside the loop's."""
+
+    def __init__(self, loop: Loop, handlers: Sequence[Handler]) -> None:
+        self._loop, self._handlers = loop, {handler.kind: handler for handler in handlers}
+        self._pools: dict[Pool, ThreadPoolExecutor] = {}
+        self._delays: dict[str, Delay] = {}
+        """By job."""
+        self._busy: set[Lane] = set()
+        self._lock = threading.Lock()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="outbox", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread, with what an earlier server left in the outbox."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Takes no new effect. Those under way end; what they leave undone is carried out by the next server."""
+        self._stopping.set()
+        self._loop.has_effects.set()
+        self._thread.join(timeout=2)
+        for pool in self._pools.values():
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def lane_of(self, pending: PendingEffect) -> Lane:
+        """The lane in which an effect waits for those before it."""
+        return pending.job, self._handler(pending).lane
+
+    def carry_out(self, pending: PendingEffect) -> None:
+        """Carries out an effect and takes it off the outbox, unless it is postponed. Raises whatever goes wrong.
+
+        Raises StaleError when another server holds the job.
+        """
+        faultpoint("effect.before")
+        job = self._loop.held(pending.job).job
+        faultpoint("effect.looked")
+        try:
+            self._handler(pending).carry_out(pending, job)
+        except PostponedError:
+            self._delay(pending)
+            self._loop.store.tried(pending.id)
+        else:
+            self._forget_delay(pending)
+
+    def _handler(self, pending: PendingEffect) -> Handler:
+        return self._handlers[type(pending.effect)]
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._loop.has_effects.wait(timeout=RETRY_INTERVAL_S)
+            self._loop.has_effects.clear()
+            if self._stopping.is_set():
+                return
+            try:
+                self._hand_out()
+            except Exception:
+                log.exception("the outbox could not be read; trying again")
+
+    def _hand_out(self) -> None:
+        seen: set[Lane] = set()
+        for pending in self._loop.store.outbox(self._loop.token):
+            lane = self.lane_of(pending)
+            with self._lock:
+                if lane in self._busy or lane in seen or self._is_delayed(pending):
+                    continue
+                self._busy.add(lane)
+            seen.add(lane)
+            self._hand_to_pool(pending)
+
+    def _is_delayed(self, pending: PendingEffect) -> bool:
+        delay = self._delays.get(pending.job, Delay())
+        return delay.effect == pending.id and delay.until > self._loop.clock.monotonic()
+
+    def _hand_to_pool(self, pending: PendingEffect) -> None:
+        turn: Future[None] = Future()
+        try:
+            self._pool_of(pending).submit(self._take_turn, pending, turn)
+        except RuntimeError as error:  # No thread can be started. It's in the pool's queue all the same.
+            if turn.cancel():
+                self._leave(self.lane_of(pending))
+                log.warning("effect %s of job %s waits: %s", pending.effect.kind, pending.job, error)
+
+    def _pool_of(self, pending: PendingEffect) -> ThreadPoolExecutor:
+        pool = self._handler(pending).pool(pending)
+        if pool not in self._pools:
+            self._pools[pool] = ThreadPoolExecutor(max_workers=pool.size, thread_name_prefix=pool.name)
+        return self._pools[pool]
+
+    def _leave(self, lane: Lane) -> None:
+        with self._lock:
+            self._busy.discard(lane)
+
+    def _take_turn(self, pending: PendingEffect, turn: Future[None]) -> None:
+        """Carries out an effect, unless its turn was called off: then it is handed out again."""
+        if not turn.set_running_or_notify_cancel():
+            return
+        try:
+            self.carry_out(pending)
+        except StaleError as error:
+            self._forget_delay(pending)
+            log.info("effect %s of job %s is another server's: %s", pending.effect.kind, pending.job, error)
+        except Exception as error:  # noqa: BLE001 (logged, and tried again)
+            self._failed(pending, error)
+        finally:
+            self._leave(self.lane_of(pending))
+            self._loop.has_effects.set()
+
+    def _failed(self, pending: PendingEffect, error: Exception) -> None:
+        is_known = isinstance(error, UnreachableError)
+        words = "effect %s of job %s failed; it is tried again: %s"
+        log.warning(words, pending.effect.kind, pending.job, error, exc_info=not is_known)
+        self._delay(pending)
+        self._handler(pending).on_failure(pending, error)
+        self._stopping.wait(RETRY_INTERVAL_S)
+        with contextlib.suppress(StorageError):  # Only a count; the same disk may be why it failed.
+            self._loop.store.tried(pending.id)
+
+    def _delay(self, pending: PendingEffect) -> None:
+        """Leaves an effect alone for longer each time, also where the store can't count the tries."""
+        retry_after_s = self._handler(pending).retry_after_s
+        if retry_after_s is None:
+            return
+        before = self._delays.get(pending.job, Delay())
+        tries = max(pending.tries, before.tries + 1 if before.effect == pending.id else 0)
+        until = self._loop.clock.monotonic() + retry_after_s(tries)
+        self._delays[pending.job] = Delay(pending.id, tries, until)
+
+    def _forget_delay(self, pending: PendingEffect) -> None:
+        if self._delays.get(pending.job, Delay()).effect == pending.id:
+            self._delays.pop(pending.job, None)

@@ -1,0 +1,29 @@
+"""Outputs of ended jobs that are not in their places yet."""
+
+from __future__ import annotations
+
+from drumbeat.control.loop.loop import Loop
+from drumbeat.core.life.aftermath import outputs_left
+from drumbeat.core.life.events import PublishOutputs
+from drumbeat.protocol.plan import OutputPlan
+
+
+class PendingOutputs:
+    """Reads them from the outbox."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def own(self) -> list[str]:
+        """Names of the jobs whose outputs this server still has to publish."""
+        return list(self._by_job(self._loop.token))
+
+    def all(self) -> dict[str, tuple[OutputPlan, ...]]:
+        """The outputs by job that any server still has to publish."""
+        return self._by_job(None)
+
+    def _by_job(self, token: int | None) -> dict[str, tuple[OutputPlan, ...]]:
+        rows = self._loop.store.outbox(token)
+        names = dict.fromkeys(row.job for row in rows if isinstance(row.effect, PublishOutputs))
+        left = {name: tuple(outputs_left(self._loop.record(name).job)) for name in names}
+        return {name: outputs for name, outputs in left.items() if outputs}

@@ -1,0 +1,38 @@
+"""Stories as files: plan and story are kept beside a job's results, by the effect `keep_story`."""
+
+from __future__ import annotations
+
+import json
+
+from drumbeat.control.loop.outbox import FILES, Handler
+from drumbeat.core.life.events import KeepStory
+from drumbeat.core.life.job import Job
+from drumbeat.ports import Artifacts, PendingEffect, Store
+from drumbeat.protocol import wire
+from drumbeat.protocol.faults import faultpoint
+
+STORY = "story.jsonl"
+PLAN = "plan.json"
+
+
+class Stories:
+    """Writes the files."""
+
+    def __init__(self, store: Store, artifacts: Artifacts) -> None:
+        self._store, self._artifacts = store, artifacts
+
+    def handler(self) -> Handler:
+        """The handler of `keep_story`."""
+        return Handler(KeepStory, FILES, self._carry_out)
+
+    def _carry_out(self, pending: PendingEffect, job: Job) -> None:
+        self.write(job)
+        self._store.done(pending.id)
+
+    def write(self, job: Job) -> None:
+        """Writes plan and story. Idempotent. Raises StorageError."""
+        lines = [json.dumps(wire.to_wire(entry)) for entry in self._store.story(job.name)]
+        self._artifacts.write_text(job.name, PLAN, wire.dumps(job.plan))
+        faultpoint("effect.keeping_story")
+        self._artifacts.write_text(job.name, STORY, "\n".join(lines) + "\n")
+        faultpoint("effect.story_kept")
