@@ -1,4 +1,4 @@
-"""The four files of MNIST and Fashion-MNIST (IDX: a magic, the sizes, then unsigned bytes), read and written."""
+"""The four files of MNIST and Fashion-MNIST (IDX: a magic, the sizes, then unsigned bytes), as they are read."""
 
 import gzip
 import math
@@ -40,9 +40,3 @@ def read(folder: Path, name: str, dimensions: int) -> np.ndarray:
     if math.prod(shape) != len(content) - head:
         raise BadData(f"{path} is broken: {math.prod(shape)} bytes are promised, and it holds {len(content) - head}")
     return np.frombuffer(content, np.uint8, offset=head).reshape(shape)
-
-
-def write(path: Path, items: np.ndarray) -> None:
-    """Writes one .gz file; equal items give equal bytes."""
-    header = bytes([0, 0, UNSIGNED_BYTE, items.ndim]) + struct.pack(f">{items.ndim}I", *items.shape)
-    path.write_bytes(gzip.compress(header + items.tobytes(), mtime=0))

@@ -15,7 +15,7 @@ from drumbeat.client.views import JobView
 from drumbeat.protocol.errors import SpecError
 from tools import curated
 from tools.matrix.rows import ROWS
-from tools.matrix.rows.horovod import RECIPE
+from tools.matrix.rows.horovod import DIGITS, RECIPE
 from tools.matrix.runs import Material, run
 
 from .house import House, a_house, line_of, until
@@ -55,7 +55,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 @pytest.mark.feature("T6", "E2")
 def test_the_recipe_reaches_its_outcome_in_one_command(house: House, tmp_path: Path):
-    subprocess.run([sys.executable, RECIPE / "make_digits.py", tmp_path / "data"], check=True, capture_output=True)
+    subprocess.run([sys.executable, DIGITS, tmp_path / "data"], check=True, capture_output=True)
     name = "horovod-recipe"
     done = house.run(
         "run", RECIPE / "job.yml", "--name", name, "--set", f"inputs.data.path={tmp_path / 'data'}", timeout=600

@@ -13,6 +13,7 @@ from tools.matrix.row import RECIPES, Row
 from tools.matrix.rows.digits import RANKS_PER_NODE, Material
 
 RECIPE = RECIPES / "horovod_mnist"
+DIGITS = RECIPES / "fashion_mnist" / "make_digits.py"
 SIZES = (1, 2)
 OPTIONS = "--data ${{inputs.data}} --epochs 6 --batch-size 32 --base-lr 0.02 --model-dir ${{outputs.model}}"
 
@@ -21,7 +22,7 @@ def prepare(folder: Path) -> Material:
     """The recipe, and digits."""
     made = Material(folder / "code", folder / "digits")
     shutil.copytree(RECIPE, made.code, ignore=shutil.ignore_patterns("__pycache__", "*.yml", "*.md", "data"))
-    subprocess.run([sys.executable, RECIPE / "make_digits.py", made.data], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, DIGITS, made.data], check=True, stdout=subprocess.DEVNULL)
     return made
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 
@@ -12,3 +13,10 @@ def write_whole(path: str, text: str, mode: int = 0o700) -> None:
     with open(part, "w", encoding="utf-8", opener=lambda name, how: os.open(name, how, mode)) as file:
         file.write(text)
     os.replace(part, path)
+
+
+def require_own(folder: str) -> None:
+    """Raises OSError where another user made the folder, or may read it: secrets go into it."""
+    status = os.lstat(folder)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o77:
+        raise OSError(errno.EACCES, f"{folder} belongs to another user")

@@ -18,15 +18,11 @@ from drumbeat.agent.keeper import ranks
 from drumbeat.agent.keeper.confinement import choose, end_rest
 from drumbeat.agent.keeper.listener import hold_folder, read_marker
 from drumbeat.agent.keeper.signal_pipe import SignalPipe
+from drumbeat.agent.keeper.timing import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.host import processes
 from drumbeat.protocol import wire
 from drumbeat.protocol.keeper import ErrandRequest, ErrandResult
 
-LINGER_S = 1.0
-"""How long what the command leaves behind has between SIGTERM and SIGKILL."""
-GIVE_UP_S = 10.0
-"""How long after SIGKILL a process that can't be killed is waited for."""
-PULSE_S = 0.03
 _PREDECESSOR_S = 60.0
 """How long an errand waits, beyond the grace time, for an earlier one in its folder whose agent is gone."""
 
@@ -81,19 +77,19 @@ class Errand:
     def _end_in_time(self) -> None:
         if self._code is not None and not self._asked_rest:
             self._asked_rest = True
-            self._kill_at = min(self._kill_at or float("inf"), time.monotonic() + LINGER_S)
+            self._kill_at = min(self._kill_at or float("inf"), time.monotonic() + LEFTOVER_GRACE_S)
             self._confinement.ask(helpers=True)
         if self._kill_at is not None and time.monotonic() >= self._kill_at:
             self._confinement.kill()
 
     def _has_rest(self) -> bool:
-        is_hopeless = self._kill_at is not None and time.monotonic() > self._kill_at + GIVE_UP_S
+        is_hopeless = self._kill_at is not None and time.monotonic() > self._kill_at + KILL_TIMEOUT_S
         return not is_hopeless and bool(self._confinement.members())
 
     def _pause_s(self) -> float | None:
         if self._code is not None:
-            return PULSE_S
-        return None if self._kill_at is None else max(PULSE_S, self._kill_at - time.monotonic())
+            return ENDING_INTERVAL_S
+        return None if self._kill_at is None else max(ENDING_INTERVAL_S, self._kill_at - time.monotonic())
 
 
 def main() -> int:

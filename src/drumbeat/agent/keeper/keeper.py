@@ -22,6 +22,7 @@ from drumbeat.agent.keeper.records import Records
 from drumbeat.agent.keeper.shared_memory import Segments
 from drumbeat.agent.keeper.signal_pipe import SignalPipe
 from drumbeat.agent.keeper.starter import Starter
+from drumbeat.agent.keeper.timing import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.host import processes
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.keeper import (
@@ -38,12 +39,6 @@ from drumbeat.protocol.keeper import (
     encode_state,
 )
 
-LINGER_S = 1.0
-"""How long what a round leaves behind has between SIGTERM and SIGKILL."""
-GIVE_UP_S = 10.0
-"""How long after SIGKILL a process that can't be killed (a disk that hangs) is waited for."""
-PULSE_S = 0.03
-"""How often processes that are being ended are looked at."""
 FIRST_PATIENCE_S = 60.0
 """How long the keeper waits for its first agent."""
 
@@ -247,9 +242,9 @@ class Keeper:
         self._finish(sorted({*stuck, *self.confinement.members()}))
 
     def _sweep(self, left: list[int], now: float) -> None:
-        """Ends what ranks left behind: in the grace time what stayed in its rank's session, else within LINGER_S."""
+        """Ends what ranks left behind: in the grace time what stayed in its rank's session, else soon."""
         if self.sweep_at is None:
-            self.sweep_at = now + LINGER_S
+            self.sweep_at = now + LEFTOVER_GRACE_S
             self.confinement.ask(helpers=True, spared=self.starter.command_server)
         stayed = self.kill_at is not None and any(processes.session(pid) in self.sessions for pid in left)
         if now >= (self.kill_at if stayed and self.kill_at is not None else self.sweep_at):
@@ -295,7 +290,7 @@ class Keeper:
         now = time.monotonic()
         is_sweeping = not self.running and not (self.starter.pid and self.kill_at is None)
         if not self.over and (is_sweeping or (self.kill_at is not None and now >= self.kill_at)):
-            return PULSE_S
+            return ENDING_INTERVAL_S
         waits = [self.patience_s - self.listener.alone_s()] if self.listener.is_alone and not self.leaving else []
         if not self.over and self.kill_at is not None:
             waits.append(self.kill_at - now)
@@ -312,7 +307,7 @@ class Keeper:
 
 
 def _is_hopeless(killed_at: float | None, now: float) -> bool:
-    return killed_at is not None and now > killed_at + GIVE_UP_S
+    return killed_at is not None and now > killed_at + KILL_TIMEOUT_S
 
 
 def main() -> int:

@@ -8,7 +8,7 @@ import os
 import shutil
 from typing import Any
 
-from drumbeat.agent.ground.files import write_whole
+from drumbeat.agent.ground.files import require_own, write_whole
 from drumbeat.agent.launchers.remote import addresses
 from drumbeat.agent.launchers.remote.addresses import NodeAddresses
 from drumbeat.launch import mpi
@@ -28,7 +28,7 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
     folder = mpi.place(roster)
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        _check_own(folder)
+        require_own(folder)
         write_whole(f"{folder}/node.{node}", "")
         write_whole(f"{folder}/{_RANKS}", json.dumps(_ranks(plan, roster)))
         addresses.note(folder, _servers(plan, roster, secret))
@@ -90,10 +90,3 @@ def _servers(plan: Plan, roster: Roster, secret: str) -> NodeAddresses:
         own=(roster.master.address,),
         servers={host.address: (host.address, mpi.port(roster, host.node)) for host in mpi.hosts(plan, roster)},
     )
-
-
-def _check_own(folder: str) -> None:
-    """Raises OSError if another user has made it: that user could read the key."""
-    status = os.lstat(folder)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o77:
-        raise OSError(13, f"{folder} belongs to another user")

@@ -10,6 +10,7 @@ import pkgutil
 import shutil
 from dataclasses import replace
 
+from drumbeat.agent.ground.files import require_own
 from drumbeat.launch import ray
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.plan import Plan
@@ -26,7 +27,7 @@ def make(plan: Plan, roster: Roster, node: int, secret: str) -> str:
     folder = ray.place(roster.members[node])
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        _check_own(folder)
+        require_own(folder)
         _write(ray.token_file(roster.members[node]), _token(plan, roster, secret))
         _write(f"{folder}/{SCRIPT}", (pkgutil.get_data("drumbeat.agent.launchers.ray", SCRIPT) or b"").decode())
     except OSError as error:
@@ -57,7 +58,7 @@ def clear_noted(path: str) -> None:
     with contextlib.suppress(OSError):
         with open(path, encoding="utf-8") as file:
             folder = file.read()
-        _check_own(folder)
+        require_own(folder)
         shutil.rmtree(folder, ignore_errors=True)
         os.unlink(path)
 
@@ -66,13 +67,6 @@ def _token(plan: Plan, roster: Roster, secret: str) -> str:
     """Returns the token, which is the same on every node of a round, and of no other."""
     seed = f"ray {plan.job} {roster.attempt} {roster.round}"
     return hmac.new(secret.encode(), seed.encode(), hashlib.sha256).hexdigest()
-
-
-def _check_own(folder: str) -> None:
-    """Raises OSError if another user has made it: that user could read the token."""
-    status = os.lstat(folder)
-    if status.st_uid != os.geteuid() or status.st_mode & 0o77:
-        raise OSError(13, f"{folder} belongs to another user")
 
 
 def _write(path: str, text: str) -> None:
