@@ -187,7 +187,7 @@ def drop_pages() -> None:
 # --- mounts of others -------------------------------------------------------------------------------------------
 ANEW = """
 import ctypes, os, subprocess, sys
-from drumbeat.agent.inputs.local import Staging
+from drumbeat.agent.inputs.local import InputStager
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import StorageError
 from drumbeat.protocol.plan import Plan
@@ -196,7 +196,7 @@ if sys.argv[1] == "nobody":
     os.setuid(65534)
 plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
 try:
-    Staging(Enrolment("j", 1, 0, (), "s", "root", "keep", plan), None, print).stage()
+    InputStager(Enrolment("j", 1, 0, (), "s", "root", "keep", plan), None, print).stage()
 except StorageError as error:
     print(error.what)
 """

@@ -14,7 +14,7 @@ from drumbeat.agent.inputs.cache.files import Files, name_of
 from drumbeat.agent.inputs.cache.part import PIECE, Part, claim, piece_at, piece_count
 from drumbeat.agent.inputs.cache.small import Small, claim_small
 from drumbeat.agent.inputs.fetching.chain import Chain, Place
-from drumbeat.agent.inputs.fetching.serving import Serving
+from drumbeat.agent.inputs.fetching.serving import DataServer
 from drumbeat.agent.inputs.fetching.web import Lines, Patience
 from drumbeat.engines.netlab.lab import Lab, require_tools
 from drumbeat.protocol.errors import EngineError
@@ -99,14 +99,14 @@ def files(tmp_path: Path) -> Files:
 
 
 @pytest.fixture
-def serving(files: Files) -> Iterator[Serving]:
-    serving = Serving(files, "127.0.0.1", "secret")
+def serving(files: Files) -> Iterator[DataServer]:
+    serving = DataServer(files, "127.0.0.1", "secret")
     serving.names = frozenset([name_of(FILE)])
     yield serving
     serving.close()
 
 
-def chain_to(serving: Serving, *, secret: str = "secret", patience: Patience = QUICK) -> Chain:
+def chain_to(serving: DataServer, *, secret: str = "secret", patience: Patience = QUICK) -> Chain:
     peer = {"address": "127.0.0.1", "data_port": serving.port, "cache": "other"}
     return Chain(Place(1, "mine", secret), lambda: [peer, None], patience)
 
@@ -125,7 +125,7 @@ def growing(files: Files) -> Part:
     return part
 
 
-def test_a_piece_of_a_growing_file_is_passed_on_as_soon_as_it_is_there(files: Files, serving: Serving):
+def test_a_piece_of_a_growing_file_is_passed_on_as_soon_as_it_is_there(files: Files, serving: DataServer):
     part, chain = growing(files), chain_to(serving, patience=Patience(silent_s=60))
     found: list[bytes | None] = []
     asking = threading.Thread(target=lambda: found.append(ask(chain, 1)))
@@ -138,7 +138,7 @@ def test_a_piece_of_a_growing_file_is_passed_on_as_soon_as_it_is_there(files: Fi
     part.close()
 
 
-def test_a_whole_file_is_passed_on(files: Files, serving: Serving):
+def test_a_whole_file_is_passed_on(files: Files, serving: DataServer):
     part = growing(files)
     for number in range(piece_count(FILE.size)):
         offset, length = piece_at(FILE.size, number)
@@ -149,17 +149,17 @@ def test_a_whole_file_is_passed_on(files: Files, serving: Serving):
     assert ask(chain_to(serving), last) == BIG[last * PIECE :]
 
 
-def test_a_node_that_gets_nowhere_is_left_for_the_store(files: Files, serving: Serving):
+def test_a_node_that_gets_nowhere_is_left_for_the_store(files: Files, serving: DataServer):
     assert ask(chain_to(serving)) is None
 
 
 def test_a_node_that_is_gone_is_left_for_the_store(files: Files):
-    serving = Serving(files, "127.0.0.1", "secret")
+    serving = DataServer(files, "127.0.0.1", "secret")
     serving.close()
     assert ask(chain_to(serving)) is None
 
 
-def test_who_doesnt_know_the_secret_gets_nothing_and_nothing_of_theirs_is_taken(files: Files, serving: Serving):
+def test_who_doesnt_know_the_secret_gets_nothing_and_nothing_of_theirs_is_taken(files: Files, serving: DataServer):
     part = growing(files)
     part.write(0, BIG[:PIECE])
     part.have(0)
@@ -168,7 +168,7 @@ def test_who_doesnt_know_the_secret_gets_nothing_and_nothing_of_theirs_is_taken(
     part.close()
 
 
-def test_what_is_no_input_of_the_job_isnt_passed_on(files: Files, serving: Serving):
+def test_what_is_no_input_of_the_job_isnt_passed_on(files: Files, serving: DataServer):
     part = growing(files)
     part.write(0, BIG[:PIECE])
     part.have(0)
@@ -195,7 +195,9 @@ def bring(files: Files, number: int) -> None:
     assert small.finish(b"%05d" % number)
 
 
-def test_small_files_that_are_there_come_in_one_answer_and_the_others_dont_hold_them_up(files: Files, serving: Serving):
+def test_small_files_that_are_there_come_in_one_answer_and_the_others_dont_hold_them_up(
+    files: Files, serving: DataServer
+):
     serving.names = frozenset(name_of(one) for one in SMALL)
     for number in (1, 3):
         bring(files, number)
@@ -206,7 +208,7 @@ def test_small_files_that_are_there_come_in_one_answer_and_the_others_dont_hold_
     assert list(ask_files(chain)) == [name_of(one) for one in SMALL]
 
 
-def test_small_files_are_waited_for_until_the_node_before_gets_nowhere(files: Files, serving: Serving):
+def test_small_files_are_waited_for_until_the_node_before_gets_nowhere(files: Files, serving: DataServer):
     serving.names = frozenset(name_of(one) for one in SMALL)
     assert ask_files(chain_to(serving)) == {}
     found: list[dict[str, bytes]] = []
@@ -218,7 +220,7 @@ def test_small_files_are_waited_for_until_the_node_before_gets_nowhere(files: Fi
     assert found == [{name_of(SMALL[0]): b"00000"}]
 
 
-def test_small_files_are_for_those_who_know_the_secret_and_of_the_jobs_inputs_alone(files: Files, serving: Serving):
+def test_small_files_are_for_those_who_know_the_secret_and_of_the_jobs_inputs_alone(files: Files, serving: DataServer):
     bring(files, 0)
     assert ask_files(chain_to(serving)) == {}
     serving.names = frozenset([name_of(SMALL[0])])

@@ -13,11 +13,11 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
 
 EXIT_TAKEN, EXIT_NO_FOLDER = 75, 74
-"""Another agent does this already; the node has no place for it."""
+"""Another agent holds the folder; the folder can't be made or locked."""
 
 
 def main() -> int:
-    """0 = left when told; see agent.py for the others."""
+    """Returns 0 when the agent left on the server's order; agent.py has the other codes."""
     with open(sys.argv[1], "rb") as file:
         enrolment = wire.loads(Enrolment, file.read())
     os.chdir("/")
@@ -32,7 +32,7 @@ def main() -> int:
         return EXIT_TAKEN
     processes.adopt_orphans()
     agent = Agent(enrolment)
-    signal.signal(signal.SIGTERM, agent.be_told_to_go)
+    signal.signal(signal.SIGTERM, agent.terminate)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     return agent.run()

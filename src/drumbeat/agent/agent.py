@@ -1,7 +1,7 @@
-"""The agent: one thread that knows everything and decides, and threads beside it that wait for the outside.
+"""The agent: one thread that holds all state and decides, and threads beside it that wait for events.
 
-Every thread hands what it learns to the inbox as a call; `run` makes the calls one after the other and after each does
-whatever `course.next_step` says. So nothing here needs a lock, and a message that is lost or doubled does no harm.
+Every thread posts what it learns to the inbox as a call; `run` makes the calls one by one, and after each takes the
+steps that `course.next_step` returns. So no state needs a lock, and a message that is lost or repeated does no harm.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from drumbeat.agent.attempt import Beyond
+from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
@@ -25,9 +25,9 @@ from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s, tail
 from drumbeat.agent.node import HeldPort, member
 from drumbeat.agent.processes import RoundProcesses
-from drumbeat.agent.reporting import Reporting
 from drumbeat.agent.runtimes import containers
-from drumbeat.agent.world_check import Looking
+from drumbeat.agent.status_reporter import StatusReporter
+from drumbeat.agent.world_check import WorldCheck
 from drumbeat.launch import more_ports
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from drumbeat.agent.inputs.remote import Inputs
     from drumbeat.agent.outputs import Outputs
 
-EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TOLD = 0, 1, 3, 143
-"""Left as the server said; a defect of ours (start it again); the attempt was over; SIGTERM."""
-_DETAIL_EVERY_S = 0.5
-_LAST_LOGS_S, _LAST_WORD_S = 10.0, 2.0
-"""How long after SIGTERM and the end of the ranks the logs still have to get through, and then how the ranks ended."""
+EXIT_LEFT, EXIT_CRASHED, EXIT_STALE, EXIT_TERMINATED = 0, 1, 3, 143
+"""The exit codes: left on the server's order; crashed (start it again); the attempt was replaced; SIGTERM."""
+_PROGRESS_INTERVAL_S = 0.5
+_LAST_LOGS_S, _LAST_STATUS_S = 10.0, 2.0
+"""After SIGTERM and the end of the ranks: how long the agent tries to deliver the logs, and then the last status."""
 
 
 class Agent:
-    """The part that a node takes in one attempt."""
+    """Runs one node's part in one attempt."""
 
     def __init__(self, enrolment: Enrolment) -> None:
         self._enrolment, self._plan, self._root = enrolment, enrolment.plan, enrolment.root
@@ -58,8 +58,8 @@ class Agent:
         self._ports: list[HeldPort] = []
         self._processes = RoundProcesses(enrolment)
         self._errands = Errands(f"{self._root}/errands")
-        self._beyond = Beyond(enrolment, self._journal.note, self._posting(self._on_remark))
-        self._looking = Looking(self._plan, enrolment.node, self._beyond.remember)
+        self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_remark))
+        self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
         self._inputs: Inputs | None = None
         self._sender: LogSender | None = None
         self._log_paths: dict[int, str] = {}
@@ -74,8 +74,8 @@ class Agent:
             self._posting(self._on_keeper_trouble),
             confinement=self._processes.confinement,
         )
-        self._keeper.spared = self._beyond.pids
-        self._reporting = Reporting(
+        self._keeper.spared = self._mounts.pids
+        self._reporter = StatusReporter(
             enrolment, self._journal, self._posting(self._on_directive), self._posting(self._on_stale)
         )
         self._member = member(enrolment)
@@ -91,16 +91,16 @@ class Agent:
         }
 
     def run(self) -> int:
-        """Takes part until it is over; gives the exit code."""
+        """Works until the attempt is over; returns the exit code."""
         self._journal.note(f"agent of job {self._plan.job}, attempt {self._enrolment.attempt}, pid {os.getpid()}")
         threading.excepthook = self._on_crash
-        self._beyond.adopt()
-        # The folder of a round that was begun before: what became of it must be known before the server is spoken to.
+        self._mounts.adopt()
+        # An earlier agent began a round: its end must be known before the first status goes to the server.
         has_past = os.path.exists(f"{self._root}/keeper/round.json")
         self._keeper.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
         while has_past and not self._knows_past:  # Others may post before the keeper does.
             self._inbox.get()()
-        self._reporting.begin(status(self._facts, self._member))
+        self._reporter.begin(status(self._facts, self._member))
         self._act()
         while self._exit is None:
             self._inbox.get()()
@@ -108,15 +108,15 @@ class Agent:
         self._journal.note(f"agent leaves, exit code {self._exit}")
         return self._exit
 
-    def be_told_to_go(self, *_: object) -> None:
-        """The machine takes the node away (SIGTERM): the ranks get their grace time, then the agent goes."""
-        self._inbox.put(self._on_told_to_go)
+    def terminate(self, *_: object) -> None:
+        """Handles SIGTERM, by which the machine takes the node away: stops the ranks with grace, then leaves."""
+        self._inbox.put(self._on_terminate)
 
     def _posting(self, call: Callable[..., None]) -> Callable[..., None]:
         return lambda *values: self._inbox.put(partial(call, *values))
 
     def _beside(self, name: str, work: Callable[[], None], done: Callable[[DrumbeatError | None], None]) -> None:
-        """Does `work` in a thread of its own and posts how it ended."""
+        """Runs `work` in a thread of its own and posts how it ended."""
 
         def run() -> None:
             try:
@@ -125,24 +125,24 @@ class Agent:
                 self._inbox.put(self._on_stale)
             except DrumbeatError as error:
                 self._inbox.put(partial(done, error))
-            except OSError as error:  # A full disk, most often; where it was is told.
-                told = StorageError(error.strerror or str(error), where=str(error.filename or ""))
-                self._inbox.put(partial(done, told))
+            except OSError as error:  # A full disk, most often.
+                failure = StorageError(error.strerror or str(error), where=str(error.filename or ""))
+                self._inbox.put(partial(done, failure))
             else:
                 self._inbox.put(partial(done, None))
 
         threading.Thread(target=run, name=name, daemon=True).start()
 
-    # --- what is done ---------------------------------------------------------------------------------------------
+    # --- steps ----------------------------------------------------------------------------------------------------
 
     def _act(self) -> None:
-        """Does one step after the other until there is none, then says how far it is."""
+        """Takes one step after the other until there is none, then reports the status."""
         while self._exit is None and (step := next_step(self._facts, self._goal())):
             self._do[step]()
-        self._reporting.tell(status(self._facts, self._member))
+        self._reporter.report(status(self._facts, self._member))
 
     def _goal(self) -> Directive | None:
-        """What is wanted: of the server, or of the machine, which outranks it."""
+        """Returns the directive of the server, or that of the machine, which takes precedence."""
         if not self._going:
             return self._wanted
         here = self._facts.round
@@ -164,7 +164,7 @@ class Agent:
             self._facts.staging = Work.NONE
 
     def _stage(self) -> None:
-        from drumbeat.agent.inputs.local import Staging
+        from drumbeat.agent.inputs.local import InputStager
         from drumbeat.agent.logs.nodelog import NodeLog
         from drumbeat.agent.setup import NodeSetup
 
@@ -174,19 +174,19 @@ class Agent:
         setup = NodeSetup(self._enrolment, self._processes, self._errands, log, self._progress)
 
         def stage(say: Callable[[str], None]) -> None:
-            Staging(self._enrolment, Link(self._enrolment), say, inputs).stage()
-            self._beyond.take_links(Link(self._enrolment).output_link)
-            self._beyond.appear()
+            InputStager(self._enrolment, Link(self._enrolment), say, inputs).stage()
+            self._mounts.take_links(Link(self._enrolment).output_link)
+            self._mounts.appear()
 
         self._beside("staging", partial(setup.run, self._member, stage), self._on_staged)
 
     def _serve_inputs(self) -> Inputs | None:
-        """The inputs that lie in stores; None = the job has none. What there is of them is passed on from here."""
+        """Begins to serve inputs from stores to other nodes, and returns them; None = the job has none."""
         if not any(each.is_remote for each in self._plan.inputs):
             return None
         from drumbeat.agent.inputs.remote import Inputs
 
-        inputs = self._inputs or Inputs(self._enrolment, self._beyond.ways())
+        inputs = self._inputs or Inputs(self._enrolment, self._mounts.ways())
         self._member = inputs.serve(self._member)
         return inputs
 
@@ -213,7 +213,7 @@ class Agent:
         self._follow_logs()
 
     def _refuse_round(self, error: Exception) -> None:
-        """None of the ranks is started, and each says why."""
+        """Ends a round whose ranks can't be started, with the reason as the error of each."""
         self._facts.round.started = self._facts.round.over = self._facts.round.logs_sent = True
         own = self._enrolment.node
         why = str(error) if isinstance(error, DrumbeatError) else f"node {own} can't work out its ranks: {error!r}"
@@ -250,18 +250,18 @@ class Agent:
             outputs.send()
         finally:
             if outputs.remark:
-                self._beyond.remember(Remark(f"outputs of node {self._enrolment.node}", outputs.remark))
+                self._mounts.remember(Remark(f"outputs of node {self._enrolment.node}", outputs.remark))
 
     def _leave(self) -> None:
         faultpoint("agent.leaving")
         self._errands.end(self._grace_s())
         self._keeper.leave(self._grace_s())
-        self._beyond.end()
-        if self._going:  # The server hasn't asked for it: how the ranks ended is still to be told.
-            self._reporting.tell(status(self._facts, self._member))
-            self._reporting.await_told(_LAST_WORD_S)
+        self._mounts.end()
+        if self._going:  # The server doesn't know of it: the exits still have to be delivered.
+            self._reporter.report(status(self._facts, self._member))
+            self._reporter.await_delivery(_LAST_STATUS_S)
         faultpoint("agent.left")
-        self._exit = EXIT_TOLD if self._going else EXIT_LEFT
+        self._exit = EXIT_TERMINATED if self._going else EXIT_LEFT
 
     def _release_ports(self) -> None:
         while self._ports:
@@ -276,13 +276,13 @@ class Agent:
         self._log_paths = {rank: f"{self._root}/{name}" for rank, name in names.items()}
         logs = [GrowingLog(self._log_paths[rank], name) for rank, name in names.items()]
         own = LogName(self._enrolment.attempt, number, self._enrolment.node, NODE_LOG).path
-        if os.path.exists(f"{self._root}/{own}"):  # An agent that died may not have sent all of it.
+        if os.path.exists(f"{self._root}/{own}"):  # An earlier agent may not have sent all of it.
             logs.append(GrowingLog(f"{self._root}/{own}", own))
         done = partial(self._posting(self._on_logs_sent), number)
         pause = pause_s(self._plan.world_size)
         self._sender = LogSender(logs, Link(self._enrolment), self._journal, done, pause_s=pause)
 
-    # --- what is heard --------------------------------------------------------------------------------------------
+    # --- events ---------------------------------------------------------------------------------------------------
 
     def _on_directive(self, directive: Directive) -> None:
         self._journal.note(f"wanted: {directive.key}")
@@ -296,7 +296,7 @@ class Agent:
         if state.round > self._facts.round.number:
             self._facts.round = RoundFacts(state.round)
         here = self._facts.round
-        if not here.has_begun:  # An earlier agent had it started.
+        if not here.has_begun:  # An earlier agent has started it.
             here.started = True
             self._follow_logs()
         here.started, here.stopping = True, here.stopping or state.stopping
@@ -304,31 +304,31 @@ class Agent:
         if not here.over and not here.stopping:
             self._facts.detail = f"ranks held by: {state.held_by}"
         if state.running:
-            self._looking.begin(here.number, state.pid)
+            self._world_check.begin(here.number, state.pid)
         if state.trouble:
             self._facts.detail = f"keeper: {state.trouble}"
             self._journal.note(self._facts.detail)
-            if state.over:  # It stays true, and the next round begins beside it.
-                self._beyond.remember(Remark(f"keeper of node {self._enrolment.node}", state.trouble))
+            if state.over:  # It lasts: the next round begins beside it.
+                self._mounts.remember(Remark(f"keeper of node {self._enrolment.node}", state.trouble))
         is_over = state.over and not here.over
-        # What a rank that was stopped had others write for it (`| tee`) may have come after its own end.
+        # The end of a stopped rank's log may come after its exit, if it goes through another process (`| tee`).
         self._add_exits(state.exits, is_again=is_over)
         if is_over:
             self._on_over()
 
     def _add_exits(self, exits: Sequence[KeptExit], *, is_again: bool) -> None:
-        known = self._facts.round.exits
-        if exits:  # What a rank couldn't read goes along with how it ended.
-            self._beyond.look()
+        exits_before = self._facts.round.exits
+        if exits:  # Remarks on what a rank could not read go with its exit.
+            self._mounts.look()
             self._on_remark()
         for ended in exits:
-            if ended.rank not in known or (is_again and ended.told):
+            if ended.rank not in exits_before or (is_again and ended.told):
                 is_raised = ended.code == 1 and not ended.told
                 end = tail(self._log_paths[ended.rank], is_raised=is_raised)
-                known[ended.rank] = self._processes.correct_exit(RankExit(**vars(ended), tail=end))
+                exits_before[ended.rank] = self._processes.correct_exit(RankExit(**vars(ended), tail=end))
 
     def _on_over(self) -> None:
-        self._looking.end()
+        self._world_check.end()
         self._facts.round.over = True
         self._facts.detail = ""
         self._processes.clear()
@@ -339,7 +339,7 @@ class Agent:
             self._sender.finish()
 
     def _clear_containers(self) -> None:
-        """Until none of them runs for sure, the round isn't said to be over: what comes next needs what they hold."""
+        """Removes them before the round counts as over: the next one needs what they hold."""
         here = self._facts.round
         here.clearing = True
         say = self._posting(partial(self._on_clearing, here))
@@ -354,7 +354,7 @@ class Agent:
         here.clearing = False
         if error:
             self._journal.note(error.what)
-            self._beyond.remember(
+            self._mounts.remember(
                 Remark(f"containers of round {here.number} on node {self._enrolment.node}", error.what)
             )
         if here is self._facts.round:
@@ -375,16 +375,16 @@ class Agent:
         self._facts.is_passing = isinstance(error, UnreachableError)
 
     def _on_remark(self) -> None:
-        self._facts.remarks = self._beyond.remarks()
+        self._facts.remarks = self._mounts.remarks()
 
     def _on_uploaded(self, error: DrumbeatError | None) -> None:
         self._facts.upload = Work.FAILED if error else Work.DONE
         self._facts.error, self._facts.detail = str(error or ""), ""
 
     def _progress(self, sentence: str) -> None:
-        """Called in the thread that does the work; not every word is worth telling the server."""
+        """Takes progress from the thread that does the work, but not more often than the server needs it."""
         now = time.monotonic()
-        if now - self._detail_at > _DETAIL_EVERY_S:
+        if now - self._detail_at > _PROGRESS_INTERVAL_S:
             self._detail_at = now
             self._inbox.put(partial(setattr, self._facts, "detail", sentence))
 
@@ -392,10 +392,10 @@ class Agent:
         self._journal.note("the attempt is over: the ranks are stopped")
         self._errands.end(self._plan.grace_s)
         self._keeper.leave(self._plan.grace_s)
-        self._beyond.end()
+        self._mounts.end()
         self._exit = EXIT_STALE
 
-    def _on_told_to_go(self) -> None:
+    def _on_terminate(self) -> None:
         if self._going:
             return
         self._journal.note("SIGTERM: the ranks are stopped, then the agent goes")
@@ -406,11 +406,11 @@ class Agent:
         last.start()
 
     def _on_crash(self, crash: threading.ExceptHookArgs) -> None:
-        """A defect of ours in a thread: better a new agent, which finds its keeper, than one that is half there."""
+        """Ends the agent after a defect in a thread: a new one, which finds the keeper, is better than half of one."""
         import traceback
 
         lines = traceback.format_exception(crash.exc_type, crash.exc_value, crash.exc_traceback)
         self._journal.note("".join(lines))
-        with contextlib.suppress(OSError):  # Its last words, should its own log not take them.
+        with contextlib.suppress(OSError):  # In case its own log can't be written.
             print("".join(lines), file=sys.stderr, flush=True)  # noqa: T201 (nothing else is left)
         self._inbox.put(partial(setattr, self, "_exit", EXIT_CRASHED))

@@ -1,4 +1,4 @@
-"""What this node is to the others: its member entry and the port that it keeps for a round."""
+"""A node's entry in the roster, and the port that it holds for a round."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from drumbeat.protocol.roster import Member, Roster
 
 
 def member(enrolment: Enrolment) -> Member:
-    """The node as its enrolment says and as it finds itself."""
+    """Returns the entry, from the enrolment and from what the machine has."""
     address = enrolment.address or address_towards(enrolment.servers)
     alone = Member(
         node=enrolment.node,
@@ -27,32 +27,32 @@ def member(enrolment: Enrolment) -> Member:
         cpus=len(os.sched_getaffinity(0)),
         infiniband=network.infiniband(),
     )
-    there: list[network.Interface] = []
+    interfaces: list[network.Interface] = []
     with contextlib.suppress(OSError):
-        there = network.interfaces()
-    found = network.find(enrolment.plan.network, address, there)
-    return _on(alone, found) if found else alone
+        interfaces = network.interfaces()
+    interface = network.find(enrolment.plan.network, address, interfaces)
+    return _on(alone, interface) if interface else alone
 
 
 def seen_from(roster: Roster, node: int, plan: Plan) -> Roster:
-    """The roster with the interface towards the other nodes, for a node whose own address is on none of its own."""
+    """Returns the roster with this node's interface towards the others, if its address is on none of its interfaces."""
     here = roster.members[node]
     others = [one.address for one in roster.members if one.address != here.address]
     if here.interface or plan.network or not others:
         return roster
     with contextlib.suppress(OSError):
-        if found := network.towards(others, network.interfaces()):
-            seen = replace(here, interface=found.name, subnet=found.subnet)
+        if interface := network.towards(others, network.interfaces()):
+            seen = replace(here, interface=interface.name, subnet=interface.subnet)
             return replace(roster, members=tuple(seen if one is here else one for one in roster.members))
     return roster
 
 
-def _on(member: Member, found: network.Interface) -> Member:
-    return replace(member, address=found.address, interface=found.name, subnet=found.subnet)
+def _on(member: Member, interface: network.Interface) -> Member:
+    return replace(member, address=interface.address, interface=interface.name, subnet=interface.subnet)
 
 
 class HeldPort:
-    """A port that a rank can listen on and nobody else is given: bound, not listening, with SO_REUSEADDR."""
+    """Holds a port for a rank to listen on: bound, not listening, with SO_REUSEADDR."""
 
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -62,5 +62,5 @@ class HeldPort:
         self.number: int = self._socket.getsockname()[1]
 
     def release(self) -> None:
-        """Lets go of it."""
+        """Releases the port."""
         self._socket.close()

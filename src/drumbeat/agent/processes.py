@@ -81,20 +81,20 @@ class RoundProcesses:
     def _provide_image(self, wanted: Container, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
         """Nodes compare layers of an image that they pull; of one that each builds, they compare the Python in it."""
         from drumbeat.agent.runtimes.images import inspection
-        from drumbeat.agent.runtimes.images.pull import Having
+        from drumbeat.agent.runtimes.images.pull import ImagePuller
 
         self._engine = containers.find()
-        image = Having(self._enrolment, self._engine, log, errands).have(wanted, say)
+        image = ImagePuller(self._enrolment, self._engine, log, errands).have(wanted, say)
         self._member_fields |= {"image": image.digest, "layers": "" if wanted.build else image.layers}
         if wanted.build and self._plan.nodes > 1:
             self._member_fields["environment"] = str(inspection.python_in(self._engine, wanted.image) or "")
 
     def _make_environment(self, errands: Errands, log: NodeLog, say: Callable[[str], None]) -> None:
-        from drumbeat.agent.runtimes.environments.make import Making
+        from drumbeat.agent.runtimes.environments.environment_builder import EnvironmentBuilder
 
         wanted, plan = self._plan.python, self._enrolment.plan
         if wanted is not None:
-            environment = Making(wanted, self._enrolment.root, log, errands, say).provide()
+            environment = EnvironmentBuilder(wanted, self._enrolment.root, log, errands, say).provide()
             self._plan = replace(
                 self._plan,
                 path_first=(environment.path,),  # Not the server's own interpreter.

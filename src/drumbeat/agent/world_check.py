@@ -1,4 +1,4 @@
-"""Looks at what runs below a node's ranks: whether a launcher, or Horovod, has formed the world it should."""
+"""Checks by the processes below a node's ranks whether a launcher or Horovod has formed the job's world."""
 
 from __future__ import annotations
 
@@ -12,39 +12,39 @@ from drumbeat.launch.worlds import ABOUT, HOROVOD, VARIABLES, Process, verdict
 from drumbeat.protocol.agent import Remark
 from drumbeat.protocol.plan import Plan
 
-LOOKS_S = (2.0, 5.0, 15.0, 40.0, 120.0)
-"""Seconds to each look from the one before. There is none after the last, or after one that had something to see."""
+PAUSES_S = (2.0, 5.0, 15.0, 40.0, 120.0)
+"""Seconds before each check. There is none after the last, or after one that had a verdict."""
 
 
-class Looking:
-    """At one node. remember: is told what a person should know."""
+class WorldCheck:
+    """Checks one node. remember: receives remarks for the user."""
 
     def __init__(self, plan: Plan, node: int, remember: Callable[[Remark], None]) -> None:
         self._plan, self._node, self._remember = plan, node, remember
         self._round, self._is_over = -1, threading.Event()
 
     def begin(self, number: int, keeper: int) -> None:
-        """The ranks of a round run below this keeper. May be said twice."""
-        if number == self._round or not self._must_look():
+        """Begins to check the ranks of a round, which run below this keeper. Idempotent."""
+        if number == self._round or not self._can_nest():
             return
         self.end()
         self._round, self._is_over = number, threading.Event()
-        threading.Thread(target=self._follow, args=(keeper, self._is_over), name="looking", daemon=True).start()
+        threading.Thread(target=self._follow, args=(keeper, self._is_over), name="world check", daemon=True).start()
 
-    def _must_look(self) -> bool:
+    def _can_nest(self) -> bool:
         return LAUNCHERS[self._plan.launcher].can_nest(self._plan)
 
     def end(self) -> None:
-        """They have ended."""
+        """Stops: the ranks have ended."""
         self._is_over.set()
 
     def _follow(self, keeper: int, is_over: threading.Event) -> None:
-        for pause_s in LOOKS_S:
+        for pause_s in PAUSES_S:
             if is_over.wait(pause_s):
                 return
             try:
                 sentence = verdict(self._plan, self._node, below(keeper))
-            except Exception:  # noqa: BLE001 (it looks at anybody's processes, and no job is to end because of a look)
+            except Exception:  # noqa: BLE001 (it inspects arbitrary processes, and no job may end because of that)
                 traceback.print_exc()
                 return
             if sentence:
@@ -54,9 +54,9 @@ class Looking:
 
 
 def below(keeper: int) -> list[Process]:
-    """What runs below it."""
-    found = processes.family(keeper, *VARIABLES)
+    """Returns the processes below the keeper."""
+    family = processes.family(keeper, *VARIABLES)
     return [
         Process(pid, parent, tuple(words), variables, is_horovods=processes.has_mapped(pid, HOROVOD))
-        for pid, parent, words, variables in found
+        for pid, parent, words, variables in family
     ]

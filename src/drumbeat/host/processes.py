@@ -22,7 +22,7 @@ _KERNEL_THREAD, _EXITING = 0x00200000, 0x00000004
 """PF_KTHREAD and PF_EXITING among the flags of a process (proc_pid_stat(5)): neither has memory to look into."""
 _BECOMES_LOOKS = 100
 """How often one that becomes another program is looked at again, 1 ms apart: it may wait for a slow disk."""
-LEAST_LOOKS = 20
+MIN_LOOKS = 20
 """How often one looks at least whether what was killed is gone."""
 
 
@@ -254,7 +254,7 @@ def looks(within_s: float) -> Iterator[None]:
     """For so long, and at least so many times: who stands still meanwhile gives nobody time to end."""
     deadline = time.monotonic() + within_s
     for count in itertools.count():
-        if count >= LEAST_LOOKS and time.monotonic() >= deadline:
+        if count >= MIN_LOOKS and time.monotonic() >= deadline:
             return
         yield
 

@@ -24,7 +24,7 @@ LABEL = "drumbeat.root"
 GIVEN = "--env=@mpi"
 """Stands in the line of a rank that joins mpirun for the names that it will be given: nobody knows them before."""
 
-MOST_PROCESSES = 32768
+MAX_PROCESSES = 32768
 """A container is given its starter's limit of processes, but no more: the kernel refuses some that are higher."""
 
 
@@ -47,7 +47,7 @@ class Engine:
     user: str
     is_rootless: bool = False
     files: int = 1024
-    processes: int = MOST_PROCESSES
+    processes: int = MAX_PROCESSES
 
 
 def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, shown: Sequence[str] = ()) -> ProcessSpec:

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from drumbeat.agent.attempt import Beyond
+from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.inputs.mounting.mounts import Mounts
 from drumbeat.agent.logs.sender import tail
 from drumbeat.core.diagnosis.blame import verdict
@@ -31,7 +31,7 @@ def test_a_full_disk_is_named_though_the_rank_could_not_say_it(tmp_path: Path, m
 def test_a_remark_that_cant_be_written_down_is_told_again_when_there_is_room(tmp_path: Path):
     root, notes, news = tmp_path / "root", list[str](), list[int]()
     plan = Plan("j", "e", "pytorch", 1, 1, "true", ())
-    beyond = Beyond(Enrolment("j", 1, 0, (), "s", str(root), "/c", plan), notes.append, lambda: news.append(1))
+    beyond = AttemptMounts(Enrolment("j", 1, 0, (), "s", str(root), "/c", plan), notes.append, lambda: news.append(1))
     remark = Remark("data", "it is mounted")
     beyond.remember(remark)
     assert (len(notes), news, beyond.remarks()) == (1, [], ())

@@ -11,7 +11,7 @@ from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.launchers.mpi import installation
 from drumbeat.agent.logs.sender import last_lines, pause_s, tail
-from drumbeat.agent.reporting import poll_s
+from drumbeat.agent.status_reporter import poll_s
 from drumbeat.protocol.agent import LEFT_OUT, Enrolment, RankExit
 from drumbeat.protocol.errors import (
     DrumbeatError,

@@ -32,9 +32,9 @@ def test_a_remark_that_comes_first_is_not_taken_for_the_keepers_word(
         agent._exit = EXIT_LEFT
 
     monkeypatch.setattr(agent, "_follow_logs", lambda: None)
-    monkeypatch.setattr(agent._beyond, "adopt", lambda: post(agent._on_remark))
+    monkeypatch.setattr(agent._mounts, "adopt", lambda: post(agent._on_remark))
     monkeypatch.setattr(agent._keeper, "begin", lambda **_: post(word))
-    monkeypatch.setattr(agent._reporting, "begin", begin)
-    monkeypatch.setattr(agent._reporting, "tell", lambda _: None)
+    monkeypatch.setattr(agent._reporter, "begin", begin)
+    monkeypatch.setattr(agent._reporter, "report", lambda _: None)
     agent.run()
     assert [(one.round, one.phase) for one in said] == [(1, Phase.RUNNING) if has_keeper else (0, Phase.ENROLLED)]

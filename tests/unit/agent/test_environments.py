@@ -18,9 +18,9 @@ from drumbeat.agent.runtimes.environments import interpreters, wheels
 from drumbeat.agent.runtimes.environments.builders import Builder, Step, choose, tool_environment
 from drumbeat.agent.runtimes.environments.collecting import Bounds, collect
 from drumbeat.agent.runtimes.environments.distributions import fingerprint, installed
+from drumbeat.agent.runtimes.environments.environment_builder import EnvironmentBuilder
 from drumbeat.agent.runtimes.environments.folders import Place
 from drumbeat.agent.runtimes.environments.interpreters import Interpreter, bundled
-from drumbeat.agent.runtimes.environments.make import Making
 from drumbeat.agent.runtimes.environments.pipsettings import own_places
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import PythonEnvironment, SourceBuild
@@ -273,7 +273,7 @@ def one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def make_one(progress: Callable[[str], None] = lambda _: None) -> None:
-    Making(mine("tiny"), "/root", Log(), Trying(), progress).provide()  # pyright: ignore[reportArgumentType]
+    EnvironmentBuilder(mine("tiny"), "/root", Log(), Trying(), progress).provide()  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.feature("E4")

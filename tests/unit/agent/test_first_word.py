@@ -2,7 +2,7 @@
 
 import pytest
 
-from drumbeat.agent.logs.first_word import first_word
+from drumbeat.agent.logs.first_failure import first_failure
 from drumbeat.agent.logs.sender import tail
 from drumbeat.core.diagnosis.tracebacks import read
 
@@ -102,7 +102,7 @@ def test_the_process_that_failed_first_is_heard_though_the_others_said_much(tmp_
 
 
 def test_the_word_is_kept_short_with_its_innermost_frames():
-    word = first_word(raised("node-0: [rank0]: ", OWN).encode(), 10**6)
+    word = first_failure(raised("node-0: [rank0]: ", OWN).encode(), 10**6)
     assert len(word) < 2500
     assert word.startswith(f"node-0: [rank0]: {HEADER}")
     assert "part59.py" in word
@@ -113,10 +113,10 @@ def test_the_word_is_kept_short_with_its_innermost_frames():
     "log", [raised("", OWN), raised("[rank1]: ", OWN), "epoch 3\n", "", raised("", OWN) + raised("", LOST)]
 )
 def test_one_process_alone_has_no_word_of_this_kind(log: str):
-    assert first_word(log.encode(), 10**6) == ""
+    assert first_failure(log.encode(), 10**6) == ""
 
 
 def test_what_stands_in_the_end_is_not_said_twice():
     log = raised("node-0: [rank0]: ", OWN).encode()
-    assert first_word(b"step 1\n" + log, 7) == ""
-    assert first_word(b"step 1\n" + log, 8).endswith(OWN), "without its first line, the end isn't understood"
+    assert first_failure(b"step 1\n" + log, 7) == ""
+    assert first_failure(b"step 1\n" + log, 8).endswith(OWN), "without its first line, the end isn't understood"

@@ -17,7 +17,7 @@ from drumbeat.agent.agent import Agent
 from drumbeat.agent.course import RoundFacts, phase
 from drumbeat.agent.ground import children, marks
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.inputs.local import Staging
+from drumbeat.agent.inputs.local import InputStager
 from drumbeat.agent.launchers.mpi import folder as mpi_folder
 from drumbeat.agent.runtimes import containers
 from drumbeat.agent.runtimes.environments import wheels
@@ -135,7 +135,7 @@ def test_a_container_that_is_not_removed_for_long_is_named_and_the_round_is_over
     assert agent._facts.detail == f"the end of the round waits: {why}"
     agent._on_cleared(here, given_up.value)
     assert (phase(agent._facts), agent._facts.detail) == (Phase.ENDED, "")
-    assert [one.sentence for one in agent._beyond.remarks()] == [why]
+    assert [one.sentence for one in agent._mounts.remarks()] == [why]
     monkeypatch.setattr("sys.argv", ["ending", docker])
     assert cleanup.main() == 1
     assert why in capsys.readouterr().err
@@ -228,7 +228,7 @@ def test_a_file_whose_agent_was_killed_before_it_was_in_its_place_is_staged(tmp_
     left.mkdir(parents=True)
     (left / "x.csv").write_text("1,2\n")
     marks.put(f"{enrolment.root}/staging")
-    Staging(enrolment, Link(enrolment), lambda _: None).stage()
+    InputStager(enrolment, Link(enrolment), lambda _: None).stage()
     assert place.read_text() == "1,2\n"
     assert not left.exists()
 

@@ -36,7 +36,7 @@ FILES = {path: ListedFile(path, len(content), path) for path, content in CONTENT
 DAV = "{DAV:}"
 
 
-class Reading:
+class RangeReader:
     """As much of the real one as is used."""
 
     def store(self) -> Any:
@@ -59,7 +59,7 @@ def said() -> list[str]:
 
 @pytest.fixture
 def dav(said: list[str]) -> Iterator[Dav]:
-    made = Dav(Tree(FILES), Reading(), "secret", said.append)  # pyright: ignore[reportArgumentType]
+    made = Dav(Tree(FILES), RangeReader(), "secret", said.append)  # pyright: ignore[reportArgumentType]
     yield made
     made.close()
 

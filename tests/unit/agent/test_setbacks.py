@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from drumbeat.agent.ground.journal import Journal
+from drumbeat.agent.logs.log_retries import TRIES, LogRetries
 from drumbeat.agent.logs.sender import GrowingLog, LogSender
-from drumbeat.agent.logs.setbacks import TRIES, Setbacks
 
 
 class Clock:
@@ -27,7 +27,7 @@ def refused(number: int) -> OSError:
 
 def test_a_log_is_tried_again_ever_more_seldom():
     clock = Clock()
-    setbacks = Setbacks(0.025, clock)
+    setbacks = LogRetries(0.025, clock)
     assert not setbacks
     assert not setbacks.has_to_wait("log")
     for _ in range(100):
@@ -45,7 +45,7 @@ def test_a_log_is_tried_again_ever_more_seldom():
 
 @pytest.mark.parametrize(("number", "is_lost"), [(errno.EIO, True), (errno.ESTALE, True), (errno.EMFILE, False)])
 def test_a_log_is_lost_once_it_was_tried_often_after_the_end(number: int, is_lost: bool):
-    setbacks = Setbacks(0.025, Clock())
+    setbacks = LogRetries(0.025, Clock())
     tried = [setbacks.met("log", refused(number), was_ended=True) for _ in range(TRIES)]
     assert tried == [False] * (TRIES - 1) + [is_lost]
 

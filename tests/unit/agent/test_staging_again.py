@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from drumbeat.agent.ground import marks as marking
-from drumbeat.agent.inputs.local import Staging, forget
+from drumbeat.agent.inputs.local import InputStager, forget
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.plan import InputPlan, Plan
 from tests.nobody import run_as_nobody
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.feature("D5")
 AGAIN = """
 import shutil
 from drumbeat.agent.ground import marks
-from drumbeat.agent.inputs.local import Staging
+from drumbeat.agent.inputs.local import InputStager
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.host.machine import boot
 from drumbeat.protocol.plan import InputPlan, Plan
@@ -38,7 +38,7 @@ os.makedirs("root/inputs")
 shutil.copytree("data", "root/inputs/train.part")
 marks.put("root/staging")
 plan = Plan("j", "e", "pytorch", 1, 1, "true", (), inputs=(InputPlan("train", "uri_folder", "file:data", "download"),))
-Staging(Enrolment("j", 1, 0, (), "s", "root", "checkpoints", plan), None, lambda _: None).stage()
+InputStager(Enrolment("j", 1, 0, (), "s", "root", "checkpoints", plan), None, lambda _: None).stage()
 assert os.listdir("root/inputs") == ["train"]
 assert os.listdir("root/inputs/train/deep") == ["file"]
 """
@@ -75,7 +75,7 @@ class Server:
         yield io.BytesIO(self.has[digest])
 
 
-def staging(folder: Path, server: Any) -> Staging:
+def staging(folder: Path, server: Any) -> InputStager:
     (folder / "data").mkdir(exist_ok=True)
     (folder / "data" / "y").write_text("5,6")
     code, given = server.has
@@ -85,7 +85,7 @@ def staging(folder: Path, server: Any) -> Staging:
     )
     plan = Plan("j", "e", "pytorch", 1, 1, "true", (), code=code, inputs=inputs)
     enrolment = Enrolment("j", 1, 0, (), "s", str(folder / "root"), str(folder / "checkpoints"), plan)
-    return Staging(enrolment, server, lambda _: None)
+    return InputStager(enrolment, server, lambda _: None)
 
 
 def lose_power(root: Path, *marks: str) -> None:

@@ -29,13 +29,13 @@ _BEGUN, _MARK = "staging", "staged"
 
 
 def forget(root: str) -> None:
-    """Not all is there any more: an agent that comes to this folder again does what is missing."""
+    """Takes the folder for incomplete: a later agent stages what is missing."""
     with contextlib.suppress(FileNotFoundError):
         os.replace(f"{root}/{_MARK}", f"{root}/{_BEGUN}")
 
 
-class Staging:
-    """One attempt's folder. `progress` is told in words what is being done. remote: the inputs that lie in stores."""
+class InputStager:
+    """Stages one attempt's folder. progress: receives the progress in words. remote: inputs that lie in stores."""
 
     def __init__(
         self, enrolment: Enrolment, link: Link, progress: Callable[[str], None], remote: Inputs | None = None
@@ -45,7 +45,7 @@ class Staging:
         self._link, self._progress, self._remote = link, progress, remote
 
     def stage(self) -> None:
-        """Does what is missing. Raises DrumbeatError, for what can't be had or can't be written."""
+        """Stages what is missing. Raises DrumbeatError."""
         begun, mark = f"{self._root}/{_BEGUN}", f"{self._root}/{_MARK}"
         if marks.is_put(mark):
             return

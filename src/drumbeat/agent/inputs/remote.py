@@ -32,7 +32,7 @@ from drumbeat.protocol.roster import Member
 
 if TYPE_CHECKING:
     from drumbeat.agent.inputs.fetching.chain import Chain
-    from drumbeat.agent.inputs.fetching.serving import Serving
+    from drumbeat.agent.inputs.fetching.serving import DataServer
     from drumbeat.agent.inputs.in_place_or_mounted import Ways
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class Inputs:
         self._patience = patience or Patience(give_up_s=max(60.0, enrolment.plan.lost_after_s))
         self._folder = cache_folders.data_folder()
         self._server = Link(enrolment)
-        self._serving: Serving | None = None
+        self._serving: DataServer | None = None
         self._progress: Callable[[str], None] = _silent
 
     @cached_property
@@ -61,10 +61,10 @@ class Inputs:
         """Begins to pass on what there is to the other nodes; gives what this node is to them now."""
         if self._enrolment.plan.nodes == 1:
             return member
-        from drumbeat.agent.inputs.fetching.serving import Serving, cache_name
+        from drumbeat.agent.inputs.fetching.serving import DataServer, cache_name
 
         try:
-            self._serving = self._serving or Serving(self._files, member.address, self._enrolment.secret)
+            self._serving = self._serving or DataServer(self._files, member.address, self._enrolment.secret)
             return replace(member, data_port=self._serving.port, cache=cache_name(self._files))
         except OSError:  # It will be said when the inputs are staged; the others do without this node.
             return member

@@ -16,8 +16,8 @@ from collections.abc import Callable
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.logs.first_word import first_word
-from drumbeat.agent.logs.setbacks import Setbacks
+from drumbeat.agent.logs.first_failure import first_failure
+from drumbeat.agent.logs.log_retries import LogRetries
 from drumbeat.protocol.agent import LEFT_OUT
 from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
@@ -58,7 +58,7 @@ def tail(path: str, *, is_raised: bool = False) -> str:
         return ""
     end = last_lines(seen[-TAIL_BYTES:])
     lines = end.count("\n") + 1
-    first = first_word(seen, _begin_of(seen, lines))
+    first = first_failure(seen, _begin_of(seen, lines))
     far = _far_error(seen, lines) if is_raised and not first and "Traceback (" not in end else ""
     return "\n".join(part for part in (first, far, LEFT_OUT if far else "", end, _disk_is_full(path)) if part)
 
@@ -201,7 +201,7 @@ class LogSender:
     ) -> None:
         self._logs, self._link, self._journal, self._done, self._pause_s = logs, link, journal, done, pause_s
         self._ended = threading.Event()
-        self._setbacks = Setbacks(pause_s)
+        self._setbacks = LogRetries(pause_s)
         threading.Thread(target=self._run, name="logs", daemon=True).start()
 
     def finish(self) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 
 from drumbeat.agent.ground import children
 from drumbeat.agent.ground.files import write_whole
-from drumbeat.launch.containers import CONTAINER_ENGINES, LABEL, MOST_PROCESSES, Engine, run_once
+from drumbeat.launch.containers import CONTAINER_ENGINES, LABEL, MAX_PROCESSES, Engine, run_once
 from drumbeat.protocol.errors import EngineError, RefusedError
 
 NOTE = "containers.json"
@@ -242,7 +242,7 @@ def _engine(program: str, kind: str) -> Engine:
         user=f"{os.geteuid()}:{os.getegid()}",
         is_rootless=kind == "podman" and os.geteuid() != 0,
         files=files,
-        processes=MOST_PROCESSES if processes < 0 else min(processes, MOST_PROCESSES),
+        processes=MAX_PROCESSES if processes < 0 else min(processes, MAX_PROCESSES),
     )
 
 

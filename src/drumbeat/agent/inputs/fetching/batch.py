@@ -16,8 +16,8 @@ from drumbeat.protocol.errors import StorageError, UnreachableError
 
 
 @dataclass
-class Bringing:
-    """One batch, by one thread."""
+class BatchFetch:
+    """Fetches one batch, in one thread."""
 
     means: Means
     work: Work

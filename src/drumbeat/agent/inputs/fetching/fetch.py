@@ -9,7 +9,7 @@ from contextlib import closing
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.inputs.cache.part import PIECE, forget
 from drumbeat.agent.inputs.cache.small import SMALL
-from drumbeat.agent.inputs.fetching.batch import Bringing
+from drumbeat.agent.inputs.fetching.batch import BatchFetch
 from drumbeat.agent.inputs.fetching.means import Means
 from drumbeat.agent.inputs.fetching.store import Links, Store
 from drumbeat.agent.inputs.fetching.threads import Crew
@@ -80,7 +80,7 @@ class Fetch:
                 while (found := self._work.next()) is not None:
                     match found:
                         case Batch(wants):
-                            Bringing(self._means, self._work, store).bring(wants)
+                            BatchFetch(self._means, self._work, store).bring(wants)
                         case Piece(want, number):
                             self._one(store, want, number)
         except (DrumbeatError, OSError) as error:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from drumbeat.agent.inputs.fetching.chain import Chain
     from drumbeat.agent.inputs.fetching.work import Want
 
-_MOST_WRONG = 4
+_MAX_WRONG = 4
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Means:
         """A file came, of so many bytes, and isn't what was listed. Raises StorageError when that lasts."""
         want.wrong += 1
         self.meter.again(came)
-        if want.wrong >= _MOST_WRONG:
+        if want.wrong >= _MAX_WRONG:
             what = f"input {want.input}: {want.file.path} came {want.wrong} times with other bytes than were listed"
             raise StorageError(what, where=f"inputs.{want.input}", fix="See who writes to it, and run the job again.")
         want.is_relayed = want.wrong > 1  # The server knows whether it is another file by now.

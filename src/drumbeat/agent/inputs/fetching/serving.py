@@ -37,10 +37,10 @@ def cache_name(files: Files) -> str:
     return f"{boot()}:{here.st_dev}:{here.st_ino}"
 
 
-class Serving:
-    """Listens on `address`, or on all of the node's where it isn't one of them.
+class DataServer:
+    """Serves inputs to other nodes on `address`, or on all addresses of the node if that isn't one of them.
 
-    names: of the files that the job has as inputs; nothing else is passed on. progress: how far this node is.
+    names: of the files that the job has as inputs; no others are served. progress: how far this node is.
     """
 
     def __init__(self, files: Files, address: str, secret: str) -> None:
@@ -58,7 +58,7 @@ class Serving:
 
 
 class _Server(Listener):
-    owner: Serving
+    owner: DataServer
 
 
 class _Six(_Server):

@@ -17,9 +17,9 @@ from drumbeat.protocol.listing import Link
 
 _AT_ONCE = 200
 """Links that are asked for in one request."""
-_MOST_MISSED = 2
+_MAX_MISSED = 2
 """How often a host that never answered is tried before the server is asked for the bytes."""
-_MOST_REFUSED = 2
+_MAX_REFUSED = 2
 """How often a file's link is refused before the server is asked for the bytes, and for the reason."""
 
 
@@ -59,7 +59,7 @@ class Links:
             if self._known.get(key) is link:
                 del self._known[key]
                 want.refused += 1
-                want.is_relayed = want.refused >= _MOST_REFUSED
+                want.is_relayed = want.refused >= _MAX_REFUSED
 
     def met(self, link: Link) -> None:
         """Its host has answered."""
@@ -70,7 +70,7 @@ class Links:
         host = urlsplit(link.url).netloc
         with self._lock:
             self._missed[host] += 1
-            return host not in self._met and self._missed[host] >= _MOST_MISSED
+            return host not in self._met and self._missed[host] >= _MAX_MISSED
 
     def _ask(self, name: str, at: int, server: Server) -> dict[tuple[str, str], Link | None]:
         """Of those that aren't known of one stretch of an input's files."""

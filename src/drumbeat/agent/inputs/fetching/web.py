@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BLOCK = 1 << 18
 _PASSING = (408, 425, 429, 500, 502, 503, 504, 509)
 _MOVED = (301, 302, 303, 307, 308)
-_MOST_MOVES = 5
+_MAX_REDIRECTS = 5
 _RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+|\*)", re.ASCII)
 
 _ETAG = ('"', 'W/"')
@@ -86,7 +86,7 @@ class Lines:
 
         Raises UnreachableError; Refusal for an address that can't be asked.
         """
-        for _ in range(_MOST_MOVES):
+        for _ in range(_MAX_REDIRECTS):
             answer = self._ask(url, headers, asked)
             if answer.status not in _MOVED:
                 return answer

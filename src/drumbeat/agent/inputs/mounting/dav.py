@@ -12,19 +12,19 @@ from urllib.parse import unquote, urlsplit
 
 from drumbeat.agent.ground.listening import Listener
 from drumbeat.agent.inputs.fetching.store import Store
-from drumbeat.agent.inputs.mounting.reading import Reading
+from drumbeat.agent.inputs.mounting.reading import RangeReader
 from drumbeat.agent.inputs.mounting.tree import Tree
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.listing import ListedFile
 
 _RANGE = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?", re.ASCII)
-_MOST_BODY = 1 << 20
+_MAX_BODY_BYTES = 1 << 20
 
 
 class Dav:
     """Listens from now on. say: is told, in a sentence, what can't be read."""
 
-    def __init__(self, tree: Tree, reading: Reading, secret: str, say: Callable[[str], None]) -> None:
+    def __init__(self, tree: Tree, reading: RangeReader, secret: str, say: Callable[[str], None]) -> None:
         self.tree, self.reading, self.secret, self.say = tree, reading, secret, say
         self._http = _Server(("127.0.0.1", 0), _Handler)
         self._http.owner = self
@@ -110,7 +110,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _is_welcome(self) -> bool:
         """What comes along is read first: the line is used again."""
         length = self.headers.get("Content-Length", "0")
-        if not length.isdecimal() or int(length) > _MOST_BODY:
+        if not length.isdecimal() or int(length) > _MAX_BODY_BYTES:
             self.close_connection = True
             self._answer(413)
             return False

@@ -23,7 +23,7 @@ from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.fetching.web import Patience
 from drumbeat.agent.inputs.mounting.clearing import unmount
 from drumbeat.agent.inputs.mounting.dav import Dav
-from drumbeat.agent.inputs.mounting.reading import Reading
+from drumbeat.agent.inputs.mounting.reading import RangeReader
 from drumbeat.agent.inputs.mounting.tree import Tree
 from drumbeat.host import processes
 from drumbeat.protocol import wire
@@ -55,7 +55,7 @@ class Holder:
             files = _shown(wire.loads(Listing, file.read()), self._wanted["file"])
         give_up_s = max(60.0, enrolment.plan.lost_after_s)
         patience = Patience(give_up_s=give_up_s, no_connection_s=give_up_s)  # Ranks that read it have work to lose.
-        reading = Reading(
+        reading = RangeReader(
             self._wanted["name"], list(files.values()), lambda: Link(self._enrolment(), patience.timeout_s), patience
         )
         self._secret, self._telling = secrets.token_urlsafe(24), threading.RLock()

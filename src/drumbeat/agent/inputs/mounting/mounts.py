@@ -30,7 +30,7 @@ from drumbeat.protocol.programs import MOUNT_HOLDER
 FUSE = "/dev/fuse"
 _LOOK_S, _NEWS_S = 0.02, 1.0
 _LEAVE_S = 4.0
-_MOST_FILES = 1000
+_MAX_FILES = 1000
 """That are read to measure a mount, the largest first."""
 
 
@@ -152,7 +152,7 @@ class Mounts:
         raise EngineError(f"rclone has not mounted it within {MOUNT_S:.0f} s")
 
     def _measured(self, planned: InputPlan, listing: Listing, place: str) -> Rates | None:
-        files = sorted(listing.files, key=lambda one: -one.size)[:_MOST_FILES]
+        files = sorted(listing.files, key=lambda one: -one.size)[:_MAX_FILES]
         paths = [place] if planned.type == "uri_file" else [f"{place}/{one.path}" for one in files]
         try:
             return measure(paths, f"{self._folder}/{planned.name}")

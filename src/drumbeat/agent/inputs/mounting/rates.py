@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 _BLOCK = 1 << 20
-MOST, MOST_S = 16 << 20, 3.0
+MOST, MAX_WAIT_S = 16 << 20, 3.0
 """Bytes and seconds that a measurement takes at most."""
 LEAST = 1 << 20
 """Bytes of an input below which a rate would say nothing."""
@@ -43,7 +43,7 @@ def measure(paths: Iterable[str], folder: str) -> Rates | None:
 
 
 def _is_enough(size: int, began: float) -> bool:
-    return size >= MOST or (size > 0 and time.perf_counter() - began >= MOST_S)
+    return size >= MOST or (size > 0 and time.perf_counter() - began >= MAX_WAIT_S)
 
 
 def _of_disk(place: str, size: int) -> float:

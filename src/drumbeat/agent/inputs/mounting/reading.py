@@ -15,8 +15,8 @@ from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.listing import ListedFile
 
 
-class Reading:
-    """Of one input, for any thread. server: makes a thread's line to the server, which may have moved."""
+class RangeReader:
+    """Reads ranges of one input's files. Thread-safe. server: connects a thread to the server, which may have moved."""
 
     def __init__(
         self, name: str, files: Sequence[ListedFile], server: Callable[[], Server], patience: Patience
@@ -26,7 +26,7 @@ class Reading:
         self._wants: dict[str, Want] = {}
 
     def store(self) -> Store:
-        """What one thread reads with; to be closed."""
+        """Returns a store for one thread to read with, which the thread closes."""
         return Store(self._links, self._server(), self._patience)
 
     def read(self, store: Store, file: ListedFile, offset: int, length: int) -> Generator[bytes]:

@@ -15,7 +15,7 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NoReturn
 
-MOST_BYTES = 1 << 20
+MAX_VALUE_BYTES = 1 << 20
 """A value is an address or so."""
 READ_S = 10.0
 
@@ -53,7 +53,7 @@ class Request(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         size = self.headers.get("Content-Length", "")
-        if not size.isascii() or not size.isdigit() or int(size) > MOST_BYTES:
+        if not size.isascii() or not size.isdigit() or int(size) > MAX_VALUE_BYTES:
             self._answer(400)
             return
         value = self.rfile.read(int(size))

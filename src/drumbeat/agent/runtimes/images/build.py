@@ -39,7 +39,7 @@ class Work:
     tell: Callable[[str], None]
 
 
-class Building:
+class ImageBuilder:
     """For one attempt. `progress` is told in words what is being done."""
 
     def __init__(

@@ -24,15 +24,15 @@ Say = Callable[[str], None]
 _ACCESS = "registries"
 
 
-class Having:
-    """For one attempt."""
+class ImagePuller:
+    """Provides the images of one attempt, pulled or built."""
 
     def __init__(self, enrolment: Enrolment, engine: Engine, log: NodeLog, errands: Errands) -> None:
         self._enrolment, self._engine = enrolment, engine
         self._log, self._errands = log, errands
 
     def have(self, wanted: Container, say: Say) -> inspection.Image:
-        """The image, and nothing of the credentials any more. say: is told what goes on. Raises RefusedError."""
+        """Returns the image, and removes the credentials again. say: receives the progress. Raises RefusedError."""
 
         def tell(line: str) -> None:
             self._log.add(line)
@@ -42,9 +42,9 @@ class Having:
             if wanted.build is None:
                 containers.fetch(self._engine, wanted.image, access, tell)
             else:
-                from drumbeat.agent.runtimes.images.build import Building
+                from drumbeat.agent.runtimes.images.build import ImageBuilder
 
-                Building(self._enrolment, self._engine, self._log, self._errands, say).provide(wanted, access, tell)
+                ImageBuilder(self._enrolment, self._engine, self._log, self._errands, say).provide(wanted, access, tell)
         return inspection.look(self._engine, wanted.image)
 
     @contextlib.contextmanager

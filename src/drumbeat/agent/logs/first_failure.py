@@ -28,7 +28,7 @@ class Word:
     error: str
 
 
-def first_word(seen: bytes, end_at: int) -> str:
+def first_failure(seen: bytes, end_at: int) -> str:
     """What the first of several processes to fail has said; "" = there are no several, or it begins beyond `end_at`."""
     words = min(_words(seen.split(b"\n")), key=lambda word: (is_of_another(word.error), word.began), default=None)
     if words is None or words.began >= end_at:

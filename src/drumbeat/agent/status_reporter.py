@@ -1,6 +1,6 @@
-"""Keeps the server informed and hears what it wants: a long poll that never ends, and a second line for news.
+"""Reports the agent's status to the server and receives its directives.
 
-A change of the status must not wait for the long poll to come back, so it goes by the second line at once.
+One thread polls for directives. A change of the status must not wait until a poll returns, so a second thread sends it.
 """
 
 from __future__ import annotations
@@ -21,35 +21,39 @@ from drumbeat.protocol.errors import DrumbeatError, StaleError
 from drumbeat.protocol.faults import faultpoint
 
 WAIT_S = 20.0
-SHORTEST_WAIT_S = 0.5
+MIN_WAIT_S = 0.5
 _MARGIN_S = 10.0
-_AT_ONCE_S = 0.05
-_MANY = 1_000_000_000
-"""More statuses than one agent ever has."""
+_IMMEDIATE_S = 0.05
+_MAX_STATUSES = 1_000_000_000
+"""More than any agent sends."""
 
 
-class Reporting:
-    """`hear` gets each new directive in order; `be_over` is called once the server says that the attempt is over."""
+class StatusReporter:
+    """Hands each new directive to `on_directive`, in order; calls `on_stale` when the attempt was replaced."""
 
     def __init__(
-        self, enrolment: Enrolment, journal: Journal, hear: Callable[[Directive], None], be_over: Callable[[], None]
+        self,
+        enrolment: Enrolment,
+        journal: Journal,
+        on_directive: Callable[[Directive], None],
+        on_stale: Callable[[], None],
     ) -> None:
         self._enrolment, self._journal = enrolment, journal
-        self._hear, self._be_over = hear, be_over
+        self._on_directive, self._on_stale = on_directive, on_stale
         self._news = threading.Condition()
         self._status: AgentStatus | None = None
         self._serial = first_serial(f"{enrolment.root}/serial")
-        self._told = self._serial
+        self._delivered = self._serial
 
     def begin(self, first: AgentStatus) -> None:
-        """Enrols with the first status, and goes on until the process ends."""
-        self.tell(first)
-        self._told = self._serial  # It goes with the first poll.
+        """Enrols with the first status, and works until the process ends."""
+        self.report(first)
+        self._delivered = self._serial  # It goes with the first poll.
         for name, work in (("poll", self._poll), ("report", self._report)):
             threading.Thread(target=work, name=name, daemon=True).start()
 
-    def tell(self, status: AgentStatus) -> None:
-        """Sends it if it says something new."""
+    def report(self, status: AgentStatus) -> None:
+        """Sends the status if it differs from the last one."""
         with self._news:
             if self._status is not None and dataclasses.replace(status, serial=self._serial) == self._status:
                 return
@@ -57,10 +61,10 @@ class Reporting:
             self._status = dataclasses.replace(status, serial=self._serial)
             self._news.notify_all()
 
-    def await_told(self, within_s: float) -> None:
-        """Until the server has the last status, or that can't be had in time."""
+    def await_delivery(self, within_s: float) -> None:
+        """Waits until the server has the last status, at most for this time."""
         with self._news:
-            self._news.wait_for(lambda: self._told == self._serial, within_s)
+            self._news.wait_for(lambda: self._delivered == self._serial, within_s)
 
     def _poll(self) -> None:
         holds = ""
@@ -83,9 +87,9 @@ class Reporting:
                 remember(self._enrolment, directive.servers)
             if directive.key != holds:
                 holds = directive.key
-                self._hear(directive)
-            elif time.monotonic() - asked_at < _AT_ONCE_S:
-                # A server that has no time to wait isn't asked again and again.
+                self._on_directive(directive)
+            elif time.monotonic() - asked_at < _IMMEDIATE_S:
+                # A server that answers without waiting must not be polled without a pause.
                 backoff.wait()
                 continue
             backoff.reset()
@@ -95,7 +99,7 @@ class Reporting:
         backoff = Backoff()
         while True:
             with self._news:
-                self._news.wait_for(lambda: self._told != self._serial)
+                self._news.wait_for(lambda: self._delivered != self._serial)
                 status = self._status
             try:
                 link.sync(wire.to_wire(status), "", 0.0)
@@ -103,35 +107,35 @@ class Reporting:
                 self._end(error)
                 return
             except DrumbeatError as error:
-                self._journal.note(f"the status waits: {error}")
+                self._journal.note(f"the status isn't delivered yet: {error}")
                 backoff.wait()
                 continue
             if status is not None and status.exits:
                 faultpoint("agent.exit_told")
             backoff.reset()
             with self._news:
-                self._told = status.serial if status is not None else self._told
+                self._delivered = status.serial if status is not None else self._delivered
                 self._news.notify_all()
 
     def _end(self, error: StaleError) -> None:
         self._journal.note(f"the server says: {error}")
-        self._be_over()
+        self._on_stale()
 
 
 def poll_s(lost_after_s: float) -> float:
-    """How long a poll may last: an agent with nothing new to say is heard three times before its node would be lost."""
-    return min(WAIT_S, max(SHORTEST_WAIT_S, lost_after_s / 3))
+    """Returns how long a poll may last: an agent polls three times before its node would count as lost."""
+    return min(WAIT_S, max(MIN_WAIT_S, lost_after_s / 3))
 
 
 def first_serial(path: str) -> int:
-    """Where an agent begins to count its statuses: beyond all that were counted in this folder, or ever before now.
+    """Returns the first serial of an agent: higher than those of earlier agents in this folder.
 
-    The file outlives a clock that is put back, the clock a disk that is lost.
+    The file covers a clock that is set back, and the clock a file that is lost.
     """
-    known = 0
+    last = 0
     with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
-        known = int(file.read())
-    serial = max(time.time_ns() // 1000, known + _MANY)
+        last = int(file.read())
+    serial = max(time.time_ns() // 1000, last + _MAX_STATUSES)
     with contextlib.suppress(OSError), open(path, "w", encoding="ascii") as file:
         file.write(str(serial))
     return serial

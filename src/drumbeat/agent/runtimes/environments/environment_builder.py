@@ -37,7 +37,7 @@ class Environment:
     fingerprint: Fingerprint
 
 
-class Making:
+class EnvironmentBuilder:
     """For one attempt, whose folder is `root`. `progress` is told in words what is being done."""
 
     def __init__(

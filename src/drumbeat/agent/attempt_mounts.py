@@ -1,6 +1,6 @@
-"""What an attempt has on its node beside processes and its own files: mounts, and links at paths that the job named.
+"""Mounts, output links and remarks of one attempt on this node.
 
-Loaded by every agent, so what most jobs don't need is imported only when it is.
+Every agent loads this module, so what only some jobs need is imported inside functions.
 """
 
 from __future__ import annotations
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from drumbeat.agent.inputs.mounting.mounts import Mounts
 
 
-class Beyond:
-    """Of one attempt on one node. note: is told what goes into the agent's journal. has_news: there are new remarks."""
+class AttemptMounts:
+    """Mounts, output links and remarks of one attempt on this node.
+
+    note: writes to the agent's journal. has_news: is called after a new remark.
+    """
 
     def __init__(self, enrolment: Enrolment, note: Callable[[str], None], has_news: Callable[[], None]) -> None:
         self._enrolment, self._root, self._note, self._has_news = enrolment, enrolment.root, note, has_news
@@ -31,18 +34,18 @@ class Beyond:
         self._made: Mounts | None = None
 
     def adopt(self) -> None:
-        """Looks after what an agent before this one had mounted."""
+        """Takes over the mounts of an earlier agent."""
         if os.path.isdir(f"{self._root}/mounts"):
             self._mounts().adopt()
 
     def ways(self) -> Ways:
-        """How inputs may be had without being fetched."""
+        """Returns the ways to use inputs without fetching them."""
         from drumbeat.agent.inputs.in_place_or_mounted import Ways
 
         return Ways(self._enrolment, self._mounts, self.remember)
 
     def take_links(self, ask: Callable[[str], str]) -> None:
-        """Has the addresses at which the ranks write outputs themselves. ask: the server for one."""
+        """Gets the addresses to which ranks write outputs themselves. ask: requests one from the server."""
         names = [one.name for one in self._enrolment.plan.outputs if one.mode == "direct"]
         if names:
             from drumbeat.agent.inputs.mounting import direct
@@ -58,16 +61,16 @@ class Beyond:
             appear(plan, self._root)
 
     def look(self) -> None:
-        """Remarks on what could not be read so far, if anything."""
+        """Adds remarks on what could not be read so far."""
         if self._made is not None:
             self._made.look()
 
     def pids(self) -> set[int]:
-        """Processes that outlive keepers."""
+        """Returns processes that outlive keepers."""
         return self._made.pids() if self._made else set()
 
     def end(self) -> None:
-        """Nothing is left of it: no rank runs any more. An agent that comes to this attempt again stages anew."""
+        """Removes all of it: no rank runs any more. A later agent of this attempt stages again."""
         forget(self._root)
         if self._made is not None or os.path.isdir(f"{self._root}/mounts"):
             self._mounts().end()
@@ -78,7 +81,7 @@ class Beyond:
 
     # --- remarks --------------------------------------------------------------------------------------------------
     def remarks(self) -> tuple[Remark, ...]:
-        """What was said of it in this attempt, by whichever agent."""
+        """Returns the remarks of all agents of this attempt."""
         try:
             with open(f"{self._root}/remarks.json", encoding="utf-8") as file:
                 return tuple(wire.from_wire(Remark, one) for one in json.load(file))
@@ -86,15 +89,15 @@ class Beyond:
             return ()
 
     def remember(self, remark: Remark) -> None:
-        """Has it told to the server, by whichever agent; one that can't be written down isn't. For any thread."""
+        """Stores a remark for the status of this agent and later ones, unless the disk refuses. Thread-safe."""
         part = f"{self._root}/remarks.json.part"
         with self._remembering:
             if remark in (before := self.remarks()):
                 return
-            known = [one for one in before if one.about != remark.about]
+            others = [one for one in before if one.about != remark.about]
             try:
                 with open(part, "w", encoding="utf-8") as file:
-                    json.dump(wire.to_wire([*known, remark]), file)
+                    json.dump(wire.to_wire([*others, remark]), file)
                 os.rename(part, f"{self._root}/remarks.json")
             except OSError as error:
                 self._note(f"{remark.sentence}: not remembered: {error}")

@@ -1,4 +1,4 @@
-"""Logs that can't be read: each is tried again in its own time, and held for lost when that lasts."""
+"""Logs that can't be read: each is tried again after its own pause, and given up after `TRIES`."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from dataclasses import dataclass
 from drumbeat.agent.ground.backoff import Backoff
 
 TRIES = 24
-"""How often a log is tried in vain after the end of its round: a minute or two."""
+"""How often a log is tried after the end of its round, which takes a minute or two."""
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 """Nothing is wrong with the log: the machine has no room to look at it now."""
 
 
 @dataclass
-class _Setback:
+class _Retry:
     backoff: Backoff
     again_at: float = 0.0
     in_vain: int = 0
 
 
-class Setbacks:
-    """Of the logs of a round. first_s: until one is tried again for the first time."""
+class LogRetries:
+    """Times the retries of a round's logs. first_s: the pause before a first retry."""
 
     def __init__(self, first_s: float, now: Callable[[], float] = time.monotonic) -> None:
         self._first_s, self._now = first_s, now
-        self._known: dict[Hashable, _Setback] = {}
+        self._known: dict[Hashable, _Retry] = {}
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -46,7 +46,7 @@ class Setbacks:
     def met(self, log: Hashable, error: OSError, *, was_ended: bool) -> bool:
         """Gives whether the log is lost. While its ranks run it never is: a disk or share may come back."""
         if log not in self._known:
-            self._known[log] = _Setback(Backoff(self._first_s, min(200 * self._first_s, 5.0)))
+            self._known[log] = _Retry(Backoff(self._first_s, min(200 * self._first_s, 5.0)))
         setback = self._known[log]
         setback.in_vain += was_ended and error.errno not in _PASSING
         setback.again_at = self._now() + setback.backoff.next_s()
