@@ -80,9 +80,7 @@ class DataAssets:
             log.warning("what was uploaded to %s stays there: %s", uri, error)
 
     def _is_used(self, uri: str) -> bool:
-        unfinished = tuple(state for state in State if not state.is_terminal)
-        jobs = self._store.jobs(JobFilter(states=unfinished, is_archived=None, limit=1000))
-        named = [one.uri for record in jobs for one in record.job.plan.inputs]
+        named = [one.uri for record in self._store.unfinished() for one in record.job.plan.inputs]
         named += [str(one.document.get("uri")) for one in self._store.assets("data")]
         return any(one == uri or one.startswith(f"{uri}/") for one in named)
 
