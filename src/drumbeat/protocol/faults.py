@@ -2,8 +2,8 @@
 
 `faultpoint("loop.after_commit")` does nothing unless `DRUMBEAT_FAULT` names it: `loop.after_commit` kills this process
 with SIGKILL when it comes by, `loop.after_commit:3` when it comes by for the third time. `@FILE` has the name in a file
-that may be there or not: the one process that dies of it takes it away, so that whoever comes after lives (and
-`loop.after_commit:3:anything` begins to count anew). Points are named `<who>.<when>`; a test kills at each of them
+that may be there or not: the one process that dies of it takes it away, so that the next process lives (and
+`loop.after_commit:3:anything` restarts the count). Points are named `<who>.<when>`; a test kills at each of them
 (tests/chaos). The simulator sets `hook` instead.
 """
 
@@ -54,9 +54,9 @@ def faultpoint(name: str) -> None:
         _maybe_die(name, wanted)
 
 
-def _maybe_die(name: str, told: str) -> None:
-    file = told[1:] if told.startswith("@") else ""
-    wanted = _read(file) if file else told
+def _maybe_die(name: str, setting: str) -> None:
+    file = setting[1:] if setting.startswith("@") else ""
+    wanted = _read(file) if file else setting
     point, nth, *_ = (*wanted.split(":"), "1")
     if point != name:
         return

@@ -20,8 +20,8 @@ class Fingerprint:
     has_more: bool = False
 
     def __str__(self) -> str:
-        told = [f"{name}=={one}" for name, one in self.versions.items()]
-        return " ".join((self.python, self.digest, *told, *([MORE] if self.has_more else [])))
+        versions = [f"{name}=={one}" for name, one in self.versions.items()]
+        return " ".join((self.python, self.digest, *versions, *([MORE] if self.has_more else [])))
 
     def lacks(self, name: str) -> bool:
         """Whether it is sure that there is no such distribution."""
@@ -35,5 +35,5 @@ def read(text: str) -> Fingerprint | None:
     if not digest:
         return None
     words = versions.split()
-    told = (one.partition("==") for one in words if one != MORE)
-    return Fingerprint(python, digest, {name: version for name, _, version in told}, has_more=MORE in words)
+    pairs = (one.partition("==") for one in words if one != MORE)
+    return Fingerprint(python, digest, {name: version for name, _, version in pairs}, has_more=MORE in words)

@@ -53,8 +53,8 @@ class Listing:
     @property
     def key(self) -> str:
         """Names the content of the whole; changes with any file's path or content."""
-        told = [[file.path, file.key] for file in self.files]
-        return hashlib.sha256(json.dumps(told, separators=(",", ":")).encode()).hexdigest()
+        pairs = [[file.path, file.key] for file in self.files]
+        return hashlib.sha256(json.dumps(pairs, separators=(",", ":")).encode()).hexdigest()
 
 
 def listing(files: Sequence[ListedFile], *, is_file: bool = False) -> Listing:

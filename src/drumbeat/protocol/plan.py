@@ -225,7 +225,7 @@ class Plan:
 
     @property
     def indices(self) -> dict[int, int]:
-        """By rank, the how manieth of its role it is, counted from 0."""
+        """Maps each rank to its index within its role."""
         counted: defaultdict[str, count[int]] = defaultdict(count)
         return {one.rank: next(counted[one.role]) for one in self.ranks}
 

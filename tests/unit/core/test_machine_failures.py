@@ -41,7 +41,7 @@ def test_ranks_that_miss_a_peer_stop_nobody_before_that_one_has_said_why():
     job = missing_a_peer()
     assert (job.state, job.judge_at) == (State.RUNNING, at(10) + JUDGE_AFTER)
     assert job.sentence.startswith("rank 0 on node 0 stopped with exit code 1: RuntimeError: [gloo/transport/tcp/pair")
-    assert job.sentence.endswith("; whoever failed first has 5 s to say why")
+    assert job.sentence.endswith("; the rank that failed first has 5 s to say why")
     more = said(0, Phase.ENDED, exits=(ended(0, 1, tail=PEER_GONE), ended(1, 1, tail=PEER_GONE)))
     job = after(job, more, now=at(12))
     assert (job.state, job.judge_at) == (State.RUNNING, at(10) + JUDGE_AFTER)

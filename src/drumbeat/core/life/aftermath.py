@@ -16,9 +16,9 @@ from drumbeat.core.words import counted
 from drumbeat.protocol.plan import OutputPlan
 
 PATIENCE = timedelta(seconds=30)
-"""So long after its end those who follow a job wait for an output that is held up."""
+"""How long after a job's end its followers wait for an output that is held up."""
 PATIENT_TRIES = 5
-"""Nor for longer than so many tries, whatever the clock says: they are 1, 2, 4, 8 and 16 s apart at least."""
+"""After this many tries, followers wait no longer: tries are at least 1, 2, 4, 8 and 16 s apart."""
 
 
 class Place(StrEnum):
@@ -43,13 +43,13 @@ class Whereabouts:
 
 def whereabouts(job: Job) -> list[Whereabouts]:
     """Of each output that is to leave the job's folder, or to have a name."""
-    told = {one.output: one for one in job.published}
+    done = {one.output: one for one in job.published}
     held = {one.output: one.why for one in job.held_up}
     left = outputs_left(job)
 
     def of(output: OutputPlan) -> Whereabouts:
-        if known := told.get(output.name):
-            return Whereabouts(Place.FAILED if known.problem else Place.IN_PLACE, known, known.problem)
+        if published := done.get(output.name):
+            return Whereabouts(Place.FAILED if published.problem else Place.IN_PLACE, published, published.problem)
         wanted = Published(output.name, output.uri)
         if not job.state.is_terminal:
             return Whereabouts(Place.TO_COME, wanted)
@@ -75,16 +75,16 @@ def is_over(job: Job) -> bool:
     return job.state.is_terminal and all(one.name in held_up for one in outputs_left(job))
 
 
-def published(job: Job, told: Published, now: datetime) -> Decision:
+def published(job: Job, latest: Published, now: datetime) -> Decision:
     """An output is where it was to go, or never will be. One that was given up, and came there after all, is there."""
-    known = next((one for one in job.published if one.output == told.output), None)
-    if known and (told.problem or not known.problem):
+    earlier = next((one for one in job.published if one.output == latest.output), None)
+    if earlier and (latest.problem or not earlier.problem):
         return Decision(job)
-    others = tuple(one for one in job.published if one is not known)
-    is_somewhere = f"{counted(told.files, 'file')} in {told.uri}" if told.uri else "kept in the job's folder"
-    named = f", known as azureml:{told.asset}" if told.asset else ""
-    kept = replace(job, published=(*others, told), held_up=_without(job.held_up, told.output))
-    return Decision(kept, (), (_line(job, f"output {told.output}: {told.problem or is_somewhere + named}", now),))
+    others = tuple(one for one in job.published if one is not earlier)
+    is_somewhere = f"{counted(latest.files, 'file')} in {latest.uri}" if latest.uri else "kept in the job's folder"
+    named = f", known as azureml:{latest.asset}" if latest.asset else ""
+    kept = replace(job, published=(*others, latest), held_up=_without(job.held_up, latest.output))
+    return Decision(kept, (), (_line(job, f"output {latest.output}: {latest.problem or is_somewhere + named}", now),))
 
 
 def held_up(job: Job, event: OutputHeldUp, now: datetime) -> Decision:
@@ -95,13 +95,13 @@ def held_up(job: Job, event: OutputHeldUp, now: datetime) -> Decision:
     sentence = f"output {output} isn't in its place yet: {why}; it is tried again"
     is_known = any((one.output, one.why) == (output, why) for one in job.held_up)
     is_late = job.ended_at is not None and now - job.ended_at >= PATIENCE
-    told = HeldUp(output, why, is_long=is_late or event.tries >= PATIENT_TRIES)
-    kept = replace(job, held_up=(*_without(job.held_up, output), told))
+    entry = HeldUp(output, why, is_long=is_late or event.tries >= PATIENT_TRIES)
+    kept = replace(job, held_up=(*_without(job.held_up, output), entry))
     return Decision(kept, (), () if is_known else (_line(job, sentence, now),))
 
 
 def given_up(job: Job, by: str, now: datetime) -> Decision:
-    """Nobody waits any more for what isn't in its place yet; the effect that tries again hears of it by another one."""
+    """Gives up the outputs that aren't in their places yet; a new effect replaces the one that tries again."""
     left = outputs_left(job)
     if not left:
         return Decision(job)
@@ -112,8 +112,8 @@ def given_up(job: Job, by: str, now: datetime) -> Decision:
     return done
 
 
-def _without(known: tuple[HeldUp, ...], output: str) -> tuple[HeldUp, ...]:
-    return tuple(one for one in known if one.output != output)
+def _without(entries: tuple[HeldUp, ...], output: str) -> tuple[HeldUp, ...]:
+    return tuple(one for one in entries if one.output != output)
 
 
 def _line(job: Job, sentence: str, now: datetime) -> StoryEntry:

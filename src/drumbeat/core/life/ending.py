@@ -29,7 +29,7 @@ from drumbeat.protocol.states import Reason, State
 
 # --- stopping ---------------------------------------------------------------------------------------------------
 def stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
-    """Ends the ranks, if there are any; what follows is decided when they have ended."""
+    """Stops the ranks, if there are any; what follows is decided when they have ended."""
     judged = replace(job, verdict=verdict, judge_at=None)
     if job.state is not State.RUNNING:
         return _after_stop(judged, now)
@@ -39,12 +39,12 @@ def stop(job: Job, verdict: Verdict, now: datetime) -> Decision:
     order = f"; SIGTERM to {whom}, SIGKILL after {job.plan.grace_s:g} s" if judged.has_ranks_left else ""
     sentence = f"{verdict.sentence}{order}"
     moved = move(stopping, now, State.STOPPING, verdict.reason, sentence)
-    # Those that are left may all have ended already: then nobody will say anything new.
+    # The remaining ranks may all have ended already: then no further status will come.
     return then(moved, stopped(moved.job, now))
 
 
 def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision:
-    """A person's word outranks a failure: the job isn't tried again. It doesn't undo what has ended well."""
+    """A request to cancel outranks a failure: the job isn't retried. It doesn't undo a success."""
     if job.verdict and REASONS[job.verdict.reason].ends in (State.CANCELED, State.COMPLETED):
         return Decision(job)
     verdict = verdicts.canceled(event)
@@ -52,7 +52,7 @@ def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision
 
 
 def lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
-    """A node that its engine took away was the cause, whatever was heard of its ranks before."""
+    """A node that its engine took away is the cause, whatever its ranks reported before."""
     left = _without_results(job, event.node, event.sentence)
     is_stated = REASONS[verdicts.REASON_OF_LOSS[event.cause]].evidence is Evidence.STATED
     is_weaker = is_stated and _evidence(job) in (Evidence.RANKS, Evidence.SILENCE)
@@ -61,12 +61,12 @@ def lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
 
 
 def stopped(job: Job, now: datetime) -> Decision:
-    """What follows once all ranks that were to be stopped have ended; nothing before."""
-    there = [status for node, status in enumerate(job.nodes) if status and node not in job.lost]
-    taken = next((status.member.node for status in there if status.is_taken), None)
-    if taken is not None:  # Its engine will say what for, or its agent is started again.
+    """Decides what follows once all ranks that are being stopped have ended; nothing before that."""
+    statuses = [status for node, status in enumerate(job.nodes) if status and node not in job.lost]
+    taken_node = next((status.member.node for status in statuses if status.is_taken), None)
+    if taken_node is not None:  # Its engine will report the cause, or its agent is started again.
         is_cause = _evidence(job) is Evidence.RANKS
-        return Decision(replace(job, verdict=verdicts.taken(taken)) if is_cause else job)
+        return Decision(replace(job, verdict=verdicts.taken(taken_node)) if is_cause else job)
     if not job.are_all(Phase.ENDED, Phase.UPLOADING, Phase.UPLOADED):
         return Decision(job)
     return _after_stop(_judged_again(job), now)
@@ -77,9 +77,9 @@ def _evidence(job: Job) -> Evidence | None:
 
 
 def _judged_again(job: Job) -> Job:
-    """Now that every rank has ended, the cause may be another one than the first that was heard of."""
+    """Judges the round by all of its exits: the cause may differ from the first exit that was reported."""
     if _evidence(job) is Evidence.RANKS:
-        if job.is_served:  # One that served missed them, and was heard of first.
+        if job.are_workers_done:  # A service rank missed the workers, and its exit was reported first.
             well = replace(job, verdict=verdicts.finished(job))
             return _without_results(well, job.lost[0], "the node is gone") if job.lost else well
         return replace(job, verdict=verdicts.failed(job))
@@ -114,7 +114,7 @@ def _requeue(job: Job, now: datetime, sentence: str) -> Decision:
 
 # --- the end ----------------------------------------------------------------------------------------------------
 def finalize(job: Job, now: datetime) -> Decision:
-    """Keeps what the ranks left, if any ran; else ends at once."""
+    """Moves on to saving the results, if any ranks ran; else ends the job at once."""
     ran = job.roster is not None or job.round > 1
     alive = any(status is not None and node not in job.lost for node, status in enumerate(job.nodes))
     if not (ran and alive):
@@ -124,15 +124,15 @@ def finalize(job: Job, now: datetime) -> Decision:
 
 
 def agent_finalizing(job: Job, event: AgentSaid, now: datetime) -> Decision:
-    """A node has kept what its ranks left, or can't."""
-    told = job.with_node(event.node, event.status)
+    """Takes the status of a node that saves its results, or reports that it can't."""
+    updated = job.with_node(event.node, event.status)
     if event.status.error and event.status.phase is Phase.UPLOADING:
-        return results_lost(told, event.node, event.status.error, now)
-    return _finalized(told, now)
+        return results_lost(updated, event.node, event.status.error, now)
+    return _finalized(updated, now)
 
 
 def results_lost(job: Job, node: int, why: str, now: datetime) -> Decision:
-    """What the ranks of a node left can't be kept."""
+    """Records that the results of a node are lost."""
     return _finalized(_without_results(job, node, why), now)
 
 
@@ -145,14 +145,14 @@ def _without_results(job: Job, node: int, why: str) -> Job:
 
 
 def _finalized(job: Job, now: datetime) -> Decision:
-    """Whatever round a node had come to: one that has uploaded has nothing more to do in this attempt."""
-    there = [status for node, status in enumerate(job.nodes) if node not in job.lost]
-    is_done = all(status is not None and status.phase is Phase.UPLOADED for status in there)
+    """Ends the job when every node has uploaded; the round of a status doesn't matter here."""
+    statuses = [status for node, status in enumerate(job.nodes) if node not in job.lost]
+    is_done = all(status is not None and status.phase is Phase.UPLOADED for status in statuses)
     return end(job, now) if is_done else Decision(job)
 
 
 def end(job: Job, now: datetime) -> Decision:
-    """For good, as its verdict says."""
+    """Ends the job for good, as its verdict says."""
     verdict = job.verdict
     state = REASONS[verdict.reason].ends if verdict else None
     if verdict is None or state is None:

@@ -1,4 +1,4 @@
-"""What the server knows of a job: the value that `decide` takes and gives back."""
+"""The job as the server knows it: the value that `decide` takes and returns."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Job:
 
     nodes: what the agent of each node of this attempt last said, None until it enrolled. verdict: why it is being
     stopped, or ended. avoided: machines of nodes that the last attempt lost. stop_at: when SIGKILL follows.
-    judge_at: by when whoever failed first may still say so, where only ranks that miss a peer have ended so far.
+    judge_at: when the round is judged, while only ranks that miss a peer have ended so far.
     started_at: the first RUNNING. remarks: what of this attempt's nodes the story has told already.
     """
 
@@ -112,24 +112,24 @@ class Job:
     @property
     def exits(self) -> tuple[tuple[int, RankExit], ...]:
         """(node, exit) of every rank of this round that has ended, earliest first."""
-        found = [
+        exits = [
             (node, one)
             for node, status in enumerate(self.nodes)
             if status and status.round == self.round
             for one in status.exits
         ]
-        return tuple(sorted(found, key=lambda pair: (pair[1].at, pair[1].order)))
+        return tuple(sorted(exits, key=lambda pair: (pair[1].at, pair[1].order)))
 
     @property
-    def is_served(self) -> bool:
-        """Whether all ranks that don't serve have ended with exit code 0, and nodes go on until they are told.
+    def are_workers_done(self) -> bool:
+        """Whether every worker rank exited 0 while other processes of the job are still running.
 
-        Those go on that have ranks which serve, or that let in commands of other nodes.
+        Those are service ranks, or the servers through which nodes run commands on each other.
         """
         workers = self.plan.workers
-        well = {one.rank for _, one in self.exits if not one.is_failure}
-        goes_on = len(workers) < self.plan.world_size or hosts.is_visited(self.plan)
-        return goes_on and well.issuperset(workers)
+        succeeded = {one.rank for _, one in self.exits if not one.is_failure}
+        has_services = len(workers) < self.plan.world_size or hosts.is_visited(self.plan)
+        return has_services and succeeded.issuperset(workers)
 
     @property
     def has_ranks_left(self) -> bool:
@@ -146,10 +146,10 @@ class Job:
         )
 
     def with_node(self, node: int, status: AgentStatus) -> Job:
-        """The same job, with what that node said."""
+        """Gives the job with the latest status of that node."""
         nodes = tuple(status if n == node else old for n, old in enumerate(self.nodes))
         return replace(self, nodes=nodes)
 
     def without_node(self, node: int) -> Job:
-        """The same job, which has lost that node."""
+        """Gives the job without that node, which is lost."""
         return replace(self, lost=tuple(sorted({*self.lost, node})))

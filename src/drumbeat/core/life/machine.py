@@ -38,18 +38,18 @@ from drumbeat.protocol.roster import Roster
 from drumbeat.protocol.states import Reason, State
 
 JUDGE_AFTER = timedelta(seconds=5)
-"""How long ranks that miss a peer wait to be stopped: a launcher needs up to 1 s to see that its process is gone (`ray
-start` looks once a second), and longer on a busy node. Told to stop first, it wouldn't say why."""
+"""The delay before ranks that miss a peer are stopped. A launcher needs up to 1 s to notice that its process is gone
+(`ray start` looks once a second), and longer on a busy node. Stopped earlier, it wouldn't report why."""
 
 
 def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (the table: one row a case)
-    """The job after the event. A move that MOVES doesn't hold is a defect: it raises, and the tests look for it."""
+    """Gives the job after the event. Raises ValueError for a move that MOVES doesn't hold: a defect."""
     if isinstance(event, GangSeen | Unheard | GangRefused | AgentSaid | NodeLost) and event.attempt != job.attempt:
         return Decision(job)
     if isinstance(event, AgentSaid) and _is_old_news(job, event):
         return Decision(job)
-    if isinstance(event, AgentSaid) and not job.state.is_terminal and (told := _remarked(job, event, now)).story:
-        return then(told, decide(told.job, event, now))
+    if isinstance(event, AgentSaid) and not job.state.is_terminal and (remarked := _remarked(job, event, now)).story:
+        return then(remarked, decide(remarked.job, event, now))
     match job.state, event:
         case State.QUEUED, Waits():
             return move(job, now, State.QUEUED, event.reason, event.sentence)
@@ -142,16 +142,16 @@ def _gang_seen(job: Job, event: GangSeen, now: datetime) -> Decision:
 
 
 def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
-    told = job.with_node(event.node, event.status)
+    updated = job.with_node(event.node, event.status)
     if event.status.error:
         sentence = f"node {event.node} could not be prepared: {event.status.error}"
         reason = Reason.OUT_OF_REACH if event.status.is_passing else Reason.STAGING_FAILED
-        return ending.stop(told, verdicts.of(reason, sentence, node=event.node), now)
-    enrolled = Decision(told)
-    if told.state is State.PROVISIONING and all(told.nodes):
-        sentence = f"{counted(len(told.nodes), 'agent')} enrolled"
-        enrolled = move(told, now, State.STAGING, Reason.PREPARING_NODES, sentence)
-    # A single agent can be enrolled and ready in the same breath.
+        return ending.stop(updated, verdicts.of(reason, sentence, node=event.node), now)
+    enrolled = Decision(updated)
+    if updated.state is State.PROVISIONING and all(updated.nodes):
+        sentence = f"{counted(len(updated.nodes), 'agent')} enrolled"
+        enrolled = move(updated, now, State.STAGING, Reason.PREPARING_NODES, sentence)
+    # A single agent can enrol and be ready with one status.
     return then(enrolled, _if_ready(enrolled.job, now))
 
 
@@ -177,41 +177,43 @@ def _run(job: Job, now: datetime) -> Decision:
 
 # --- running ----------------------------------------------------------------------------------------------------
 def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
-    told = job.with_node(event.node, event.status)
+    updated = job.with_node(event.node, event.status)
     if event.status.is_taken:
-        return ending.stop(told, verdicts.taken(event.node), now)
-    if told.is_served:
-        return ending.stop(told, verdicts.finished(told), now)
-    has_failed = any(ended.is_failure for _, ended in told.exits)
-    if has_failed and not (told.has_ranks_left and _is_guess(job, told)):
-        return ending.stop(told, verdicts.failed(told), now)
+        return ending.stop(updated, verdicts.taken(event.node), now)
+    if updated.are_workers_done:
+        return ending.stop(updated, verdicts.finished(updated), now)
+    has_failed = any(ended.is_failure for _, ended in updated.exits)
+    if has_failed and not (updated.has_ranks_left and _is_guess(job, updated)):
+        return ending.stop(updated, verdicts.failed(updated), now)
     if event.status.lost and event.status.round == job.round:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
-        return ending.stop(told, verdicts.of(Reason.KEEPER_LOST, sentence, node=event.node), now)
+        return ending.stop(updated, verdicts.of(Reason.KEEPER_LOST, sentence, node=event.node), now)
     if has_failed:
-        return _wait_for_the_first(told, now)
-    told = replace(told, judge_at=None)  # An agent that lost its keeper, and can't start another, knows of no exits.
-    if told.are_all(Phase.ENDED):
-        return ending.finalize(replace(told, verdict=verdicts.finished(told)), now)
-    return Decision(told)
+        return _wait_for_the_first(updated, now)
+    # An agent that has lost its keeper, and can't start another, reports no exits.
+    updated = replace(updated, judge_at=None)
+    if updated.are_all(Phase.ENDED):
+        return ending.finalize(replace(updated, verdict=verdicts.finished(updated)), now)
+    return Decision(updated)
 
 
 def _wait_for_the_first(job: Job, now: datetime) -> Decision:
     if job.judge_at:
         return Decision(job)
     lost = verdicts.failed(job).sentence
-    sentence = f"{lost}; whoever failed first has {JUDGE_AFTER.total_seconds():g} s to say why"
+    sentence = f"{lost}; the rank that failed first has {JUDGE_AFTER.total_seconds():g} s to say why"
     return move(replace(job, judge_at=now + JUDGE_AFTER), now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
 
 
-def _is_guess(job: Job, told: Job) -> bool:
-    """Whether nobody has said yet why ranks fail. Where that was so before, of those that had ended then only the first
-    failure is read again: there may be a thousand.
+def _is_guess(job: Job, updated: Job) -> bool:
+    """Whether no rank has told yet why ranks fail.
+
+    Where that was so before, only the first failure among the earlier exits is read again: there may be a thousand.
     """
-    known = job.exits if job.judge_at else ()
-    failed = [(node, one) for node, one in known if one.is_failure]
-    ranks = {one.rank for _, one in known}
-    return blame.is_guess([*failed[:1], *((node, one) for node, one in told.exits if one.rank not in ranks)])
+    judged = job.exits if job.judge_at else ()
+    failed = [(node, one) for node, one in judged if one.is_failure]
+    ranks = {one.rank for _, one in judged}
+    return blame.is_guess([*failed[:1], *((node, one) for node, one in updated.exits if one.rank not in ranks)])
 
 
 def _time_up(job: Job, now: datetime) -> Decision:
@@ -227,15 +229,15 @@ def _node_lost(job: Job, event: NodeLost, now: datetime) -> Decision:
 
 # --- small parts ------------------------------------------------------------------------------------------------
 def _is_old_news(job: Job, event: AgentSaid) -> bool:
-    """An agent has two connections, and what it said first may come last."""
-    known = job.nodes[event.node] if event.node < len(job.nodes) else None
-    return known is not None and event.status.serial < known.serial
+    """Whether a later status came first: an agent has two connections, so that statuses can overtake each other."""
+    latest = job.nodes[event.node] if event.node < len(job.nodes) else None
+    return latest is not None and event.status.serial < latest.serial
 
 
 def _remarked(job: Job, event: AgentSaid, now: datetime) -> Decision:
-    """What a node says of how it has what the ranks need: of each thing the story has one node's word."""
+    """Adds the node's new remarks to the story; each subject stands there once, by the first node that tells it."""
     new = [one for one in event.status.remarks if one.about not in job.remarks]
     kept = replace(job, remarks=(*job.remarks, *(one.about for one in new)))
     sentences = (f"node {event.node}: {one.sentence}" for one in new)
-    lines = (StoryEntry(now, job.state, job.reason, said, job.attempt, job.round) for said in sentences)
+    lines = (StoryEntry(now, job.state, job.reason, sentence, job.attempt, job.round) for sentence in sentences)
     return Decision(kept, (), tuple(lines))

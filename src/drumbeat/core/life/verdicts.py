@@ -21,13 +21,13 @@ def of(reason: Reason, sentence: str, *, node: int | None = None) -> Verdict:
 
 
 def finished(job: Job) -> Verdict:
-    """All that don't serve have ended well."""
+    """Judges a round whose workers have all exited 0."""
     ended = f"{counted(len(job.plan.workers), 'rank')} ended with exit code 0"
     return of(Reason.FINISHED, ended + _apart(job, "but"))
 
 
 def failed(job: Job) -> Verdict:
-    """At least one has failed."""
+    """Judges a round in which at least one rank failed."""
     cause = blame.verdict(job.exits, job.plan.world_size, job.plan.names)
     return replace(cause, sentence=cause.sentence + _apart(job, "and"))
 
@@ -58,11 +58,11 @@ def by_loss(event: NodeLost) -> Verdict:
 
 
 def taken(node: int) -> Verdict:
-    """Somebody else has told a node to stop."""
+    """Judges a node that was told to stop from outside drumbeat."""
     sentence = f"node {node} was told to stop (SIGTERM), and not by drumbeat"
     return of(Reason.NODE_TAKEN, sentence, node=node)
 
 
 def canceled(event: CancelRequested) -> Verdict:
-    """A person asked for it."""
+    """Judges a job that a user canceled."""
     return of(Reason.CANCEL_REQUESTED, f"canceled by {event.by}")
