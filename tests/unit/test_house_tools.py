@@ -28,4 +28,4 @@ def test_what_make_runs_can_be_loaded(name: str):
 def test_the_page_of_errors_has_every_code_that_may_come_over_http():
     page = errors_page()
     assert [code for code in every_error() if f"## `{code}`" not in page] == []
-    assert "## `error`\n\nA defect of drumbeat's own; its trace is in `server.log`" in page
+    assert "## `error`\n\nAn internal error in drumbeat. The traceback is in `server.log`" in page

@@ -32,7 +32,7 @@ from drumbeat.cli.terminal.connect import OPEN
 from drumbeat.cli.terminal.failures import report
 from drumbeat.cli.terminal.help import add_command
 
-ABOUT = "Run distributed training jobs on machines you own: one job file, every rank started, watched and ended."
+ABOUT = "Run distributed training jobs on your own machines, from one job file or one command."
 
 
 class Commands(TyperGroup):
@@ -97,7 +97,7 @@ def _print_version(is_asked: bool) -> None:
 
 @app.callback()
 def options(
-    debug: Annotated[bool, typer.Option("--debug", help="Show where in the code an error came from.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Print the traceback of an error.")] = False,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,

@@ -12,7 +12,7 @@ from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.help import new_family
 from drumbeat.protocol.errors import DrumbeatError
 
-app = new_family("Say what a cloud's names of computes and environments mean here.")
+app = new_family("Map a cloud's names of computes and environments to local ones.")
 
 
 class Kind(StrEnum):
@@ -24,7 +24,7 @@ class Kind(StrEnum):
 
 
 KindOf = Annotated[Kind, typer.Argument(metavar="KIND", help="compute, environment or instance_type.")]
-NameOf = Annotated[str, typer.Argument(metavar="NAME", help="The name as job files have it.")]
+NameOf = Annotated[str, typer.Argument(metavar="NAME", help="The name that job files use.")]
 
 
 @app.command("list", epilog="Example: drumbeat alias list")
@@ -42,9 +42,9 @@ def list_aliases() -> None:
 
 @app.command("set", epilog="Example: drumbeat alias set compute gpu-cluster local")
 def set_alias(
-    kind: KindOf, name: NameOf, target: Annotated[str, typer.Argument(metavar="TARGET", help="What it means here.")]
+    kind: KindOf, name: NameOf, target: Annotated[str, typer.Argument(metavar="TARGET", help="The local name.")]
 ) -> None:
-    """Say what a name means here, from the next job on."""
+    """Map a name to a local one, for jobs submitted from now on."""
     server = connect()
     server.set_alias(kind, name, target)
     print(f"{kind} {name} now means {target}")
@@ -107,6 +107,6 @@ _TROUBLES = {
 
 @app.command("remove", epilog="Example: drumbeat alias remove compute gpu-cluster")
 def remove_alias(kind: KindOf, name: NameOf) -> None:
-    """Forget an alias."""
+    """Remove an alias."""
     connect().set_alias(kind, name, None)
     print(f"{kind} {name} means nothing here any more")

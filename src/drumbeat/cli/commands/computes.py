@@ -12,35 +12,41 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import add_command, new_family
 from drumbeat.protocol.errors import SpecError
 
-app = new_family("Make and look at computes: what jobs run on. `local`, this machine, is always there.")
+app = new_family(
+    "Create and inspect computes, which jobs run on. The compute `local` is this machine and always exists."
+)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The compute's name.")]
 
 
 def create(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What jobs call it.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name that jobs use.")] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it: docs/computes.md.")
+        Path | None,
+        typer.Option("--file", "-f", metavar="FILE", help="The file that describes the compute; see docs/computes.md."),
     ] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file, as nodes=3. Repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the file, like nodes=3. Repeatable."),
     ] = None,
     type_: Annotated[
-        str | None, typer.Option("--type", metavar="TYPE", help="Without a file: netlab, nodes on this machine.")
+        str | None,
+        typer.Option("--type", metavar="TYPE", help="Without a file: the type; only netlab (nodes on this machine)."),
     ] = None,
-    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", help="Of a netlab: how many nodes.")] = None,
-    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", help="Of a netlab: CPU slots per node.")] = None,
+    nodes: Annotated[int | None, typer.Option("--nodes", metavar="N", help="Netlab: number of nodes.")] = None,
+    cpus: Annotated[int | None, typer.Option("--cpus", metavar="N", help="Netlab: CPU slots of each node.")] = None,
     bandwidth: Annotated[
-        str | None, typer.Option("--bandwidth", metavar="RATE", help="Of a netlab: each line's, as 200mbit.")
+        str | None,
+        typer.Option("--bandwidth", metavar="RATE", help="Netlab: bandwidth of each node's link, like 200mbit."),
     ] = None,
     subnet: Annotated[
-        str | None, typer.Option("--subnet", metavar="NETWORK", help="Of a netlab: its own, as 10.77.0.0/24.")
+        str | None, typer.Option("--subnet", metavar="NETWORK", help="Netlab: network of the nodes, like 10.77.0.0/24.")
     ] = None,
 ) -> None:
-    """Make a compute, from a file or, for a netlab, from options.
+    """Create a compute from a file or, for a netlab, from options.
 
-    The same once more changes nothing. Something else under a name that is there takes its place, if no job uses it.
+    Creating an identical compute again changes nothing. A different definition replaces the existing compute of that
+    name if no job uses it.
     """
     given: dict[str, object] = {"nodes": nodes, "cpus": cpus, "bandwidth": bandwidth, "subnet": subnet}
     options = {key: value for key, value in given.items() if value is not None}
@@ -74,7 +80,7 @@ def _described(name: str | None, type_: str | None, options: dict[str, object], 
 
 
 def list_computes(as_json: AsJson = False) -> None:
-    """List computes: how many machines, which slots are free, how many jobs wait, and what is wrong."""
+    """List computes with their machines, free slots, waiting jobs and problems."""
     computes = connect().computes()
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
@@ -88,7 +94,7 @@ def list_computes(as_json: AsJson = False) -> None:
 
 
 def show_compute(name: Name, as_json: AsJson = False) -> None:
-    """Show a compute: each machine with what it has, how it is and which jobs hold it; and what it was made from."""
+    """Show a compute: its definition, and each machine with its resources, condition and jobs."""
     compute = connect().compute(name)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
@@ -102,7 +108,7 @@ def show_compute(name: Name, as_json: AsJson = False) -> None:
 
 
 def delete(name: Name) -> None:
-    """Delete a compute that no job uses, with everything that was made for it."""
+    """Delete a compute that no job uses, and everything that was created for it."""
     connect().delete_compute(name)
     print(f"compute {name} is deleted")
 

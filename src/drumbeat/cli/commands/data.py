@@ -16,41 +16,43 @@ from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.help import add_command, new_family
 from drumbeat.protocol.errors import SpecError
 
-app = new_family("Give data names and versions, and move files into and out of stores. See docs/data.md.")
+app = new_family("Register data by name and version, and copy files to and from stores. See docs/data.md.")
 
-Reference = Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help="`digits:3`; `digits` or `digits@latest`.")]
+Reference = Annotated[
+    str, typer.Argument(metavar="NAME[:VERSION]", help="`digits:3`, or `digits` or `digits@latest` for the newest.")
+]
 Uri = Annotated[
-    str, typer.Argument(metavar="ADDRESS", help="azureml://datastores/NAME/paths/PATH, azureml:digits:3, s3://… ")
+    str, typer.Argument(metavar="ADDRESS", help="azureml://datastores/NAME/paths/PATH, azureml:digits:3, s3://…")
 ]
 Sets = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file. Repeatable."),
+    typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the file. Repeatable."),
 ]
 
 
 def create(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What jobs call it.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name that jobs use.")] = None,
     file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it: docs/data.md.")
+        Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it; see docs/data.md.")
     ] = None,
     sets: Sets = None,
     path: Annotated[
-        str | None, typer.Option("--path", metavar="PATH", help="Where it lies: here, or an address.")
+        str | None, typer.Option("--path", metavar="PATH", help="Where the data is: a local path or a URL.")
     ] = None,
     type_: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="uri_folder, uri_file or mltable.")
     ] = None,
     version: Annotated[
-        str | None, typer.Option("--version", metavar="VERSION", help="The next number if none is given.")
+        str | None, typer.Option("--version", metavar="VERSION", help="The next number by default.")
     ] = None,
     datastore: Annotated[
-        str | None, typer.Option("--datastore", metavar="NAME", help="Where a path from here is uploaded to.")
+        str | None, typer.Option("--datastore", metavar="NAME", help="The datastore that a local path is uploaded to.")
     ] = None,
 ) -> None:
-    """Register a version of data, from a file or from options.
+    """Register a version of data from a file or from options.
 
-    What lies here is uploaded first, to a folder of its own for each content; an address is only noted. The content of
-    the newest version again is that version; other content is the next version.
+    Uploads a local path first, to a folder named by its content; only records a URL. Content that equals the newest
+    version is that version; different content becomes the next version.
     """
     given = {"name": name, "path": path, "type": type_, "version": version, "datastore": datastore}
     options = {key: value for key, value in given.items() if value is not None}
@@ -82,11 +84,11 @@ def _described(options: dict[str, str], *, has_sets: bool) -> dict[str, str]:
 def list_data(
     what: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME|ADDRESS]", help="All versions of a name; or what lies at an address."),
+        typer.Argument(metavar="[NAME|ADDRESS]", help="List all versions of a name, or the files at a URL."),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List data: the newest version of each name, all versions of one, or the files at an address."""
+    """List data: the newest version of each name, all versions of one name, or the files at a URL."""
     from drumbeat.cli.tables.dataview import data_table, entry_table
     from drumbeat.cli.terminal.jsonout import print_json
     from drumbeat.cli.terminal.screen import show
@@ -101,7 +103,7 @@ def list_data(
 
 
 def show_data(reference: Reference, as_json: AsJson = False) -> None:
-    """Show a version of data: where it lies, which job made it, and which jobs used it."""
+    """Show a version of data: where it is stored, which job created it, and which jobs used it."""
     resolved = connect().get_data(*_named(reference))
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
@@ -115,7 +117,7 @@ def show_data(reference: Reference, as_json: AsJson = False) -> None:
 
 
 def delete(reference: Reference) -> None:
-    """Forget a version of data. Its content stays where it is."""
+    """Delete the entry of a version of data. The files stay in the store."""
     from drumbeat.dialect.data.paths import is_asset_name
 
     name, version = _named(reference)
@@ -127,10 +129,8 @@ def delete(reference: Reference) -> None:
     print(f"data {name}:{exact} is forgotten; its content stays where it is")
 
 
-def upload(
-    local: Annotated[Path, typer.Argument(metavar="PATH", help="A folder, or a file, of this machine.")], uri: Uri
-) -> None:
-    """Copy a folder, or a file, into a folder of a store. What is there already isn't sent again."""
+def upload(local: Annotated[Path, typer.Argument(metavar="PATH", help="A local folder or file.")], uri: Uri) -> None:
+    """Upload a folder or a file to a folder of a store. Skips files that the store already has."""
     with progress() as seen:
         moved = connect().upload_data(local, uri, seen=seen, told=_note)
     from drumbeat.cli.tables.dataview import say_moved
@@ -140,9 +140,9 @@ def upload(
 
 def download(
     uri: Uri,
-    local: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where to; it is made if it isn't there.")],
+    local: Annotated[Path, typer.Argument(metavar="FOLDER", help="Destination folder; created if it does not exist.")],
 ) -> None:
-    """Copy what lies at an address into a folder here. What is here already isn't fetched again."""
+    """Download the files at a URL into a local folder. Skips files that are already in it."""
     with progress() as seen:
         moved = connect().download_data(uri, local, seen=seen)
     from drumbeat.cli.tables.dataview import say_moved

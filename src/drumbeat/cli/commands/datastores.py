@@ -11,28 +11,33 @@ from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import add_command, new_family
 
-app = new_family("Tell where data lies: folders, Azure storage, S3, Google's, web servers, ssh. See docs/data.md.")
+app = new_family(
+    "Create and inspect datastores: folders, Azure, S3, Google Cloud Storage, web servers, SFTP. See docs/data.md."
+)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The datastore's name; `default` is the default one.")]
+Name = Annotated[
+    str, typer.Argument(metavar="NAME", help="The datastore's name, or `default` for the default datastore.")
+]
 
 
 def create(
     file: Annotated[
-        Path, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it: docs/data.md.")
+        Path, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it; see docs/data.md.")
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What jobs call it.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name that jobs use.")] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file. Repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the file. Repeatable."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check/--no-check", help="Ask the store first, and keep nothing if it doesn't answer.")
+        bool,
+        typer.Option("--check/--no-check", help="Contact the store first, and save nothing if it does not answer."),
     ] = True,
 ) -> None:
-    """Make a datastore, in place of one of its name.
+    """Create a datastore, or replace the one of the same name.
 
-    A secret needn't stand in the file: `account_key: env:NAME` takes it from the environment where you type this,
-    `private_key: file:PATH` from a file. The server keeps it encrypted, and never shows it.
+    The file doesn't have to contain secrets: `account_key: env:NAME` reads one from the environment of this command,
+    `private_key: file:PATH` from a file. The server stores secrets encrypted and never shows them.
     """
     named = [f"name={name}"] if name else []
     made = connect().create_datastore(file, sets=[*(sets or []), *named], check=check)
@@ -42,7 +47,7 @@ def create(
 
 
 def list_datastores(as_json: AsJson = False) -> None:
-    """List datastores: what they are, and how one gets in."""
+    """List datastores with their types and kinds of credentials."""
     datastores = connect().datastores()
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
@@ -56,7 +61,7 @@ def list_datastores(as_json: AsJson = False) -> None:
 
 
 def show_datastore(name: Name, as_json: AsJson = False) -> None:
-    """Show a datastore. Its credentials aren't shown, only of what kind they are."""
+    """Show a datastore, with the kind of its credentials but not the credentials themselves."""
     datastore = connect().datastore(name)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
@@ -70,7 +75,7 @@ def show_datastore(name: Name, as_json: AsJson = False) -> None:
 
 
 def delete(name: Name) -> None:
-    """Forget a datastore. What lies in it stays."""
+    """Delete the entry of a datastore. The files in it stay."""
     connect().delete_datastore(name)
     print(f"datastore {name} is forgotten; what lies in it stays")
 

@@ -21,11 +21,13 @@ from drumbeat.protocol.errors import NotFoundError, SpecError
 def download(
     context: typer.Context,
     job: Job,
-    to: Annotated[Path | None, typer.Option("--to", metavar="DIR", help="Where to; ./JOB if not given.")] = None,
-    outputs: Annotated[str | None, typer.Option("--outputs", metavar="NAME", help="Only this output.")] = None,
-    logs: Annotated[bool, typer.Option("--logs", help="Only the logs.")] = False,
+    to: Annotated[
+        Path | None, typer.Option("--to", metavar="DIR", help="Destination folder; ./JOB by default.")
+    ] = None,
+    outputs: Annotated[str | None, typer.Option("--outputs", metavar="NAME", help="Download only this output.")] = None,
+    logs: Annotated[bool, typer.Option("--logs", help="Download only the logs.")] = False,
 ) -> None:
-    """Copy a job's files here: outputs, logs, story and plan."""
+    """Download a job's files: outputs, logs, story and plan."""
     from drumbeat.cli.terminal.job_names import find_job
 
     if outputs and logs:

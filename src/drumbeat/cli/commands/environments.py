@@ -14,9 +14,13 @@ from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.help import add_command, new_family
 from drumbeat.protocol.errors import SpecError
 
-app = new_family("Create and inspect environments, which jobs run in. By default: the server's Python interpreter.")
+app = new_family(
+    "Create and inspect environments, which jobs run in. By default, jobs use the server's Python interpreter."
+)
 
-Title = Annotated[str, typer.Argument(metavar="NAME[:VERSION]", help="`mine:2`; `mine` or `mine@latest`.")]
+Title = Annotated[
+    str, typer.Argument(metavar="NAME[:VERSION]", help="`mine:2`, or `mine` or `mine@latest` for the newest.")
+]
 LATEST = "latest"
 
 PRINTED = "import sys; print('Python', sys.version.split()[0], 'in', sys.prefix)"
@@ -25,23 +29,23 @@ COMMAND = f'if command -v python > /dev/null; then python -c "{PRINTED}"; fi'
 
 
 def create(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What jobs call it.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The name that jobs use.")] = None,
     file: Annotated[
         Path | None, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it, as in Azure ML.")
     ] = None,
     requirements: Annotated[
-        Path | None, typer.Option("--requirements", "-r", metavar="FILE", help="Without one: a requirements.txt.")
+        Path | None, typer.Option("--requirements", "-r", metavar="FILE", help="Without --file: a requirements.txt.")
     ] = None,
-    conda: Annotated[Path | None, typer.Option("--conda", metavar="FILE", help="Without one: a conda file.")] = None,
+    conda: Annotated[Path | None, typer.Option("--conda", metavar="FILE", help="Without --file: a conda file.")] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file, as version=3. Repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the file, like version=3. Repeatable."),
     ] = None,
 ) -> None:
-    """Make a version of an environment, from its file, a requirements.txt or a conda file.
+    """Create a version of an environment from its file, a requirements.txt or a conda file.
 
-    The content of the newest version once more is that version; something else is the next one. Nothing is built yet:
-    nodes do that when a job needs it, or when `build` asks them to.
+    Content that equals the newest version is that version; different content becomes the next version. Nodes build the
+    environment when a job needs it, or when you run `build`.
     """
     if file is not None:
         _require_no_others(requirements, conda)
@@ -77,12 +81,15 @@ def _described(name: str | None, requirements: Path | None, conda: Path | None, 
 
 def list_environments(
     curated: Annotated[
-        bool, typer.Option("--curated", help="Those that drumbeat brings, and what means them.")
+        bool,
+        typer.Option("--curated", help="List the environments that drumbeat ships, with the names that match them."),
     ] = False,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="Only the versions of this one.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--name", metavar="NAME", help="List only the versions of this environment.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """List environments: every version that people made, or the curated ones."""
+    """List environments: every version that users created, or the curated ones."""
     server = connect()
     resolved = server.environments(name, curated=curated)
     # Raises, with the nearest name, where there is none at all.
@@ -110,7 +117,7 @@ def _elsewhere(name: str, *, is_curated: bool) -> str:
 
 
 def show_environment(title: Title, as_json: AsJson = False) -> None:
-    """Show an environment: what it is made of, where that was written, and which jobs used it."""
+    """Show an environment: its packages, their source, and the jobs that used it."""
     resolved = connect().environment(*_named(title))
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
@@ -125,15 +132,17 @@ def show_environment(title: Title, as_json: AsJson = False) -> None:
 
 def build(
     title: Title,
-    compute: Annotated[str, typer.Option("--compute", metavar="NAME", help="Whose nodes make it.")] = "local",
+    compute: Annotated[
+        str, typer.Option("--compute", metavar="NAME", help="The compute whose nodes build it.")
+    ] = "local",
     nodes: Annotated[
-        int | None, typer.Option("--nodes", metavar="N", min=1, help="How many; all that can be used by default.")
+        int | None, typer.Option("--nodes", metavar="N", min=1, help="Number of nodes; all usable ones by default.")
     ] = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Submit, print the job's name and exit.")] = False,
 ) -> None:
-    """Have the nodes of a compute make an environment now, and follow that.
+    """Build an environment on the nodes of a compute now, and follow the build.
 
-    It is a job like any other: it waits for its nodes, its log is kept, and Ctrl-C asks what is to become of it.
+    The build is a job like any other: it waits for nodes, its log is kept, and Ctrl-C asks whether to cancel it.
     """
     server = connect()
     job = submit(
@@ -162,8 +171,8 @@ def _usable(server: Server, compute: str) -> int:
     return max(1, sum(not one.unusable for one in own_compute.machines)) if own_compute else 1
 
 
-def delete(title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to forget.")]) -> None:
-    """Forget a version of an environment. Jobs that have it go on; nodes keep what they made until it is old."""
+def delete(title: Annotated[str, typer.Argument(metavar="NAME:VERSION", help="The version to delete.")]) -> None:
+    """Delete a version of an environment. Jobs that use it continue; nodes keep their built copy until it expires."""
     name, version = _named(title)
     if not version and "@" not in title:
         raise SpecError(f"which version of {name}?", fix=f"See them: drumbeat environment list --name {name}")

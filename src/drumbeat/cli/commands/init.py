@@ -12,17 +12,19 @@ import typer
 def init(
     script: Annotated[
         Path | None,
-        typer.Argument(metavar="[SCRIPT]", help="The script; train.py, main.py or the only one here if absent."),
+        typer.Argument(
+            metavar="[SCRIPT]", help="The script; by default train.py, main.py, or the only script in this folder."
+        ),
     ] = None,
     write: Annotated[
-        Path | None, typer.Option("--write", metavar="FILE", help="The job file; job.yml beside the script if absent.")
+        Path | None, typer.Option("--write", metavar="FILE", help="The job file; job.yml beside the script by default.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file where there is one.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
-    """Write a commented job file for a script, and run nothing.
+    """Write a commented job file for a script, without running anything.
 
-    What the script imports (torch.distributed, Lightning, DeepSpeed, TensorFlow, Horovod, MPI, Ray) chooses how its
-    processes find each other. A requirements.txt or conda.yml beside it becomes the environment.
+    The script's imports (torch.distributed, Lightning, DeepSpeed, TensorFlow, Horovod, MPI, Ray) determine the
+    distribution. A requirements.txt or conda.yml beside the script becomes the environment.
     """
     from drumbeat.cli.draft.script_job import draft_for
     from drumbeat.cli.draft.scripts import find_script

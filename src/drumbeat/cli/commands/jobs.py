@@ -16,22 +16,22 @@ from drumbeat.protocol.states import State
 if TYPE_CHECKING:
     from drumbeat.client.views import JobView
 
-STATES = f"Only jobs in this state: {', '.join(State)}."
+STATES = f"List only jobs in this state: {', '.join(State)}."
 
-Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's name, the beginning of it, or @last.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Everything as JSON.")]
+Job = Annotated[str, typer.Argument(metavar="JOB", help="A job's name, a prefix of it, or @last for the newest job.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON.")]
 
 
 def list_jobs(
     state: Annotated[State | None, typer.Option("--state", metavar="STATE", help=STATES)] = None,
     experiment: Annotated[
-        str | None, typer.Option("--experiment", metavar="NAME", help="Only jobs of this experiment.")
+        str | None, typer.Option("--experiment", metavar="NAME", help="List only jobs of this experiment.")
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", "-a", help="Archived jobs too.")] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many jobs at most.")] = 50,
+    all_: Annotated[bool, typer.Option("--all", "-a", help="Include archived jobs.")] = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Maximum number of jobs.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, the newest first."""
+    """List jobs, newest first."""
     jobs = connect().list(state=state, experiment=experiment, archived=all_, limit=limit)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
@@ -47,7 +47,7 @@ def list_jobs(
 
 
 def show_job(job: Job, as_json: AsJson = False) -> None:
-    """Show everything about a job: its story with times, its nodes and ranks, and why it ended."""
+    """Show a job in full: its story with times, its nodes and ranks, and why it ended."""
     from drumbeat.cli.terminal.job_names import find_job
 
     job_view = find_job(connect(), job)
@@ -64,12 +64,10 @@ def show_job(job: Job, as_json: AsJson = False) -> None:
 
 def cancel(
     job: Job,
-    wait_: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the job has ended.")] = False,
-    discard: Annotated[
-        bool, typer.Option("--discard", help="Also while it keeps its results: what isn't kept yet is lost.")
-    ] = False,
+    wait_: Annotated[bool, typer.Option("--wait", "-w", help="Wait until the job ends.")] = False,
+    discard: Annotated[bool, typer.Option("--discard", help="Give up outputs that are not stored yet.")] = False,
 ) -> None:
-    """Stop a job: SIGTERM to every rank now, SIGKILL after the job's grace time."""
+    """Stop a job: send SIGTERM to every rank, and SIGKILL after the job's grace time."""
     from drumbeat.cli.terminal.job_names import find_job
 
     server = connect()
@@ -83,9 +81,11 @@ def cancel(
 
 def wait(
     job: Job,
-    timeout: Annotated[float | None, typer.Option("--timeout", metavar="S", min=0, help="Seconds at most.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option("--timeout", metavar="S", min=0, help="Give up after this many seconds.")
+    ] = None,
 ) -> None:
-    """Wait until a job has ended, and end with its exit code; with 3 if the time is up first."""
+    """Wait until a job ends, and exit with its exit code, or with 3 when the timeout expires first."""
     from drumbeat.cli.follow.summary import exit_code_of
     from drumbeat.cli.terminal.job_names import find_job
 
@@ -111,7 +111,7 @@ def _say_end(ended: JobView) -> str:
 
 
 def archive(job: Job) -> None:
-    """Hide a job that has ended from lists; nothing of it is lost."""
+    """Hide an ended job from lists, without deleting anything."""
     _set_archived(job, is_archived=True)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from drumbeat.client.views import Event, JobView, LogPiece
 
 
-RAW = "Lines as they were written: no prefix, nothing escaped; of one rank, its text as it comes."
+RAW = "Print lines as they were written, without prefix or escaping; with --rank, pass the text through unchanged."
 
 
 @dataclass(frozen=True)
@@ -51,17 +51,21 @@ class Chosen:
 def logs(
     job: Job,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the job has ended.")] = False,
-    rank: Annotated[int | None, typer.Option("--rank", "-r", metavar="N", min=0, help="Only this rank.")] = None,
-    node: Annotated[int | None, typer.Option("--node", metavar="N", min=0, help="Only the ranks of this node.")] = None,
-    round_: Annotated[str | None, typer.Option("--round", metavar="A.R", help="Only attempt A, round R.")] = None,
-    collapse: Annotated[bool, typer.Option("--collapse", "-c", help="Fold identical lines of ranks into one.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the job ends.")] = False,
+    rank: Annotated[int | None, typer.Option("--rank", "-r", metavar="N", min=0, help="Show only this rank.")] = None,
+    node: Annotated[
+        int | None, typer.Option("--node", metavar="N", min=0, help="Show only the ranks of this node.")
+    ] = None,
+    round_: Annotated[str | None, typer.Option("--round", metavar="A.R", help="Show only attempt A, round R.")] = None,
+    collapse: Annotated[
+        bool, typer.Option("--collapse", "-c", help="Merge identical lines of several ranks into one.")
+    ] = False,
     raw: Annotated[bool, typer.Option("--raw", help=RAW)] = False,
 ) -> None:
-    """Print what a job's ranks have printed, each line after `node:rank`, and what making its nodes ready has said.
+    """Print the output of a job's ranks, each line prefixed with `node:rank`, and the log of preparing its nodes.
 
-    All rounds are shown in the order in which their lines arrived; a line marks where a new round begins. What Ray's
-    head and nodes say of themselves is shown with --rank or --node.
+    Shows all rounds in the order in which their lines arrived; a line marks the start of a new round. The logs of Ray's
+    head and nodes are shown only with --rank or --node.
     """
     from drumbeat.cli.follow.logview import LogLook, LogView, Passing, Whole, prefix_width, weight_of
     from drumbeat.cli.terminal.job_names import find_job

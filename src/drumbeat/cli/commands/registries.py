@@ -11,26 +11,26 @@ from drumbeat.cli.commands.jobs import AsJson
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.help import add_command, new_family
 
-app = new_family("Tell with which credentials images are pulled, and from where. See docs/containers.md.")
+app = new_family("Create and inspect registries: the credentials for pulling images. See docs/containers.md.")
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The registry's name.")]
 
 
 def create(
     file: Annotated[
-        Path, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it: docs/containers.md.")
+        Path, typer.Option("--file", "-f", metavar="FILE", help="The file that describes it; see docs/containers.md.")
     ],
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="What it is called here.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="The registry's name.")] = None,
     sets: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change a value of the file. Repeatable."),
+        typer.Option("--set", metavar="KEY=VALUE", help="Set a key of the file. Repeatable."),
     ] = None,
 ) -> None:
-    """Make a registry, in place of one of its name.
+    """Create a registry, or replace the one of the same name.
 
-    The password needn't stand in the file: `password: env:NAME` takes it from the environment where you type this,
-    `password: file:PATH` from a file. The server keeps it encrypted, and gives it only to the nodes of jobs
-    whose image comes from there.
+    The file doesn't have to contain the password: `password: env:NAME` reads it from the environment of this command,
+    `password: file:PATH` from a file. The server stores it encrypted and sends it only to the nodes of jobs that pull
+    an image from this registry.
     """
     named = [f"name={name}"] if name else []
     made = connect().create_registry(file, sets=[*(sets or []), *named])
@@ -56,7 +56,7 @@ def list_registries(as_json: AsJson = False) -> None:
 
 
 def show_registry(name: Name, as_json: AsJson = False) -> None:
-    """Show a registry. Its credentials aren't shown, only of what kind they are."""
+    """Show a registry, with the kind of its credentials but not the credentials themselves."""
     resolved = connect().registry(name)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
@@ -75,7 +75,7 @@ def show_registry(name: Name, as_json: AsJson = False) -> None:
 
 
 def delete(name: Name) -> None:
-    """Forget a registry and its credentials. Images that nodes have stay there."""
+    """Delete a registry and its credentials. Images on the nodes stay."""
     connect().delete_registry(name)
     print(f"registry {name} is forgotten; images that nodes have pulled stay there")
 

@@ -13,24 +13,26 @@ from drumbeat.cli.terminal.help import new_family
 from drumbeat.client.views import DoorView, StatusView
 from drumbeat.protocol.errors import UnreachableError
 
-server_app = new_family("Start, stop and look at the server. It starts by itself when a command needs it.")
+server_app = new_family("Start, stop and inspect the server. Commands start it when they need it.")
 
 
 @server_app.command("start", epilog="Example: drumbeat server start --idle-stop 0")
 def start(
     idle_stop: Annotated[
-        float | None, typer.Option("--idle-stop", metavar="S", min=0, help="Stop after S idle seconds; 0 = never.")
+        float | None, typer.Option("--idle-stop", metavar="S", min=0, help="Stop after S idle seconds; 0 means never.")
     ] = None,
 ) -> None:
-    """Start the server, if none is running."""
+    """Start the server if it is not running."""
     print(_say_server(connect(idle_stop_s=idle_stop).status()))
 
 
 @server_app.command("stop", epilog="Example: drumbeat server stop")
 def stop(
-    force: Annotated[bool, typer.Option("--force", help="Also with unfinished jobs; they go on without it.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Stop even with unfinished jobs; they continue without the server.")
+    ] = False,
 ) -> None:
-    """Stop the server. The next command that needs one starts it again."""
+    """Stop the server. The next command that needs it starts it again."""
     try:
         connect(autostart=False).stop(force=force)
     except UnreachableError as error:
@@ -43,7 +45,7 @@ def stop(
 
 @server_app.command("status", epilog="Example: drumbeat server status")
 def status() -> None:
-    """Say whether the server runs, where, and what it does; never starts one."""
+    """Show whether the server is running, where, and what it is doing. Never starts it."""
     try:
         status_view = connect(autostart=False).status()
     except UnreachableError as error:

@@ -42,7 +42,7 @@ class Sample:
 def top(
     once: Annotated[bool, typer.Option("--once", help="Print the table once and exit.")] = False,
 ) -> None:
-    """Watch the jobs that are on, and the last that ended: state, ranks, how fast they log. Ctrl-C ends it."""
+    """Watch running and recently ended jobs: state, ranks, log rate. Press Ctrl-C to quit."""
     from drumbeat.cli.terminal.screen import make_console, show
 
     server = connect()

@@ -9,24 +9,24 @@ from typing import Annotated
 import typer
 
 Nodes = Annotated[
-    int | None, typer.Option("--nodes", metavar="N", help="Without a file: nodes of the job; 1 by default.")
+    int | None, typer.Option("--nodes", metavar="N", help="Without a file: number of nodes; 1 by default.")
 ]
 Procs = Annotated[
     int | None,
     typer.Option(
-        "--procs", metavar="P", help="Without a file: ranks on each node, as PyTorch's; one process if absent."
+        "--procs", metavar="P", help="Without a file: PyTorch ranks on each node; a single process by default."
     ),
 ]
 Gpus = Annotated[
-    int | None, typer.Option("--gpus", metavar="G", help="Without a file: GPUs on each node, shared among its ranks.")
+    int | None, typer.Option("--gpus", metavar="G", help="Without a file: GPUs on each node, shared by its ranks.")
 ]
 Env = Annotated[
     str | None,
     typer.Option(
         "--env",
         metavar="ENV",
-        help="Without a file: what the job runs in: requirements.txt, conda.yml, a folder with a Dockerfile, "
-        "image:NAME, or the name of an environment.",
+        help="Without a file: the environment: requirements.txt, conda.yml, a folder with a Dockerfile, image:NAME, "
+        "or the name of an environment.",
     ),
 ]
 Inputs = Annotated[
@@ -34,8 +34,8 @@ Inputs = Annotated[
     typer.Option(
         "--input",
         metavar="NAME=VALUE",
-        help="Without a file: an input: a path like ./data, an address, azureml:NAME:VERSION, or a plain value. The "
-        "command has it as '${{inputs.NAME}}'. Repeatable.",
+        help="Without a file: an input: a path like ./data, a URL, azureml:NAME:VERSION, or a literal value. The "
+        "command refers to it as '${{inputs.NAME}}'. Repeatable.",
     ),
 ]
 Outputs = Annotated[
@@ -43,19 +43,21 @@ Outputs = Annotated[
     typer.Option(
         "--output",
         metavar="NAME[=PATH]",
-        help="Without a file: a folder that the command writes as '${{outputs.NAME}}'. Repeatable.",
+        help="Without a file: an output folder. The command refers to it as '${{outputs.NAME}}'. Repeatable.",
     ),
 ]
 Compute = Annotated[
-    str | None, typer.Option("--compute", metavar="NAME", help="Without a file: where it runs; the default if absent.")
+    str | None, typer.Option("--compute", metavar="NAME", help="Without a file: the compute; local by default.")
 ]
 Experiment = Annotated[
-    str | None, typer.Option("--experiment", metavar="NAME", help="Without a file: the experiment it belongs to.")
+    str | None,
+    typer.Option("--experiment", metavar="NAME", help="Without a file: the experiment that the job belongs to."),
 ]
 WriteTo = Annotated[
-    Path | None, typer.Option("--write", metavar="FILE", help="Write the job file for these options, and run nothing.")
+    Path | None,
+    typer.Option("--write", metavar="FILE", help="Write the job file for these options instead of running the job."),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace the file that --write names.")]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite the file that --write names.")]
 
 
 @dataclass(frozen=True, kw_only=True)
