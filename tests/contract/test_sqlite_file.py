@@ -1,5 +1,6 @@
 """What the store promises of its SQLite file, beyond the contract of all stores."""
 
+import json
 import sqlite3
 import stat
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
@@ -15,12 +17,14 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
+from drumbeat.ports import JobFilter
+from drumbeat.protocol import wire
 from drumbeat.protocol.errors import RefusedError, StorageError, VersionError
 from drumbeat.stores.sql import leases, make_store
 from drumbeat.stores.sql.schema import HEAD, metadata
 from drumbeat.stores.sql.upgrade import MIGRATIONS
-from drumbeat.testing.sample_jobs import started, submission
-from drumbeat.testing.store_witness import everything
+from drumbeat.testing.sample_jobs import sample_job, started, submission
+from drumbeat.testing.store_witness import everything, listed
 
 
 @pytest.fixture
@@ -50,6 +54,37 @@ def test_the_migrations_make_what_the_code_expects(store, file):
     with engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, metadata) == []
+    engine.dispose()
+
+
+@pytest.mark.feature("F10")
+def test_database_from_before_parents_is_upgraded(file):
+    upgrade_to("0007", file)
+    job = sample_job("old")
+    document = json.loads(wire.dumps(job))
+    del document["parent"]
+    with raw(file) as connection:
+        connection.execute(
+            "INSERT INTO jobs VALUES (1, 'old', 1, 1, 0, 'queued', 'accepted', 0, '\"default\"', '\"\"', ?, ?)",
+            ("2031-05-06 12:00:00.123456", json.dumps(document)),
+        )
+        connection.execute("INSERT INTO submissions VALUES ('\"k\"', 'old', '{}')")
+    connection.close()
+    store = make_store(file)
+    assert store.load("old").job == job
+    store.submit(store.lease(is_alone=True), submission("new", parent="sweep"))
+    assert [listed(store, JobFilter(parent=parent)) for parent in ("", "sweep")] == [["old"], ["new"]]
+    store.close()
+
+
+def upgrade_to(revision, file):
+    engine = create_engine(f"sqlite:///{file}")
+    with engine.begin() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(MIGRATIONS))
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
     engine.dispose()
 
 
@@ -181,6 +216,14 @@ def test_a_page_of_a_long_list_is_found_in_an_index(store, file):
     (plan,) = connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
     connection.close()
     assert "USING INDEX ix_jobs_archived_number_state_experiment" in plan[3]
+
+
+def test_jobs_of_a_parent_are_found_in_an_index(store, file):
+    connection = raw(file)
+    query = "SELECT name FROM jobs WHERE archived = 0 AND parent = 'sweep' ORDER BY number DESC LIMIT 9"
+    (plan,) = connection.execute(f"EXPLAIN QUERY PLAN {query}").fetchall()
+    connection.close()
+    assert "USING INDEX ix_jobs_parent_number" in plan[3]
 
 
 def test_postgresql_gets_zones_and_long_counters():

@@ -124,13 +124,18 @@ class LiveServer:
 
 @dataclass(frozen=True)
 class JobFilter:
-    """Which jobs to list, newest first. after: name of the last job of the page before."""
+    """Which jobs to list, newest first. Every condition that is set must hold."""
 
     states: tuple[State, ...] = ()
+    """Jobs in any of these states; empty = in every state."""
     experiment: str | None = None
     is_archived: bool | None = False
+    """None = archived or not."""
     limit: int = 100
     after: str | None = None
+    """Name of the last job of the page before."""
+    parent: str | None = None
+    """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
 
 
 class Store(Catalog, Protocol):

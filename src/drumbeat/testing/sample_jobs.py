@@ -20,15 +20,17 @@ SLOTS = (Slot(0, "box", 2, ("0", "1")), Slot(1, "box", 2, ("2", "3")))
 START, STOP = StartGang(1, SLOTS), StopGang(1)
 
 
-def sample_job(name: str, *, experiment: str = "default", compute: str = "local") -> Job:
+def sample_job(name: str, *, experiment: str = "default", compute: str = "local", parent: str = "") -> Job:
     """A job that was just accepted."""
     plan = Plan(name, experiment, "pytorch", 1, 1, "python train.py", (Rank(0, 0, 0),), compute=compute)
-    return Job(name, plan, Need(1, 1), Policy(), NOON)
+    return Job(name, plan, Need(1, 1), Policy(), NOON, parent=parent)
 
 
-def submission(name: str, *, key: str = "", experiment: str = "default", compute: str = "local") -> Submission:
+def submission(
+    name: str, *, key: str = "", experiment: str = "default", compute: str = "local", parent: str = ""
+) -> Submission:
     """That job, with its first line of story."""
-    job = sample_job(name, experiment=experiment, compute=compute)
+    job = sample_job(name, experiment=experiment, compute=compute, parent=parent)
     return Submission(key or f"key of {name}", job, {"command": "python train.py"}, (line("accepted"),))
 
 
@@ -97,4 +99,5 @@ def full_job(name: str) -> Job:
         "display",
         "description",
         {"team": "a"},
+        parent="sweep-1",
     )

@@ -197,6 +197,23 @@ class StoreContract(CatalogContract, SharingContract):
         assert listed(store, JobFilter(states=(State.QUEUED,), after="c")) == ["b", "a"]
         assert listed(store, JobFilter(experiment="three")) == []
 
+    def test_lists_are_chosen_by_parent(self, store: Store, token: int) -> None:
+        for name, parent in (("a", ""), ("b", "sweep"), ("c", "sweep"), ("d", "other")):
+            store.submit(token, submission(name, parent=parent))
+        assert listed(store, JobFilter(parent="sweep")) == ["c", "b"]
+        assert listed(store, JobFilter(parent="sweep", limit=1, after="c")) == ["b"]
+        assert listed(store, JobFilter(parent="")) == ["a"]
+        assert listed(store, JobFilter(parent="none")) == []
+        assert listed(store, JobFilter()) == ["d", "c", "b", "a"]
+
+    def test_parent_stays_when_the_job_changes(self, open_store: Open, token: int) -> None:
+        store = open_store()
+        record, _ = store.submit(token, submission("a", parent="sweep"))
+        store.commit(token, [ended(record)])
+        other = open_store()
+        assert other.load("a").job.parent == "sweep"
+        assert listed(other, JobFilter(parent="sweep", states=(State.COMPLETED,))) == ["a"]
+
     def test_an_archived_job_is_hidden_until_it_is_shown_again(self, store: Store, token: int) -> None:
         for name in ("a", "b"):
             store.submit(token, submission(name))

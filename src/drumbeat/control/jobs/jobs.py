@@ -29,13 +29,13 @@ class Jobs:
         self._artifacts, self._stories = artifacts, stories
 
     # --- submitting -------------------------------------------------------------------------------------------
-    def submit(self, request: Request) -> tuple[Record, bool]:
-        """Submits a job durably; returns it, and whether it is new.
+    def submit(self, request: Request, parent: str = "") -> tuple[Record, bool]:
+        """Submits a job durably; returns it, and whether it is new. parent: the sweep or pipeline that it is a part of.
 
         Raises SpecError, RefusedError; ConflictError, also when the key was used with another document.
         """
         try:
-            submission = self._submission(request)
+            submission = self._submission(request, parent)
             record, is_new = self._loop.call(lambda: self.write(submission))
         except DrumbeatError:
             # A job that can't be submitted now may have been submitted before, and the answer lost.
@@ -48,10 +48,10 @@ class Jobs:
             raise ConflictError(what, fix="Send what was sent with it before, or give this job a key of its own.")
         return record, is_new
 
-    def _submission(self, request: Request) -> Submission:
+    def _submission(self, request: Request, parent: str) -> Submission:
         written, planned = self._planner.plan(request)
         self._require_sources(request)
-        job, first = submit.new_job(written, planned, self._loop.clock.now())
+        job, first = submit.new_job(written, planned, self._loop.clock.now(), parent)
         key = request.key or secrets.token_hex(16)
         return Submission(key, job, request.document, (first,), (*uses_of(planned.asset), *data_uses(planned.data)))
 

@@ -95,6 +95,8 @@ class Job:
     published: tuple[Published, ...] = ()
     remarks: tuple[str, ...] = ()
     held_up: tuple[HeldUp, ...] = ()
+    parent: str = ""
+    """The sweep or pipeline that the job is a part of; "" = none. Set when the job is submitted, and fixed."""
 
     @property
     def deadline(self) -> datetime | None:

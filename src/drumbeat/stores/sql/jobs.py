@@ -100,6 +100,8 @@ def _conditions(chosen: JobFilter) -> Iterable[ColumnElement[bool]]:
         yield jobs.c.state.in_([state.value for state in chosen.states])
     if chosen.experiment is not None:
         yield jobs.c.experiment == chosen.experiment
+    if chosen.parent is not None:
+        yield jobs.c.parent == chosen.parent
 
 
 def _records(connection: Connection, heads: Select[*tuple[Any, ...]], remembered: Remembered) -> list[Record]:
@@ -183,6 +185,7 @@ def _columns(job: Job) -> dict[str, object]:
         "priority": job.policy.priority,
         "experiment": job.plan.experiment,
         "display_name": job.display_name,
+        "parent": job.parent,
         "document": wire.dumps(job),
     }
 

@@ -22,8 +22,8 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0007"
-"""The revision that this code reads and writes."""
+HEAD = "0008"
+"""The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
 """A number that the database counts; SQLite counts only its own INTEGER."""
@@ -103,11 +103,13 @@ jobs = Table(
     Column("experiment", AnyText, nullable=False),
     Column("display_name", AnyText, nullable=False),
     Column("submitted_at", UtcTime, nullable=False),
-    # The long one comes last: SQLite then finds the others without walking its pages.
+    # The long one comes last but for columns added later: SQLite finds the others without walking its pages.
     Column("document", Text, nullable=False),
+    Column("parent", Text, nullable=False, server_default=""),
     # A page of a list is found in this index alone; only its own jobs are read.
     Index(None, "archived", "number", "state", "experiment"),
     Index(None, "state", "number"),
+    Index(None, "parent", "number"),
     sqlite_autoincrement=True,
 )
 """number: the order of submission. document: the `Job` as JSON; what lists are made by is beside it."""
