@@ -21,7 +21,7 @@ from bench.runs import BIN, HERE
 from bench.serving import memory_mib, most, peak_mib, sampled, serving
 from bench.start import describe_machine
 from drumbeat.client import Client
-from drumbeat.client.views import End, LogPiece
+from drumbeat.protocol.api.jobs import End, LogPiece
 
 SCRIPT = HERE / "write_lines.py"
 LINES = 200_000

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from drumbeat import Client
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 from tools.kept import KEPT
 
 NODES = KEPT / "drumbeat"

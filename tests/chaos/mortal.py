@@ -14,8 +14,8 @@ from pathlib import Path
 
 import httpx
 
-from drumbeat.client.views import JobView
 from drumbeat.core.states import MOVES
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.states import State
 from tests.real.house import House, until

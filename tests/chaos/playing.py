@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 from tests.real.house import until
 
 from .instants import PHASES, Instant

@@ -120,9 +120,9 @@ def test_a_store_that_is_closed_when_the_server_comes_back_has_it_later(mortal: 
         with reader.reading():
             until(lambda: mortal.has_burnt, 120, f"the death at {point}")
             place.gate.mode = "closed"
-            until(lambda: "isn't in its place yet" in mortal.job(job).doing, 120, "a try")
+            until(lambda: "isn't in its place yet" in mortal.job(job).progress, 120, "a try")
             assert mortal.job(job).state == "completed"
-            assert "no answer from" in mortal.job(job).doing
+            assert "no answer from" in mortal.job(job).progress
             assert reader.seen == []
             place.gate.mode = "open"
             until(lambda: is_in_place(mortal, job), 120, "the end of publishing")

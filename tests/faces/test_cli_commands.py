@@ -9,19 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.views import (
-    ComputeView,
-    DoorView,
-    ExitView,
-    FailureView,
-    NodeView,
-    ObservedView,
-    OutputView,
-    VerdictView,
-)
+from drumbeat.protocol.api.computes import ComputeView
+from drumbeat.protocol.api.jobs import ExitView, FailureView, NodeView, ObservedView, OutputView, VerdictView
+from drumbeat.protocol.api.server import DoorView
 from drumbeat.protocol.errors import UnreachableError
 from tests.unit.cli.fake_server import FakeServer, Type
-from tests.unit.cli.samples import NOON, a_failed_job, a_job, after, story
+from tests.unit.cli.samples import NOON, a_failed_job, a_job, after, sample, story
 from tests.unit.cli.test_cli_planview import preview
 
 
@@ -259,7 +252,7 @@ def test_wait_whose_time_is_up_ends_with_3_though_no_server_answers(
 
 @pytest.mark.feature("D3")
 def test_wait_says_which_output_isnt_in_its_place(drumbeat: Type, server: FakeServer):
-    refused = OutputView("model", "failed", "s3://b/p", problem="no permission to write")
+    refused = sample(OutputView, "model", "failed", "s3://b/p", problem="no permission to write")
     server.jobs["mnist-7f3a"] = replace(a_job(state="completed", exit_code=0), outputs=(refused,))
     shown = drumbeat("wait", "mnist")
     assert shown.exit_code == 1
@@ -277,7 +270,7 @@ def test_archive_and_restore(drumbeat: Type, server: FakeServer, command: str):
 @pytest.mark.feature("J1")
 def test_aliases_are_set_listed_and_removed(drumbeat: Type, server: FakeServer):
     assert "no aliases" in drumbeat("alias", "list").stdout
-    server.known_computes = [ComputeView("local", "local", ())]
+    server.known_computes = [sample(ComputeView, "local", "local", ())]
     assert drumbeat("alias", "set", "compute", "gpu-cluster", "local").stdout == "compute gpu-cluster now means local\n"
     assert drumbeat("alias", "list").stdout.split()[-3:] == ["compute", "gpu-cluster", "local"]
     assert drumbeat("alias", "remove", "compute", "gpu-cluster").exit_code == 0
@@ -292,7 +285,7 @@ def test_aliases_are_set_listed_and_removed(drumbeat: Type, server: FakeServer):
 def test_an_alias_of_what_there_isnt_yet_says_so(
     drumbeat: Type, server: FakeServer, kind: str, target: str, there_is: str
 ):
-    server.known_computes = [ComputeView("lab", "netlab", ())]
+    server.known_computes = [sample(ComputeView, "lab", "netlab", ())]
     shown = drumbeat("alias", "set", kind, "x", target)
     assert (shown.exit_code, shown.stdout) == (0, f"{kind} x now means {target}\n")
     assert shown.stderr.startswith(f"note: there is no {kind.replace('_', ' ')} {target} yet; there is {there_is}")

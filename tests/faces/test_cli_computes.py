@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.views import ComputeView, HeldView, MachineView
+from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView
 from drumbeat.protocol.errors import ConflictError
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in
+from tests.unit.cli.samples import sample
 
 pytestmark = pytest.mark.feature("C1")
 
@@ -22,12 +23,12 @@ def drumbeat(server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def rack() -> ComputeView:
     machines = (
-        MachineView("gpu-1", 8, ("0", "1"), 65536, "running", "reachable"),
-        MachineView("gpu-2", 8, ("0", "1"), 65536, "unusable", "", "ssh: no route to host \x1b[2J"),
+        sample(MachineView, "gpu-1", 8, ("0", "1"), 65536, "running", "reachable"),
+        sample(MachineView, "gpu-2", 8, ("0", "1"), 65536, "unusable", "", "ssh: no route to host \x1b[2J"),
     )
-    held = (HeldView("mnist-7f3a", 1, 0, "gpu-1", 2, ("0",)),)
+    held = (sample(HeldView, "mnist-7f3a", 1, 0, "gpu-1", 2, ("0",)),)
     spec = {"name": "rack", "type": "ssh", "hosts": [{"address": "gpu-1"}, {"address": "gpu-2"}]}
-    return ComputeView("rack", "ssh", machines, held, waiting=3, spec=spec)
+    return sample(ComputeView, "rack", "ssh", machines, held, waiting=3, spec=spec)
 
 
 def test_a_compute_is_made_from_a_file(drumbeat: Type, server: FakeServer):
@@ -78,8 +79,8 @@ def test_what_cant_be_meant_is_refused_before_a_server_is_asked(
 
 
 def test_list_has_a_row_for_each_compute_and_a_line_for_each_trouble(drumbeat: Type, server: FakeServer):
-    local = ComputeView("local", "local", (MachineView("laptop", 8, ("0",)),))
-    broken = ComputeView("lab", "netlab", (), trouble="it needs root. Start the server as root")
+    local = sample(ComputeView, "local", "local", (sample(MachineView, "laptop", 8, ("0",)),))
+    broken = sample(ComputeView, "lab", "netlab", (), trouble="it needs root. Start the server as root")
     server.known_computes = [local, rack(), broken]
     assert [line.split() for line in drumbeat("compute", "list").stdout.splitlines()[2:]] == [
         ["local", "local", "1", "8", "of", "8", "1", "of", "1", "0"],
@@ -102,7 +103,9 @@ def test_show_tells_of_each_machine_and_what_the_compute_was_made_from(drumbeat:
 
 
 def test_show_says_why_a_compute_cant_be_used(drumbeat: Type, server: FakeServer):
-    server.known_computes = [ComputeView("lab", "netlab", (), trouble="it needs root", spec={"from": "the future"})]
+    server.known_computes = [
+        sample(ComputeView, "lab", "netlab", (), trouble="it needs root", spec={"from": "the future"})
+    ]
     text = drumbeat("compute", "show", "lab").stdout
     assert "can't be used  it needs root" in text
     assert '"from": "the future"' in text

@@ -14,10 +14,11 @@ import pytest
 from drumbeat.cli.tables.dataview import data_table, entry_table, render_data, say_data, say_moved
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.datastores import described
-from drumbeat.client.dataviews import DatastoreView, EntryView, Moved
+from drumbeat.client.transfer import Transfer
+from drumbeat.protocol.api.data import DatastoreView, DataUse, DataView, EntryView
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.protocol.views import DataUse, DataView
 from tests.unit.cli.fake_server import Type, typing_in
+from tests.unit.cli.samples import sample
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -29,7 +30,7 @@ BLOBS = (
     "name: blobs\ntype: azure_blob\naccount_name: acme\ncontainer_name: train\n"
     "credentials: {account_key: 'env:ACME_KEY'}\n"
 )
-DIGITS = DataView(
+DIGITS = sample(DataView,
     "digits", "3", "uri_folder", "azureml://datastores/blobs/paths/d", "abcdef0123456789", AT, "train-1", "Digits",
     {"from": "us"}, 2, 2048, (DataUse("train-2", "inputs.data"),),
 )  # fmt: skip
@@ -43,8 +44,18 @@ class Data:
 
     def datastores(self) -> list[DatastoreView]:
         return [
-            DatastoreView("blobs", "azure_blob", {"account_name": "acme", "container_name": "train"}, "account key"),
-            DatastoreView("workspaceblobstore", "folder", {"path": "/srv/d"}, "none", is_default=True, is_builtin=True),
+            sample(
+                DatastoreView, "blobs", "azure_blob", {"account_name": "acme", "container_name": "train"}, "account key"
+            ),
+            sample(
+                DatastoreView,
+                "workspaceblobstore",
+                "folder",
+                {"path": "/srv/d"},
+                "none",
+                is_default=True,
+                is_builtin=True,
+            ),
         ]
 
     def datastore(self, name: str) -> DatastoreView:
@@ -53,7 +64,7 @@ class Data:
     def create_datastore(self, datastore: Path, *, sets: Sequence[str] = (), check: bool = True) -> DatastoreView:
         document, _ = described(datastore, sets)
         self.calls.append(("create_datastore", document, check))
-        return DatastoreView(document["name"], document["type"], document, "account key")
+        return sample(DatastoreView, document["name"], document["type"], document, "account key")
 
     def delete_datastore(self, name: str) -> None:
         self.calls.append(("delete_datastore", name))
@@ -81,18 +92,20 @@ class Data:
 
     def entries(self, uri: str) -> list[EntryView]:
         self.calls.append(("entries", uri))
-        return [EntryView("a.csv", 2048), EntryView("sub", is_folder=True)]
+        return [sample(EntryView, "a.csv", 2048), sample(EntryView, "sub", is_folder=True)]
 
-    def upload_data(self, local: Path, uri: str, *, seen: Callable[[int], None], told: Callable[[str], None]) -> Moved:
+    def upload_data(
+        self, local: Path, uri: str, *, seen: Callable[[int], None], told: Callable[[str], None]
+    ) -> Transfer:
         told("2 links lead out of the folder and are followed: a, b")
         self.calls.append(("upload_data", str(local), uri))
         seen(1)
-        return Moved(uri, 3, 2048, 1)
+        return Transfer(uri, 3, 2048, 1)
 
-    def download_data(self, uri: str, to: Path, *, seen: Callable[[int], None]) -> Moved:
+    def download_data(self, uri: str, to: Path, *, seen: Callable[[int], None]) -> Transfer:
         self.calls.append(("download_data", uri, str(to)))
         seen(1)
-        return Moved(uri, 3, 2048, 3)
+        return Transfer(uri, 3, 2048, 3)
 
 
 @pytest.fixture
@@ -205,11 +218,11 @@ def test_names_of_others_do_nothing_to_the_terminal():
     shown = "azureml://datastores/d/paths/a\\x0ab\\x1b[2J"
     made = replace(DIGITS, uri=uri, same_as="1")
     assert say_data(made).splitlines()[1:3] == [f"  in {shown}", "  version 1 has the same content"]
-    assert say_moved(Moved(uri, 1, 1, 1), f"in {uri}").endswith(f"in {shown}")
+    assert say_moved(Transfer(uri, 1, 1, 1), f"in {uri}").endswith(f"in {shown}")
     tables = [
         data_table([made]),
         render_data(made)[0],
-        entry_table([EntryView("a\nb.txt", 1), EntryView("c\r", 0, True)]),
+        entry_table([sample(EntryView, "a\nb.txt", 1), sample(EntryView, "c\r", 0, True)]),
     ]
     cells = [str(one) for table in tables for column in cast("Table", table).columns for one in column.cells]
     assert shown in cells

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.views import ComputeView, MachineView
+from drumbeat.protocol.api.computes import ComputeView, MachineView
+from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.plan import PythonEnvironment
-from drumbeat.protocol.views import EnvironmentView
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in
-from tests.unit.cli.samples import a_job
+from tests.unit.cli.samples import a_job, sample
 
 pytestmark = pytest.mark.feature("E1")
 
@@ -32,14 +32,16 @@ def mine() -> EnvironmentView:
     )  # fmt: skip
     at = datetime(2026, 1, 2, 12, tzinfo=UTC)
     jobs = tuple(f"job-{n}" for n in range(7))
-    return EnvironmentView(
-        "mine", "2", python, "", at, about="for \x1b[2J digits", notes=("python 3.11.4: …",), jobs=jobs
+    return sample(
+        EnvironmentView, "mine", "2", python, "", at, about="for \x1b[2J digits", notes=("python 3.11.4: …",), jobs=jobs
     )
 
 
 def curated() -> EnvironmentView:
     python = PythonEnvironment("f" * 64, "sklearn", "", ("scikit-learn",), source="curated sklearn")
-    return EnvironmentView("sklearn", "", python, curated=True, about="For trees.", means=("sklearn-*", "sklearn"))
+    return sample(
+        EnvironmentView, "sklearn", "", python, curated=True, about="For trees.", means=("sklearn-*", "sklearn")
+    )
 
 
 MADE = """\
@@ -89,8 +91,8 @@ def test_what_cant_be_meant_is_refused(drumbeat: Type, server: FakeServer, words
 
 def test_the_list_is_a_table(drumbeat: Type, server: FakeServer):
     assert drumbeat("environment", "list").stdout.startswith("no environments; ")
-    broken = EnvironmentView("old", "1", problem="its file didn't come")
-    boxed = EnvironmentView("boxed", "1", image="ubuntu:24.04")
+    broken = sample(EnvironmentView, "old", "1", problem="its file didn't come")
+    boxed = sample(EnvironmentView, "boxed", "1", image="ubuntu:24.04")
     server.known_environments = [mine(), broken, boxed, curated()]
     lines = drumbeat("environment", "list").stdout.splitlines()
     assert lines[0].split() == ["environment", "made", "of", "key", "since", "jobs"]
@@ -171,8 +173,8 @@ def test_a_list_of_one_that_isnt_there_says_so(drumbeat: Type, server: FakeServe
 
 
 def test_a_build_is_a_job_on_every_machine_that_can_be_used(drumbeat: Type, server: FakeServer):
-    machines = (MachineView("a", 4), MachineView("b", 4), MachineView("c", 4, unusable="away"))
-    server.known_computes = [ComputeView("rack", "ssh", machines)]
+    machines = (sample(MachineView, "a", 4), sample(MachineView, "b", 4), sample(MachineView, "c", 4, unusable="away"))
+    server.known_computes = [sample(ComputeView, "rack", "ssh", machines)]
     shown = drumbeat("environment", "build", "mine:2", "--compute", "rack", "--detach")
     assert shown.stdout == f"{a_job().name}\n"
     assert shown.stderr == f"follow it: drumbeat logs -f {a_job().name}\n"

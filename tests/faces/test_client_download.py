@@ -214,7 +214,7 @@ def test_no_path_of_a_server_leads_out_of_the_folder(tmp_path: Path, path: str) 
 
 @pytest.mark.feature("X5")
 def test_a_hostile_server_overwrites_nothing(client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from drumbeat.client.views import FileView
+    from drumbeat.protocol.api.jobs import FileView
 
     monkeypatch.setattr(client, "files", lambda _: [FileView("plan.json", 1), FileView("../outside", 1)])
     with pytest.raises(ForbiddenError):

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from drumbeat.client import Client
-from drumbeat.client.views import End, JobView, LogPiece, StoryLine
 from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.api.jobs import End, JobView, LogPiece, StoryLine
 from drumbeat.protocol.errors import (
     ConflictError,
     NotFoundError,

@@ -21,8 +21,8 @@ import pytest
 from drumbeat.client import Client, autostart, connection, discovery, following
 from drumbeat.client.connection import Connection
 from drumbeat.client.discovery import Where, find, here, where_of
-from drumbeat.client.views import End, Event, LogPiece, StoryLine
 from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.api.jobs import End, Event, LogPiece, StoryLine
 from drumbeat.protocol.errors import AwayError, UnauthorizedError, UnreachableError, VersionError
 from drumbeat.server import room
 from drumbeat.server.home import Home

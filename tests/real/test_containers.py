@@ -12,8 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.client.views import JobView
 from drumbeat.protocol.agent import Order, Phase
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.plan import Container
 from drumbeat.testing.agent_gang import AgentGang
 from tools.slurmlab import SlurmLab

@@ -177,7 +177,7 @@ def put_away(house: House) -> None:
 def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back(own_house: House, tmp_path: Path):
     house = own_house
     put_away(house)
-    until(lambda: "output model isn't in its place yet" in house.client.get("waits").doing, what="a try")
+    until(lambda: "output model isn't in its place yet" in house.client.get("waits").progress, what="a try")
     assert house.client.get("waits").state == "completed"
     stopped = house.run("server", "stop")
     assert stopped.returncode == 1
@@ -221,7 +221,7 @@ def test_run_ends_with_1_where_an_output_is_nowhere_and_what_is_known_is_refused
 def test_an_output_that_is_held_up_can_be_given_up(own_house: House):
     house = own_house
     put_away(house)
-    until(lambda: "isn't in its place yet" in house.client.get("waits").doing, what="a try")
+    until(lambda: "isn't in its place yet" in house.client.get("waits").progress, what="a try")
     assert "To give them up: drumbeat cancel waits --discard" in house.run("cancel", "waits").stderr
     house.run("cancel", "waits", "--discard")
     assert house.client.wait("waits", 60).outputs[0].problem == "given up by a person"  # type: ignore[union-attr]

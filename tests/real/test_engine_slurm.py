@@ -17,12 +17,12 @@ import psutil
 import pytest
 
 from drumbeat import Client
-from drumbeat.client.views import JobView
 from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.host.processes import command_lines
 from drumbeat.ports import Gang, Machine
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
 from tools.slurmlab import SlurmLab, missing, slurm_lab, until

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.views import JobView
 from drumbeat.protocol.agent import AgentStatus, Order, Phase
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.fingerprint import read
 from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.testing.agent_gang import AgentGang, mentioning

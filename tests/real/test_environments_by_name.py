@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat import Client
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 
 from . import places
 from .house import House, a_house

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.views import JobView
 from drumbeat.host.machine import gpus
+from drumbeat.protocol.api.jobs import JobView
 
 from .house import House, a_house, until
 

@@ -18,7 +18,7 @@ from drumbeat.agent.runtimes import containers
 from drumbeat.agent.runtimes.environments.collecting import collect
 from drumbeat.agent.runtimes.images import folders
 from drumbeat.agent.runtimes.images.folders import ImagePlace
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 
 from .boxes import IMAGE, a_podman, podman
 from .house import House, a_house

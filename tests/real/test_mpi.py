@@ -13,8 +13,8 @@ from typing import Any
 import psutil
 import pytest
 
-from drumbeat.client.views import JobView
 from drumbeat.engines.netlab.lab import require_tools
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import EngineError
 
 from . import mpis

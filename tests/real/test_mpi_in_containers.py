@@ -8,8 +8,8 @@ import pytest
 
 from drumbeat.agent.runtimes import containers
 from drumbeat.agent.runtimes.images import inspection
-from drumbeat.client.views import JobView
 from drumbeat.engines.netlab.lab import require_tools
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import EngineError
 
 from . import mpis

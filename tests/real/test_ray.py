@@ -19,8 +19,8 @@ import psutil
 import pytest
 
 from drumbeat.agent.launchers.ray import wait_for_cluster
-from drumbeat.client.views import JobView
 from drumbeat.launch.ray import place
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.roster import Member
 from tools import rays
 from tools.rays import Ray

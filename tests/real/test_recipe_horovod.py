@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import SpecError
 from tools import curated
 from tools.matrix.rows import ROWS

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 
 from .house import House, line_of, until
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 from tools.failures.failure import of_job
 
 from .house import House, a_house, until

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 from tools.slurmlab import SlurmLab
 
 from .boxes import IMAGE, a_podman, make_image

@@ -290,7 +290,7 @@ def run_pair(scene: Scene, *options: str) -> str:
     first, second = (Play(scene, "while not is_marked('go'): time.sleep(0.01)", ranks=1) for _ in range(2))
     with first.torchrun(*options) as one, second.torchrun(*options) as two:
         until(lambda: all(is_up_or_over(play, run) for play, run in ((first, one), (second, two))), "both")
-        said = one.said() + two.said()
+        said = one.notice() + two.said()
         for play in (first, second):
             (play.marks / "go").touch()
         one.wait()

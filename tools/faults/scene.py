@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psutil
 
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.testing.agent_gang import end_all
 from tests.real.house import House, a_house
 

@@ -10,7 +10,7 @@ import time
 import httpx
 import pytest
 
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import DrumbeatError
 from tests.contract.postgres import Cluster, a_cluster
 from tests.real.house import House, a_house

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat import Client
-from drumbeat.client.views import JobView
 from drumbeat.engines.netlab.lab import Lab
+from drumbeat.protocol.api.jobs import JobView
 from tools.matrix.place import Place, place_on
 from tools.matrix.row import ENOUGH
 from tools.matrix.rows import ROWS

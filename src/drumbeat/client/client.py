@@ -13,24 +13,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from drumbeat.client import downloading, following, partials, sending
+from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.data import DataCalls
 from drumbeat.client.discovery import where_of
 from drumbeat.client.registries import RegistryCalls
-from drumbeat.client.views import (
-    AliasView,
-    ComputeView,
-    End,
-    Event,
-    FileView,
-    JobView,
-    LogPiece,
-    PreviewView,
-    StatusView,
-    StoryLine,
-)
 from drumbeat.protocol import wire
-from drumbeat.protocol.views import EnvironmentView
+from drumbeat.protocol.api.computes import AliasView, ComputeView
+from drumbeat.protocol.api.environments import EnvironmentView
+from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, JobWithStory, LogPiece, PreviewView, StoryLine
+from drumbeat.protocol.api.server import ServerView
 
 if TYPE_CHECKING:
     from drumbeat.client.environments import GivenEnvironment
@@ -81,22 +73,22 @@ class Client(DataCalls, RegistryCalls):
         the current one where no file is given; it names the experiment, too. Raises SpecError, RefusedError,
         ConflictError (the name is taken).
         """
-        return self._read(JobView, self._post("/jobs", job, sending.Given(sets, name), is_sending=True))
+        return view(JobView, self._post("/jobs", job, sending.Given(sets, name), is_sending=True))
 
     def plan(self, job: GivenJob, *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
         """What `submit` would run; nothing is started, sent or written."""
-        return self._read(PreviewView, self._post("/plan", job, sending.Given(sets, name), is_sending=False))
+        return view(PreviewView, self._post("/plan", job, sending.Given(sets, name), is_sending=False))
 
     def _post(self, path: str, job: GivenJob, given: sending.Given, *, is_sending: bool) -> Any:
         # First what can be wrong in the file: no server is started for that.
-        found = sending.written(job, given)
-        body = sending.body_of(found, self.connection, is_sending=is_sending)
-        return self.connection.call("POST", path, json=body)
+        written = sending.written(job, given)
+        request = sending.request_of(written, self.connection, is_sending=is_sending)
+        return self.connection.call("POST", path, json=wire.to_wire(request))
 
     # --- looking ----------------------------------------------------------------------------------------------
-    def get(self, name: str) -> JobView:
+    def get(self, name: str) -> JobWithStory:
         """One job, with its story. Raises NotFoundError."""
-        return self._read(JobView, self.connection.call("GET", f"/jobs/{part(name)}"))
+        return view(JobWithStory, self.connection.call("GET", f"/jobs/{part(name)}"))
 
     def list(
         self,
@@ -112,7 +104,7 @@ class Client(DataCalls, RegistryCalls):
         found: list[JobView] = []
         while len(found) < limit:
             page = self.connection.call("GET", "/jobs", params={**params, "limit": min(limit - len(found), 1000)})
-            found += [self._read(JobView, one) for one in page["jobs"]]
+            found += views(JobView, page["jobs"])
             if page["after"] is None:
                 break
             params["after"] = page["after"]
@@ -128,7 +120,7 @@ class Client(DataCalls, RegistryCalls):
         discard: also while it keeps them; what isn't kept yet is lost.
         """
         told = self.connection.call("POST", f"/jobs/{part(name)}/cancel", params={"discard": discard})
-        return self._read(JobView, told)
+        return view(JobView, told)
 
     def archive(self, name: str) -> None:
         """Hides a job that has ended from lists. Raises ConflictError while it is unfinished."""
@@ -138,7 +130,7 @@ class Client(DataCalls, RegistryCalls):
         """Shows it again."""
         self.connection.call("POST", f"/jobs/{part(name)}/restore")
 
-    def wait(self, name: str, timeout_s: float | None = None) -> JobView | None:
+    def wait(self, name: str, timeout_s: float | None = None) -> JobWithStory | None:
         """The job once it is over: it has ended, and its outputs are in their places, or held up for half a minute.
 
         None when the time is up first.
@@ -172,7 +164,7 @@ class Client(DataCalls, RegistryCalls):
             if end == math.inf:
                 end = page.get("end", end)  # Older servers don't tell.
             before, after = after, page["after"]
-            yield from (self._read(LogPiece, one) for one in page["pieces"])
+            yield from (view(LogPiece, one) for one in page["pieces"])
 
     # --- files ------------------------------------------------------------------------------------------------
     def files(self, name: str) -> list[FileView]:
@@ -212,7 +204,7 @@ class Client(DataCalls, RegistryCalls):
 
     def compute(self, name: str) -> ComputeView:
         """One of them. Raises NotFoundError."""
-        return self._read(ComputeView, self.connection.call("GET", f"/computes/{part(name)}"))
+        return view(ComputeView, self.connection.call("GET", f"/computes/{part(name)}"))
 
     def create_compute(self, compute: GivenCompute, *, sets: Sequence[str] = ()) -> ComputeView:
         """Makes a compute, or makes it anew: the path of a file, or a compute made in Python. Twice is as once.
@@ -222,7 +214,7 @@ class Client(DataCalls, RegistryCalls):
         """
         document, source = sending.described(compute, sets)
         body = {"document": document, "source": source}
-        return self._read(ComputeView, self.connection.call("POST", "/computes", json=body))
+        return view(ComputeView, self.connection.call("POST", "/computes", json=body))
 
     def delete_compute(self, name: str) -> None:
         """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it."""
@@ -231,12 +223,12 @@ class Client(DataCalls, RegistryCalls):
     def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:
         """Every version of what people made, or of one of them, newest first; or those that drumbeat brings."""
         params = {"curated": curated, **({"name": name} if name else {})}
-        return [self._read(EnvironmentView, one) for one in self.connection.call("GET", "/environments", params=params)]
+        return views(EnvironmentView, self.connection.call("GET", "/environments", params=params))
 
     def environment(self, name: str, version: str = "") -> EnvironmentView:
         """One version, "" = the newest; the curated one where no person made one. Raises NotFoundError."""
         path = f"/environments/{part(name)}" + (f"/versions/{part(version)}" if version else "")
-        return self._read(EnvironmentView, self.connection.call("GET", path))
+        return view(EnvironmentView, self.connection.call("GET", path))
 
     def create_environment(self, environment: GivenEnvironment, *, sets: Sequence[str] = ()) -> EnvironmentView:
         """Makes a version of an environment: the path of a file, or one made in Python. The same again is the same one.
@@ -247,16 +239,16 @@ class Client(DataCalls, RegistryCalls):
         from drumbeat.client.environments import given
 
         body = given(environment, sets, partial(sending.kept, self.connection))
-        return self._read(EnvironmentView, self.connection.call("POST", "/environments", json=body))
+        return view(EnvironmentView, self.connection.call("POST", "/environments", json=body))
 
     def delete_environment(self, name: str, version: str) -> None:
         """Forgets a version; jobs that have it go on. Raises NotFoundError."""
         self.connection.call("DELETE", f"/environments/{part(name)}/versions/{part(version)}")
 
-    def status(self) -> StatusView:
+    def status(self) -> ServerView:
         """Who answers, and how it is."""
         told = {**self.connection.call("GET", "/version"), **self.connection.call("GET", "/status")}
-        return self._read(StatusView, {**told, "url": self.connection.line.url})
+        return view(ServerView, {**told, "url": self.connection.line.url})
 
     def stop(self, *, force: bool = False) -> None:
         """Ends the server, and returns when it is gone.
@@ -266,10 +258,5 @@ class Client(DataCalls, RegistryCalls):
         self.connection.call("POST", "/stop", json={"force": force})
         self.connection.wait_for_end()
 
-    # --- reading what it says ---------------------------------------------------------------------------------
-    @staticmethod
-    def _read(kind: type[T], told: Any) -> T:
-        return wire.from_wire(kind, told)
-
     def _all(self, kind: type[T], path: str) -> list[T]:
-        return [self._read(kind, one) for one in self.connection.call("GET", path)]
+        return views(kind, self.connection.call("GET", path))

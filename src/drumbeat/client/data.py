@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
-from drumbeat.client.dataviews import DatastoreView, EntryView, ListingView, Moved
-from drumbeat.protocol import wire
+from drumbeat.client.transfer import Transfer
+from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView, ListingView
 from drumbeat.protocol.errors import DrumbeatError, SpecError
 from drumbeat.protocol.layout import UPLOADS
-from drumbeat.protocol.views import DataView
 
 if TYPE_CHECKING:
     from drumbeat.client.datastores import GivenDatastore
@@ -50,11 +50,11 @@ class DataCalls:
     # --- datastores -------------------------------------------------------------------------------------------
     def datastores(self) -> list[DatastoreView]:
         """The datastores, by name."""
-        return [wire.from_wire(DatastoreView, one) for one in self.connection.call("GET", "/datastores")]
+        return views(DatastoreView, self.connection.call("GET", "/datastores"))
 
     def datastore(self, name: str) -> DatastoreView:
         """One of them; `default` is the default one. Raises NotFoundError."""
-        return wire.from_wire(DatastoreView, self.connection.call("GET", f"/datastores/{part(name)}"))
+        return view(DatastoreView, self.connection.call("GET", f"/datastores/{part(name)}"))
 
     def create_datastore(
         self, datastore: GivenDatastore, *, sets: Sequence[str] = (), check: bool = True
@@ -68,7 +68,7 @@ class DataCalls:
 
         document, source = described(datastore, sets)
         body = {"document": document, "source": source, "check": check}
-        return wire.from_wire(DatastoreView, self.connection.call("POST", "/datastores", json=body))
+        return view(DatastoreView, self.connection.call("POST", "/datastores", json=body))
 
     def delete_datastore(self, name: str) -> None:
         """Forgets a datastore; what lies in it stays. Raises NotFoundError."""
@@ -78,12 +78,12 @@ class DataCalls:
     def data(self, name: str | None = None) -> list[DataView]:
         """The newest version of each name; with a name, all versions of it, the newest first."""
         found = self.connection.call("GET", "/data", params={"name": name} if name else {})
-        return [wire.from_wire(DataView, one) for one in found]
+        return views(DataView, found)
 
     def get_data(self, name: str, version: str = "") -> DataView:
         """One version, "" = the newest, with the jobs that used it. Raises NotFoundError."""
         path = f"/data/{part(name)}" + (f"/versions/{part(version)}" if version else "")
-        return wire.from_wire(DataView, self.connection.call("GET", path))
+        return view(DataView, self.connection.call("GET", path))
 
     def create_data(
         self, data: GivenData, *, sets: Sequence[str] = (), seen: Seen = _unseen, told: Told = _unseen
@@ -107,7 +107,7 @@ class DataCalls:
     def _register(self, document: dict[str, Any], source: str, **more: Any) -> DataView:
         document.pop("datastore", None)
         body = {"document": document, "source": source, **more}
-        return wire.from_wire(DataView, self.connection.call("POST", "/data", json=body))
+        return view(DataView, self.connection.call("POST", "/data", json=body))
 
     def _register_uploaded(self, document: dict[str, Any], source: str, here: Path, there: Brought) -> DataView:
         """What is wrong with it is wrong with the person's own files, wherever they went."""
@@ -136,9 +136,9 @@ class DataCalls:
     def entries(self, uri: str) -> list[EntryView]:
         """What lies directly at an address: in a datastore, a version of data, a job's output, a store."""
         found = self.connection.call("GET", "/storage/entries", params={"uri": uri})
-        return [wire.from_wire(EntryView, one) for one in found]
+        return views(EntryView, found)
 
-    def upload_data(self, local: str | Path, uri: str, *, seen: Seen = _unseen, told: Told = _unseen) -> Moved:
+    def upload_data(self, local: str | Path, uri: str, *, seen: Seen = _unseen, told: Told = _unseen) -> Transfer:
         """Copies a folder, or a file, into a folder of a store. What is there already isn't sent again."""
         from drumbeat.client.moving import Upload
 
@@ -146,7 +146,7 @@ class DataCalls:
         sources = _sources(place, told)
         return Upload(self.connection, uri.rstrip("/"), sources, _who(), seen, is_folder=place.is_dir()).run()
 
-    def download_data(self, uri: str, to: str | Path, *, seen: Seen = _unseen) -> Moved:
+    def download_data(self, uri: str, to: str | Path, *, seen: Seen = _unseen) -> Transfer:
         """Copies what lies at an address into a folder here. What is here already isn't fetched again."""
         from drumbeat.client.moving import Download
 
@@ -155,7 +155,7 @@ class DataCalls:
     def list_files(self, uri: str) -> ListingView:
         """Every file below an address, or the one file that it is."""
         found = self.connection.call("GET", "/storage/listing", params={"uri": uri, "either": True})
-        return wire.from_wire(ListingView, found)
+        return view(ListingView, found)
 
 
 @dataclass(frozen=True)

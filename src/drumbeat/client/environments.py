@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from drumbeat.dialect.environments.texts import MOST_FILES, Texts, beside, included
+from drumbeat.dialect.environments.texts import beside, included
 from drumbeat.dialect.reading.loader import read_text
+from drumbeat.protocol import wire
+from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class Around:
     keys: tuple[str, ...] = ()
 
 
-def texts_of(written: Mapping[str, Any], around: Around, keep: Keep) -> Texts:
+def files_of(written: Mapping[str, Any], around: Around, keep: Keep) -> EnvironmentFiles:
     """The files of an environment that is written out. Raises SpecError."""
     conda_file, build, base = written.get("conda_file"), written.get("build"), around.base
     if isinstance(conda_file, str):
@@ -49,15 +51,15 @@ def texts_of(written: Mapping[str, Any], around: Around, keep: Keep) -> Texts:
         return _written_out(cast("Mapping[str, Any]", conda_file), around)
     if isinstance(build, Mapping) and isinstance(cast("Mapping[str, Any]", build).get("path"), str):
         return _with_dockerfile(cast("Mapping[str, Any]", build), base, keep)
-    return Texts()
+    return EnvironmentFiles()
 
 
-def _with_dockerfile(build: Mapping[str, Any], base: Path, keep: Keep) -> Texts:
+def _with_dockerfile(build: Mapping[str, Any], base: Path, keep: Keep) -> EnvironmentFiles:
     """What may be built from a folder; and the packages that stand beside the Dockerfile."""
     folder = _plain(build["path"], "build.path")
     place = base / Path(folder).expanduser()
     there = next((one for one in BESIDE if (place / one).is_file()), None)
-    found = _with_included(posixpath.join(folder, there), base) if there else Texts()
+    found = _with_included(posixpath.join(folder, there), base) if there else EnvironmentFiles()
     dockerfile = str(build.get("dockerfile_path") or "Dockerfile")
     if not (place / dockerfile).is_file():
         if there:
@@ -88,13 +90,7 @@ def given(environment: GivenEnvironment, sets: Sequence[str], keep: Keep) -> dic
 
 
 def _request(document: dict[str, Any], source: str, around: Around, keep: Keep) -> dict[str, Any]:
-    return {"document": document, "source": source, "texts": body_of(texts_of(document, around, keep))}
-
-
-def body_of(texts: Texts) -> dict[str, Any]:
-    """As a request carries it."""
-    built = {"context": texts.context, "dockerfile": texts.dockerfile} if texts.dockerfile else {}
-    return {"main": texts.main, "files": texts.files, "lines": [*texts.lines], **built}
+    return {"document": document, "source": source, "texts": wire.to_wire(files_of(document, around, keep))}
 
 
 def _plain(path: str, key: str) -> str:
@@ -103,10 +99,10 @@ def _plain(path: str, key: str) -> str:
     return posixpath.normpath(path.removeprefix("file://"))
 
 
-def _with_included(main: str, base: Path) -> Texts:
+def _with_included(main: str, base: Path) -> EnvironmentFiles:
     files: dict[str, str] = {}
     _take_in(main, base, files)
-    return Texts(main, files)
+    return EnvironmentFiles(main, files)
 
 
 def _take_in(name: str, base: Path, files: dict[str, str]) -> None:
@@ -118,14 +114,14 @@ def _take_in(name: str, base: Path, files: dict[str, str]) -> None:
 def _take_in_all(name: str, text: str, base: Path, files: dict[str, str]) -> None:
     for other in included(text):
         path = beside(name, other)
-        if path not in files and len(files) < MOST_FILES and (base / path).is_file():
+        if path not in files and len(files) < MAX_FILES and (base / path).is_file():
             _take_in(path, base, files)
 
 
-def _written_out(table: Mapping[str, Any], around: Around) -> Texts:
+def _written_out(table: Mapping[str, Any], around: Around) -> EnvironmentFiles:
     from drumbeat.dialect.environments.written_out import lines_of, requirements_in
 
     files: dict[str, str] = {}
     _take_in_all("", "\n".join(requirements_in(table)), around.base, files)
     lines = lines_of(around.text, (*around.keys, "conda_file"), table) if around.text else ()
-    return Texts(Path(around.source).name, files, lines)
+    return EnvironmentFiles(Path(around.source).name, files, lines)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 import httpx
 from httpx_sse import EventSource, ServerSentEvent, SSEError
 
+from drumbeat.client.answers import view_in
 from drumbeat.client.connection import LONGEST_PAUSE_S, PATIENCE_S, TIMEOUT, Connection, part, unreachable
-from drumbeat.client.views import End, Event, JobView, LogPiece, StoryLine
-from drumbeat.protocol import wire
+from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.errors import AwayError, UnreachableError
 
 KINDS: dict[str, type[Event]] = {"story": StoryLine, "state": JobView, "log": LogPiece, "end": End}
@@ -100,7 +100,7 @@ def _events(connection: Connection, job: str, place: Place) -> Iterator[Event]:
 def read(told: ServerSentEvent) -> Event | None:
     """The event; None for a kind that this version doesn't know."""
     kind = KINDS.get(told.event)
-    return None if kind is None else wire.loads(kind, told.data)
+    return None if kind is None else view_in(kind, told.data)
 
 
 def _come_back(connection: Connection, place: Place, wait: Wait, trouble: UnreachableError) -> None:

@@ -19,15 +19,17 @@ from typing import Any
 
 from drumbeat.client import partials
 from drumbeat.client.connection import Connection, again
-from drumbeat.client.dataviews import ListedView, ListingView, Moved
 from drumbeat.client.downloading import check_folder, place_in
 from drumbeat.client.sources import Source
+from drumbeat.client.transfer import Transfer
+from drumbeat.protocol.api.data import ListingView
 from drumbeat.protocol.errors import (
     ConflictError,
     NotFoundError,
     StorageError,
     UnreachableError,
 )
+from drumbeat.protocol.listing import ListedFile
 
 AT_ONCE = 4
 """Files that are on their way at a time."""
@@ -101,7 +103,7 @@ class Upload:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _told_at: float = 0.0
 
-    def run(self) -> Moved:
+    def run(self) -> Transfer:
         """Returns when all of them are there, and the manifest says so."""
         manifest = self._manifest() if self.is_folder else {}
         self.was_whole = bool(manifest.get("complete"))
@@ -110,7 +112,7 @@ class Upload:
         size = sum(one.size for one in self.sources)
         self._kept = before
         self.seen(size - sum(one.size for one in wanted))
-        done = Moved(self.uri, len(self.sources), size, len(wanted))
+        done = Transfer(self.uri, len(self.sources), size, len(wanted))
         if not wanted and (manifest.get("complete") or not self.is_folder):
             return done
         # What is about to be replaced isn't there any more, whoever asks.
@@ -186,7 +188,7 @@ class Download:
     to: Path
     seen: Seen
 
-    def run(self) -> Moved:
+    def run(self) -> Transfer:
         """Returns when all of them are here, each whole."""
         check_folder(self.to)
         lines = Lines(self.connection)
@@ -196,9 +198,9 @@ class Download:
         finally:
             lines.close()
         partials.clear(place_in(self.to, file.path) for file in self.listing.files)
-        return Moved(self.listing.uri, len(self.listing.files), self.listing.size, len(moved))
+        return Transfer(self.listing.uri, len(self.listing.files), self.listing.size, len(moved))
 
-    def _fetch(self, line: Connection, file: ListedView, moved: list[str]) -> None:
+    def _fetch(self, line: Connection, file: ListedFile, moved: list[str]) -> None:
         place = place_in(self.to, file.path)
         if _is_same(place, file):
             self.seen(file.size)
@@ -212,7 +214,7 @@ class Download:
             raise StorageError(f"can't be written: {error.strerror or error}", where=str(place)) from None
         moved.append(file.path)
 
-    def _complete(self, line: Connection, file: ListedView, partial: Path) -> None:
+    def _complete(self, line: Connection, file: ListedFile, partial: Path) -> None:
         descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         with os.fdopen(descriptor, "r+b") as there:
             if there.seek(0, os.SEEK_END) > file.size:
@@ -228,7 +230,7 @@ class Download:
             partial.unlink()
             raise ConflictError("what came isn't what was listed", where=file.path, fix="Try again.")
 
-    def _append(self, line: Connection, file: ListedView, there: Any) -> None:
+    def _append(self, line: Connection, file: ListedFile, there: Any) -> None:
         """The rest of the file from where it is."""
         headers = {"Range": f"bytes={there.tell()}-{file.size - 1}"}
         asked: dict[str, Any] = {"params": {"uri": self.listing.uri}, "json": asdict(file), "headers": headers}
@@ -238,7 +240,7 @@ class Download:
                 self.seen(len(piece))
 
 
-def _is_same(place: Path, file: ListedView) -> bool:
+def _is_same(place: Path, file: ListedFile) -> bool:
     """Whether it lies here already; without a SHA-256 to compare, nobody can tell."""
     return bool(file.sha256) and place.is_file() and place.stat().st_size == file.size and _sha256(place) == file.sha256
 

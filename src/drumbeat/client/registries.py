@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
-from drumbeat.protocol import wire
+from drumbeat.protocol.api.environments import RegistryView
 from drumbeat.protocol.errors import SpecError
-from drumbeat.protocol.views import RegistryView
 
 if TYPE_CHECKING:
     from drumbeat.dialect.environments.registries import Registry
@@ -24,11 +24,11 @@ class RegistryCalls:
 
     def registries(self) -> list[RegistryView]:
         """The registries, by name."""
-        return [wire.from_wire(RegistryView, one) for one in self.connection.call("GET", "/registries")]
+        return views(RegistryView, self.connection.call("GET", "/registries"))
 
     def registry(self, name: str) -> RegistryView:
         """One of them. Raises NotFoundError."""
-        return wire.from_wire(RegistryView, self.connection.call("GET", f"/registries/{part(name)}"))
+        return view(RegistryView, self.connection.call("GET", f"/registries/{part(name)}"))
 
     def create_registry(self, registry: GivenRegistry, *, sets: Sequence[str] = ()) -> RegistryView:
         """Makes a registry, in place of one of its name: the path of a file, or one made in Python.
@@ -38,7 +38,7 @@ class RegistryCalls:
         """
         document, source = _described(registry, sets)
         body = {"document": document, "source": source}
-        return wire.from_wire(RegistryView, self.connection.call("POST", "/registries", json=body))
+        return view(RegistryView, self.connection.call("POST", "/registries", json=body))
 
     def delete_registry(self, name: str) -> None:
         """Forgets a registry and its credentials. Raises NotFoundError."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from drumbeat.client.connection import Connection, part
+from drumbeat.protocol.api.requests import MAX_NOTES, EnvironmentFiles, JobRequest
 from drumbeat.protocol.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """`azureml:…`, `https://…`, `git+ssh://…`: what the server has to look for, not we."""
-
-
-MOST_NOTES = 200
 
 
 class Draft(Protocol):
@@ -92,20 +90,15 @@ def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any
     return to_dict(compute_from(compute) if isinstance(compute, Mapping) else compute), "compute"
 
 
-def body_of(found: Written, connection: Connection, *, is_sending: bool) -> dict[str, Any]:
-    """The request's body. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
-    parcel = Parcel(found, connection, is_sending=is_sending)
-    body = {
-        "document": parcel.document(),
-        "key": uuid.uuid4().hex,
-        "source": found.source,
-        "experiment": experiment_of(found.base),
-        "code": parcel.code(),
-        "inputs": parcel.inputs(),
-        "environment": parcel.environment(),
-    }
-    notes = [*parcel.remarks(), *parcel.followed][:MOST_NOTES]
-    return {**body, "notes": notes} if notes else body
+def request_of(job: Written, connection: Connection, *, is_sending: bool) -> JobRequest:
+    """The request. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
+    parcel = JobParcel(job, connection, is_sending=is_sending)
+    document, code, inputs = parcel.document(), parcel.code(), parcel.inputs()
+    environment = parcel.environment()
+    notes = (*parcel.remarks(), *parcel.followed)
+    return JobRequest(
+        document, uuid.uuid4().hex, job.source, experiment_of(job.base), code, inputs, environment, notes[:MAX_NOTES]
+    )
 
 
 def experiment_of(base: Path) -> str:
@@ -114,7 +107,7 @@ def experiment_of(base: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Parcel:
+class JobParcel:
     """What of a job lies on this machine. followed: of inputs that are uploaded, which links lead elsewhere."""
 
     written: Written
@@ -152,17 +145,17 @@ class Parcel:
         code = self.written.document.get("code")
         return self._place(code, "code") if isinstance(code, str) and not is_remote(code) else None
 
-    def environment(self) -> dict[str, Any]:
+    def environment(self) -> EnvironmentFiles:
         """The files that the job's environment names."""
         written = self.written.document.get("environment")
         extra = self.written.document.get("drumbeat")
         is_current = isinstance(extra, dict) and cast("dict[str, Any]", extra).get("environment") == "current"
         if not isinstance(written, Mapping) or is_current:
-            return {}
-        from drumbeat.client.environments import Around, body_of, texts_of
+            return EnvironmentFiles()
+        from drumbeat.client.environments import Around, files_of
 
         around = Around(self.written.base, self.written.source, self.written.text, ("environment",))
-        return body_of(texts_of(cast("Mapping[str, Any]", written), around, self._kept))
+        return files_of(cast("Mapping[str, Any]", written), around, self._kept)
 
     def inputs(self) -> dict[str, str]:
         """Where the server finds each input that was given by a local path."""

@@ -39,18 +39,13 @@ def to_wire(value: Any) -> Any:
     return value
 
 
-def from_wire(cls: Any, value: Any, at: str = "") -> Any:
-    """A value of type `cls`; unknown keys are left out, so that a newer sender can be understood."""
-    if dataclasses.is_dataclass(cls):
-        return _dataclass(cls, value, at)
-    origin = typing.get_origin(cls)
-    if origin in (typing.Union, types.UnionType):
-        return _union(cls, value, at)
-    if origin is tuple:
-        return _tuple(cls, value, at)
-    if origin is dict:
-        return _dict(cls, value, at)
-    return _scalar(cls, value, at)
+def from_wire(cls: Any, value: Any, at: str = "", *, has_new_words: bool = False) -> Any:
+    """A value of type `cls`; unknown keys are left out, so that a newer sender can be understood.
+
+    at: what the value is called in errors. has_new_words: a word that an enumeration doesn't have stays a text, for
+    readers that only show it. Raises ValueError, with the path of the value that doesn't fit.
+    """
+    return _Reader(has_new_words).read(cls, value, at)
 
 
 @cache
@@ -58,65 +53,93 @@ def _hints(cls: Any) -> dict[str, Any]:
     return typing.get_type_hints(cls)
 
 
-def _dataclass(cls: Any, value: Any, at: str) -> Any:
-    if not isinstance(value, dict):
-        raise _misfit(cls, value, at)
-    known = typing.cast("dict[str, Any]", value)
-    hints = _hints(cls)
-    given = {
-        f.name: from_wire(hints[f.name], known[f.name], f"{at}.{f.name}")
-        for f in dataclasses.fields(cls)
-        if f.init and f.name in known
-    }
-    try:
-        return cls(**given)
-    except TypeError as error:
-        raise ValueError(f"{at or cls.__name__}: {error}") from None
+@dataclasses.dataclass(frozen=True)
+class _Reader:
+    """Reads plain values as typed ones. `at`: the path of the value, for errors."""
 
+    has_new_words: bool
 
-def _union(cls: Any, value: Any, at: str) -> Any:
-    options = typing.get_args(cls)
-    if value is None and type(None) in options:
-        return None
-    dataclass_options = [o for o in options if dataclasses.is_dataclass(o)]
-    if len(dataclass_options) > 1:
-        return _tagged(dataclass_options, value, at)
-    for option in options:
+    def read(self, cls: Any, value: Any, at: str) -> Any:
+        if dataclasses.is_dataclass(cls):
+            return self._dataclass(cls, value, at)
+        origin = typing.get_origin(cls)
+        if origin in (typing.Union, types.UnionType):
+            return self._union(cls, value, at)
+        if origin is tuple:
+            return self._tuple(cls, value, at)
+        if origin is dict:
+            return self._dict(cls, value, at)
+        if origin is typing.Literal or (isinstance(cls, type) and issubclass(cls, Enum)):
+            return self._word(cls, value, at)
+        return _scalar(cls, value, at)
+
+    def _dataclass(self, cls: Any, value: Any, at: str) -> Any:
+        if not isinstance(value, dict):
+            raise _misfit(cls, value, at)
+        table = typing.cast("dict[str, Any]", value)
+        hints = _hints(cls)
+        given = {
+            f.name: self.read(hints[f.name], table[f.name], f"{at}.{f.name}")
+            for f in dataclasses.fields(cls)
+            if f.init and f.name in table
+        }
         try:
-            return from_wire(option, value, at)
+            return cls(**given)
+        except TypeError as error:
+            raise ValueError(f"{at or cls.__name__}: {error}") from None
+
+    def _union(self, cls: Any, value: Any, at: str) -> Any:
+        options = typing.get_args(cls)
+        if value is None and type(None) in options:
+            return None
+        dataclass_options = [o for o in options if dataclasses.is_dataclass(o)]
+        if len(dataclass_options) > 1:
+            return self._tagged(dataclass_options, value, at)
+        for option in options:
+            try:
+                return self.read(option, value, at)
+            except ValueError:
+                continue
+        raise _misfit(cls, value, at)
+
+    def _tagged(self, options: list[Any], value: Any, at: str) -> Any:
+        """A union of dataclasses: told apart by their `kind`, which each has as a field with its own default."""
+        kind = typing.cast("dict[str, Any]", value).get("kind") if isinstance(value, dict) else None
+        for option in options:
+            if any(f.name == "kind" and f.default == kind for f in dataclasses.fields(option)):
+                return self.read(option, value, at)
+        raise ValueError(f"{at}: no variant of kind {kind!r}")
+
+    def _tuple(self, cls: Any, value: Any, at: str) -> Any:
+        if not isinstance(value, list | tuple):
+            raise _misfit(cls, value, at)
+        (item, *_) = typing.get_args(cls)
+        return tuple(self.read(item, v, f"{at}[{i}]") for i, v in enumerate(typing.cast("list[Any]", value)))
+
+    def _dict(self, cls: Any, value: Any, at: str) -> Any:
+        if not isinstance(value, dict):
+            raise _misfit(cls, value, at)
+        _, item = typing.get_args(cls)
+        return {str(k): self.read(item, v, f"{at}.{k}") for k, v in typing.cast("dict[Any, Any]", value).items()}
+
+    def _word(self, cls: Any, value: Any, at: str) -> Any:
+        if not isinstance(value, str):
+            raise _misfit(cls, value, at)
+        if typing.get_origin(cls) is typing.Literal:
+            if value in typing.get_args(cls) or self.has_new_words:
+                return value
+            raise ValueError(f"{at or 'value'}: {value!r} is not one of {', '.join(typing.get_args(cls))}")
+        try:
+            return cls(value)
         except ValueError:
-            continue
-    raise _misfit(cls, value, at)
-
-
-def _tagged(options: list[Any], value: Any, at: str) -> Any:
-    """A union of dataclasses: told apart by their `kind`, which each has as a field with its own default."""
-    kind = typing.cast("dict[str, Any]", value).get("kind") if isinstance(value, dict) else None
-    for option in options:
-        if any(f.name == "kind" and f.default == kind for f in dataclasses.fields(option)):
-            return from_wire(option, value, at)
-    raise ValueError(f"{at}: no variant of kind {kind!r}")
-
-
-def _tuple(cls: Any, value: Any, at: str) -> Any:
-    if not isinstance(value, list | tuple):
-        raise _misfit(cls, value, at)
-    (item, *_) = typing.get_args(cls)
-    return tuple(from_wire(item, v, f"{at}[{i}]") for i, v in enumerate(typing.cast("list[Any]", value)))
-
-
-def _dict(cls: Any, value: Any, at: str) -> Any:
-    if not isinstance(value, dict):
-        raise _misfit(cls, value, at)
-    _, item = typing.get_args(cls)
-    return {str(k): from_wire(item, v, f"{at}.{k}") for k, v in typing.cast("dict[Any, Any]", value).items()}
+            if self.has_new_words:
+                return value
+            raise
 
 
 def _scalar(cls: Any, value: Any, at: str) -> Any:
     if cls is Any:
         return value
-    if isinstance(cls, type) and issubclass(cls, Enum):
-        return cls(value)
     if cls is datetime and isinstance(value, str):
         return datetime.fromisoformat(value)
     if cls is float and isinstance(value, int) and not isinstance(value, bool):

@@ -9,6 +9,7 @@ from fastapi import FastAPI, Security
 from fastapi.security import HTTPBearer
 
 from drumbeat._version import __version__
+from drumbeat.protocol.api.server import ErrorView
 from drumbeat.server import errors
 from drumbeat.server.access.auth import Guard
 from drumbeat.server.access.traffic import Meter
@@ -26,7 +27,6 @@ from drumbeat.server.api import (
     registries,
     storage,
 )
-from drumbeat.server.api.views import ErrorView
 from drumbeat.server.room import Room
 
 

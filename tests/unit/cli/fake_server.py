@@ -13,24 +13,14 @@ from drumbeat.cli.main import app
 from drumbeat.cli.terminal.connect import MAKER
 from drumbeat.client.environments import given
 from drumbeat.client.sending import described
-from drumbeat.client.views import (
-    TERMINAL,
-    AliasView,
-    ComputeView,
-    DoorView,
-    End,
-    Event,
-    FileView,
-    JobView,
-    LogPiece,
-    MachineView,
-    PreviewView,
-    StatusView,
-)  # fmt: skip
+from drumbeat.protocol.api.computes import AliasView, ComputeView, MachineView
+from drumbeat.protocol.api.environments import EnvironmentView
+from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView
+from drumbeat.protocol.api.server import DoorView, ServerView
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError
 from drumbeat.protocol.plan import PythonEnvironment
-from drumbeat.protocol.views import EnvironmentView
-from tests.unit.cli.samples import a_job
+from drumbeat.protocol.states import TERMINAL
+from tests.unit.cli.samples import a_job, sample
 
 
 @dataclass
@@ -146,8 +136,8 @@ class FakeServer:
     def create_compute(self, compute: Path | dict[str, object], *, sets: Sequence[str] = ()) -> ComputeView:
         document, _ = described(compute, sets)
         self._called("create_compute", document)
-        machines = tuple(MachineView(f"node-{n}", 4) for n in range(int(document.get("nodes", 2))))
-        made = ComputeView(str(document["name"]), str(document["type"]), machines, spec=document)
+        machines = tuple(sample(MachineView, f"node-{n}", 4) for n in range(int(document.get("nodes", 2))))
+        made = sample(ComputeView, str(document["name"]), str(document["type"]), machines, spec=document)
         self.known_computes.append(made)
         return made
 
@@ -170,7 +160,7 @@ class FakeServer:
         body = given(environment, sets, lambda _place, _key: "0" * 64)
         self._called("create_environment", body)
         python = PythonEnvironment("0123456789abcdef", "", "3.11", ("torch==2.13.0", "numpy"))
-        made = EnvironmentView(str(body["document"]["name"]), "1", python, notes=("the image x isn't used",))
+        made = sample(EnvironmentView, str(body["document"]["name"]), "1", python, notes=("the image x isn't used",))
         self.known_environments.append(made)
         return made
 
@@ -178,11 +168,14 @@ class FakeServer:
         self._called("delete_environment", name, version)
         self.known_environments.remove(self.environment(name, version))
 
-    def status(self) -> StatusView:
+    def status(self) -> ServerView:
         self._called("status")
         unfinished = tuple(job.name for job in self.jobs.values() if not job.has_ended)
         url, home = "http://127.0.0.1:7171", "/home/ann/.drumbeat"
-        return StatusView("0.1.0", "laptop", 4711, home, url, 125.0, unfinished, doors=self.doors, others=self.others)
+        return sample(
+            ServerView, version="0.1.0", host="laptop", pid=4711, home=home, url=url, uptime_s=125.0,
+            unfinished=unfinished, doors=self.doors, others=self.others,
+        )  # fmt: skip
 
     def stop(self, *, force: bool = False) -> None:
         self._called("stop", force)

@@ -1,9 +1,13 @@
 """Values as the server would send them, for the tests of the command line."""
 
-from dataclasses import replace
+import dataclasses
+from dataclasses import MISSING, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from drumbeat.client.views import JobView, LogPiece, StoryLine, VerdictView
+from drumbeat.protocol.api.jobs import JobWithStory, LogPiece, StoryLine, VerdictView
+
+T = TypeVar("T")
 
 NOON = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -12,9 +16,31 @@ def after(seconds: float) -> datetime:
     return NOON + timedelta(seconds=seconds)
 
 
-def a_job(**changes: object) -> JobView:
+def sample(kind: type[T], *values: object, **fields: object) -> T:
+    """A value of the API with these fields; the others that have no default are empty."""
+    names = [one.name for one in dataclasses.fields(kind) if one.init]
+    given = dict(zip(names, values, strict=False)) | fields
+    hints = get_type_hints(kind)
+    missing = {
+        one.name: _empty(hints[one.name])
+        for one in dataclasses.fields(kind)
+        if one.default is MISSING and one.default_factory is MISSING and one.name not in given
+    }
+    return kind(**missing, **given)
+
+
+def _empty(hint: Any) -> Any:
+    if type(None) in get_args(hint):
+        return None
+    if get_origin(hint) is Literal:
+        return get_args(hint)[0]
+    return (get_origin(hint) or hint)()
+
+
+def a_job(**changes: object) -> JobWithStory:
     """A running job of 2 nodes × 2 ranks."""
-    job = JobView(
+    job = sample(
+        JobWithStory,
         name="mnist-7f3a",
         state="running",
         reason="ranks_running",
@@ -35,7 +61,7 @@ def a_job(**changes: object) -> JobView:
     return replace(job, **changes)
 
 
-def a_failed_job() -> JobView:
+def a_failed_job() -> JobWithStory:
     return a_job(
         state="failed",
         reason="rank_failed",

@@ -7,9 +7,10 @@ import pytest
 from rich.console import Console
 
 from drumbeat.cli.tables.planview import render_plan, split_names
-from drumbeat.client.views import PreviewView
+from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.plan import OutputPlan, Plan, PythonEnvironment, Rank
 from drumbeat.protocol.process import ProcessSpec
+from tests.unit.cli.samples import sample
 
 
 def preview(nodes: int = 2, per_node: int = 2) -> PreviewView:
@@ -26,7 +27,9 @@ def preview(nodes: int = 2, per_node: int = 2) -> PreviewView:
         outputs=(OutputPlan("default", "uri_folder", "rw_mount"),),
     )
     processes = tuple(a_process(rank, nodes * per_node) for rank in ranks)
-    return PreviewView(plan, processes, ("code: 3 files, 12.0 KiB",), "would start at once on local", ("no GPU here",))
+    return sample(
+        PreviewView, plan, processes, ("code: 3 files, 12.0 KiB",), "would start at once on local", ("no GPU here",)
+    )
 
 
 def a_process(rank: Rank, world_size: int) -> ProcessSpec:

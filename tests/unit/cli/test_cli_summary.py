@@ -4,8 +4,8 @@ import pytest
 
 from drumbeat.cli.follow.summary import exit_code_of, say_closing
 from drumbeat.cli.terminal.styles import Ink
-from drumbeat.client.views import OutputView
-from tests.unit.cli.samples import a_failed_job, a_job, after
+from drumbeat.protocol.api.jobs import OutputView
+from tests.unit.cli.samples import a_failed_job, a_job, after, sample
 
 
 def test_a_completed_job_says_how_long_it_took_and_where_its_files_are():
@@ -43,8 +43,8 @@ def test_colour_only_where_there_is_colour():
 
 
 def test_an_output_that_isnt_in_its_place_is_told_and_counts():
-    refused = OutputView("model", "failed", "s3://b/p", problem="no permission to write")
-    fine = OutputView("log", "in_place", "s3://b/log", files=1)
+    refused = sample(OutputView, "model", "failed", "s3://b/p", problem="no permission to write")
+    fine = sample(OutputView, "log", "in_place", "s3://b/log", files=1)
     job = a_job(state="completed", ended_at=after(3), exit_code=0, outputs=(refused, fine))
     assert say_closing(job, Ink())[:3] == [
         "completed in 3.0s",
@@ -57,7 +57,7 @@ def test_an_output_that_isnt_in_its_place_is_told_and_counts():
 
 
 def test_an_output_that_is_held_up_says_how_to_go_on():
-    held_up = OutputView("model", "under_way", "s3://b/p", problem="no answer")
+    held_up = sample(OutputView, "model", "under_way", "s3://b/p", problem="no answer")
     job = a_job(state="completed", ended_at=after(3), exit_code=0, outputs=(held_up,))
     assert say_closing(job, Ink())[1:4] == [
         "  output model isn't in its place yet: no answer; it is tried again",
@@ -65,7 +65,7 @@ def test_an_output_that_is_held_up_says_how_to_go_on():
         f"  → to give it up: drumbeat cancel {job.name} --discard",
     ]
     assert exit_code_of(job) == 1
-    assert job.doing.endswith("; output model isn't in its place yet: no answer; it is tried again")
+    assert job.progress.endswith("; output model isn't in its place yet: no answer; it is tried again")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from drumbeat.cli.follow.logview import LogLook, LogView
 from drumbeat.cli.follow.statusline import SPINNER, StatusLine, spin
 from drumbeat.cli.follow.watch import Now, Watch
 from drumbeat.cli.terminal.styles import Ink
-from drumbeat.client.views import End, Event, ExitView, NodeView
+from drumbeat.protocol.api.jobs import End, Event, ExitView, NodeView
 from tests.unit.cli.samples import NOON, a_job, after, piece, story
 
 CLEAR = "\r\x1b[2K"
@@ -105,7 +105,7 @@ def test_ranks_that_stop_within_a_second_get_no_countdown():
 
 def test_no_time_is_counted_down_when_no_rank_is_left():
     screen = Screen()
-    ends = tuple(NodeView(n, exits=(ExitView(2 * n, 1, None), ExitView(2 * n + 1, 0, None))) for n in (0, 1))
+    ends = tuple(NodeView(n, exits=(ExitView(2 * n, 1, None, 0.0), ExitView(2 * n + 1, 0, None, 0.0))) for n in (0, 1))
     assert screen.see(a_job(state="stopping", stop_at=after(30), nodes=ends)) == ""
     assert screen.see(a_job(state="stopping", stop_at=after(30), nodes=ends[:1])) == ""
     assert "SIGKILL in 29s" in screen.see(at_s=1.0)
@@ -217,8 +217,8 @@ def test_a_reason_that_comes_and_goes_is_told_once_and_of_many_nodes_how_many():
 def test_a_job_that_keeps_its_results_tells_how_far_it_is_and_why_it_ended():
     sending = NodeView(0, detail="sending outputs: file 1 of 2")
     job = a_job(state="finalizing", sentence="rank 1 failed", nodes=(sending,), node_count=1)
-    assert job.doing == "sending outputs: file 1 of 2; rank 1 failed"
-    assert replace(job, nodes=(replace(sending, lost=True),)).doing == "rank 1 failed"
+    assert job.progress == "sending outputs: file 1 of 2; rank 1 failed"
+    assert replace(job, nodes=(replace(sending, lost=True),)).progress == "rank 1 failed"
 
 
 def test_quiet_prints_nothing():

@@ -7,7 +7,7 @@ import pytest
 from drumbeat.client.connection import checked, unreachable
 from drumbeat.client.following import Wait, read
 from drumbeat.client.sending import Given, experiment_of, is_remote, written
-from drumbeat.client.views import End
+from drumbeat.protocol.api.jobs import End
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
 
 

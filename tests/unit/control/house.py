@@ -8,8 +8,8 @@ from pathlib import Path
 
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
-from drumbeat.control.jobs.request import Request
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import State
 from drumbeat.stores.folder import FolderArtifacts
@@ -48,7 +48,7 @@ class House:
 
     def submit(self, name: str, key: str = "", nodes: int = 1, **more: object) -> str:
         document = {**JOB, "name": name, "resources": {"instance_count": nodes}, **more}
-        record, _ = self.control.jobs.submit(Request(document, key=key))
+        record, _ = self.control.jobs.submit(JobRequest(document, key=key))
         return record.job.name
 
     def state(self, name: str) -> State:

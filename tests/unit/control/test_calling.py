@@ -10,8 +10,8 @@ import pytest
 
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
-from drumbeat.control.jobs.request import Request
 from drumbeat.protocol.agent import AgentStatus, Order, Phase
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.protocol.roster import Member
 from drumbeat.stores.folder import FolderArtifacts
@@ -81,7 +81,7 @@ def servers(tmp_path: Path) -> Servers:
 
 def run(control: Control, compute: str) -> str:
     """A job whose gang is about to be started there."""
-    name = control.jobs.submit(Request({"command": "true", "compute": compute}))[0].job.name
+    name = control.jobs.submit(JobRequest({"command": "true", "compute": compute}))[0].job.name
     control.loop.place()
     for effect in control.store.outbox(control.loop.token):
         control.outbox.carry_out(effect)

@@ -9,9 +9,9 @@ import pytest
 
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
-from drumbeat.control.jobs.request import Request
 from drumbeat.dialect.compute.computes import Compute
 from drumbeat.ports import Engine, Machine
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
     ConflictError,
     EngineError,
@@ -94,7 +94,7 @@ def town(tmp_path: Path) -> Iterator[Town]:
 
 def submit(control: Control, name: str, **more: object) -> str:
     document = {"command": "true", "name": name, **more}
-    return control.jobs.submit(Request(document))[0].job.name
+    return control.jobs.submit(JobRequest(document))[0].job.name
 
 
 def sentence(control: Control, name: str) -> str:
@@ -123,7 +123,7 @@ def test_ranks_find_the_servers_programs_only_where_they_are(town: Town):
     for document in (LAB, RACK, {**RACK, "name": "box", "programs": "/opt/bin"}):
         control.computes.create(document)
     names = ("local", "lab", "rack", "box")
-    jobs = [control.jobs.preview(Request({"command": "true", "compute": name})) for name in names]
+    jobs = [control.jobs.preview(JobRequest({"command": "true", "compute": name})) for name in names]
     assert [job.plan.path_first for job in jobs] == [("/venv/bin",), ("/venv/bin",), (), ("/opt/bin",)]
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from drumbeat.control.jobs.request import Request
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
     NotYetError,
     RefusedError,
@@ -72,7 +72,7 @@ def test_aliases_say_what_a_clouds_names_mean_here(house: House):
 
 @pytest.mark.feature("J4")
 def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: House):
-    request = Request({**JOB, "resources": {"instance_count": 2}})
+    request = JobRequest({**JOB, "resources": {"instance_count": 2}})
     preview = house.control.jobs.preview(request)
     assert preview.queue == "compute local: would start at once"
     assert [p.set["RANK"] for p in preview.processes] == ["0", "1"]
@@ -85,7 +85,7 @@ def test_a_preview_starts_nothing_and_says_where_the_job_would_queue(house: Hous
 @pytest.mark.feature("J4", "L5")
 def test_a_preview_shows_each_tasks_cluster_without_the_ports_that_nobody_holds_yet(house: House):
     tasks = {"type": "tensorflow", "parameter_server_count": 1}
-    preview = house.control.jobs.preview(Request({**JOB, "distribution": tasks, "resources": {"instance_count": 2}}))
+    preview = house.control.jobs.preview(JobRequest({**JOB, "distribution": tasks, "resources": {"instance_count": 2}}))
     of_server = {p.rank: p.set for p in preview.processes}[3]
     assert json.loads(of_server["TF_CONFIG"]) == {
         "cluster": {
@@ -101,11 +101,11 @@ def test_a_preview_shows_each_tasks_cluster_without_the_ports_that_nobody_holds_
 
 def test_more_tasks_than_a_variable_can_name_are_refused(house: House):
     with pytest.raises(RefusedError, match="1,001 tasks are more than TF_CONFIG can name; at most 1,000"):
-        house.control.jobs.preview(Request({**JOB, "distribution": {"type": "tensorflow", "worker_count": 1001}}))
+        house.control.jobs.preview(JobRequest({**JOB, "distribution": {"type": "tensorflow", "worker_count": 1001}}))
 
 
 def test_a_preview_of_what_could_never_start_holds_the_verdict_and_no_ranks(house: House):
-    preview = house.control.jobs.preview(Request({**JOB, "resources": {"instance_count": 100_000}}))
+    preview = house.control.jobs.preview(JobRequest({**JOB, "resources": {"instance_count": 100_000}}))
     assert preview.never
     assert "would never start: 100,000 nodes would share" in preview.queue
     assert (preview.processes, preview.plan.ranks) == ((), ())
@@ -114,4 +114,6 @@ def test_a_preview_of_what_could_never_start_holds_the_verdict_and_no_ranks(hous
 def test_more_ranks_than_a_plan_can_name_are_refused(house: House):
     wide = {"type": "pytorch", "process_count_per_instance": 1_000_000}
     with pytest.raises(RefusedError, match="1,000,000,000,000 ranks are more than a job can have"):
-        house.control.jobs.preview(Request({**JOB, "resources": {"instance_count": 1_000_000}, "distribution": wide}))
+        house.control.jobs.preview(
+            JobRequest({**JOB, "resources": {"instance_count": 1_000_000}, "distribution": wide})
+        )

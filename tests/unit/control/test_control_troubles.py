@@ -14,13 +14,13 @@ import pytest
 
 from drumbeat.control.control import Control, Setting
 from drumbeat.control.gangs import watch
-from drumbeat.control.jobs.request import Request
 from drumbeat.control.loop.outbox import RETRY_INTERVAL_S
 from drumbeat.core.life.events import NodeLost, StopGang
 from drumbeat.engines.local import LocalEngine
 from drumbeat.host.gangs import Gangs
 from drumbeat.ports import Change, Machine, Sighting
 from drumbeat.protocol.agent import Phase, RankExit
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import (
     RefusedError,
     StorageError,
@@ -270,7 +270,7 @@ def test_a_gang_that_this_machine_has_no_room_for_is_not_taken_for_lost(
     control.addresses.here = ("http://127.0.0.1:1",)
     control.start()
     try:
-        control.jobs.submit(Request({**JOB, "name": "j"}))
+        control.jobs.submit(JobRequest({**JOB, "name": "j"}))
         until(lambda: len(asked) > 4)
         job = store.load("j").job
         assert (job.state, job.attempt, job.failures) == (State.PROVISIONING, 1, ())

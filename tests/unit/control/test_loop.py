@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.control import Control, Setting
-from drumbeat.control.jobs.request import Request
 from drumbeat.core.life.aftermath import PATIENCE, PATIENT_TRIES, is_over
 from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang
 from drumbeat.ports import Change, StoredFile
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.protocol.roster import Member
 from drumbeat.protocol.states import State
@@ -61,7 +61,7 @@ class House:
         self.control.engines.look()
 
     def submit(self, nodes: int = 1) -> None:
-        self.control.jobs.submit(Request({**JOB, "resources": {"instance_count": nodes}}, key="k"))
+        self.control.jobs.submit(JobRequest({**JOB, "resources": {"instance_count": nodes}}, key="k"))
 
     def carry_out(self, kind: type) -> None:
         for pending in self.store.outbox():

@@ -6,13 +6,13 @@ from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.environments import Found, Registered, Shelf, document_of, resolve, wanted_names
 from drumbeat.core.planning.plan import Facts, Sources
 from drumbeat.dialect.environments.environment import Environment
-from drumbeat.dialect.environments.texts import Texts
 from drumbeat.dialect.job.job import CommandJob
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError, UnknownNameError
 
 
 def version(name: str, number: str, text: str = "numpy\n") -> Registered:
-    return Registered(name, number, document_of({"conda_file": "r.txt"}, Texts("r.txt", {"r.txt": text})))
+    return Registered(name, number, document_of({"conda_file": "r.txt"}, EnvironmentFiles("r.txt", {"r.txt": text})))
 
 
 MINE = {"mine": (version("mine", "2", "numpy==2\n"), version("mine", "1", "numpy==1\n"))}
@@ -20,7 +20,7 @@ MINE = {"mine": (version("mine", "2", "numpy==2\n"), version("mine", "1", "numpy
 
 def find(text: str, aliases: dict[str, str] | None = None, **registered: tuple[Registered, ...]) -> Found:
     named = {("environment", name): target for name, target in (aliases or {}).items()}
-    return resolve(text, Texts(), Shelf({**MINE, **registered}, named))
+    return resolve(text, EnvironmentFiles(), Shelf({**MINE, **registered}, named))
 
 
 @pytest.mark.feature("E1")
@@ -69,7 +69,7 @@ def test_the_nearest_is_one_that_is_there_and_never_what_was_asked_for():
         ("ours", "Did you mean `yours`?"),
     ):
         with pytest.raises(UnknownNameError) as caught:
-            resolve(text, Texts(), Shelf({text.partition("@")[0]: ()}, names=("yours",)))
+            resolve(text, EnvironmentFiles(), Shelf({text.partition("@")[0]: ()}, names=("yours",)))
         assert caught.value.fix.startswith(says)
 
 
@@ -115,7 +115,7 @@ def test_only_the_versions_of_what_can_be_meant_are_asked_for():
 
 def plan(**keys: object) -> planning.Planned:
     facts = Facts({"local": (4, 0)}, environments=Shelf(MINE), prepare={"local": "set -e\nmodule load 'cuda'"})
-    texts = Texts("env.yml", {"env.yml": "dependencies:\n- pip:\n  - numpy\n"})
+    texts = EnvironmentFiles("env.yml", {"env.yml": "dependencies:\n- pip:\n  - numpy\n"})
     return planning.make(CommandJob.made({"command": "x", **keys}), "j", "e", Sources(environment=texts), facts)
 
 

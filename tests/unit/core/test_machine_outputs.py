@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.core.life.aftermath import PATIENCE, Place, Whereabouts, is_over, whereabouts
+from drumbeat.core.life.aftermath import PATIENCE, Whereabouts, is_over, whereabouts
 from drumbeat.core.life.events import (
     CancelRequested,
     Granted,
@@ -21,6 +21,7 @@ from drumbeat.core.life.job import HeldUp, Job, Published
 from drumbeat.core.life.machine import decide
 from drumbeat.core.need import Slot
 from drumbeat.protocol import wire
+from drumbeat.protocol.api.jobs import OutputPlace
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
 from drumbeat.testing.sample_jobs import submission
@@ -154,18 +155,18 @@ def test_outputs_that_are_held_up_can_be_given_up():
     assert given_up.effects == (PublishOutputs(1),)
     assert given_up.job.state is State.COMPLETED
     assert is_over(given_up.job)
-    assert [(one.place, one.problem) for one in whereabouts(given_up.job)] == [(Place.FAILED, "given up by ann")]
+    assert [(one.place, one.problem) for one in whereabouts(given_up.job)] == [(OutputPlace.FAILED, "given up by ann")]
 
 
 def test_where_each_output_is():
     running = replace(ended(), state=State.RUNNING)
-    assert whereabouts(running) == [Whereabouts(Place.TO_COME, Published("model", "s3://b/p"))]
-    assert whereabouts(ended()) == [Whereabouts(Place.UNDER_WAY, Published("model", "s3://b/p"))]
+    assert whereabouts(running) == [Whereabouts(OutputPlace.TO_COME, Published("model", "s3://b/p"))]
+    assert whereabouts(ended()) == [Whereabouts(OutputPlace.UNDER_WAY, Published("model", "s3://b/p"))]
     waits = decide(ended(), held_up("no answer"), NOW).job
-    assert whereabouts(waits) == [Whereabouts(Place.UNDER_WAY, Published("model", "s3://b/p"), "no answer")]
-    assert whereabouts(decide(waits, OutputPublished(TOLD), NOW).job) == [Whereabouts(Place.IN_PLACE, TOLD)]
+    assert whereabouts(waits) == [Whereabouts(OutputPlace.UNDER_WAY, Published("model", "s3://b/p"), "no answer")]
+    assert whereabouts(decide(waits, OutputPublished(TOLD), NOW).job) == [Whereabouts(OutputPlace.IN_PLACE, TOLD)]
     failed = replace(job(uri="s3://b/p", mode="upload"), state=State.FAILED, attempt=1)
-    assert whereabouts(failed) == [Whereabouts(Place.KEPT, Published("model", ""))]
+    assert whereabouts(failed) == [Whereabouts(OutputPlace.KEPT, Published("model", ""))]
     assert whereabouts(replace(job(), state=State.COMPLETED, attempt=1)) == []
 
 

@@ -9,8 +9,9 @@ from drumbeat.dialect.environments.curated import CURATED, curated, curated_imag
 from drumbeat.dialect.environments.definition import Definition, define, define_file, key_of, of_text
 from drumbeat.dialect.environments.environment import Environment
 from drumbeat.dialect.environments.references import Reference, parse_reference
-from drumbeat.dialect.environments.texts import Texts, beside, included
+from drumbeat.dialect.environments.texts import beside, included
 from drumbeat.dialect.environments.written_out import lines_of, requirements_in
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import RefusedError, SpecError
 
 OWN = (3, 11)
@@ -32,12 +33,12 @@ dependencies:
 
 
 def read(text: str, name: str = "requirements.txt", **others: str) -> Definition:
-    return define_file(Texts(name, {name: text, **others}), name, OWN)
+    return define_file(EnvironmentFiles(name, {name: text, **others}), name, OWN)
 
 
 @pytest.mark.feature("E1")
 def test_a_conda_file_is_read_with_its_lines():
-    texts = Texts("conda/env.yml", {"conda/env.yml": CONDA, "pip.txt": "numpy\npandas>=2\n"})
+    texts = EnvironmentFiles("conda/env.yml", {"conda/env.yml": CONDA, "pip.txt": "numpy\npandas>=2\n"})
     made = define(Environment(image="mcr.microsoft.com/azureml/openmpi", conda_file="conda/env.yml"), texts, OWN)
     python = made.environment("mine:1")
     assert (python.name, python.python, python.source) == ("mine:1", "3.11", "conda/env.yml")
@@ -205,21 +206,21 @@ def test_a_conda_file_that_is_written_out_knows_its_lines_in_the_job():
     text = "command: x\nenvironment:\n  conda_file:\n    dependencies:\n    - pip:\n      - numpy\n      - a b\n"
     assert lines_of(text, ("environment", "conda_file"), table) == (6, 7)
     with pytest.raises(SpecError) as caught:
-        define(Environment(conda_file=table), Texts("job.yml", {}, (6, 7)), OWN)
+        define(Environment(conda_file=table), EnvironmentFiles("job.yml", {}, (6, 7)), OWN)
     assert caught.value.fields[0].where == "job.yml:7"
     table = {"dependencies": [{"pip": ["numpy", "scipy"]}]}
     assert lines_of(text, ("environment", "conda_file"), table) == (6, 0), "one was set from outside"
     assert lines_of("command: x\n", ("environment", "conda_file"), table) == (0, 0)
     assert requirements_in({"dependencies": None}) == []
-    made = define(Environment(conda_file=table), Texts("job.yml", {}, (6, 0)), OWN).environment("x")
+    made = define(Environment(conda_file=table), EnvironmentFiles("job.yml", {}, (6, 0)), OWN).environment("x")
     assert (made.source, made.requirements, made.lines) == ("job.yml", ("numpy", "scipy"), (6, 0))
     with pytest.raises(SpecError, match="1 lines were told for 2 requirements"):
-        define(Environment(conda_file=table), Texts("job.yml", {}, (6,)), OWN)
+        define(Environment(conda_file=table), EnvironmentFiles("job.yml", {}, (6,)), OWN)
 
 
 @pytest.mark.feature("E1")
 def test_an_image_without_packages_is_run_in_containers():
-    made = define(Environment.made({"image": "ghcr.io/a/b:1"}), Texts(), OWN)
+    made = define(Environment.made({"image": "ghcr.io/a/b:1"}), EnvironmentFiles(), OWN)
     assert (made.image, made.environment("x")) == ("ghcr.io/a/b:1", None)
 
 
@@ -234,15 +235,15 @@ def test_an_image_without_packages_is_run_in_containers():
 )
 def test_what_cant_be_made_is_refused_with_what_to_do(written: dict[str, object], kind: type, says: str):
     with pytest.raises(kind) as caught:
-        define(Environment.made(written), Texts(), OWN)
+        define(Environment.made(written), EnvironmentFiles(), OWN)
     assert says in str(caught.value)
 
 
 @pytest.mark.feature("E1")
 def test_an_image_is_run_only_where_no_packages_are_named():
-    alone = define(Environment(image="ubuntu"), Texts(), OWN)
+    alone = define(Environment(image="ubuntu"), EnvironmentFiles(), OWN)
     assert (alone.image, alone.environment("x"), alone.notes) == ("ubuntu", None, ())
-    curated_one = define(Environment(image="mcr.microsoft.com/azureml/curated/sklearn-1.5:3"), Texts(), OWN)
+    curated_one = define(Environment(image="mcr.microsoft.com/azureml/curated/sklearn-1.5:3"), EnvironmentFiles(), OWN)
     assert (curated_one.image, curated_one.lines[0].text) == ("", "scikit-learn")
     assert "its packages are those of drumbeat's 'sklearn'" in curated_one.notes[0]
 
@@ -250,7 +251,7 @@ def test_an_image_is_run_only_where_no_packages_are_named():
 @pytest.mark.feature("E1")
 def test_packages_stand_in_for_a_dockerfile_that_isn_t_there_or_that_nobody_can_build():
     packages = {"docker/requirements.txt": "numpy\n"}
-    alone = Texts("docker/requirements.txt", packages)
+    alone = EnvironmentFiles("docker/requirements.txt", packages)
     both = replace(alone, files={**packages, DOCKERFILE: "FROM a"}, context="0" * 64, dockerfile=DOCKERFILE)
     written = Environment.made({"build": {"path": "docker"}})
     for texts, has_containers, why in ((alone, True, "the folder has none"), (both, False, "there is no Podman")):
@@ -263,7 +264,7 @@ def test_packages_stand_in_for_a_dockerfile_that_isn_t_there_or_that_nobody_can_
 @pytest.mark.feature("E5")
 def test_a_dockerfile_is_built_and_its_content_names_the_image():
     def built(context: str, path: str = "Dockerfile") -> Definition:
-        texts = Texts("", {DOCKERFILE: "FROM a"}, context=context, dockerfile=DOCKERFILE)
+        texts = EnvironmentFiles("", {DOCKERFILE: "FROM a"}, context=context, dockerfile=DOCKERFILE)
         return define(Environment.made({"build": {"path": "docker", "dockerfile_path": path}}), texts, OWN)
 
     made = built("0" * 64)
@@ -276,7 +277,7 @@ def test_a_dockerfile_is_built_and_its_content_names_the_image():
 
 @pytest.mark.feature("E5")
 def test_a_folder_to_build_that_was_not_sent_is_refused():
-    texts = Texts("", {DOCKERFILE: "FROM a"}, dockerfile=DOCKERFILE)
+    texts = EnvironmentFiles("", {DOCKERFILE: "FROM a"}, dockerfile=DOCKERFILE)
     with pytest.raises(SpecError, match="the folder docker didn't come"):
         define(Environment.made({"build": {"path": "docker"}}), texts, OWN)
 
@@ -284,7 +285,7 @@ def test_a_folder_to_build_that_was_not_sent_is_refused():
 @pytest.mark.feature("E1")
 def test_constraints_limit_versions_and_count_in_the_key():
     def made(pins: str) -> Definition:
-        texts = Texts("r.txt", {"r.txt": "numpy\n-c pins.txt\ntorch\n", "pins.txt": pins})
+        texts = EnvironmentFiles("r.txt", {"r.txt": "numpy\n-c pins.txt\ntorch\n", "pins.txt": pins})
         return define(Environment(conda_file="r.txt"), texts, OWN)
 
     first = made("# ours\nnumpy<2\nscipy==1.14\n")
@@ -368,7 +369,7 @@ def test_what_names_nothing_is_refused(text: str):
 def test_hostile_files_end_soon_in_a_sentence():
     bomb = {f"{n}.txt": f"-r {n + 1}.txt\n" * 2 for n in range(40)} | {"40.txt": ""}
     with pytest.raises(SpecError, match="takes itself in, or too much"):
-        define_file(Texts("0.txt", bomb), "0.txt", OWN)
+        define_file(EnvironmentFiles("0.txt", bomb), "0.txt", OWN)
     assert read(" " * 500_000 + "x\n").lines[0].text == "x"
     assert read("#" * 500_000).lines == ()
 

@@ -5,7 +5,7 @@ import pytest
 from drumbeat.dialect.environments.curated import CURATED
 from drumbeat.dialect.environments.definition import Definition, define, key_of, of_curated
 from drumbeat.dialect.environments.environment import environment_from
-from drumbeat.dialect.environments.texts import Texts
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError
 
 pytestmark = pytest.mark.feature("E1", "E2")
@@ -21,7 +21,7 @@ HOW = {
 
 def made(how: dict[str, object], name: str = "horovod", wanted: str = "torch\nhorovod==0.28.1\n") -> Definition:
     document = {"name": "mine", "conda_file": "r.txt", "drumbeat": {"from_source": {name: how}}}
-    return define(environment_from(document), Texts("r.txt", {"r.txt": wanted}), (3, 11))
+    return define(environment_from(document), EnvironmentFiles("r.txt", {"r.txt": wanted}), (3, 11))
 
 
 def test_what_is_written_reaches_the_nodes():

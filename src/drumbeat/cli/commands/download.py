@@ -14,7 +14,7 @@ import typer
 from drumbeat.cli.commands.jobs import Job
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.phrases import count, say_size
-from drumbeat.client.views import FileView
+from drumbeat.protocol.api.jobs import FileView
 from drumbeat.protocol.errors import NotFoundError, SpecError
 
 

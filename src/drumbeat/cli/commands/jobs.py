@@ -14,7 +14,7 @@ from drumbeat.protocol.errors import AwayError, UnreachableError
 from drumbeat.protocol.states import State
 
 if TYPE_CHECKING:
-    from drumbeat.client.views import JobView
+    from drumbeat.protocol.api.jobs import JobView
 
 STATES = f"List only jobs in this state: {', '.join(State)}."
 
@@ -73,7 +73,7 @@ def cancel(
     server = connect()
     name = find_job(server, job).name
     canceled = server.cancel(name, discard=discard)
-    print(f"{name}: {canceled.state}; {canceled.doing}")
+    print(f"{name}: {canceled.state}; {canceled.progress}")
     if wait_:
         ended = server.wait(name)
         print(_say_end(ended) if ended else f"{name}: not ended")
@@ -101,13 +101,13 @@ def wait(
 
 def _say_doing(server: Server, name: str) -> str:
     try:
-        return f": {make_safe(server.get(name).doing)}"
+        return f": {make_safe(server.get(name).progress)}"
     except (UnreachableError, AwayError) as error:
         return f", as far as is known: {make_safe(error.what)}"
 
 
 def _say_end(ended: JobView) -> str:
-    return make_safe("; ".join([f"{ended.name}: {ended.state}", *(one.said for one in ended.outputs if one.said)]))
+    return make_safe("; ".join([f"{ended.name}: {ended.state}", *(one.notice for one in ended.outputs if one.notice)]))
 
 
 def archive(job: Job) -> None:

@@ -18,7 +18,7 @@ from drumbeat.protocol.errors import NotFoundError
 if TYPE_CHECKING:
     from drumbeat.cli.follow.batches import Batches
     from drumbeat.cli.follow.logview import Passing, Whole
-    from drumbeat.client.views import Event, JobView, LogPiece
+    from drumbeat.protocol.api.jobs import Event, JobView, LogPiece
 
 
 RAW = "Print lines as they were written, without prefix or escaping; with --rank, pass the text through unchanged."
@@ -39,7 +39,7 @@ class Chosen:
             self.rank in (None, piece.rank)
             and self.node in (None, piece.node)
             and self.round in (None, (piece.attempt, piece.round))
-            and not (self.is_open and self.job and self.job.is_aside(piece.rank))
+            and not (self.is_open and self.job and self.job.is_infrastructure(piece.rank))
         )
 
     @property
@@ -137,14 +137,14 @@ class Told:
         for line in notice_lines(self._notice, job.notice, ink_for(sys.stderr)):
             print(line, file=sys.stderr, flush=True)
         self._notice = job.notice
-        outputs = "; ".join(one.said for one in job.outputs if one.said)
+        outputs = "; ".join(one.notice for one in job.outputs if one.notice)
         if outputs not in ("", self._outputs):
             self._outputs = outputs
             print(ink_for(sys.stderr).paint(f"── {make_safe(outputs)} ──", "warn"), file=sys.stderr, flush=True)
 
 
 def _follow(batches: Batches[Event], chosen: Chosen, view: Passing | Whole) -> None:
-    from drumbeat.client.views import JobView, LogPiece
+    from drumbeat.protocol.api.jobs import JobView, LogPiece
 
     told = Told()
     try:

@@ -31,7 +31,7 @@ from drumbeat.cli.terminal.failures import Exit
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:
-    from drumbeat.client.views import JobView
+    from drumbeat.protocol.api.jobs import JobView
 
 FILE = "The job file; ./job.yml by default; - reads it from standard input. Omit it to give a command after `--`."
 File = Annotated[Path | None, typer.Argument(metavar="[FILE]", help=FILE)]

@@ -10,7 +10,7 @@ import typer
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.help import new_family
-from drumbeat.client.views import DoorView, StatusView
+from drumbeat.protocol.api.server import DoorView, ServerView
 from drumbeat.protocol.errors import UnreachableError
 
 server_app = new_family("Start, stop and inspect the server. Commands start it when they need it.")
@@ -56,7 +56,7 @@ def status() -> None:
     print(_say_server(status_view))
 
 
-def _say_server(status_view: StatusView) -> str:
+def _say_server(status_view: ServerView) -> str:
     from drumbeat.cli.terminal.phrases import say_duration
 
     publishing = ", ".join(status_view.publishing)

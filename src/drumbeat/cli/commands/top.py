@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drumbeat.cli.terminal.connect import Server, connect
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.states import TERMINAL
 
@@ -113,7 +113,7 @@ def render_top(sample: Sample, now: datetime, width: int) -> Table:
             say_duration((row.job.ended_at or now) - row.job.submitted_at),
             say_size(row.log_bytes) if row.log_bytes else "",
             cell(f"{say_size(row.rate)}/s", "cyan") if row.rate else "",
-            row.job.doing,
+            row.job.progress,
         )
         for row in sample.rows
     ]

@@ -16,7 +16,7 @@ from drumbeat.cli.follow.watch import Now, Watch
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.styles import has_terminal, ink_for
-from drumbeat.client.views import Event, JobView
+from drumbeat.protocol.api.jobs import Event, JobView
 from drumbeat.protocol.errors import ConflictError, UnreachableError
 from drumbeat.protocol.states import State
 

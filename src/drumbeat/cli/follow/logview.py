@@ -10,7 +10,7 @@ from drumbeat.cli.follow.collapse import Fold, Folding, place_of, prefix_of
 from drumbeat.cli.follow.lines import Line, Lines
 from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.styles import Ink
-from drumbeat.client.views import Event, LogPiece
+from drumbeat.protocol.api.jobs import Event, LogPiece
 from drumbeat.protocol.logs import NODE_LOG, LogName
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from drumbeat.cli.terminal.escape import make_safe, safe_lines
 from drumbeat.cli.terminal.phrases import say_duration
 from drumbeat.cli.terminal.styles import Ink
-from drumbeat.client.views import JobView, VerdictView
+from drumbeat.protocol.api.jobs import JobView, VerdictView
 from drumbeat.protocol.states import State
 
 TAIL_LINES = 20
@@ -25,7 +25,7 @@ def say_closing(job: JobView, ink: Ink) -> list[str]:
 
 def _outputs(job: JobView, ink: Ink) -> list[str]:
     """Those that aren't where they were to go; their files are with the job all the same."""
-    lines = [ink.paint(f"  {make_safe(one.said)}", "bad") for one in job.outputs if one.said]
+    lines = [ink.paint(f"  {make_safe(one.notice)}", "bad") for one in job.outputs if one.notice]
     if any(one.place == "under_way" for one in job.outputs):
         lines.append(ink.paint(f"  → how it goes on: drumbeat show {job.name}", "warn"))
         lines.append(ink.paint(f"  → to give it up: drumbeat cancel {job.name} --discard", "warn"))
@@ -64,4 +64,4 @@ def exit_code_of(job: JobView) -> int:
     """
     if job.exit_code is not None and job.exit_code != 0:
         return job.exit_code
-    return 0 if job.state == State.COMPLETED and not any(one.said for one in job.outputs) else 1
+    return 0 if job.state == State.COMPLETED and not any(one.notice for one in job.outputs) else 1

@@ -11,8 +11,8 @@ from drumbeat.cli.follow.statusline import StatusLine, spin
 from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.phrases import say_countdown, say_duration
 from drumbeat.cli.terminal.styles import Ink
-from drumbeat.client.views import PREPARING_OR_KEEPING, End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.agent import WAITS
+from drumbeat.protocol.api.jobs import TRANSFERRING, End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.states import TERMINAL, State
 
 COUNTDOWN_AFTER_S = 1
@@ -61,7 +61,7 @@ def what_is_new(before: str, sentence: str) -> str:
 
 def held_up(job: JobView) -> dict[int, str]:
     """Why nodes bring nothing, by node."""
-    if job.state not in PREPARING_OR_KEEPING:
+    if job.state not in TRANSFERRING:
         return {}
     return {node.node: node.detail.partition(WAITS)[2] for node in job.nodes if WAITS in node.detail}
 
@@ -103,7 +103,7 @@ class Watch:
         if isinstance(event, StoryLine):
             return self._stage(event)
         if isinstance(event, LogPiece):
-            return [] if self.job.is_aside(event.rank) else self._logs.take(event, now.monotonic)
+            return [] if self.job.is_infrastructure(event.rank) else self._logs.take(event, now.monotonic)
         if isinstance(event, End):
             self.has_ended = True
         else:
@@ -159,18 +159,18 @@ class Watch:
 
     def _progress(self, now: Now) -> list[str]:
         """How far the nodes are, now and then."""
-        is_bringing = self.job.doing != self.job.sentence
+        is_bringing = self.job.progress != self.job.sentence
         if not is_bringing or self._progress_at is None:
             self._progress_at = now.monotonic
         if now.monotonic - self._progress_at < PROGRESS_EVERY_S:
             return []
         self._progress_at = now.monotonic
-        return [f"{'':>7}  {self.job.state:<12} {make_safe(self.job.doing)}"]
+        return [f"{'':>7}  {self.job.state:<12} {make_safe(self.job.progress)}"]
 
     def _status(self, now: Now) -> str:
         job = self.job
         since = say_duration(now.wall - job.submitted_at)
-        parts = [f"{spin(now.monotonic)} {job.state}", since, job.doing]
+        parts = [f"{spin(now.monotonic)} {job.state}", since, job.progress]
         if end := kill_at(job):
             parts.insert(1, say_countdown(end, now.wall))
         return make_safe(" · ".join(part for part in parts if part))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from drumbeat.client.views import ComputeView, MachineView
+    from drumbeat.protocol.api.computes import ComputeView, MachineView
 
 STYLES = {"running": "cyan", "unusable": "red"}
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-    from drumbeat.client.dataviews import DatastoreView, EntryView, Moved
-    from drumbeat.protocol.views import DataView
+    from drumbeat.client.transfer import Transfer
+    from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
 
 PLACES = {
     "azure_blob": ("account_name", "container_name"),
@@ -125,7 +125,7 @@ def _as_listed(one: EntryView) -> str:
     return f"{one.path.rstrip('/')}/" if one.is_folder else one.path
 
 
-def say_moved(moved: Moved, where: str) -> str:
+def say_moved(moved: Transfer, where: str) -> str:
     """What went over the line, and what needn't."""
     kept = moved.files - moved.moved
     already = f"; {count(kept, 'file')} there already" if kept else ""

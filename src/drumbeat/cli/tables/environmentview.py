@@ -12,8 +12,8 @@ from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from drumbeat.protocol.api.environments import EnvironmentView
     from drumbeat.protocol.plan import PythonEnvironment
-    from drumbeat.protocol.views import EnvironmentView
 
 SHOWN = 5
 """Jobs that are named; and how many names a curated one is listed with."""

@@ -13,7 +13,7 @@ from rich.table import Table
 from drumbeat.cli.terminal.escape import safe_lines
 from drumbeat.cli.terminal.phrases import say_ago, say_duration, say_launch, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
-from drumbeat.client.views import ExitView, JobView, NodeView
+from drumbeat.protocol.api.jobs import ExitView, JobView, JobWithStory, NodeView
 from drumbeat.protocol.states import Reason, State
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             _ranks(job),
             say_ago(job.submitted_at, now),
             say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
-            job.verdict.sentence if job.verdict and job.state == State.FAILED else job.doing,
+            job.verdict.sentence if job.verdict and job.state == State.FAILED else job.progress,
         )
         for job in jobs
     ]
@@ -47,7 +47,7 @@ def _ranks(job: JobView) -> str:
     return f"{job.node_count}×{job.processes_per_node}" if is_even else f"{job.world_size} on {job.node_count}"
 
 
-def render_job(job: JobView) -> Iterator[RenderableType]:
+def render_job(job: JobWithStory) -> Iterator[RenderableType]:
     """Everything that is known of a job."""
     yield pairs(_facts(job))
     yield from _verdict(job)
@@ -77,7 +77,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("description", job.description),
         ("experiment", job.experiment),
         ("state", state_cell(job.state)),
-        ("why", job.doing),
+        ("why", job.progress),
         ("notice", job.notice),
         ("engine says", _engines_word(job)),
         ("shape", say_launch(job.launcher, job.node_count, job.processes_per_node, job.world_size)),

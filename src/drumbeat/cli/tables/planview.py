@@ -12,7 +12,7 @@ from rich.table import Table
 from drumbeat.cli.tables.environmentview import say_content
 from drumbeat.cli.terminal.phrases import say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
-from drumbeat.client.views import PreviewView
+from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.plan import ImageBuild, Plan
 from drumbeat.protocol.process import ProcessSpec
 

@@ -10,18 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from drumbeat.client.dataviews import DatastoreView, EntryView, Moved
-from drumbeat.client.views import (
-    AliasView,
-    ComputeView,
-    Event,
-    FileView,
-    JobView,
-    LogPiece,
-    PreviewView,
-    StatusView,
-)  # fmt: skip
-from drumbeat.protocol.views import DataView, EnvironmentView, RegistryView
+from drumbeat.client.transfer import Transfer
+from drumbeat.protocol.api.computes import AliasView, ComputeView
+from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
+from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
+from drumbeat.protocol.api.jobs import Event, FileView, JobView, JobWithStory, LogPiece, PreviewView
+from drumbeat.protocol.api.server import ServerView
 
 
 class Server(Protocol):
@@ -35,7 +29,7 @@ class Server(Protocol):
         """The job in a file or a mapping, taken in by the server."""
         ...
 
-    def get(self, name: str) -> JobView:
+    def get(self, name: str) -> JobWithStory:
         """One job, with its story. Raises NotFoundError."""
         ...
 
@@ -178,15 +172,17 @@ class Server(Protocol):
         """What lies directly at an address."""
         ...
 
-    def upload_data(self, local: Path, uri: str, *, seen: Callable[[int], None], told: Callable[[str], None]) -> Moved:
+    def upload_data(
+        self, local: Path, uri: str, *, seen: Callable[[int], None], told: Callable[[str], None]
+    ) -> Transfer:
         """Copies a folder or a file into a folder of a store."""
         ...
 
-    def download_data(self, uri: str, to: Path, *, seen: Callable[[int], None]) -> Moved:
+    def download_data(self, uri: str, to: Path, *, seen: Callable[[int], None]) -> Transfer:
         """Copies what lies at an address into a folder here."""
         ...
 
-    def status(self) -> StatusView:
+    def status(self) -> ServerView:
         """Who answers, and how it is."""
         ...
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from drumbeat.cli.terminal.connect import Server
-from drumbeat.client.views import JobView
+from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import NotFoundError
 
 LAST = "@last"

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from drumbeat.control.catalog.data_assets import DataAssets
-from drumbeat.control.catalog.datastores import Datastores, DatastoreView
+from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.catalog.environments import Environments
 from drumbeat.control.catalog.registries import Registries
 from drumbeat.control.loop.pending_outputs import PendingOutputs
 from drumbeat.dialect.data.paths import InStore, reference_to
 from drumbeat.ports import DataAccess
+from drumbeat.protocol.api.data import DatastoreView
 from drumbeat.protocol.errors import ConflictError
 
 

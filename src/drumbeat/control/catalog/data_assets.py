@@ -26,11 +26,11 @@ from drumbeat.core.planning.inputs import (
 from drumbeat.dialect.data.assets import DataAsset, data_from
 from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, reference_to
 from drumbeat.ports import Asset, Catalog, Clock, DataAccess, JobFilter, Store, Use
+from drumbeat.protocol.api.data import DataUse, DataView
 from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, SpecError, UnreachableError
 from drumbeat.protocol.layout import UPLOADS
 from drumbeat.protocol.listing import Listing
 from drumbeat.protocol.states import State
-from drumbeat.protocol.views import DataUse, DataView
 
 log = logging.getLogger(__name__)
 

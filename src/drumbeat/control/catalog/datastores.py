@@ -8,13 +8,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drumbeat.control.catalog.sealing import Seal
 from drumbeat.dialect.data.paths import InStore
 from drumbeat.dialect.reading.problems import nearest, short
 from drumbeat.ports import Catalog, StoredDatastore
+from drumbeat.protocol.api.data import DatastoreView
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, SpecError
 
 if TYPE_CHECKING:
@@ -35,18 +35,6 @@ WHOLE = "it can't be listed: "
 
 LONG = 12
 """So many characters are in another text by no accident."""
-
-
-@dataclass(frozen=True)
-class DatastoreView:
-    """A datastore as a person may see it. credentials: their kind. is_default: what names none goes there."""
-
-    name: str
-    type: str
-    document: Mapping[str, object]
-    credentials: str
-    is_default: bool = False
-    is_builtin: bool = False
 
 
 class Datastores:
@@ -115,8 +103,9 @@ class Datastores:
         try:
             found = self._opened(stored) if stored else self._always_there()[title]
         except DrumbeatError as error:
-            document = stored.document if stored else {}
-            return DatastoreView(title, str(document.get("type", "")), document, error.what)
+            document = dict(stored.document) if stored else {}
+            kind = str(document.get("type", ""))
+            return DatastoreView(title, kind, document, error.what, is_default=False, is_builtin=False)
         shown, _ = split(found)
         return DatastoreView(
             title, found.type, shown, kind_of_credentials(found), title == DEFAULT, is_builtin=stored is None

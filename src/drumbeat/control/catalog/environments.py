@@ -16,12 +16,13 @@ from drumbeat.dialect.environments.curated import CURATED, Curated, curated
 from drumbeat.dialect.environments.definition import define
 from drumbeat.dialect.environments.environment import Environment, environment_from
 from drumbeat.dialect.environments.references import NAME, VERSION
-from drumbeat.dialect.environments.texts import MOST_BYTES, MOST_FILES, Texts
+from drumbeat.dialect.environments.texts import MOST_BYTES
 from drumbeat.dialect.reading.problems import nearest, shown
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.ports import Asset, Catalog, Clock, Use
+from drumbeat.protocol.api.environments import EnvironmentView
+from drumbeat.protocol.api.requests import MAX_FILES, EnvironmentFiles
 from drumbeat.protocol.errors import NotFoundError, SpecError
-from drumbeat.protocol.views import EnvironmentView
 
 KIND = "environment"
 OWN = (sys.version_info.major, sys.version_info.minor)
@@ -44,7 +45,7 @@ class Environments:
         return Shelf(found, aliases, OWN, names=() if all(found.values()) else self._names())
 
     # --- for people ---------------------------------------------------------------------------------------------
-    def create(self, document: Mapping[str, Any], texts: Texts, source: str) -> tuple[EnvironmentView, bool]:
+    def create(self, document: Mapping[str, Any], texts: EnvironmentFiles, source: str) -> tuple[EnvironmentView, bool]:
         """The environment that a person described, and whether it is new. The same content again is the same success.
 
         Raises SpecError; RefusedError for what can't be made here; ConflictError when the version has other content.
@@ -104,8 +105,8 @@ class Environments:
         about = core.about(one.document)
         jobs = tuple(dict.fromkeys(job for job, _ in self.catalog.users(KIND, one.name, one.version)))
         return EnvironmentView(
-            one.name, one.version, python, image, one.created_at, about=about, notes=notes, jobs=jobs,
-            document=one.document, problem=problem,
+            one.name, one.version, python, image, one.created_at, curated=False, about=about, means=(), notes=notes,
+            jobs=jobs, document=one.document, problem=problem,
         )  # fmt: skip
 
 
@@ -117,9 +118,10 @@ def curated_views(name: str | None = None) -> list[EnvironmentView]:
 def curated_view(one: Curated) -> EnvironmentView:
     """As a person sees it."""
     made = core.curated_definition(one).environment(one.title)
-    document = core.document_of({}, Texts(one.source, {one.source: one.requirements}))
+    document = core.document_of({}, EnvironmentFiles(one.source, {one.source: one.requirements}))
     return EnvironmentView(
-        one.title, "", made, curated=True, about=one.about, means=one.patterns, document=document
+        one.title, "", made, "", None, curated=True, about=one.about, means=one.patterns, notes=(), jobs=(),
+        document=document, problem="",
     )  # fmt: skip
 
 
@@ -128,10 +130,10 @@ def uses_of(asset: tuple[str, str] | None) -> tuple[Use, ...]:
     return (Use(KIND, *asset, role="environment"),) if asset else ()
 
 
-def check_texts(texts: Texts) -> None:
+def check_texts(texts: EnvironmentFiles) -> None:
     """Raises SpecError for more text than files of an environment have."""
-    if len(texts.files) > MOST_FILES or sum(len(one) for one in texts.files.values()) > MOST_BYTES:
-        raise SpecError(f"the files of an environment are at most {MOST_FILES}, and together 1 MiB", where=texts.main)
+    if len(texts.files) > MAX_FILES or sum(len(one) for one in texts.files.values()) > MOST_BYTES:
+        raise SpecError(f"the files of an environment are at most {MAX_FILES}, and together 1 MiB", where=texts.main)
 
 
 def _require_a_name(name: str, version: str) -> None:

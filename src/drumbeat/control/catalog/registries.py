@@ -14,8 +14,8 @@ from drumbeat.control.catalog.sealing import Seal
 from drumbeat.core.planning.registries import DOCKER_HUB
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import Catalog, StoredRegistry
+from drumbeat.protocol.api.environments import RegistryView
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError
-from drumbeat.protocol.views import RegistryView
 
 if TYPE_CHECKING:
     from drumbeat.dialect.environments.registries import Registry

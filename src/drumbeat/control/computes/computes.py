@@ -13,8 +13,8 @@ from drumbeat.ports import Machine, Reservation
 
 
 @dataclass(frozen=True)
-class ComputeView:
-    """A compute as a person sees it."""
+class ComputeUsage:
+    """A compute, who holds its slots, and how many jobs wait for them."""
 
     name: str
     engine: str
@@ -34,16 +34,16 @@ class Computes:
     def __init__(self, loop: Loop, engines: Engines, addresses: AgentAddresses) -> None:
         self._loop, self._engines, self._addresses = loop, engines, addresses
 
-    def list(self) -> list[ComputeView]:
+    def list(self) -> list[ComputeUsage]:
         """All computes."""
         queued = self._queued()
         return [self._view(name, state, queued) for name, state in self._engines.all().items()]
 
-    def show(self, name: str) -> ComputeView:
+    def show(self, name: str) -> ComputeUsage:
         """One compute. Raises NotFoundError."""
         return self._view(name, self._engines.known(name), self._queued())
 
-    def create(self, document: Mapping[str, object], source: str = "compute") -> tuple[ComputeView, bool]:
+    def create(self, document: Mapping[str, object], source: str = "compute") -> tuple[ComputeUsage, bool]:
         """Creates the compute of a document; returns it, and whether it is new. The same document again succeeds.
 
         Raises SpecError; ConflictError when jobs use another compute of this name; RefusedError and EngineError when
@@ -63,7 +63,7 @@ class Computes:
     def _queued(self) -> list[str]:
         return [job.plan.compute for job in self._loop.jobs_queued(self._loop.unfinished())]
 
-    def _view(self, name: str, state: ComputeState, queued: list[str]) -> ComputeView:
+    def _view(self, name: str, state: ComputeState, queued: list[str]) -> ComputeUsage:
         held = tuple(self._loop.store.reservations(name))
         document = state.document or {}
-        return ComputeView(name, state.engine.name, state.machines, held, queued.count(name), state.trouble, document)
+        return ComputeUsage(name, state.engine.name, state.machines, held, queued.count(name), state.trouble, document)

@@ -10,13 +10,14 @@ from drumbeat.control.catalog.environments import uses_of
 from drumbeat.control.computes.engines import Engines, no_compute
 from drumbeat.control.jobs import submit
 from drumbeat.control.jobs.planner import Planner
-from drumbeat.control.jobs.preview import Preview, preview
-from drumbeat.control.jobs.request import Request
+from drumbeat.control.jobs.preview import preview
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.stories import STORY, Stories
 from drumbeat.core.life import cancellation
 from drumbeat.core.life.events import CancelRequested
 from drumbeat.ports import Artifacts, Record, StoredFile, Submission
+from drumbeat.protocol.api.jobs import PreviewView
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, StaleError, StorageError
 from drumbeat.protocol.faults import faultpoint
 
@@ -29,7 +30,7 @@ class Jobs:
         self._artifacts, self._stories = artifacts, stories
 
     # --- submitting -------------------------------------------------------------------------------------------
-    def submit(self, request: Request, parent: str = "") -> tuple[Record, bool]:
+    def submit(self, request: JobRequest, parent: str = "") -> tuple[Record, bool]:
         """Submits a job durably; returns it, and whether it is new. parent: the sweep or pipeline that it is a part of.
 
         Raises SpecError, RefusedError; ConflictError, also when the key was used with another document.
@@ -48,7 +49,7 @@ class Jobs:
             raise ConflictError(what, fix="Send what was sent with it before, or give this job a key of its own.")
         return record, is_new
 
-    def _submission(self, request: Request, parent: str) -> Submission:
+    def _submission(self, request: JobRequest, parent: str) -> Submission:
         written, planned = self._planner.plan(request)
         self._require_sources(request)
         job, first = submit.new_job(written, planned, self._loop.clock.now(), parent)
@@ -71,14 +72,14 @@ class Jobs:
             loop.add(record)
         return record, is_new
 
-    def _require_sources(self, request: Request) -> None:
+    def _require_sources(self, request: JobRequest) -> None:
         digests = [digest for digest in (request.code, request.environment.context) if digest]
         digests += [uri.removeprefix("snapshot:") for uri in request.inputs.values() if uri.startswith("snapshot:")]
         for digest in digests:
             if not self._artifacts.has_snapshot(digest):
                 raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the job.")
 
-    def preview(self, request: Request) -> Preview:
+    def preview(self, request: JobRequest) -> PreviewView:
         """What `submit` would run. Starts and writes nothing."""
         written, planned = self._planner.plan(request)
         job, _ = submit.new_job(written, planned, self._loop.clock.now())
@@ -117,7 +118,7 @@ class Jobs:
         return self._artifacts.files(name)
 
 
-def _is_from(record: Record, request: Request) -> bool:
+def _is_from(record: Record, request: JobRequest) -> bool:
     """Whether the job was made from the request's document."""
     sent, kept = (json.dumps(one, sort_keys=True) for one in (request.document, record.spec))
     return sent == kept

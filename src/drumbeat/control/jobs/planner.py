@@ -5,12 +5,12 @@ from __future__ import annotations
 from drumbeat.control.catalog.catalogs import Catalogs
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.jobs import submit
-from drumbeat.control.jobs.request import Request
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Facts, Planned
 from drumbeat.dialect.job.job import CommandJob
+from drumbeat.protocol.api.requests import JobRequest
 
 
 class Planner:
@@ -20,7 +20,7 @@ class Planner:
         self._loop, self._engines, self._catalogs = loop, engines, catalogs
         self._direct, self._programs = direct, programs
 
-    def plan(self, request: Request) -> tuple[CommandJob, Planned]:
+    def plan(self, request: JobRequest) -> tuple[CommandJob, Planned]:
         """The job that a request asks for, and its plan. Raises SpecError, RefusedError."""
         written, planned = submit.planned(request, self._facts, self._catalogs.environments)
         self._direct.check(planned.plan)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from drumbeat.control.jobs import submit
 from drumbeat.control.loop.loop import Loop, waiting
@@ -12,36 +12,17 @@ from drumbeat.core.placement import Placed, Room
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Planned
 from drumbeat.ports import Engine, Gang
-from drumbeat.protocol.plan import Plan
-from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.api.jobs import PreviewView
 
 
-@dataclass(frozen=True)
-class Preview:
-    """What would run. processes: of every node, in rank order. staged, notes: sentences. queue: where it would wait.
-
-    script: what a scheduler would be handed; line: the launcher's own; "" = there is none. never: the job could never
-    start, as `queue` says; there are neither processes nor ranks then, for they may be very many.
-    """
-
-    plan: Plan
-    processes: tuple[ProcessSpec, ...]
-    staged: tuple[str, ...]
-    queue: str
-    notes: tuple[str, ...]
-    script: str = ""
-    line: str = ""
-    never: bool = False
-
-
-def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) -> Preview:
+def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) -> PreviewView:
     """What would become of a job that was submitted now."""
     placed = _placed(job, loop)
     queue = _queue(job, placed, loop)
     if placed.never:
-        return Preview(replace(made.plan, ranks=()), (), (), queue, made.notes, never=True)
+        return PreviewView(replace(made.plan, ranks=()), (), (), queue, made.notes, "", "", never=True)
     gang = Gang(job.name, 1, job.plan, placed.slots, "", ())
-    return Preview(
+    return PreviewView(
         made.plan,
         submit.preview_processes(made.plan),
         planning.staged(made.plan),
@@ -49,6 +30,7 @@ def preview(job: Job, made: Planned, loop: Loop, engines: Mapping[str, Engine]) 
         made.notes,
         engines[job.plan.compute].rendered(gang) if placed.slots else "",
         submit.preview_line(made.plan),
+        never=False,
     )
 
 

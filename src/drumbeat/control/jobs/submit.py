@@ -11,7 +11,6 @@ from datetime import datetime
 
 from drumbeat import dialect, launch
 from drumbeat.control.catalog.environments import Environments, check_texts
-from drumbeat.control.jobs.request import Request
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.core.planning import plan as planning
@@ -20,6 +19,7 @@ from drumbeat.core.planning.plan import Facts, Planned, Sources
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.launch import horovod
 from drumbeat.launch.launchers import LAUNCHERS
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import NotYetError
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -32,7 +32,7 @@ _PORTS = ("MASTER_PORT", horovod.PORT)
 
 
 def planned(
-    request: Request, facts: Callable[[CommandJob], Facts], environments: Environments
+    request: JobRequest, facts: Callable[[CommandJob], Facts], environments: Environments
 ) -> tuple[CommandJob, Planned]:
     """The job that was asked for, and its plan. Raises SpecError, RefusedError."""
     job = dialect.from_dict(request.document, request.source)

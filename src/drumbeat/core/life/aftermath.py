@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
 
 from drumbeat.core.life.events import Decision, OutputHeldUp, PublishOutputs, StoryEntry
 from drumbeat.core.life.job import HeldUp, Job, Published
 from drumbeat.core.planning.outputs import is_published, is_registered
 from drumbeat.core.words import counted
+from drumbeat.protocol.api.jobs import OutputPlace
 from drumbeat.protocol.plan import OutputPlan
 
 PATIENCE = timedelta(seconds=30)
@@ -21,22 +21,11 @@ PATIENT_TRIES = 5
 """After this many tries, followers wait no longer: tries are at least 1, 2, 4, 8 and 16 s apart."""
 
 
-class Place(StrEnum):
-    """How far an output is that is to have a place in a store, or a name."""
-
-    TO_COME = "to_come"
-    UNDER_WAY = "under_way"
-    IN_PLACE = "in_place"
-    FAILED = "failed"
-    KEPT = "kept"
-    """In the job's folder and nowhere else, as the job ended."""
-
-
 @dataclass(frozen=True)
 class Whereabouts:
     """An output, and what has become of it. problem: why it isn't in its place, or isn't yet."""
 
-    place: Place
+    place: OutputPlace
     told: Published
     problem: str = ""
 
@@ -49,13 +38,15 @@ def whereabouts(job: Job) -> list[Whereabouts]:
 
     def of(output: OutputPlan) -> Whereabouts:
         if published := done.get(output.name):
-            return Whereabouts(Place.FAILED if published.problem else Place.IN_PLACE, published, published.problem)
+            return Whereabouts(
+                OutputPlace.FAILED if published.problem else OutputPlace.IN_PLACE, published, published.problem
+            )
         wanted = Published(output.name, output.uri)
         if not job.state.is_terminal:
-            return Whereabouts(Place.TO_COME, wanted)
+            return Whereabouts(OutputPlace.TO_COME, wanted)
         if output in left:
-            return Whereabouts(Place.UNDER_WAY, wanted, held.get(output.name, ""))
-        return Whereabouts(Place.KEPT, replace(wanted, uri=""))
+            return Whereabouts(OutputPlace.UNDER_WAY, wanted, held.get(output.name, ""))
+        return Whereabouts(OutputPlace.KEPT, replace(wanted, uri=""))
 
     return [of(one) for one in job.plan.outputs if one.uri or one.asset]
 

@@ -10,9 +10,9 @@ from drumbeat.dialect.environments.curated import CURATED, Curated, curated
 from drumbeat.dialect.environments.definition import Build, Definition, define, of_curated
 from drumbeat.dialect.environments.environment import Environment
 from drumbeat.dialect.environments.references import Reference, parse_reference
-from drumbeat.dialect.environments.texts import Texts
 from drumbeat.dialect.reading.problems import nearest, no_version
 from drumbeat.launch import dockerfile
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError, UnknownNameError
 from drumbeat.protocol.plan import ImageBuild, PythonEnvironment
 
@@ -63,7 +63,7 @@ class Shelf:
     names: Collection[str] = ()
 
 
-def resolve(written: Environment | str, texts: Texts, shelf: Shelf) -> Found:
+def resolve(written: Environment | str, texts: EnvironmentFiles, shelf: Shelf) -> Found:
     """The environment that is meant. Raises SpecError, RefusedError, UnknownNameError."""
     if isinstance(written, str):
         return _named(written, shelf)
@@ -179,7 +179,7 @@ def _unknown(asked: Reference, shelf: Shelf) -> UnknownNameError:
 
 
 # --- how one is kept --------------------------------------------------------------------------------------------
-def document_of(written: Mapping[str, Any], texts: Texts) -> dict[str, object]:
+def document_of(written: Mapping[str, Any], texts: EnvironmentFiles) -> dict[str, object]:
     """What is kept of an environment: as a person wrote it, with the texts of its files."""
     built = {"context": texts.context, "dockerfile": texts.dockerfile} if texts.dockerfile else {}
     return {
@@ -191,9 +191,9 @@ def document_of(written: Mapping[str, Any], texts: Texts) -> dict[str, object]:
     }
 
 
-def texts_of(document: Mapping[str, Any]) -> Texts:
+def texts_of(document: Mapping[str, Any]) -> EnvironmentFiles:
     """The files that are kept with an environment."""
-    return Texts(
+    return EnvironmentFiles(
         str(document.get("main", "")),
         dict(document.get("files") or {}),
         tuple(document.get("lines") or ()),

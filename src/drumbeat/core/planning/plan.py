@@ -19,7 +19,6 @@ from drumbeat.core.planning.raycluster import plan_cluster, unused
 from drumbeat.core.planning.refusals import not_yet
 from drumbeat.core.planning.sizing import Kind, find_launcher, fullest, parse_kind, size_up
 from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.environments.texts import Texts
 from drumbeat.dialect.job.distribution import RayDistribution
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.dialect.reading import expressions
@@ -29,6 +28,7 @@ from drumbeat.launch import horovod
 from drumbeat.launch.launcher import JobShape, Launcher
 from drumbeat.launch.launchers import LAUNCHERS
 from drumbeat.protocol import layout
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import Container, Plan
 
@@ -72,7 +72,7 @@ class Sources:
 
     code: str | None = None
     inputs: Mapping[str, str] = field(default_factory=dict[str, str])
-    environment: Texts = field(default_factory=Texts)
+    environment: EnvironmentFiles = field(default_factory=EnvironmentFiles)
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from drumbeat.dialect.environments.requirements import Line, read_items
-from drumbeat.dialect.environments.texts import Texts, at
+from drumbeat.dialect.environments.texts import at
 from drumbeat.dialect.reading.problems import either, short, shown
 from drumbeat.dialect.reading.yaml_tree import Node, parse
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import SpecError
 
 KEYS = ("name", "channels", "dependencies", "prefix")
@@ -31,7 +32,7 @@ class Conda:
     notes: tuple[str, ...] = ()
 
 
-def read(texts: Texts, name: str, own: tuple[int, int]) -> Conda:
+def read(texts: EnvironmentFiles, name: str, own: tuple[int, int]) -> Conda:
     """The file of that name. own: the server's Python, taken where a range allows it. Raises SpecError at a line."""
     text = texts.files[name]
     if not text.strip():
@@ -39,7 +40,7 @@ def read(texts: Texts, name: str, own: tuple[int, int]) -> Conda:
     return _read(texts, name, parse(text.removeprefix("\ufeff"), name), own)
 
 
-def read_table(texts: Texts, table: Mapping[str, Any], own: tuple[int, int]) -> Conda:
+def read_table(texts: EnvironmentFiles, table: Mapping[str, Any], own: tuple[int, int]) -> Conda:
     """The same for one that is written out in a job."""
     return _read(texts, texts.main or "conda_file", _node(table), own)
 
@@ -58,7 +59,7 @@ def _placeless(value: str | list[Node] | dict[str, tuple[Node, Node]]) -> Node:
     return Node(-1, 0, 0, 0, value)
 
 
-def _read(texts: Texts, name: str, root: Node, own: tuple[int, int]) -> Conda:
+def _read(texts: EnvironmentFiles, name: str, root: Node, own: tuple[int, int]) -> Conda:
     if not isinstance(root.value, dict):
         raise at(name, root.line + 1, "a conda file is a mapping with `dependencies`, not a list or a text")
     for key, (node, _) in root.value.items():
@@ -107,7 +108,7 @@ def _pip(name: str, node: Node) -> list[Node]:
     return items
 
 
-def _numbers(texts: Texts, pip: Sequence[Node]) -> list[int]:
+def _numbers(texts: EnvironmentFiles, pip: Sequence[Node]) -> list[int]:
     """Lines, counted from 1."""
     if not texts.lines:
         return [one.line + 1 for one in pip]

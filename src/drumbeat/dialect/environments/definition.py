@@ -12,8 +12,9 @@ from drumbeat.dialect.environments import conda, requirements, sources
 from drumbeat.dialect.environments.curated import Curated, curated_image
 from drumbeat.dialect.environments.environment import BuildContext, Environment
 from drumbeat.dialect.environments.requirements import Line
-from drumbeat.dialect.environments.texts import Texts, is_requirements
+from drumbeat.dialect.environments.texts import is_requirements
 from drumbeat.dialect.reading.problems import short
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import RefusedError, SpecError
 from drumbeat.protocol.plan import BUILT, PythonEnvironment, SourceBuild
 from drumbeat.protocol.wire import to_wire
@@ -86,7 +87,9 @@ def key_of(made: Definition) -> str:
     return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
 
 
-def define(written: Environment, texts: Texts, own: tuple[int, int], *, has_containers: bool = True) -> Definition:
+def define(
+    written: Environment, texts: EnvironmentFiles, own: tuple[int, int], *, has_containers: bool = True
+) -> Definition:
     """What a node makes of an environment: of its packages where it names some, else of its image.
 
     own: the server's Python. has_containers: whether a node may be able to run containers; where none is, packages that
@@ -103,7 +106,7 @@ def define(written: Environment, texts: Texts, own: tuple[int, int], *, has_cont
     return replace(made, notes=(*made.notes, *_notes(written, texts, is_built=made.build is not None)))
 
 
-def _built(build: BuildContext, texts: Texts) -> Definition:
+def _built(build: BuildContext, texts: EnvironmentFiles) -> Definition:
     """An image that the nodes build."""
     if not texts.context or texts.dockerfile not in texts.files:
         what = f"the folder {short(build.path)} didn't come with the request"
@@ -112,7 +115,7 @@ def _built(build: BuildContext, texts: Texts) -> Definition:
     return Definition(image=f"{BUILT}:{made.key[:32]}", build=made)
 
 
-def _made(written: Environment, texts: Texts, own: tuple[int, int]) -> Definition:
+def _made(written: Environment, texts: EnvironmentFiles, own: tuple[int, int]) -> Definition:
     if isinstance(written.conda_file, Mapping):
         return _of_conda(conda.read_table(texts, written.conda_file, own), texts.main or "conda_file")
     if texts.main:
@@ -137,7 +140,7 @@ def _without_file(written: Environment) -> Definition:
     raise SpecError(what, where="environment.build", fix=fix)
 
 
-def _notes(written: Environment, texts: Texts, *, is_built: bool) -> tuple[str, ...]:
+def _notes(written: Environment, texts: EnvironmentFiles, *, is_built: bool) -> tuple[str, ...]:
     notes: list[str] = []
     if written.image and written.conda_file is not None:
         notes.append(f"the image {written.image} isn't used: the nodes make the Python environment of its conda file")
@@ -151,12 +154,12 @@ def _notes(written: Environment, texts: Texts, *, is_built: bool) -> tuple[str, 
     return tuple(notes)
 
 
-def _check_texts(texts: Texts) -> None:
+def _check_texts(texts: EnvironmentFiles) -> None:
     if texts.main not in texts.files:
         raise SpecError(f"the file {short(texts.main)} didn't come with the request", where="environment")
 
 
-def define_file(texts: Texts, name: str, own: tuple[int, int]) -> Definition:
+def define_file(texts: EnvironmentFiles, name: str, own: tuple[int, int]) -> Definition:
     """What a requirements file or a conda file says, by its name."""
     if is_requirements(name):
         return Definition(lines=tuple(requirements.read(texts, name)), source=name)
@@ -174,4 +177,4 @@ def of_curated(known: Curated) -> Definition:
 
 def of_text(text: str, source: str) -> Definition:
     """What a text of requirements says."""
-    return Definition(lines=tuple(requirements.read(Texts(source, {source: text}), source)), source=source)
+    return Definition(lines=tuple(requirements.read(EnvironmentFiles(source, {source: text}), source)), source=source)

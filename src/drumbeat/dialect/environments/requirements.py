@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from drumbeat.dialect.environments.texts import Texts, at, beside
+from drumbeat.dialect.environments.texts import at, beside
 from drumbeat.dialect.reading.problems import either, short, shown
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.plan import CONSTRAINT
 
 COMMENT = re.compile(r"(?:^|\s)#.*$")
@@ -41,12 +42,12 @@ class Line:
     of: int
 
 
-def read(texts: Texts, name: str) -> list[Line]:
+def read(texts: EnvironmentFiles, name: str) -> list[Line]:
     """What a requirements file asks for, in order, with what it takes in by `-r`. Raises SpecError at a line."""
     return [*_Reading(texts).file(name, 0, (name,))]
 
 
-def read_items(texts: Texts, name: str, items: list[tuple[str, int]]) -> list[Line]:
+def read_items(texts: EnvironmentFiles, name: str, items: list[tuple[str, int]]) -> list[Line]:
     """The same for the items of a conda file's pip part: (text, line)."""
     reading = _Reading(texts)
     lines = [Line(COMMENT.sub("", text).strip(), name, number, number) for text, number in items]
@@ -76,7 +77,7 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
 class _Reading:
     """One reading of a file and of those that it takes in. open_ones: the files that are being read, innermost last."""
 
-    texts: Texts
+    texts: EnvironmentFiles
     included: int = 0
 
     def file(self, name: str, of: int, open_ones: tuple[str, ...]) -> Iterator[Line]:

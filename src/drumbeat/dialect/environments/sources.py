@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from drumbeat.dialect.environments import requirements
 from drumbeat.dialect.environments.environment import FromSource
 from drumbeat.dialect.environments.requirements import Line
-from drumbeat.dialect.environments.texts import Texts
 from drumbeat.dialect.reading.problems import nearest, shown
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import Problem, SpecError
 from drumbeat.protocol.plan import SourceBuild
 
@@ -48,7 +48,7 @@ def _problems(name: str, packages: Mapping[str, Line]) -> list[Problem]:
 
 def _build(name: str, one: FromSource) -> SourceBuild:
     where = f"{_AT}.{name}.requires"
-    required = requirements.read_items(Texts(where), where, [(text, 0) for text in one.requires])
+    required = requirements.read_items(EnvironmentFiles(where), where, [(text, 0) for text in one.requires])
     return SourceBuild(
         package=name_of(name),
         variables=dict(one.variables),

@@ -1,34 +1,15 @@
-"""The texts of an environment's files, as a client brought them to the server."""
+"""Names and includes of the files of an environment that a client sends (`EnvironmentFiles`)."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass, field
 
 from drumbeat.protocol.errors import Problem, SpecError
 
-MOST_FILES = 50
 MOST_BYTES = 1024 * 1024
 
 REQUIREMENTS_SUFFIXES = (".txt", ".in")
-
-
-@dataclass(frozen=True)
-class Texts:
-    """What stands in the files that an environment names, and in those that they name.
-
-    main: the file to begin with, as messages call it; "" = there is none. files: name to text; what a file takes in is
-    called as its path counts from that file's folder (`beside`). lines: where a conda file is written out in the job:
-    the line there of each of its requirements, in order; 0 = unknown. context: SHA-256 of the snapshot with the folder
-    of `build`, "" = it didn't come; dockerfile: which of the files is its Dockerfile, "" = it has none.
-    """
-
-    main: str = ""
-    files: dict[str, str] = field(default_factory=dict[str, str])
-    lines: tuple[int, ...] = ()
-    context: str = ""
-    dockerfile: str = ""
 
 
 def beside(name: str, other: str) -> str:

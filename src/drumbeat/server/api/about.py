@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict
 
 from drumbeat.control.control import Control
+from drumbeat.protocol.api.server import DoorView, StatusView, VersionView
 from drumbeat.protocol.errors import ConflictError
-from drumbeat.server.api.views import DoorView, StatusView, VersionView
 from drumbeat.server.room import RoomOf
 
 AFTER_THE_END_S = 5.0
@@ -62,7 +63,7 @@ def _named(jobs: list[str]) -> str:
 @router.get("/version")
 async def version(room: RoomOf) -> VersionView:
     """Who answers."""
-    return VersionView.model_validate(room.identity)
+    return VersionView(**asdict(room.identity))
 
 
 @router.get("/status")
@@ -70,12 +71,12 @@ def status(room: RoomOf) -> StatusView:
     """How the server is."""
     return StatusView(
         uptime_s=time.monotonic() - room.started,
-        unfinished=[one.name for one in room.control.store.heads()],
-        publishing=room.control.pending_outputs.own(),
+        unfinished=tuple(one.name for one in room.control.store.heads()),
+        publishing=tuple(room.control.pending_outputs.own()),
         idle_s=room.traffic.idle_s(own=1),
         idle_stop_s=room.idle_stop_s,
-        doors=[DoorView.model_validate(one) for one in room.doors.shown()] if room.doors else [],
-        others=list(room.control.addresses.others),
+        doors=tuple(DoorView(**asdict(one)) for one in room.doors.shown()) if room.doors else (),
+        others=tuple(room.control.addresses.others),
     )
 
 

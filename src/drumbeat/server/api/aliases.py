@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from drumbeat.server.api.views import AliasView
+from drumbeat.protocol.api.computes import AliasView
 from drumbeat.server.paths import rest
 from drumbeat.server.room import ControlOf
 
@@ -17,7 +17,7 @@ Kind = Literal["compute", "environment", "instance_type"]
 Name = Annotated[str, Path(min_length=1, max_length=500)]
 
 
-class Target(BaseModel):
+class AliasTarget(BaseModel):
     """What the name stands for here."""
 
     model_config = ConfigDict(extra="forbid")
@@ -34,7 +34,7 @@ def list_aliases(control: ControlOf) -> list[AliasView]:
 
 # An environment's name has slashes and colons in it.
 @router.put("/aliases/{kind}/" + rest("name"))
-def set_alias(kind: Kind, name: Name, body: Target, control: ControlOf) -> AliasView:
+def set_alias(kind: Kind, name: Name, body: AliasTarget, control: ControlOf) -> AliasView:
     """From now on the name stands for `target`, which needn't be there yet."""
     if kind == "environment":
         control.catalogs.environments.check_alias(name, body.target, control.store.aliases())

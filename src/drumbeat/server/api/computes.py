@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from drumbeat.control.computes.computes import ComputeView
-from drumbeat.ports import Machine
-from drumbeat.server.api.views import ComputeInfo, HeldView, MachineView
+from drumbeat.control.computes.computes import ComputeUsage
+from drumbeat.ports import Machine, Reservation
+from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView
 from drumbeat.server.room import ControlOf
 
 router = APIRouter(prefix="/api/v1/computes", tags=["computes"])
@@ -27,23 +27,23 @@ class NewCompute(BaseModel):
 
 
 @router.post("", status_code=201, responses={200: {"description": "It was there already, the same."}})
-def create_compute(body: NewCompute, control: ControlOf, response: Response) -> ComputeInfo:
+def create_compute(body: NewCompute, control: ControlOf, response: Response) -> ComputeView:
     """Makes a compute, in place of one of its name that no job uses. The same once more is the same success."""
     made, is_new = control.computes.create(body.document, body.source)
     response.status_code = 201 if is_new else 200
-    return _info(made)
+    return _view(made)
 
 
 @router.get("")
-def list_computes(control: ControlOf) -> list[ComputeInfo]:
+def list_computes(control: ControlOf) -> list[ComputeView]:
     """The computes, their machines, who holds their slots, how many jobs wait."""
-    return [_info(one) for one in control.computes.list()]
+    return [_view(one) for one in control.computes.list()]
 
 
 @router.get("/{name}")
-def get_compute(name: Name, control: ControlOf) -> ComputeInfo:
+def get_compute(name: Name, control: ControlOf) -> ComputeView:
     """One compute."""
-    return _info(control.computes.show(name))
+    return _view(control.computes.show(name))
 
 
 @router.delete("/{name}", status_code=204)
@@ -53,28 +53,24 @@ def delete_compute(name: Name, control: ControlOf) -> Response:
     return Response(status_code=204)
 
 
-def _info(compute: ComputeView) -> ComputeInfo:
+def _view(compute: ComputeUsage) -> ComputeView:
     busy = {one.slot.machine for one in compute.held}
-    return ComputeInfo(
-        name=compute.name,
-        engine=compute.engine,
-        machines=[_machine(one, is_busy=one.name in busy) for one in compute.machines],
-        held=[
-            HeldView(
-                job=one.job, attempt=one.attempt, node=one.slot.node, machine=one.slot.machine, cpus=one.slot.cpus,
-                gpus=list(one.slot.gpus),
-            )
-            for one in compute.held
-        ],
+    return ComputeView(
+        compute.name,
+        compute.engine,
+        machines=tuple(_machine(one, is_busy=one.name in busy) for one in compute.machines),
+        held=tuple(_held(one) for one in compute.held),
         waiting=compute.waiting,
         trouble=compute.trouble,
         spec=dict(compute.spec),
-    )  # fmt: skip
+    )
+
+
+def _held(one: Reservation) -> HeldView:
+    slot = one.slot
+    return HeldView(one.job, one.attempt, slot.node, slot.machine, slot.cpus, slot.gpus)
 
 
 def _machine(one: Machine, *, is_busy: bool) -> MachineView:
     state = "unusable" if one.unusable else "running" if is_busy else "idle"
-    return MachineView(
-        name=one.name, cpus=one.cpus, gpus=list(one.gpus), memory_mib=one.memory_mib, state=state, word=one.word,
-        unusable=one.unusable,
-    )  # fmt: skip
+    return MachineView(one.name, one.cpus, one.gpus, one.memory_mib, state, one.word, one.unusable)

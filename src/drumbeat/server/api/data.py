@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from drumbeat.server.api.views import View
+from drumbeat.protocol.api.data import DataView
 from drumbeat.server.room import ControlOf
 
 router = APIRouter(prefix="/api/v1/data", tags=["data"])
 
 Name = Annotated[str, Path(min_length=1, max_length=255)]
 Version = Annotated[str, Path(min_length=1, max_length=255)]
-
-
-class UseView(View):
-    """A job that named the version. role: what for, as the job calls it."""
-
-    job: str
-    role: str
-
-
-class DataInfo(View):
-    """A version of data. files, size: of what it is made of. made_by: the job whose output it was; "" = none.
-
-    used_by: only where one version is asked for; the newest first. same_as: another version of the very same content,
-    "" = none; only of one that was just made.
-    """
-
-    name: str
-    version: str
-    type: str
-    uri: str
-    digest: str
-    created_at: datetime
-    made_by: str
-    description: str
-    tags: dict[str, str]
-    files: int
-    size: int
-    used_by: list[UseView] = Field(default_factory=list[UseView])
-    same_as: str = ""
 
 
 class NewData(BaseModel):
@@ -60,32 +30,32 @@ class NewData(BaseModel):
 
 
 @router.post("", status_code=201, responses={200: {"description": "This content was there already, as this version."}})
-def create_data(body: NewData, control: ControlOf, response: Response) -> DataInfo:
+def create_data(body: NewData, control: ControlOf, response: Response) -> DataView:
     """Registers a version of data that a store holds. Its content is listed, not copied."""
     made, is_new = control.catalogs.data.create(body.document, body.source, is_uploaded=body.is_uploaded)
     response.status_code = 201 if is_new else 200
-    return DataInfo.model_validate(made)
+    return made
 
 
 @router.get("")
 def list_data(
     control: ControlOf,
     name: Annotated[str | None, Query(max_length=255, description="All versions of it, the newest first.")] = None,
-) -> list[DataInfo]:
+) -> list[DataView]:
     """The newest version of each name."""
-    return [DataInfo.model_validate(one) for one in control.catalogs.data.list(name)]
+    return list(control.catalogs.data.list(name))
 
 
 @router.get("/{name}")
-def get_newest_data(name: Name, control: ControlOf) -> DataInfo:
+def get_newest_data(name: Name, control: ControlOf) -> DataView:
     """The newest version of a name."""
-    return DataInfo.model_validate(control.catalogs.data.show(name))
+    return control.catalogs.data.show(name)
 
 
 @router.get("/{name}/versions/{version}")
-def get_data(name: Name, version: Version, control: ControlOf) -> DataInfo:
+def get_data(name: Name, version: Version, control: ControlOf) -> DataView:
     """One version."""
-    return DataInfo.model_validate(control.catalogs.data.show(name, version))
+    return control.catalogs.data.show(name, version)
 
 
 @router.delete("/{name}/versions/{version}", status_code=204)

@@ -7,26 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from drumbeat.server.api.views import View
+from drumbeat.protocol.api.data import DatastoreView
 from drumbeat.server.room import ControlOf
 
 router = APIRouter(prefix="/api/v1/datastores", tags=["datastores"])
 
 Name = Annotated[str, Path(min_length=1, max_length=255)]
-
-
-class DatastoreInfo(View):
-    """A datastore without its credentials. credentials: their kind, in words. is_default: what names none goes there.
-
-    document: as a person wrote it. is_builtin: a folder of the server's own, which is always there.
-    """
-
-    name: str
-    type: str
-    document: dict[str, Any]
-    credentials: str
-    is_default: bool
-    is_builtin: bool
 
 
 class NewDatastore(BaseModel):
@@ -40,23 +26,23 @@ class NewDatastore(BaseModel):
 
 
 @router.post("", status_code=201, responses={200: {"description": "There was one of this name; this is in its place."}})
-def create_datastore(body: NewDatastore, control: ControlOf, response: Response) -> DatastoreInfo:
+def create_datastore(body: NewDatastore, control: ControlOf, response: Response) -> DatastoreView:
     """Makes a datastore, in place of one of its name. Its credentials are kept encrypted."""
     made, is_new = control.catalogs.create_datastore(body.document, body.source, check=body.check)
     response.status_code = 201 if is_new else 200
-    return DatastoreInfo.model_validate(made)
+    return made
 
 
 @router.get("")
-def list_datastores(control: ControlOf) -> list[DatastoreInfo]:
+def list_datastores(control: ControlOf) -> list[DatastoreView]:
     """The datastores by name."""
-    return [DatastoreInfo.model_validate(one) for one in control.catalogs.datastores.views()]
+    return control.catalogs.datastores.views()
 
 
 @router.get("/{name}")
-def get_datastore(name: Name, control: ControlOf) -> DatastoreInfo:
+def get_datastore(name: Name, control: ControlOf) -> DatastoreView:
     """One datastore; `default` is the one where data goes for which none is named."""
-    return DatastoreInfo.model_validate(control.catalogs.datastores.view(name))
+    return control.catalogs.datastores.view(name)
 
 
 @router.delete("/{name}", status_code=204)

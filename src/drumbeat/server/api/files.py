@@ -16,9 +16,9 @@ from fastapi import Path as InPath
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.control import Control
+from drumbeat.protocol.api.jobs import FileView
 from drumbeat.protocol.errors import NotFoundError, RefusedError, StorageError
 from drumbeat.server import errors
-from drumbeat.server.api.views import FileView
 from drumbeat.server.paths import rest
 from drumbeat.server.room import ControlOf, away
 
@@ -88,7 +88,7 @@ class Arriving:
 @router.get("/jobs/{name}/files")
 def list_files(name: str, control: ControlOf) -> list[FileView]:
     """Everything that can be fetched of a job."""
-    return [FileView.model_validate(one) for one in control.jobs.files(name)]
+    return [FileView(one.path, one.size) for one in control.jobs.files(name)]
 
 
 @router.head("/jobs/{name}/files/" + rest("path"), include_in_schema=False)

@@ -9,21 +9,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, Any
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Header, Query
-from pydantic import BaseModel
+from pydantic import TypeAdapter
 from starlette.responses import StreamingResponse
 
 from drumbeat.control.bus import job_topic
 from drumbeat.core.life.aftermath import is_over
 from drumbeat.core.life.outcome import exit_code
 from drumbeat.ports import Record
+from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.errors import RefusedError
+from drumbeat.server.api.job_views import job_view, story_lines
 from drumbeat.server.api.log_reader import LogReader
-from drumbeat.server.api.showing import job_view, story_views
-from drumbeat.server.api.views import EndView, JobView
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.room import Room, RoomOf, away, current
 
@@ -34,6 +34,14 @@ PAUSE_S = 0.02
 HEARTBEAT_S = 15.0
 PULLS = CapacityLimiter(2)
 """Threads that pull. A crowd in as many threads would only wait for Python's lock, and keep everybody else from it."""
+
+_JSON: dict[str, TypeAdapter[Any]] = {
+    "story": TypeAdapter(StoryLine),
+    "state": TypeAdapter(JobView),
+    "log": TypeAdapter(LogPiece),
+    "end": TypeAdapter(End),
+}
+"""How each kind of event is written."""
 
 router = APIRouter(prefix="/api/v1/jobs/{name}", tags=["jobs"])
 
@@ -114,8 +122,7 @@ class Follower:
     def _logs(self) -> list[bytes]:
         if not self.has_logs:
             return []
-        views = self.reader.read(BATCH)
-        return [self._event("log", view, position=view.position) for view in views]
+        return [self._event("log", piece, position=piece.position) for piece in self.reader.read(BATCH)]
 
     def _news(self, record: Record) -> list[bytes]:
         notice = self.notices.of(record.job)
@@ -123,7 +130,7 @@ class Follower:
             return []
         self._seen = (record.version, notice)
         found: list[bytes] = []
-        for line in story_views(self.control.store.story(self.job), self.story):
+        for line in story_lines(self.control.store.story(self.job), self.story):
             self.story = line.n
             found.append(self._event("story", line))
         view = job_view(record, notice)
@@ -133,10 +140,10 @@ class Follower:
         return found
 
     def _end(self, record: Record) -> list[bytes]:
-        rest = [self._event("log", view) for view in self.reader.rest()]
-        end = EndView(state=record.job.state, exit_code=exit_code(record.job))
+        rest = [self._event("log", piece) for piece in self.reader.rest()]
+        end = End(record.job.state, exit_code(record.job))
         return [*rest, self._event("end", end)]
 
-    def _event(self, kind: str, view: BaseModel, position: int | None = None) -> bytes:
+    def _event(self, kind: str, event: Event, position: int | None = None) -> bytes:
         at = self.reader.position if position is None else position
-        return f"event: {kind}\ndata: {view.model_dump_json()}\nid: {at}.{self.story}\n\n".encode()
+        return f"event: {kind}\ndata: {_JSON[kind].dump_json(event).decode()}\nid: {at}.{self.story}\n\n".encode()

@@ -6,9 +6,9 @@ import codecs
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from drumbeat.protocol.api.jobs import LogPiece
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.logs import LogName
-from drumbeat.server.api.views import LogView
 
 if TYPE_CHECKING:
     from drumbeat.ports import Artifacts, LogChunk
@@ -28,23 +28,23 @@ class LogReader:
         self._decoders: dict[LogName, codecs.IncrementalDecoder] = {}
         self._ends: dict[LogName, int] = {}
 
-    def read(self, limit: int) -> list[LogView]:
+    def read(self, limit: int) -> list[LogPiece]:
         """The next pieces, about `limit` bytes; [] = no more yet. Blocks on the disk."""
         chunks = self.artifacts.log_chunks(self.job, after=self.position, limit=limit)
         if chunks:
             self.position = chunks[-1].position
-        return [view for chunk in chunks if (view := self._view(chunk)).text]
+        return [piece for chunk in chunks if (piece := self._piece_of(chunk)).text]
 
-    def rest(self) -> list[LogView]:
+    def rest(self) -> list[LogPiece]:
         """What is left of characters that never came whole."""
         rests = ((log, decoder.decode(b"", final=True)) for log, decoder in self._decoders.items())
-        return [_view(log, self.position, self._ends[log], text) for log, text in rests if text]
+        return [_piece(log, self.position, self._ends[log], text) for log, text in rests if text]
 
-    def _view(self, chunk: LogChunk) -> LogView:
+    def _piece_of(self, chunk: LogChunk) -> LogPiece:
         if self._ends.get(chunk.log) != chunk.offset:
             self._decoders[chunk.log] = self._decoder_at(chunk)
         self._ends[chunk.log] = chunk.offset + len(chunk.data)
-        return _view(chunk.log, chunk.position, chunk.offset, self._decoders[chunk.log].decode(chunk.data))
+        return _piece(chunk.log, chunk.position, chunk.offset, self._decoders[chunk.log].decode(chunk.data))
 
     def _decoder_at(self, chunk: LogChunk) -> codecs.IncrementalDecoder:
         """A decoder that has seen the beginning of the character that the chunk goes on with."""
@@ -63,10 +63,8 @@ class LogReader:
         return b""
 
 
-def _view(log: LogName, position: int, offset: int, text: str) -> LogView:
-    return LogView(
-        position=position, attempt=log.attempt, round=log.round, node=log.node, rank=log.rank, offset=offset, text=text
-    )
+def _piece(log: LogName, position: int, offset: int, text: str) -> LogPiece:
+    return LogPiece(position, *log, offset, text)
 
 
 def is_continuation(byte: int) -> bool:

@@ -7,25 +7,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from drumbeat.server.api.views import View
+from drumbeat.protocol.api.environments import RegistryView
 from drumbeat.server.room import ControlOf
 
 router = APIRouter(prefix="/api/v1/registries", tags=["registries"])
 
 Name = Annotated[str, Path(min_length=1, max_length=255)]
-
-
-class RegistryInfo(View):
-    """A registry without its credentials. target: what the names of its images begin with. credentials: their kind.
-
-    insecure: it is spoken to without TLS, or its certificate isn't checked.
-    """
-
-    name: str
-    target: str
-    credentials: str
-    insecure: bool
-    description: str
 
 
 class NewRegistry(BaseModel):
@@ -38,23 +25,23 @@ class NewRegistry(BaseModel):
 
 
 @router.post("", status_code=201, responses={200: {"description": "There was one of this name; this is in its place."}})
-def create_registry(body: NewRegistry, control: ControlOf, response: Response) -> RegistryInfo:
+def create_registry(body: NewRegistry, control: ControlOf, response: Response) -> RegistryView:
     """Makes a registry, in place of one of its name. Its credentials are kept encrypted."""
     made, is_new = control.catalogs.registries.create(body.document, body.source)
     response.status_code = 201 if is_new else 200
-    return RegistryInfo.model_validate(made)
+    return made
 
 
 @router.get("")
-def list_registries(control: ControlOf) -> list[RegistryInfo]:
+def list_registries(control: ControlOf) -> list[RegistryView]:
     """The registries by name."""
-    return [RegistryInfo.model_validate(one) for one in control.catalogs.registries.views()]
+    return control.catalogs.registries.views()
 
 
 @router.get("/{name}")
-def get_registry(name: Name, control: ControlOf) -> RegistryInfo:
+def get_registry(name: Name, control: ControlOf) -> RegistryView:
     """One registry."""
-    return RegistryInfo.model_validate(control.catalogs.registries.view(name))
+    return control.catalogs.registries.view(name)
 
 
 @router.delete("/{name}", status_code=204)

@@ -14,10 +14,11 @@ from drumbeat.control.data.manifests import Manifest, find, put
 from drumbeat.core.planning.outputs import MANIFEST
 from drumbeat.dialect.data.paths import Local, OfAsset, reference_to
 from drumbeat.ports import DataAccess
+from drumbeat.ports.data import Written
+from drumbeat.protocol.api.data import EntryView, ListingView, WrittenView
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.listing import ListedFile, Listing
 from drumbeat.server.api.files import BINARY, Arriving, cut_of
-from drumbeat.server.api.views import View
 from drumbeat.server.room import ControlOf, away
 
 WRITES = CapacityLimiter(8)
@@ -31,44 +32,7 @@ Uri = Annotated[
 FilePath = Annotated[str, Query(min_length=1, max_length=4096, description="Of the file, below the address.")]
 
 
-class ListedView(View):
-    """A file below an address. key: names its content. sha256: in hex, "" = the store doesn't tell it."""
-
-    path: str
-    size: int
-    key: str
-    sha256: str = ""
-    tag: str = ""
-    alone: bool = False
-
-
-class ListingView(View):
-    """uri: the exact address that was meant. key: names the content of the whole."""
-
-    uri: str
-    key: str
-    size: int
-    files: list[ListedView]
-
-
-class EntryView(View):
-    """What lies directly in a folder."""
-
-    path: str
-    size: int
-    is_folder: bool
-
-
-class WrittenView(View):
-    """A file as it has been put into a store."""
-
-    path: str
-    size: int
-    sha256: str
-    tag: str
-
-
-class Kept(BaseModel):
+class ManifestFile(BaseModel):
     """A file of a manifest."""
 
     model_config = ConfigDict(extra="forbid")
@@ -85,14 +49,14 @@ class ManifestBody(BaseModel):
     uri: str = Field(min_length=1, max_length=4096)
     by: str = Field(max_length=255)
     complete: bool
-    files: dict[str, Kept] = {}
+    files: dict[str, ManifestFile] = {}
 
 
 @router.get("/entries")
 def list_entries(uri: Uri, control: ControlOf) -> list[EntryView]:
     """What lies directly at an address, folders first named as folders."""
     found = control.data.entries(_exact(uri, control))
-    return [EntryView.model_validate(one) for one in found if one.path.rsplit("/", 1)[-1] != MANIFEST]
+    return [EntryView(one.path, one.size, one.is_folder) for one in found if one.path.rsplit("/", 1)[-1] != MANIFEST]
 
 
 @router.get("/listing")
@@ -106,23 +70,21 @@ def list_files_at(
     exact = _exact(uri, control)
     data = control.setting.data if is_partial and control.setting.data else control.data
     found = _listed(data, exact, is_file=is_file, either=either)
-    files = [ListedView.model_validate(one) for one in found.files]
-    return ListingView(uri=exact, key=found.key, size=found.size, files=files)
+    return ListingView(exact, found.key, found.size, found.files)
 
 
 @router.post("/file", response_class=Response, responses={200: BINARY, 206: BINARY})
 def read_file_at(
-    uri: Uri, file: ListedView, control: ControlOf, wanted: Annotated[str, Header(alias="Range")] = ""
+    uri: Uri, file: ListedFile, control: ControlOf, wanted: Annotated[str, Header(alias="Range")] = ""
 ) -> Response:
-    """A file that was listed, or one range of it; refused when its content has changed since."""
-    listed = ListedFile(**file.model_dump())
-    cut = cut_of(wanted, listed.size) if wanted else None
-    start, end = (cut.start, cut.end) if cut else (0, listed.size)
-    pieces = iter(control.data.read(_exact(uri, control), listed, start, end - start)) if end > start else iter(())
+    """A file that was file, or one range of it; refused when its content has changed since."""
+    cut = cut_of(wanted, file.size) if wanted else None
+    start, end = (cut.start, cut.end) if cut else (0, file.size)
+    pieces = iter(control.data.read(_exact(uri, control), file, start, end - start)) if end > start else iter(())
     first = next(pieces, b"")  # What the store refuses, it refuses now.
     headers = {"Content-Length": str(end - start), "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     if cut:
-        headers["Content-Range"] = f"bytes {start}-{end - 1}/{listed.size}"
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{file.size}"
     return StreamingResponse(_all(first, pieces), 206 if cut else 200, headers, media_type="application/octet-stream")
 
 
@@ -135,7 +97,7 @@ async def write_file_at(
     exact = await away(lambda: _to_write(uri, control))
     pieces = Arriving(request.stream())
     put_there = lambda: control.data.write(exact, path, pieces, content_length)  # noqa: E731 - it runs in a thread
-    return WrittenView.model_validate(await to_thread.run_sync(put_there, limiter=WRITES))
+    return _written(await to_thread.run_sync(put_there, limiter=WRITES))
 
 
 @router.get("/manifest")
@@ -144,7 +106,7 @@ def read_manifest(uri: Uri, control: ControlOf) -> ManifestBody:
     found = find(control.data, _exact(uri, control))
     if found is None:
         raise NotFoundError("there is no manifest", where=uri[:300])
-    files = {path: Kept(size=size, sha256=sha256) for path, (size, sha256) in found.files.items()}
+    files = {path: ManifestFile(size=size, sha256=sha256) for path, (size, sha256) in found.files.items()}
     return ManifestBody(uri=uri, by=found.by, complete=found.is_complete, files=files)
 
 
@@ -156,6 +118,10 @@ def write_manifest(body: ManifestBody, control: ControlOf) -> Response:
         _require_inner(path)
     put(control.data, _to_write(body.uri, control), Manifest(body.by, body.complete, files))
     return Response(status_code=204)
+
+
+def _written(file: Written) -> WrittenView:
+    return WrittenView(file.path, file.size, file.sha256, file.tag)
 
 
 def _listed(data: DataAccess, uri: str, *, is_file: bool, either: bool) -> Listing:

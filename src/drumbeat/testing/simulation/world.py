@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
-from drumbeat.control.jobs.request import Request
 from drumbeat.control.loop.outbox import Lane
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, PendingEffect, StoredFile
 from drumbeat.protocol import faults
 from drumbeat.protocol.agent import AgentStatus
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.states import State
 from drumbeat.testing.clock import FakeClock
@@ -229,7 +229,7 @@ class World:
     # --- what a server is asked -------------------------------------------------------------------------------
     def _submit(self, control: Control, key: str, document: dict[str, object]) -> None:
         """The same again with a key that was used: a client that never got its answer."""
-        record, _ = control.jobs.submit(Request(self.sent.setdefault(key, document), key=key))
+        record, _ = control.jobs.submit(JobRequest(self.sent.setdefault(key, document), key=key))
         self.acknowledged[key] = record.job.name
 
     def _cancel(self, control: Control, name: str, discard: bool) -> None:  # noqa: FBT001 - asked by position

@@ -1,0 +1,86 @@
+"""Datastores, data by name, and files in stores as the API shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from drumbeat.protocol.listing import ListedFile
+
+
+@dataclass(frozen=True)
+class DatastoreView:
+    """A datastore without its credentials.
+
+    document: as a person wrote it. credentials: their kind, in words. is_default: data goes there for which no
+    datastore is named. is_builtin: a folder of the server's own, which is always there.
+    """
+
+    name: str
+    type: str
+    document: dict[str, Any]
+    credentials: str
+    is_default: bool
+    is_builtin: bool
+
+
+@dataclass(frozen=True)
+class DataUse:
+    """A job that named a version of data. role: what for, as the job calls it."""
+
+    job: str
+    role: str
+
+
+@dataclass(frozen=True)
+class DataView:
+    """A version of data.
+
+    files, size: its number of files and bytes. made_by: the job whose output it was; "" = none. used_by: newest first,
+    only where one version is asked for. same_as: another version with the same content, "" = none; only of a version
+    that was just made.
+    """
+
+    name: str
+    version: str
+    type: str
+    uri: str
+    digest: str
+    created_at: datetime
+    made_by: str
+    description: str
+    tags: dict[str, str]
+    files: int
+    size: int
+    used_by: tuple[DataUse, ...] = field(default_factory=tuple[DataUse, ...])
+    same_as: str = ""
+
+
+@dataclass(frozen=True)
+class EntryView:
+    """A file or folder directly in a folder of a store. size: bytes, of a file."""
+
+    path: str
+    size: int
+    is_folder: bool
+
+
+@dataclass(frozen=True)
+class ListingView:
+    """Every file below an address. uri: the exact address that was meant. key: names the content of the whole."""
+
+    uri: str
+    key: str
+    size: int
+    files: tuple[ListedFile, ...]
+
+
+@dataclass(frozen=True)
+class WrittenView:
+    """A file that was written into a store. tag: what the store calls this content of it."""
+
+    path: str
+    size: int
+    sha256: str
+    tag: str

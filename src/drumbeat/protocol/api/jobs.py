@@ -1,0 +1,278 @@
+"""Jobs as the API shows them: state, nodes, outputs, story and logs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from drumbeat.protocol.agent import WAITS
+from drumbeat.protocol.api.constraints import limited
+from drumbeat.protocol.logs import LogName
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.process import ProcessSpec
+from drumbeat.protocol.states import Reason, State
+
+TERMINAL = frozenset(state for state in State if state.is_terminal)
+"""States of a job to which nothing happens any more."""
+
+TRANSFERRING = frozenset({State.STAGING, State.FINALIZING})
+"""States in which nodes fetch inputs or send outputs, and report their progress."""
+
+
+class OutputPlace(StrEnum):
+    """How far an output is that is to have a place in a store, or a name."""
+
+    TO_COME = "to_come"
+    UNDER_WAY = "under_way"
+    IN_PLACE = "in_place"
+    FAILED = "failed"
+    KEPT = "kept"
+    """In the job's folder only, as the job ended."""
+
+
+@dataclass(frozen=True)
+class StoryLine:
+    """A line of a job's story; n counts from 1."""
+
+    n: int
+    at: datetime
+    state: State
+    reason: Reason
+    sentence: str
+    attempt: int
+    round: int
+
+
+@dataclass(frozen=True)
+class ExitView:
+    """How a rank ended. at: seconds since the epoch, by the clock of its node."""
+
+    rank: int
+    code: int | None
+    signal: int | None
+    at: float
+
+
+@dataclass(frozen=True)
+class NodeView:
+    """A node of the present attempt, as its agent last reported it. phase: "" until its agent has enrolled."""
+
+    node: int
+    machine: str = ""
+    host: str = ""
+    address: str = ""
+    phase: str = ""
+    detail: str = ""
+    error: str = ""
+    lost: bool = False
+    exits: tuple[ExitView, ...] = ()
+
+
+@dataclass(frozen=True)
+class ObservedView:
+    """The engine's own word for the job, and when it was seen."""
+
+    word: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class VerdictView:
+    """Why a job or a round ended."""
+
+    reason: Reason
+    sentence: str
+    rank: int | None = None
+    node: int | None = None
+    code: int | None = None
+    tail: str = ""
+    advice: str = ""
+
+
+@dataclass(frozen=True)
+class FailureView:
+    """A round that failed."""
+
+    attempt: int
+    round: int
+    at: datetime
+    verdict: VerdictView
+
+
+@dataclass(frozen=True)
+class OutputView:
+    """An output that goes into a store, or gets a name.
+
+    place: how far it is. uri: where it goes, "" = it stays in the job's folder. asset: `name:version`, once it has one.
+    size: bytes. problem: why it isn't in its place, or not yet.
+    """
+
+    name: str
+    place: OutputPlace
+    uri: str
+    asset: str
+    files: int
+    size: int
+    problem: str
+
+    @property
+    def notice(self) -> str:
+        """Why the output isn't in its place, or what happens to it now; "" = it is in place, or it is to come."""
+        if self.place == OutputPlace.FAILED:
+            return f"output {self.name} isn't in its place: {self.problem}"
+        if self.place != OutputPlace.UNDER_WAY:
+            return ""
+        if self.problem:
+            return f"output {self.name} isn't in its place yet: {self.problem}; it is tried again"
+        return f"output {self.name} is being put in its place"
+
+
+@dataclass(frozen=True)
+class JobView:
+    """A job as the API shows it.
+
+    exit_code: null until it has ended. notice: what keeps its logs from being stored here just now; they aren't lost.
+    """
+
+    name: str
+    display_name: str
+    description: str
+    experiment: str
+    state: State
+    reason: Reason
+    sentence: str
+    observed: ObservedView | None
+    attempt: int
+    round: int
+    nodes: tuple[NodeView, ...]
+    world_size: int
+    node_count: int
+    processes_per_node: int
+    launcher: str
+    compute: str
+    environment: str
+    command: str
+    submitted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    stop_at: datetime | None
+    deadline: datetime | None
+    verdict: VerdictView | None
+    exit_code: int | None
+    failures: tuple[FailureView, ...]
+    tags: dict[str, str]
+    archived: bool
+    priority: int
+    properties: dict[str, str] = field(default_factory=dict[str, str], metadata=limited(default={}))
+    notice: str = ""
+    outputs: tuple[OutputView, ...] = ()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the job is in a terminal state."""
+        return self.state in TERMINAL
+
+    @property
+    def progress(self) -> str:
+        """What happens now: a node's progress with inputs or outputs, what holds outputs up, or the job's sentence."""
+        if notices := [one.notice for one in self.outputs if one.notice]:
+            return "; ".join([self.sentence, *notices])
+        reporting = [node for node in self.nodes if node.detail and not node.error and not node.lost]
+        if self.state not in TRANSFERRING or not reporting:
+            return self.sentence
+        node = next((each for each in reporting if WAITS in each.detail), reporting[0])
+        detail = f"node {node.node}: {node.detail}" if self.node_count > 1 else node.detail
+        return f"{detail}; {self.sentence}" if self.state == State.FINALIZING else detail
+
+    def is_infrastructure(self, rank: int) -> bool:
+        """Whether a rank is a part of Ray itself: its log is shown only on request."""
+        return self.launcher == "ray" and rank > 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobWithStory(JobView):
+    """A job and everything that happened to it."""
+
+    story: tuple[StoryLine, ...]
+
+
+@dataclass(frozen=True)
+class JobPage:
+    """Jobs, newest first. after: what to ask for the next page with, null on the last."""
+
+    jobs: tuple[JobView, ...]
+    after: str | None
+
+
+@dataclass(frozen=True)
+class PreviewView:
+    """What would run.
+
+    processes: of every node, in rank order. staged, notes: sentences. queue: where the job would wait. script: what a
+    scheduler would be handed; line: the launcher's own command; "" = there is none. never: the job could never start,
+    as `queue` says; then there are neither processes nor ranks.
+    """
+
+    plan: Plan
+    processes: tuple[ProcessSpec, ...]
+    staged: tuple[str, ...]
+    queue: str
+    notes: tuple[str, ...]
+    script: str
+    line: str
+    never: bool
+
+
+@dataclass(frozen=True)
+class LogPiece:
+    """A piece of a rank's log, decoded.
+
+    position: grows over all pieces of a job. rank: -1 = the node's own log. offset: of its first byte in its file.
+    """
+
+    position: int
+    attempt: int
+    round: int
+    node: int
+    rank: int
+    offset: int
+    text: str
+
+    @property
+    def log(self) -> LogName:
+        """The log that the piece belongs to."""
+        return LogName(self.attempt, self.round, self.node, self.rank)
+
+
+@dataclass(frozen=True)
+class LogPage:
+    """Pieces of logs.
+
+    after: what to ask for the next page with; the same as asked when there is no more yet. end: what `after` is once
+    everything that is stored now has been read.
+    """
+
+    pieces: tuple[LogPiece, ...]
+    after: int
+    end: int
+
+
+@dataclass(frozen=True)
+class End:
+    """The last event of a stream: the job is over, and everything that it wrote was sent."""
+
+    state: State
+    exit_code: int | None
+
+
+Event = StoryLine | JobView | LogPiece | End
+"""What a stream of a job consists of."""
+
+
+@dataclass(frozen=True)
+class FileView:
+    """A file of a job. path: relative to the job's folder. size: bytes."""
+
+    path: str
+    size: int

@@ -1,0 +1,67 @@
+"""The server itself and its refusals as the API shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True)
+class ProblemView:
+    """One problem at one place."""
+
+    what: str
+    where: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class ErrorView(ProblemView):
+    """A refusal or failure. code: a word of `drumbeat.protocol.errors`, in the header `Drumbeat-Error` too."""
+
+    code: str
+    fields: tuple[ProblemView, ...]
+
+
+@dataclass(frozen=True)
+class VersionView:
+    """The server's identity. protocol: client and server must have the same."""
+
+    version: str
+    protocol: int
+    boot_id: str
+    host: str
+    pid: int
+    home: str
+
+
+@dataclass(frozen=True)
+class DoorView:
+    """An address at which agents on other hosts reach the server. ends: when the certificate shown there expires."""
+
+    address: str
+    port: int
+    ends: datetime
+
+
+@dataclass(frozen=True)
+class StatusView:
+    """The server's state.
+
+    idle_stop_s: it stops after that long with nothing to do; 0 = never. others: servers over the same store.
+    """
+
+    uptime_s: float
+    unfinished: tuple[str, ...]
+    idle_s: float
+    idle_stop_s: float
+    publishing: tuple[str, ...] = ()
+    doors: tuple[DoorView, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerView(StatusView, VersionView):
+    """A server's identity and state together, as the client gives them. url: at which the client reaches it."""
+
+    url: str

@@ -1,0 +1,95 @@
+"""The core's jobs as the API shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, cast
+
+from drumbeat.core.life.aftermath import whereabouts
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.outcome import exit_code
+from drumbeat.core.verdict import Verdict
+from drumbeat.protocol.api.jobs import (
+    ExitView,
+    FailureView,
+    JobView,
+    JobWithStory,
+    NodeView,
+    ObservedView,
+    OutputView,
+    StoryLine,
+    VerdictView,
+)
+
+if TYPE_CHECKING:
+    from drumbeat.core.life.events import StoryEntry
+    from drumbeat.ports import Record
+
+
+def job_view(record: Record, notice: str = "") -> JobView:
+    """A stored job as the API shows it."""
+    return JobView(**_facts(record), notice=notice)
+
+
+def job_with_story(record: Record, story: list[StoryEntry], notice: str) -> JobWithStory:
+    """A stored job and its story."""
+    return JobWithStory(**_facts(record), notice=notice, story=tuple(story_lines(story)))
+
+
+def story_lines(story: list[StoryEntry], after: int = 0) -> list[StoryLine]:
+    """The lines of a story after the first `after`."""
+    return [
+        StoryLine(n, line.at, line.state, line.reason, line.sentence, line.attempt, line.round)
+        for n, line in enumerate(story[after:], after + 1)
+    ]
+
+
+def _facts(record: Record) -> dict[str, Any]:
+    job, plan, seen = record.job, record.job.plan, record.job.observed
+    return {
+        "name": job.name, "display_name": job.display_name, "description": job.description, "tags": job.tags,
+        "properties": _properties(record), "archived": record.archived, "priority": job.policy.priority,
+        "state": job.state, "reason": job.reason, "sentence": job.sentence,
+        "observed": ObservedView(seen.word, seen.at) if seen else None,
+        "attempt": job.attempt, "round": job.round, "nodes": _nodes(job), "outputs": _outputs(job),
+        "submitted_at": job.submitted_at, "started_at": job.started_at, "ended_at": job.ended_at,
+        "stop_at": job.stop_at, "deadline": job.deadline,
+        "verdict": _verdict(job.verdict) if job.verdict else None, "exit_code": exit_code(job),
+        "failures": tuple(FailureView(one.attempt, one.round, one.at, _verdict(one.verdict)) for one in job.failures),
+        "experiment": plan.experiment, "launcher": plan.launcher, "compute": plan.compute,
+        "environment": plan.environment, "command": plan.command, "world_size": plan.world_size,
+        "node_count": plan.nodes, "processes_per_node": plan.processes_per_node,
+    }  # fmt: skip
+
+
+def _properties(record: Record) -> dict[str, str]:
+    """The properties with which the job was submitted: a person's, and the commit of its code."""
+    given = record.spec.get("properties")
+    table = cast("dict[object, object]", given) if isinstance(given, dict) else {}
+    return {str(key): str(value) for key, value in table.items()}
+
+
+def _verdict(one: Verdict) -> VerdictView:
+    return VerdictView(one.reason, one.sentence, one.rank, one.node, one.code, one.tail, one.advice)
+
+
+def _outputs(job: Job) -> tuple[OutputView, ...]:
+    return tuple(
+        OutputView(one.told.output, one.place, one.told.uri, one.told.asset, one.told.files, one.told.size, one.problem)
+        for one in whereabouts(job)
+    )
+
+
+def _nodes(job: Job) -> tuple[NodeView, ...]:
+    machines = {slot.node: slot.machine for slot in job.slots}
+    return tuple(_node(job, node, machines.get(node, "")) for node in range(max(len(job.nodes), len(machines))))
+
+
+def _node(job: Job, node: int, machine: str) -> NodeView:
+    status = job.nodes[node] if node < len(job.nodes) else None
+    if status is None:
+        return NodeView(node, machine, lost=node in job.lost)
+    return NodeView(
+        node, machine, status.member.host, status.member.address, status.phase, status.detail, status.error,
+        lost=status.lost or node in job.lost,
+        exits=tuple(ExitView(one.rank, one.code, one.signal, one.at) for one in status.exits),
+    )  # fmt: skip
