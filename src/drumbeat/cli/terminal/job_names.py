@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from drumbeat.cli.terminal.connect import Server
-from drumbeat.protocol.api.jobs import JobView
+from drumbeat.protocol.api.jobs import JobWithStory
 from drumbeat.protocol.errors import NotFoundError
 
 LAST = "@last"
@@ -14,7 +14,7 @@ MAX_JOBS_SEARCHED = 1000
 MAX_NAMED = 6
 
 
-def find_job(server: Server, typed: str) -> JobView:
+def find_job(server: Server, typed: str) -> JobWithStory:
     """The job. Raises NotFoundError when none or several are meant."""
     if typed == LAST:
         return server.get(_newest(server))
