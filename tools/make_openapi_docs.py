@@ -7,7 +7,7 @@ from typing import cast
 
 from drumbeat.control.control import Control
 from drumbeat.server.app import make_app
-from drumbeat.server.room import Room
+from drumbeat.server.room import ServerContext
 from tools.generated_page import write_or_check
 
 PLACE = Path(__file__).parent.parent / "docs" / "openapi.json"
@@ -15,7 +15,7 @@ PLACE = Path(__file__).parent.parent / "docs" / "openapi.json"
 
 def make_openapi_docs() -> str:
     """The description as text. No control room is needed: nothing is called."""
-    app = make_app(Room(cast("Control", None)), token="", hosts=frozenset())
+    app = make_app(ServerContext(cast("Control", None)), token="", hosts=frozenset())
     return json.dumps(app.openapi(), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 

@@ -21,7 +21,7 @@ from drumbeat.server.access.doors import TlsDoors
 from drumbeat.server.app import make_app
 from drumbeat.server.home import machine
 from drumbeat.server.process.running import Running
-from drumbeat.server.room import Identity, Room
+from drumbeat.server.room import Identity, ServerContext
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
@@ -39,7 +39,7 @@ class House:
     home: Path
     engine: FakeEngine
     control: Control
-    room: Room
+    room: ServerContext
     url: str
     http: httpx.Client = field(init=False)
 
@@ -134,20 +134,20 @@ def raw(house: House, path: str, method: str = "GET", body: bytes = b"", **heade
         connection.close()
 
 
-def client_of(room: Room) -> httpx.Client:
+def client_of(room: ServerContext) -> httpx.Client:
     """Asks with the token."""
     return httpx.Client(base_url=room.control.addresses.here[0], headers=BEARER, timeout=20, trust_env=False)
 
 
 @contextlib.contextmanager
-def served(control: Control, home: Path, port: int = 0, doors: TlsDoors | None = None) -> Iterator[Room]:
+def served(control: Control, home: Path, port: int = 0, doors: TlsDoors | None = None) -> Iterator[ServerContext]:
     """The API of a control room on a free port of loopback, and its doors for agents, in a thread."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.bind(("127.0.0.1", port))
     port = listener.getsockname()[1]
     control.addresses.here = (f"http://127.0.0.1:{port}",)
-    room = Room(control, Identity(*machine(), pid=1, home=str(home)), doors=doors)
+    room = ServerContext(control, Identity(*machine(), pid=1, home=str(home)), doors=doors)
     running = _running(room, port)
     room.stop = running.stop
     thread = threading.Thread(target=running.run, args=([listener],))
@@ -165,7 +165,7 @@ class _Ready(Running):
     ready: threading.Event
 
 
-def _running(room: Room, port: int) -> _Ready:
+def _running(room: ServerContext, port: int) -> _Ready:
     ready = threading.Event()
     app = make_app(room, token=TOKEN, hosts=allowed_hosts(port))
     running = _Ready(app, room, on_ready=ready.set, on_end=_nothing)

@@ -24,7 +24,7 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
 from drumbeat.server.access.authority import Authority
-from drumbeat.server.access.doors import Patience, Rules, TlsDoors
+from drumbeat.server.access.doors import DoorRules, HandshakePatience, TlsDoors
 from drumbeat.server.agent_api.doorway import Doorway
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
@@ -110,10 +110,12 @@ def linked(enrolment: Enrolment) -> Iterator[Link]:
 
 
 @contextlib.contextmanager
-def doors_in(home: Path, patience: Patience | None = None, clock: MovableClock | None = None) -> Iterator[Doors]:
+def doors_in(
+    home: Path, patience: HandshakePatience | None = None, clock: MovableClock | None = None
+) -> Iterator[Doors]:
     engine, clock = FarEngine(cpus=1000), clock or MovableClock()
     control = Control(Setting(MemoryStore(), FolderArtifacts(home), {"local": engine}, clock, b"k" * 32))
-    given = Rules(home / "ca.pem", home / "doors.json", patience=patience or Patience())
+    given = DoorRules(home / "ca.pem", home / "doors.json", patience=patience or HandshakePatience())
     control.addresses.doors = doors = TlsDoors(given, clock)
     doors.open_again()
     control.start()
@@ -263,7 +265,7 @@ def test_a_crowd_that_says_nothing_keeps_nobody_out(there: Doors) -> None:
 
 
 def test_who_asks_for_nothing_makes_room_for_an_agent(tmp_path: Path) -> None:
-    with doors_in(tmp_path, Patience(most=20)) as there, contextlib.ExitStack() as crowd:
+    with doors_in(tmp_path, HandshakePatience(most=20)) as there, contextlib.ExitStack() as crowd:
         enrolment = there.enrolment(there.house.submit("room"))
         known = crowd.enter_context(linked(enrolment))
         assert known.put("logs/1.1/0/0.log", 0, b"x") == 1
@@ -276,11 +278,11 @@ def test_who_asks_for_nothing_makes_room_for_an_agent(tmp_path: Path) -> None:
 
 
 def test_who_takes_too_long_is_sent_away(tmp_path: Path) -> None:
-    with doors_in(tmp_path / "a", Patience(handshake_s=0.2)) as there:
+    with doors_in(tmp_path / "a", HandshakePatience(handshake_s=0.2)) as there:
         there.house.submit("slow")
         with socket.create_connection((FIRST, there.port()), 20) as line:
             assert line.recv(100) == b"", "no handshake"
-    with doors_in(tmp_path / "b", Patience(head_s=0.2)) as there:
+    with doors_in(tmp_path / "b", HandshakePatience(head_s=0.2)) as there:
         there.house.submit("slow")
         for begun in (b"", b"GET / HTTP/1.1\r\nHost: "):
             with there.connected() as tls:
@@ -335,8 +337,8 @@ def _closed(doors: TlsDoors, work: Callable[[TlsDoors], object]) -> object:
         doors.close()
 
 
-def rules(home: Path, **more: bool) -> Rules:
-    return Rules(home / "ca.pem", home / "doors.json", **more)
+def rules(home: Path, **more: bool) -> DoorRules:
+    return DoorRules(home / "ca.pem", home / "doors.json", **more)
 
 
 def test_a_server_that_starts_again_is_where_it_was(tmp_path: Path) -> None:
@@ -477,7 +479,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 import socket
 from drumbeat.protocol.errors import UnreachableError
-from drumbeat.server.access.doors import Rules, TlsDoors
+from drumbeat.server.access.doors import DoorRules, TlsDoors
 from drumbeat.wiring import SystemClock
 
 def address(word):
@@ -485,7 +487,7 @@ def address(word):
 
 subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 home = Path(sys.argv[1])
-doors = TlsDoors(Rules(home / "ca.pem", home / "doors.json"), SystemClock())
+doors = TlsDoors(DoorRules(home / "ca.pem", home / "doors.json"), SystemClock())
 address("add")
 (url,) = doors.urls(["10.77.0.1"])
 address("del")

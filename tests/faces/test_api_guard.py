@@ -9,11 +9,11 @@ import pytest
 from drumbeat.control.control import Control
 from drumbeat.server.access.auth import allowed_hosts
 from drumbeat.server.app import make_app
-from drumbeat.server.room import Room
+from drumbeat.server.room import ServerContext
 
 TOKEN = "tr33-frog"
 HOSTS = allowed_hosts(8080, ["training.example"])
-APP = make_app(Room(cast("Control", None)), token=TOKEN, hosts=HOSTS)
+APP = make_app(ServerContext(cast("Control", None)), token=TOKEN, hosts=HOSTS)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "WHATEVER")
 PATHS = sorted({*APP.openapi()["paths"], "/", "/api/v1/openapi.json", "/nothing", "//api/v1/version", "/agent/v1/"})
 FILLED = {

@@ -368,7 +368,7 @@ def test_a_follower_with_a_time_limit_ends_with_it_though_the_server_is_gone(
     with house_in(tmp_path) as house:
         job = house.submit("awaited")
         announce(tmp_path, url=house.url)
-        place = following.Place(until=time.monotonic() + 60)
+        place = following.StreamPosition(until=time.monotonic() + 60)
         stream = following.follow(Connection(Where(tmp_path), is_starting=False), job, place)
         next(stream)
     place.until = time.monotonic() + 0.1

@@ -21,7 +21,7 @@ from drumbeat.ports import Engine, Submission
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.plan import InputPlan, Plan
 from drumbeat.protocol.states import Reason, State
-from drumbeat.server.access.doors import Rules, TlsDoors
+from drumbeat.server.access.doors import DoorRules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.agent_gang import end_all
 from drumbeat.testing.memory_data import ROOT, MemoryData
@@ -124,7 +124,7 @@ def a_lab_depot(folder: Path, data: MemoryData, lab: Lab) -> Iterator[Depot]:
     with guarded(folder):
         try:
             with _control(folder, data, {"lab": engine}) as control:
-                rules = Rules(folder / "ca.pem", folder / "doors.json")
+                rules = DoorRules(folder / "ca.pem", folder / "doors.json")
                 control.addresses.doors = doors = TlsDoors(rules, control.setting.clock)
                 try:
                     with _running(control, folder, doors):

@@ -11,7 +11,7 @@ import pytest
 
 from drumbeat.control.control import Control, Setting
 from drumbeat.engines.local import LocalEngine
-from drumbeat.server.access.doors import Rules, TlsDoors
+from drumbeat.server.access.doors import DoorRules, TlsDoors
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
@@ -33,7 +33,7 @@ def test_a_job_runs_over_tls_and_its_secret_shows_nowhere(tmp_path: Path, caplog
     caplog.set_level("DEBUG")
     clock, engine = SystemClock(), FarEngine(tmp_path / "nodes", tmp_path / "jobs")
     control = Control(Setting(MemoryStore(), FolderArtifacts(tmp_path), {"local": engine}, clock, b"k" * 32))
-    control.addresses.doors = doors = TlsDoors(Rules(tmp_path / "ca.pem", tmp_path / "doors.json"), clock)
+    control.addresses.doors = doors = TlsDoors(DoorRules(tmp_path / "ca.pem", tmp_path / "doors.json"), clock)
     control.start()
     go = tmp_path / "go"
     document = {

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from drumbeat.client.discovery import Address, find
+from drumbeat.client.discovery import ServerAddress, find
 from drumbeat.protocol.errors import StorageError, UnreachableError
 from drumbeat.protocol.programs import SERVER
 
@@ -40,9 +40,9 @@ class Starting:
 
     home: Path
     idle_stop_s: float | None = None
-    silent: Address | None = None
+    silent: ServerAddress | None = None
 
-    def found(self) -> Address | None:
+    def found(self) -> ServerAddress | None:
         """The address of a server that may answer."""
         address = find(self.home)
         return None if address == self.silent else address
@@ -87,7 +87,7 @@ def _is_installed(distribution: str) -> bool:
         return False
 
 
-def start(starting: Starting) -> Address:
+def start(starting: Starting) -> ServerAddress:
     """The server's address, once it says that it is ready. Raises UnreachableError, StorageError."""
     require_server(starting.home)
     deadline = time.monotonic() + DEADLINE_S
@@ -104,7 +104,7 @@ def start(starting: Starting) -> Address:
         time.sleep(LOOK_S)
 
 
-def _started(starting: Starting) -> Address:
+def _started(starting: Starting) -> ServerAddress:
     deadline = time.monotonic() + DEADLINE_S
     stuck_at, pause_s = math.inf, 10 * LOOK_S
     process = _spawn(starting)

@@ -136,7 +136,7 @@ class Client(DataCalls, RegistryCalls):
         None when the time is up first.
         """
         end = None if timeout_s is None else time.monotonic() + timeout_s
-        place = following.Place(has_logs=False, until=end)
+        place = following.StreamPosition(has_logs=False, until=end)
         is_over = False
         for event in following.follow(self.connection.another(), name, place):
             is_over = isinstance(event, End)
@@ -150,7 +150,7 @@ class Client(DataCalls, RegistryCalls):
         UnreachableError when no server answers for two minutes; the job may go on. away: is set each time that none
         does; whoever gave it clears it.
         """
-        place = following.Place(has_logs=logs, away=away or threading.Event())
+        place = following.StreamPosition(has_logs=logs, away=away or threading.Event())
         return following.follow(self.connection.another(), name, place)
 
     def logs(self, name: str) -> Iterator[LogPiece]:

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 import httpx
 
 from drumbeat.client import autostart, discovery
-from drumbeat.client.discovery import Machine, Where
+from drumbeat.client.discovery import MachineIdentity, Where
 from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, UnreachableError, from_dict
 
 SILENCE_S = 60.0
@@ -33,12 +33,12 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 @dataclass
-class Line:
+class OpenConnection:
     """An open connection, and who is at its other end."""
 
     http: httpx.Client
     url: str
-    machine: Machine
+    machine: MachineIdentity
 
 
 class Connection:
@@ -51,10 +51,10 @@ class Connection:
 
     def __init__(self, where: Where, *, is_starting: bool = True, idle_stop_s: float | None = None) -> None:
         self.where, self.is_starting, self.idle_stop_s = where, is_starting, idle_stop_s
-        self._line: Line | None = None
+        self._line: OpenConnection | None = None
 
     @property
-    def line(self) -> Line:
+    def line(self) -> OpenConnection:
         """The connection, opened on first use."""
         if self._line is None:
             self._line = self._opened(is_starting=self.is_starting)
@@ -182,7 +182,7 @@ class Connection:
             raise unreachable(error, self.line.url) from error
         return answer
 
-    def _opened(self, *, is_starting: bool) -> Line:
+    def _opened(self, *, is_starting: bool) -> OpenConnection:
         if self.where.url:
             return self._answering(self.where.url)
         found = discovery.find(self.where.home)
@@ -199,7 +199,7 @@ class Connection:
         starting = autostart.Starting(self.where.home, self.idle_stop_s, silent=found)
         return self._answering(autostart.start(starting).url)
 
-    def _answering(self, url: str) -> Line:
+    def _answering(self, url: str) -> OpenConnection:
         """A connection to a server that answers and fits."""
         is_loopback = urlsplit(url).hostname in LOOPBACK
         headers = {"Authorization": f"Bearer {self.where.secret()}"}
@@ -210,7 +210,7 @@ class Connection:
         try:
             told = checked(http.get(api("/version"), timeout=HELLO if is_loopback else TIMEOUT)).json()
             discovery.check_protocol(told["protocol"], told["version"])
-            return Line(http, url, Machine(told["host"], told["boot_id"]))
+            return OpenConnection(http, url, MachineIdentity(told["host"], told["boot_id"]))
         except httpx.TransportError as error:
             http.close()
             raise unreachable(error, url) from error

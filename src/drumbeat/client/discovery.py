@@ -21,7 +21,7 @@ PROTOCOL = 1
 
 
 @dataclass(frozen=True)
-class Address:
+class ServerAddress:
     """What a server's file says of it."""
 
     url: str
@@ -34,7 +34,7 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MachineIdentity:
     """A machine in one boot of it."""
 
     host: str
@@ -79,21 +79,21 @@ def default_home(environ: Mapping[str, str]) -> Path:
     return Path(state) / "drumbeat"
 
 
-def here() -> Machine:
+def here() -> MachineIdentity:
     """The machine that we are on."""
     boot_id = ""
     with suppress(OSError):
         boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    return Machine(socket.gethostname(), boot_id)
+    return MachineIdentity(socket.gethostname(), boot_id)
 
 
-def find(home: Path) -> Address | None:
+def find(home: Path) -> ServerAddress | None:
     """The server of that home, if it may be alive: of this boot of this machine, and its process is there."""
     try:
-        address = wire.loads(Address, (home / "server.json").read_bytes())
+        address = wire.loads(ServerAddress, (home / "server.json").read_bytes())
     except (OSError, ValueError):
         return None
-    is_ours = Machine(address.host, address.boot_id) == here()
+    is_ours = MachineIdentity(address.host, address.boot_id) == here()
     return address if is_ours and is_alive(address.pid) else None
 
 

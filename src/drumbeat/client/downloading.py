@@ -43,7 +43,7 @@ def check_folder(folder: Path) -> None:
 
 
 @dataclass(frozen=True)
-class Source:
+class RemoteFile:
     """One version of a file on the server."""
 
     address: str
@@ -51,7 +51,7 @@ class Source:
     etag: str
 
     @classmethod
-    def told(cls, address: str, response: httpx.Response) -> Source:
+    def told(cls, address: str, response: httpx.Response) -> RemoteFile:
         """The version that an answer tells of, or begins to send."""
         return cls(address, int(response.headers["content-length"]), response.headers["etag"])
 
@@ -96,14 +96,14 @@ def _version(connection: Connection, address: str, to: Path, seen: Seen) -> Path
     return partial
 
 
-def _begin(connection: Connection, address: str, to: Path, seen: Seen) -> Source:
+def _begin(connection: Connection, address: str, to: Path, seen: Seen) -> RemoteFile:
     """The version that is there now. It comes with the same answer, unless a part of it lies here from another run."""
-    now = Source.told(address, connection.send("HEAD", address))
+    now = RemoteFile.told(address, connection.send("HEAD", address))
     if (half := partial_of(to, now.version)).exists():
         seen(half.stat().st_size)
         return now
     with connection.streaming(address, headers={"Range": "bytes=0-"}) as response:
-        source = Source.told(address, response)
+        source = RemoteFile.told(address, response)
         with _opened(partial_of(to, source.version)) as file:
             had = file.seek(0, os.SEEK_END)
             seen(had)
@@ -117,7 +117,7 @@ def _opened(partial: Path) -> BinaryIO:
     return os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "r+b")
 
 
-def _complete(connection: Connection, source: Source, partial: Path, seen: Seen) -> None:
+def _complete(connection: Connection, source: RemoteFile, partial: Path, seen: Seen) -> None:
     with _opened(partial) as file:
         file.seek(0, os.SEEK_END)
 
@@ -131,7 +131,7 @@ def _complete(connection: Connection, source: Source, partial: Path, seen: Seen)
             raise UnreachableError(what, where=source.address, fix="Try again: it may be written right now.")
 
 
-def _append(connection: Connection, source: Source, start: int, write: Write, seen: Seen) -> None:
+def _append(connection: Connection, source: RemoteFile, start: int, write: Write, seen: Seen) -> None:
     """The rest of the file from `start`."""
     headers = {"Range": f"bytes={start}-{source.size - 1}", "If-Range": source.etag}
     with connection.streaming(source.address, headers=headers) as response:

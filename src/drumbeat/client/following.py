@@ -25,7 +25,7 @@ SHORT_S = 1.0
 
 
 @dataclass
-class Place:
+class StreamPosition:
     """How far a follower is. last: the id of the last event that it saw. until: on the monotonic clock.
 
     away: set each time that no server is heard; whoever gave it clears it.
@@ -55,7 +55,7 @@ class Place:
         return {"Accept": "text/event-stream", **({"Last-Event-ID": self.last} if self.last else {})}
 
 
-def follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
+def follow(connection: Connection, job: str, place: StreamPosition) -> Iterator[Event]:
     """Events up to the end or the time limit; each once. A server that goes away is looked for during `PATIENCE_S`."""
     try:
         yield from _follow(connection, job, place)
@@ -63,8 +63,8 @@ def follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
         connection.close()
 
 
-def _follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
-    wait = Wait()
+def _follow(connection: Connection, job: str, place: StreamPosition) -> Iterator[Event]:
+    wait = ReconnectPause()
     while not place.is_over:
         try:
             for event in _events(connection, job, place):
@@ -84,7 +84,7 @@ def _follow(connection: Connection, job: str, place: Place) -> Iterator[Event]:
             )
 
 
-def _events(connection: Connection, job: str, place: Place) -> Iterator[Event]:
+def _events(connection: Connection, job: str, place: StreamPosition) -> Iterator[Event]:
     path = f"/jobs/{part(job)}/events"
     options = {"params": {"logs": json.dumps(place.has_logs)}, "headers": place.headers(), "timeout": place.timeout()}
     with connection.streaming(path, **options) as response:
@@ -103,7 +103,7 @@ def read(told: ServerSentEvent) -> Event | None:
     return None if kind is None else view_in(kind, told.data)
 
 
-def _come_back(connection: Connection, place: Place, wait: Wait, trouble: UnreachableError) -> None:
+def _come_back(connection: Connection, place: StreamPosition, wait: ReconnectPause, trouble: UnreachableError) -> None:
     """Opens a new connection; raises what was wrong after `PATIENCE_S`. Returns without one when the time is up."""
     while not place.is_over:
         place.away.set()
@@ -116,7 +116,7 @@ def _come_back(connection: Connection, place: Place, wait: Wait, trouble: Unreac
             return
 
 
-class Wait:
+class ReconnectPause:
     """Longer and longer pauses while nobody answers, up to a limit in all."""
 
     def __init__(self) -> None:

@@ -34,7 +34,7 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Rules:
+class IgnoreRules:
     """The rules that hold in one folder: its own, then those of the folders above it. always: names that stay out."""
 
     file: str
@@ -42,11 +42,11 @@ class Rules:
     always: frozenset[str] = ALWAYS
 
     @classmethod
-    def of(cls, root: Path) -> Rules:
+    def of(cls, root: Path) -> IgnoreRules:
         """The rules at the root of a snapshot; whether it has an `.amlignore` decides for the whole tree."""
         return cls(next((file for file in FILES if (root / file).is_file()), FILES[-1])).within(root, "")
 
-    def within(self, folder: Path, path: str) -> Rules:
+    def within(self, folder: Path, path: str) -> IgnoreRules:
         """The rules in a folder below; path: of that folder in the snapshot, ending in `/`, "" for the root.
 
         Raises SpecError, StorageError where they can't be read: what they keep out may be secret.
@@ -78,7 +78,7 @@ class Rules:
         return 0
 
 
-WHOLE = Rules(file="", always=frozenset())
+WHOLE = IgnoreRules(file="", always=frozenset())
 """Nothing stays out."""
 
 

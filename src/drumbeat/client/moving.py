@@ -41,7 +41,7 @@ Seen = Callable[[int], None]
 
 
 @dataclass
-class Lines:
+class ConnectionPool:
     """A connection for each thread."""
 
     connection: Connection
@@ -118,7 +118,7 @@ class Upload:
         # What is about to be replaced isn't there any more, whoever asks.
         self._kept = {path: kept for path, kept in before.items() if path not in {one.path for one in wanted}}
         self._tell(is_complete=False)
-        lines = Lines(self.connection)
+        lines = ConnectionPool(self.connection)
         try:
             each(wanted, lambda one: self._send(lines.mine(), one))
         finally:
@@ -191,7 +191,7 @@ class Download:
     def run(self) -> Transfer:
         """Returns when all of them are here, each whole."""
         check_folder(self.to)
-        lines = Lines(self.connection)
+        lines = ConnectionPool(self.connection)
         moved: list[str] = []
         try:
             each(self.listing.files, lambda one: self._fetch(lines.mine(), one, moved))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from drumbeat.client.ignore import ALWAYS, FILES, Rules
+from drumbeat.client.ignore import ALWAYS, FILES, IgnoreRules
 from drumbeat.client.snapshot import holds, is_empty
 from drumbeat.dialect.reading.problems import short
 
@@ -21,7 +21,7 @@ def of_code(code: Path, written: str) -> Iterator[str]:
         return
     folder = short(written)
     there = sorted({one.name for one in code.iterdir()} - ALWAYS - {*FILES})
-    rules = Rules.of(code)
+    rules = IgnoreRules.of(code)
     lines = {rules.line(f"{name}/" if (code / name).is_dir() else name) for name in there}
     if not any(lines):
         yield f"nothing of code is sent: there is no file in {folder}"

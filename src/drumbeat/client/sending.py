@@ -23,7 +23,7 @@ REMOTE = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 """`azureml:…`, `https://…`, `git+ssh://…`: what the server has to look for, not we."""
 
 
-class Draft(Protocol):
+class JobDraft(Protocol):
     """A job made in Python that isn't checked yet: what `command(...)` gives."""
 
     def to_job(self) -> Model:
@@ -32,12 +32,12 @@ class Draft(Protocol):
 
 
 if TYPE_CHECKING:
-    GivenJob = str | Path | Mapping[str, Any] | Model | Draft
+    GivenJob = str | Path | Mapping[str, Any] | Model | JobDraft
     GivenCompute = str | Path | Mapping[str, Any] | Model
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenJob:
     """A job, and where it was written. base: what its local paths count from. source: for messages. text: of a file."""
 
     document: dict[str, Any]
@@ -54,28 +54,28 @@ class Given:
     name: str | None = None
 
 
-def written(job: GivenJob, given: Given) -> Written:
+def written(job: GivenJob, given: Given) -> WrittenJob:
     """The job as a document. Raises SpecError."""
     found = _read(job, given.sets)
     document = {**found.document, "name": given.name} if given.name else found.document
     return replace(found, document=document)
 
 
-def _read(job: GivenJob, sets: Sequence[str]) -> Written:
+def _read(job: GivenJob, sets: Sequence[str]) -> WrittenJob:
     if isinstance(job, str | Path):
         from drumbeat.dialect.reading.loader import load_file
         from drumbeat.dialect.reading.writer import to_dict
 
         loaded = load_file(job, overrides=sets)
-        return Written(to_dict(loaded.job), loaded.base, loaded.source, loaded.text)
+        return WrittenJob(to_dict(loaded.job), loaded.base, loaded.source, loaded.text)
     if sets:
         raise SpecError("values are set in a job file; this job was made in Python", fix="Set them on the object.")
     if isinstance(job, Mapping):
-        return Written(dict(job), Path.cwd(), "job")
+        return WrittenJob(dict(job), Path.cwd(), "job")
     from drumbeat.dialect.reading.shape import Model
     from drumbeat.dialect.reading.writer import to_dict
 
-    return Written(to_dict(job if isinstance(job, Model) else job.to_job()), Path.cwd(), "job")
+    return WrittenJob(to_dict(job if isinstance(job, Model) else job.to_job()), Path.cwd(), "job")
 
 
 def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any], str]:
@@ -90,7 +90,7 @@ def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any
     return to_dict(compute_from(compute) if isinstance(compute, Mapping) else compute), "compute"
 
 
-def request_of(job: Written, connection: Connection, *, is_sending: bool) -> JobRequest:
+def request_of(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
     """The request. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
     parcel = JobParcel(job, connection, is_sending=is_sending)
     document, code, inputs = parcel.document(), parcel.code(), parcel.inputs()
@@ -110,7 +110,7 @@ def experiment_of(base: Path) -> str:
 class JobParcel:
     """What of a job lies on this machine. followed: of inputs that are uploaded, which links lead elsewhere."""
 
-    written: Written
+    written: WrittenJob
     connection: Connection
     is_sending: bool
     followed: list[str] = field(default_factory=list[str])

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
-from drumbeat.client.ignore import FILES, WHOLE, Rules
+from drumbeat.client.ignore import FILES, WHOLE, IgnoreRules
 from drumbeat.protocol.errors import RefusedError
 
 MOST_BYTES = 1 << 30
@@ -27,13 +27,13 @@ class Subject:
     key: str
     is_data: bool = False
 
-    def rules(self, folder: Path) -> Rules:
+    def rules(self, folder: Path) -> IgnoreRules:
         """What stays out."""
-        return WHOLE if self.is_data else Rules.of(folder)
+        return WHOLE if self.is_data else IgnoreRules.of(folder)
 
 
 @dataclass(frozen=True)
-class Entry:
+class SnapshotEntry:
     """One thing in a snapshot. path: in the snapshot. target: of a link. size: in bytes, of a file."""
 
     path: str
@@ -80,7 +80,7 @@ def pack(source: Path, key: str, most: int = MOST_BYTES, *, is_data: bool = Fals
         raise
 
 
-def entries_of(source: Path, subject: Subject) -> list[Entry]:
+def entries_of(source: Path, subject: Subject) -> list[SnapshotEntry]:
     """What goes into the snapshot, in order of path."""
     if not source.exists():
         where = f"{subject.key}: {source}"
@@ -93,13 +93,13 @@ def entries_of(source: Path, subject: Subject) -> list[Entry]:
 
 def is_empty(folder: Path, key: str) -> bool:
     """Whether a snapshot of the folder has no file but those that say what stays out."""
-    entries = _walk(folder, folder, "", Rules.of(folder), Subject(key))
+    entries = _walk(folder, folder, "", IgnoreRules.of(folder), Subject(key))
     return not any(one.kind != "folder" and one.path not in FILES for one in entries)
 
 
 def holds(folder: Path, path: str) -> bool:
     """Whether a snapshot of the folder has something at that path."""
-    rules, place, inner = Rules.of(folder), folder, ""
+    rules, place, inner = IgnoreRules.of(folder), folder, ""
     for name in PurePosixPath(os.path.normpath(path)).parts:
         place = place / name
         is_folder = place.is_dir() and not place.is_symlink()
@@ -113,7 +113,7 @@ def holds(folder: Path, path: str) -> bool:
     return True
 
 
-def _walk(root: Path, folder: Path, path: str, rules: Rules, subject: Subject) -> Iterator[Entry]:
+def _walk(root: Path, folder: Path, path: str, rules: IgnoreRules, subject: Subject) -> Iterator[SnapshotEntry]:
     for found in _listed(folder, subject):
         is_folder = found.is_dir(follow_symlinks=False)
         inner = f"{path}{found.name}" + ("/" if is_folder else "")
@@ -133,14 +133,14 @@ def _listed(folder: Path, subject: Subject) -> list[os.DirEntry[str]]:
         raise _unreadable(folder, subject, error) from None
 
 
-def _entry(place: Path, root: Path, path: str, subject: Subject) -> Entry:
+def _entry(place: Path, root: Path, path: str, subject: Subject) -> SnapshotEntry:
     status = place.lstat()
     if stat.S_ISLNK(status.st_mode):
-        return Entry(path, place, "link", target=_target(place, root, subject))
+        return SnapshotEntry(path, place, "link", target=_target(place, root, subject))
     if stat.S_ISDIR(status.st_mode):
-        return Entry(path, place, "folder")
+        return SnapshotEntry(path, place, "folder")
     if stat.S_ISREG(status.st_mode):
-        return Entry(path, place, "file", status.st_size, bool(status.st_mode & 0o100))
+        return SnapshotEntry(path, place, "file", status.st_size, bool(status.st_mode & 0o100))
     fix = "" if subject.is_data else LEAVE_OUT
     raise RefusedError("only files, folders and links can be sent", where=f"{subject.key}: {place}", fix=fix)
 
@@ -163,7 +163,7 @@ def _aim(link: Path) -> Path:
     return Path(os.path.realpath(Path(*parts[:climbed])), *parts[climbed:])
 
 
-def _check_size(entries: list[Entry], subject: Subject, most: int) -> None:
+def _check_size(entries: list[SnapshotEntry], subject: Subject, most: int) -> None:
     total = sum(entry.size for entry in entries)
     if total <= most:
         return
@@ -179,7 +179,7 @@ def mib(size: int) -> str:
     return f"{size / (1 << 20):,.1f} MiB"
 
 
-def _add(tar: tarfile.TarFile, entry: Entry, subject: Subject) -> None:
+def _add(tar: tarfile.TarFile, entry: SnapshotEntry, subject: Subject) -> None:
     info = tarfile.TarInfo(entry.path)
     match entry.kind:
         case "folder":
@@ -193,7 +193,7 @@ def _add(tar: tarfile.TarFile, entry: Entry, subject: Subject) -> None:
             _add_file(tar, info, entry, subject)
 
 
-def _add_file(tar: tarfile.TarFile, info: tarfile.TarInfo, entry: Entry, subject: Subject) -> None:
+def _add_file(tar: tarfile.TarFile, info: tarfile.TarInfo, entry: SnapshotEntry, subject: Subject) -> None:
     try:
         with entry.place.open("rb") as content:
             tar.addfile(info, content)

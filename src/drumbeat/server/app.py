@@ -12,7 +12,7 @@ from drumbeat._version import __version__
 from drumbeat.protocol.api.server import ErrorView
 from drumbeat.server import errors
 from drumbeat.server.access.auth import Guard
-from drumbeat.server.access.traffic import Meter
+from drumbeat.server.access.traffic import TrafficMeter
 from drumbeat.server.agent_api import inputs, sync
 from drumbeat.server.api import (
     about,
@@ -27,10 +27,10 @@ from drumbeat.server.api import (
     registries,
     storage,
 )
-from drumbeat.server.room import Room
+from drumbeat.server.room import ServerContext
 
 
-def make_app(room: Room, *, token: str, hosts: frozenset[str]) -> FastAPI:
+def make_app(room: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
     """The app. token: what every call but an agent's must carry. hosts: what `Host` may say (`auth.allowed_hosts`)."""
     app = FastAPI(
         title="drumbeat", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json",
@@ -47,14 +47,14 @@ def make_app(room: Room, *, token: str, hosts: frozenset[str]) -> FastAPI:
         app.include_router(part.router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
-    app.add_middleware(Meter, traffic=room.traffic)
+    app.add_middleware(TrafficMeter, traffic=room.traffic)
     app.add_middleware(Guard, token=token, hosts=hosts)
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    room: Room = app.state.room
+    room: ServerContext = app.state.room
     room.fanout.open(room.control.bus)
     yield
     room.fanout.close()

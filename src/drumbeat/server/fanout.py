@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from drumbeat.control.bus import Bus, Topic
 
 
-class Bell:
+class TopicBell:
     """Rings when its topic has changed since the last wait."""
 
     def __init__(self) -> None:
@@ -39,7 +39,7 @@ class Fanout:
 
     def __init__(self) -> None:
         self.is_closing = False
-        self._bells: defaultdict[Topic, set[Bell]] = defaultdict(set)
+        self._bells: defaultdict[Topic, set[TopicBell]] = defaultdict(set)
         self._heard: set[Topic] = set()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -75,9 +75,9 @@ class Fanout:
                 bell.ring()
 
     @contextmanager
-    def bell(self, topic: Topic) -> Generator[Bell]:
+    def bell(self, topic: Topic) -> Generator[TopicBell]:
         """A bell of that topic within the `with`."""
-        bell = Bell()
+        bell = TopicBell()
         self._bells[topic].add(bell)
         try:
             yield bell

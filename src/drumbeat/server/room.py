@@ -48,7 +48,7 @@ class Lacking:
 
 
 @dataclass
-class Room:
+class ServerContext:
     """Everything that a running server shares between its requests. stop: makes the server end itself."""
 
     control: Control
@@ -83,7 +83,7 @@ async def away(call: Callable[[], T], limiter: CapacityLimiter | None = None) ->
     return await to_thread.run_sync(call, limiter=limiter)
 
 
-def _room(request: Request) -> Room:
+def _room(request: Request) -> ServerContext:
     return request.app.state.room
 
 
@@ -91,5 +91,5 @@ def _control(request: Request) -> Control:
     return request.app.state.room.control
 
 
-RoomOf = Annotated[Room, Depends(_room)]
+RoomOf = Annotated[ServerContext, Depends(_room)]
 ControlOf = Annotated[Control, Depends(_control)]

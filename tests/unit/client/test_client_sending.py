@@ -5,7 +5,7 @@ import httpx
 import pytest
 
 from drumbeat.client.connection import checked, unreachable
-from drumbeat.client.following import Wait, read
+from drumbeat.client.following import ReconnectPause, read
 from drumbeat.client.sending import Given, experiment_of, is_remote, written
 from drumbeat.protocol.api.jobs import End
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, UnreachableError
@@ -85,7 +85,7 @@ def test_waiting_grows_longer_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("drumbeat.client.following.time.sleep", sleep)
     monkeypatch.setattr("drumbeat.client.following.time.monotonic", lambda: clock[0])
-    wait = Wait()
+    wait = ReconnectPause()
     with pytest.raises(UnreachableError, match="nobody"):
         collections.deque(iter(lambda: wait.pause(UnreachableError("nobody")), "never"), maxlen=0)
     assert slept == sorted(slept)

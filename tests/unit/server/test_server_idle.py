@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from drumbeat.protocol.errors import AwayError
 from drumbeat.server.process.running import Running
-from drumbeat.server.room import Room
+from drumbeat.server.room import ServerContext
 
 IDLE_S = 0.05
 
@@ -30,6 +30,6 @@ class Control:
 @pytest.mark.feature("F10")
 def test_a_server_whose_store_didnt_answer_once_ends_when_nothing_is_left_to_do():
     control = Control(AwayError("the connection was cut"), True, False)
-    running = Running(FastAPI(), Room(control), on_ready=list, on_end=list)  # type: ignore[arg-type]
+    running = Running(FastAPI(), ServerContext(control), on_ready=list, on_end=list)  # type: ignore[arg-type]
     asyncio.run(asyncio.wait_for(running._stop_when_idle(IDLE_S), 60))
     assert (running.should_exit, control.answers) == (True, [False])

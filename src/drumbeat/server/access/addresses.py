@@ -23,7 +23,7 @@ _PASSING = (
 
 
 @dataclass(frozen=True)
-class Address:
+class HostAddress:
     """Where to listen. name: as agents call it. ip: what it stands for."""
 
     name: str
@@ -60,7 +60,7 @@ def plain(name: str) -> str:
     return str(_literal(name) or name.lower())
 
 
-def address_of(name: str, *, allow_public: bool) -> Address:
+def address_of(name: str, *, allow_public: bool) -> HostAddress:
     """An IP address, or a name that stands for one, if it may be listened at.
 
     Raises EngineError; UnreachableError where nobody can tell what the name stands for now.
@@ -73,7 +73,7 @@ def address_of(name: str, *, allow_public: bool) -> Address:
         what = "this address is public: anybody on the internet could try to speak to the server"
         fix = "Name one of a private network, or start the server with --allow-public if that is meant."
         raise EngineError(what, where=name, fix=fix)
-    return Address(plain(name), str(ip))
+    return HostAddress(plain(name), str(ip))
 
 
 def not_listened(name: str, error: OSError | ValueError, fix: str = "") -> DrumbeatError:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.ports import Clock
 from drumbeat.protocol.errors import DrumbeatError
-from drumbeat.server.access.addresses import Address, address_of, not_listened, plain
+from drumbeat.server.access.addresses import HostAddress, address_of, not_listened, plain
 from drumbeat.server.home import write_whole
 from drumbeat.server.options import quiet_ports
 
@@ -36,7 +36,7 @@ log = logging.getLogger("drumbeat.server")
 class Door:
     """An address that is listened at."""
 
-    address: Address
+    address: HostAddress
     port: int
     listener: socket.socket
 
@@ -64,7 +64,7 @@ class Tending(Protocol):
 
 
 @dataclass(frozen=True)
-class Patience:
+class HandshakePatience:
     """How long strangers may take. head_s: for a request's head, from its first byte; the first, from the handshake.
 
     most: connections at once; 0 = half of the process's descriptors.
@@ -76,19 +76,19 @@ class Patience:
 
 
 @dataclass(frozen=True)
-class Rules:
+class DoorRules:
     """Where the doors' things lie, and what is allowed. ports: the file of the addresses that were open."""
 
     authority: Path
     ports: Path
     allow_public: bool = False
-    patience: Patience = field(default_factory=Patience)
+    patience: HandshakePatience = field(default_factory=HandshakePatience)
 
 
 class TlsDoors:
     """Passes as `ports.Doors`. Safe from any thread."""
 
-    def __init__(self, rules: Rules, clock: Clock) -> None:
+    def __init__(self, rules: DoorRules, clock: Clock) -> None:
         self.rules, self._clock = rules, clock
         self._lock = threading.Lock()
         self._ports = _read(rules.ports)
@@ -159,7 +159,7 @@ class TlsDoors:
             for name in list(self._doors):
                 self._shut(name)
 
-    def _door(self, address: Address) -> Door:
+    def _door(self, address: HostAddress) -> Door:
         try:
             address.require_here()
         except DrumbeatError:
@@ -168,7 +168,7 @@ class TlsDoors:
             raise
         return self._doors.get(address.name) or self._opened(address)
 
-    def _opened(self, address: Address) -> Door:
+    def _opened(self, address: HostAddress) -> Door:
         _, certificate = self._kept()
         certificate.cover([address.name])
         listener = self._listening(address)
@@ -180,7 +180,7 @@ class TlsDoors:
         log.info("agents are listened for at https://%s", door.host)
         return door
 
-    def _listening(self, address: Address) -> socket.socket:
+    def _listening(self, address: HostAddress) -> socket.socket:
         """On the address's port of last time, else on that of the other doors, else on a free one."""
         known = [self._ports.get(address.name, 0), *(door.port for door in self._doors.values()), *self._ports.values()]
         for port in dict.fromkeys([*filter(None, known), *quiet_ports()]):

@@ -48,7 +48,7 @@ class Traffic:
         return 0.0 if self.in_flight > own else time.monotonic() - self.last
 
 
-class Meter:
+class TrafficMeter:
     """ASGI: keeps `traffic`, and ends a request whose body is larger than its address takes."""
 
     def __init__(self, app: ASGIApp, *, traffic: Traffic) -> None:

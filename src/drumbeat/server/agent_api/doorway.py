@@ -23,9 +23,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 from drumbeat.server import errors
 from drumbeat.server.access.auth import bearer, values
-from drumbeat.server.access.traffic import KIB, Meter
+from drumbeat.server.access.traffic import KIB, TrafficMeter
 from drumbeat.server.agent_api import inputs, sync
-from drumbeat.server.room import Room
+from drumbeat.server.room import ServerContext
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -45,14 +45,14 @@ PATH = re.compile(r"/agent/v1/([^/]+)/(\d{1,9})/(\d{1,9})/.+", re.ASCII | re.DOT
 log = logging.getLogger("drumbeat.server")
 
 
-def agents_app(room: Room, hosts: Callable[[], frozenset[str]]) -> AgentsOnly:
+def agents_app(room: ServerContext, hosts: Callable[[], frozenset[str]]) -> AgentsOnly:
     """The app behind the doors. hosts: what `Host` may say now."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
     app.state.room = room
     app.include_router(sync.router)
     app.include_router(inputs.router)
     errors.install(app)
-    app.add_middleware(Meter, traffic=room.traffic)
+    app.add_middleware(TrafficMeter, traffic=room.traffic)
     return AgentsOnly(app, room.control.secrets.check, hosts)
 
 
@@ -147,7 +147,7 @@ class Impatient(HttpToolsProtocol):
 class Doorway:
     """Lets in whoever comes to the doors, in the event loop that it was made in. state: of the server that runs."""
 
-    def __init__(self, room: Room, doors: TlsDoors, state: ServerState) -> None:
+    def __init__(self, room: ServerContext, doors: TlsDoors, state: ServerState) -> None:
         self._room, self._doors, self._state = room, doors, state
         self._loop = asyncio.get_running_loop()
         self._accepting: set[asyncio.Task[None]] = set()

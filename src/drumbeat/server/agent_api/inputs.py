@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.wire import to_wire
 from drumbeat.server.agent_api.sync import JSON_BODY, PREFIX, Admitted, Caller, json_object
 from drumbeat.server.paths import rest
-from drumbeat.server.room import Room, away, current
+from drumbeat.server.room import ServerContext, away, current
 
 router = APIRouter(prefix=PREFIX, tags=["agents"])
 
@@ -85,12 +85,12 @@ def _read(caller: Caller, name: str, path: str, span: tuple[int, int | None]) ->
     return caller.room.control.inputs.read(caller.job, name, path, span)
 
 
-async def _streamed(name: str, pieces: Iterator[bytes], room: Room) -> AsyncGenerator[bytes]:
+async def _streamed(name: str, pieces: Iterator[bytes], room: ServerContext) -> AsyncGenerator[bytes]:
     while (piece := await _in_time(f"input {name}", lambda: next(pieces, None), room)) is not None:
         yield piece
 
 
-async def _made(name: str, making: Making[Frozen], room: Room) -> None:
+async def _made(name: str, making: Making[Frozen], room: ServerContext) -> None:
     """Waits for the list of an input; a store that isn't done yet is said so, before the node takes the server for
     silent. No thread waits meanwhile: the nodes of a job may be many.
     """
@@ -110,7 +110,7 @@ async def _made(name: str, making: Making[Frozen], room: Room) -> None:
     making.result()
 
 
-async def _in_time(what: str, call: Callable[[], T], room: Room) -> T:
+async def _in_time(what: str, call: Callable[[], T], room: ServerContext) -> T:
     """A store that is silent is told of, before the node takes the server for silent. The call goes on to its end."""
     try:
         with fail_after(room.silent_s):

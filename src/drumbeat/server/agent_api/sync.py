@@ -24,9 +24,9 @@ from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.access.auth import bearer
-from drumbeat.server.fanout import Bell
+from drumbeat.server.fanout import TopicBell
 from drumbeat.server.paths import rest
-from drumbeat.server.room import Lacking, Room, RoomOf, away
+from drumbeat.server.room import Lacking, RoomOf, ServerContext, away
 
 LONGEST_WAIT_S = 60.0
 
@@ -47,7 +47,7 @@ class Caller:
     attempt: int
     node: int
     secret: str
-    room: Room
+    room: ServerContext
 
     async def admitted(self) -> Caller:
         """Raises UnauthorizedError or StaleError unless it may still speak."""
@@ -87,7 +87,7 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
             lambda: control.agents.report(caller.job, caller.attempt, caller.node, caller.secret, status)
         )
         if directive.key == body.get("holds"):
-            wait = Wait(bell, asyncio.get_running_loop().time() + _wait_s(body))
+            wait = DirectiveWait(bell, asyncio.get_running_loop().time() + _wait_s(body))
             directive = await another(caller, directive, wait, request)
     return JSONResponse({"directive": to_wire(directive)})
 
@@ -108,10 +108,10 @@ async def settle_logs(caller: Caller, status: AgentStatus) -> None:
 
 
 @dataclass
-class Wait:
+class DirectiveWait:
     """A long poll. end: by the event loop's clock. is_over: the agent hung up."""
 
-    bell: Bell
+    bell: TopicBell
     end: float
     is_over: bool = False
 
@@ -128,7 +128,7 @@ class Wait:
         self.bell.ring()
 
 
-async def another(caller: Caller, held: Directive, wait: Wait, request: Request) -> Directive:
+async def another(caller: Caller, held: Directive, wait: DirectiveWait, request: Request) -> Directive:
     """The next directive; when the time is over the one that is held, with the servers that are known by then."""
     room = caller.room
     hanging_up = asyncio.create_task(wait.end_with(request))

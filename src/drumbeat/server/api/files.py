@@ -129,7 +129,7 @@ class Cut:
 
 
 @dataclass(frozen=True)
-class Found:
+class ServedFile:
     """A file at the moment it was looked at."""
 
     path: Path
@@ -159,7 +159,7 @@ class Found:
                 yield piece
 
 
-def look(control: Control, name: str, path: str) -> Found:
+def look(control: Control, name: str, path: str) -> ServedFile:
     """The file of a job that lies there."""
     control.store.load(name)
     place = control.artifacts.open_file(name, path)
@@ -169,7 +169,7 @@ def look(control: Control, name: str, path: str) -> Found:
         raise NotFoundError("the job has no such file", where=path[:300]) from None
     if not S_ISREG(status.st_mode):
         raise NotFoundError("this isn't a file", where=path[:300], fix=f"GET /api/v1/jobs/{name}/files lists them.")
-    return Found(place, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"')
+    return ServedFile(place, status.st_size, f'"{status.st_mtime_ns:x}-{status.st_size:x}"')
 
 
 RANGE = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)

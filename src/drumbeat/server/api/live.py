@@ -25,7 +25,7 @@ from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.api.job_views import job_view, story_lines
 from drumbeat.server.api.log_reader import LogReader
 from drumbeat.server.fanout import Fanout
-from drumbeat.server.room import Room, RoomOf, away, current
+from drumbeat.server.room import RoomOf, ServerContext, away, current
 
 BATCH = 256 << 10
 """Bytes of log in one pull."""
@@ -99,7 +99,7 @@ async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
 class Follower:
     """One reader's place in a job. `pull` blocks and is called by one thread at a time."""
 
-    def __init__(self, room: Room, job: str, position: int, story: int, *, has_logs: bool) -> None:
+    def __init__(self, room: ServerContext, job: str, position: int, story: int, *, has_logs: bool) -> None:
         self.control, self.notices, self.job, self.story = room.control, room.notices, job, story
         self.reader = LogReader(room.control.artifacts, job, position)
         self.has_logs = has_logs

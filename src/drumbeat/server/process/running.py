@@ -11,7 +11,7 @@ import uvicorn
 
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.agent_api.doorway import Doorway
-from drumbeat.server.room import Room, away
+from drumbeat.server.room import ServerContext, away
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -22,7 +22,9 @@ LONGEST_LOOK_S = 5.0
 class Running(uvicorn.Server):
     """Runs until `stop`, a signal, or nothing to do for the idle time."""
 
-    def __init__(self, app: FastAPI, room: Room, *, on_ready: Callable[[], None], on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, app: FastAPI, room: ServerContext, *, on_ready: Callable[[], None], on_end: Callable[[], None]
+    ) -> None:
         config = uvicorn.Config(
             app, loop="uvloop", http="httptools", ws="none", lifespan="on", log_config=None, access_log=False,
             server_header=False, proxy_headers=False, timeout_keep_alive=75, timeout_graceful_shutdown=1,

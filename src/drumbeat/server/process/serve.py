@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from drumbeat.control.computes.agent_addresses import Endpoints
     from drumbeat.control.control import Control
     from drumbeat.server.access.doors import TlsDoors
-    from drumbeat.server.room import Room
+    from drumbeat.server.room import ServerContext
 
 EXIT_TAKEN = 3
 """Another server has this home."""
@@ -59,7 +59,7 @@ def _refused(error: DrumbeatError, code: int) -> int:
 def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints], Control]) -> None:
     from drumbeat.control.computes.agent_addresses import Endpoints
 
-    told = Told()
+    told = StopSignals()
     listeners = bind(options, home.last_port)
     port = listeners[0].getsockname()[1]
     home.keep_port(port)
@@ -83,10 +83,10 @@ def _serve(home: Home, options: Options, make_control: Callable[[Path, Endpoints
 
 def _doors(home: Home, options: Options) -> TlsDoors:
     """For agents on other machines. Servers that share a folder have one authority: agents speak to any of them."""
-    from drumbeat.server.access.doors import Rules, TlsDoors
+    from drumbeat.server.access.doors import DoorRules, TlsDoors
 
     authority = shared_folder(home.path, os.environ) / "ca.pem"
-    return TlsDoors(Rules(authority, home.path / "doors.json", options.allow_public), SystemClock())
+    return TlsDoors(DoorRules(authority, home.path / "doors.json", options.allow_public), SystemClock())
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,17 @@ class Stand:
     doors: TlsDoors
 
 
-def _listen(stand: Stand, listeners: list[socket.socket], told: Told) -> None:
+def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> None:
     """Serves until stopped, in whatever way."""
     from drumbeat.server.access.auth import allowed_hosts
     from drumbeat.server.app import make_app
     from drumbeat.server.process.running import Running
-    from drumbeat.server.room import Identity, Room
+    from drumbeat.server.room import Identity, ServerContext
 
     home, options, port = stand.home, stand.options, listeners[0].getsockname()[1]
     hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
-    room = Room(stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors)
+    room = ServerContext(stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors)
     app = make_app(room, token=home.token(), hosts=hosts)
     url = options.url(port)
     running = Running(app, room, on_ready=lambda: _announce(home, room, url), on_end=home.withdraw)
@@ -118,7 +118,7 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: Told) -> None:
         running.run(sockets=listeners)
 
 
-def _announce(home: Home, room: Room, url: str) -> None:
+def _announce(home: Home, room: ServerContext, url: str) -> None:
     identity = room.identity
     home.announce(
         {
@@ -129,7 +129,7 @@ def _announce(home: Home, room: Room, url: str) -> None:
     log.info("listening on %s, process %d", url, identity.pid)
 
 
-class Told:
+class StopSignals:
     """Whether a person or a signal ended the server; uvicorn takes signals while it runs, and hands them on here."""
 
     def __init__(self) -> None:
