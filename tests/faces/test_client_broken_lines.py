@@ -104,7 +104,7 @@ class Away:
 
     def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch, troubles: int) -> None:
         self.troubles, self.submit = troubles, house.room.control.jobs.submit
-        monkeypatch.setattr(house.room.control, "submit", self.taken)
+        monkeypatch.setattr(house.room.control.jobs, "submit", self.taken)
 
     def taken(self, request: Any) -> Any:
         told = self.submit(request)

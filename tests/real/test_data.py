@@ -187,7 +187,7 @@ def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back
     assert "isn't in its place yet" in house.run("show", "waits").stdout
     kept = house.run("datastore", "delete", "away")
     assert kept.returncode == 1
-    assert "output model of job waits is still to be put into datastore away" in kept.stderr
+    assert "output model of job waits is still to be published to datastore away" in kept.stderr
     (tmp_path / "away").mkdir()
     house.client.create_datastore({"name": "away", "type": "folder", "path": str(tmp_path / "away")})
     # Between two tries are 300 s at most.

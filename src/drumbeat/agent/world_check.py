@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from drumbeat.host import processes
-from drumbeat.launch.launchers import LAUNCHERS
+from drumbeat.launch.launchers import launcher_of
 from drumbeat.launch.worlds import ABOUT, HOROVOD, VARIABLES, Process, verdict
 from drumbeat.protocol.agent import Remark
 from drumbeat.protocol.plan import Plan
@@ -32,7 +32,7 @@ class WorldCheck:
         threading.Thread(target=self._follow, args=(keeper, self._is_over), name="world check", daemon=True).start()
 
     def _can_nest(self) -> bool:
-        return LAUNCHERS[self._plan.launcher].can_nest(self._plan)
+        return launcher_of(self._plan).can_nest(self._plan)
 
     def end(self) -> None:
         """Stops: the ranks have ended."""

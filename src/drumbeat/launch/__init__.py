@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from drumbeat.launch import horovod
 from drumbeat.launch.launcher import JobShape
-from drumbeat.launch.launchers import LAUNCHERS
+from drumbeat.launch.launchers import LAUNCHERS, launcher_of
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
@@ -15,7 +15,7 @@ from drumbeat.protocol.roster import Roster
 
 def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
     """Returns the processes that `node` starts in the round of `roster`, in order of their rank."""
-    processes = LAUNCHERS[plan.launcher].render(plan, roster, node)
+    processes = launcher_of(plan).render(plan, roster, node)
     if not horovod.is_served(plan):
         return processes
     return [
@@ -26,12 +26,12 @@ def render(plan: Plan, roster: Roster, node: int) -> list[ProcessSpec]:
 
 def starter(plan: Plan, roster: Roster, node: int) -> ProcessSpec | None:
     """Returns what `node` runs beside its ranks so that they begin, None = nothing."""
-    return LAUNCHERS[plan.launcher].starter(plan, roster, node)
+    return launcher_of(plan).starter(plan, roster, node)
 
 
 def more_ports(plan: Plan, node: int) -> int:
     """Returns how many ports the node holds for a round beside the one that every node holds."""
-    return LAUNCHERS[plan.launcher].more_ports(plan, node) + horovod.more_ports(plan, node)
+    return launcher_of(plan).more_ports(plan, node) + horovod.more_ports(plan, node)
 
 
 def ranks(launcher: str, nodes: int, processes_per_node: int) -> tuple[Rank, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drumbeat.launch.launchers import LAUNCHERS
+from drumbeat.launch.launchers import launcher_of
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster
@@ -27,7 +27,7 @@ longer than its own default of 30 s."""
 
 def is_served(plan: Plan) -> bool:
     """Whether the job has chosen the Gloo controller, under a launcher that can serve it."""
-    return LAUNCHERS[plan.launcher].serves_gloo and is_gloo(plan.variables.get(CONTROLLER, ""))
+    return launcher_of(plan).serves_gloo and is_gloo(plan.variables.get(CONTROLLER, ""))
 
 
 def is_gloo(controller: str) -> bool:

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from drumbeat.launch import mpi, pytorch, ray, tensorflow
 from drumbeat.launch.launcher import Launcher
+from drumbeat.protocol.plan import Plan
 
 LAUNCHERS: dict[str, Launcher] = {
     each.name: each for each in (pytorch.LAUNCHER, mpi.LAUNCHER, tensorflow.LAUNCHER, ray.LAUNCHER)
 }
 """Every launcher, by the name that a job's `distribution.type` gives it."""
+
+
+def _refuse(*_arguments: object) -> NoReturn:
+    raise LookupError("this version has no launcher of that name")
+
+
+UNKNOWN = Launcher("unknown", ranks=_refuse, render=_refuse, reserved=lambda _shape: ())
+"""Stands for a launcher of another version of drumbeat: it needs nothing, and its ranks cannot be worked out."""
+
+
+def launcher_of(plan: Plan) -> Launcher:
+    """Returns the launcher of a plan, which may come from another version of drumbeat."""
+    return LAUNCHERS.get(plan.launcher, UNKNOWN)
