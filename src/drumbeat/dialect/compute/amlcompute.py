@@ -30,10 +30,10 @@ class AmlCompute(Model):
     idle_time_before_scale_down: Annotated[Number, Field(ge=0)] = Field(
         default=120, description="Seconds without work after which a machine is given back."
     )
-    description: Text | None = Field(default=None, description="What it is for.")
-    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
     location: Filled | None = Field(default=None, description="Region.")
-    identity: Table = Field(default_factory=dict, description="As whom it reads data.")
+    identity: Table = Field(default_factory=dict, description="Identity for reading data.")
     ssh_public_access_enabled: bool | None = Field(default=None, description="Whether ssh from outside is open.")
     ssh_settings: Table = Field(default_factory=dict, description="Who may log in.")
     network_settings: Table = Field(default_factory=dict, description="Network and subnet.")

@@ -98,11 +98,12 @@ class ComputeHead(Model):
     noun: ClassVar[str] = "the compute"
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
 
-    name: ComputeTitle = Field(description="What jobs call it, as in `compute: rack`.")
-    description: Text | None = Field(default=None, description="What it is for.")
-    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    name: ComputeTitle = Field(description="Name that jobs use, as in `compute: rack`.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
     prepare: Filled | None = Field(
-        default=None, description="Shell text that each node runs before a job's ranks start; its failure is the job's."
+        default=None,
+        description="Shell script that each node runs before a job's ranks start; if it fails, the job fails.",
     )
 
     def path_first(self, own: str) -> str:
@@ -116,20 +117,20 @@ class ComputeHead(Model):
 
 
 class NetlabCompute(ComputeHead):
-    """Several nodes on the server's machine, each with an address of its own and a line of a chosen bandwidth."""
+    """Several nodes on the server's machine, each with its own address and a link of a given bandwidth."""
 
     type: Annotated[Literal["netlab"], AnyCase()] = Field(default="netlab", description="Always `netlab`.")
     nodes: Annotated[Whole, Field(ge=1, le=1000)] = Field(default=2, description="Number of nodes.")
     cpus: Count | None = Field(
-        default=None, description="CPU slots of each node; the cores of the server's machine when absent."
+        default=None, description="CPU slots of each node; by default the number of cores of the server's machine."
     )
     bandwidth: Bandwidth | None = Field(
-        default=None, description="What each node's line carries, like `200mbit` or `1gbit`; not limited when absent."
+        default=None, description="Bandwidth of each node's link, like `200mbit` or `1gbit`; unlimited when not set."
     )
     subnet: Subnet | None = Field(
-        default=None, description="IPv4 network of the nodes, /16 to /28; one that is free when absent."
+        default=None, description="IPv4 network of the nodes, /16 to /28; a free one when not set."
     )
-    allow_public: bool = Field(default=False, description="Whether `subnet` may be one that isn't private.")
+    allow_public: bool = Field(default=False, description="Whether `subnet` may be a public network.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.subnet is None:
@@ -149,12 +150,14 @@ class NetlabCompute(ComputeHead):
 class RemoteCompute(ComputeHead):
     """What computes on other machines have."""
 
-    python: OneLine = Field(default="python3", description="The interpreter there, 3.11 or newer.")
+    python: OneLine = Field(default="python3", description="Python interpreter on the nodes, 3.11 or newer.")
     programs: Absolute | None = Field(
-        default=None, description="Folder there that goes first on the ranks' `PATH`, like `/opt/venv/bin`."
+        default=None, description="Folder on the nodes that goes first on the ranks' `PATH`, like `/opt/venv/bin`."
     )
     server_address: Address | None = Field(
-        default=None, description="Where the server is reached from there; found by the route when absent."
+        default=None,
+        description="Address at which the nodes reach the server; by default, the server's address on the route to "
+        "them.",
     )
 
     def path_first(self, own: str) -> str:
@@ -173,13 +176,13 @@ class SshHost(Model):
 
     address: Address = Field(description="Name or IP address.")
     name: Annotated[str, pattern(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}", "letters, digits and `_.:-`")] | None = Field(
-        default=None, description="What drumbeat calls it; its address when absent."
+        default=None, description="Name in drumbeat; the address when not set."
     )
-    port: Port | None = Field(default=None, description="Port of its ssh server; the compute's when absent.")
-    user: User | None = Field(default=None, description="User to log in as; the compute's when absent.")
-    cpus: Count | None = Field(default=None, description="CPU slots; all of its cores when absent.")
+    port: Port | None = Field(default=None, description="Port of its ssh server; the compute's `port` when not set.")
+    user: User | None = Field(default=None, description="User to log in as; the compute's `user` when not set.")
+    cpus: Count | None = Field(default=None, description="CPU slots; all of its cores when not set.")
     gpus: list[Annotated[AsText, pattern(r"[^\s,]{1,64}", "one GPU's number or id")]] | None = Field(
-        default=None, description="Its GPUs by number or id; all that are found when absent."
+        default=None, description="Its GPUs by number or id; all detected GPUs when not set."
     )
 
     @property
@@ -193,17 +196,17 @@ class SshCompute(RemoteCompute):
 
     type: Annotated[Literal["ssh"], AnyCase()] = Field(default="ssh", description="Always `ssh`.")
     hosts: Annotated[list[Annotated[SshHost, BeforeValidator(_as_host)]], Field(min_length=1, max_length=500)] = Field(
-        description="The machines; a plain text is an address."
+        description="The machines; plain text is an address."
     )
-    user: User | None = Field(default=None, description="User to log in as; what ssh itself would take when absent.")
+    user: User | None = Field(default=None, description="User to log in as; ssh's default when not set.")
     port: Port = Field(default=22, description="Port of the hosts' ssh servers.")
     identity_file: OneLine | None = Field(
         default=None,
-        description="Private key, on the server's machine; counts from this file's folder. ssh's own when absent.",
+        description="Private key on the server's machine, relative to this file; ssh's default when not set.",
     )
     folder: Home = Field(default="~/.drumbeat/node", description="Folder for drumbeat's files on each host.")
     options: list[SshOption] = Field(
-        default_factory=list[str], description="More options for ssh's `-o`, like `ProxyJump=gate`."
+        default_factory=list[str], description="Additional options for ssh's `-o`, like `ProxyJump=gate`."
     )
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -216,12 +219,12 @@ class SshCompute(RemoteCompute):
 
 
 class SlurmCompute(RemoteCompute):
-    """A cluster that the server submits to with sbatch."""
+    """A cluster to which the server submits jobs with sbatch."""
 
     type: Annotated[Literal["slurm"], AnyCase()] = Field(default="slurm", description="Always `slurm`.")
-    folder: Absolute = Field(description="Folder that the server and all nodes see under this path.")
+    folder: Absolute = Field(description="Folder that the server and all nodes see at this path.")
     conf: Absolute | None = Field(
-        default=None, description="The cluster's `slurm.conf`; the one that Slurm's commands take when absent."
+        default=None, description="The cluster's `slurm.conf`; the default of Slurm's commands when not set."
     )
     partition: Word | None = Field(default=None, description="Partition; the cluster's default when absent.")
     account: Word | None = Field(default=None, description="Account that pays.")

@@ -37,8 +37,8 @@ class DataAsset(Model):
         description="Where it lies: a path beside this file, which is uploaded, or an address."
     )
     datastore: Filled | None = Field(default=None, description="Datastore that a local path is uploaded to.")
-    description: Text | None = Field(default=None, description="What it is.")
-    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    description: Text | None = Field(default=None, description="Kind of the data or parameter.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
     auto_delete_setting: Json = Field(default=None, description="Azure's; nothing is deleted by itself here.")
 
 

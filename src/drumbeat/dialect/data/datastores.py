@@ -88,8 +88,8 @@ class DatastoreHead(Model):
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
 
     name: Name = Field(description="What jobs call it, as in `azureml://datastores/blobs/paths/train`.")
-    description: Text | None = Field(default=None, description="What it is for.")
-    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
 
 
 class AzureAccount(DatastoreHead):

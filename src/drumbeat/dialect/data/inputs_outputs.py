@@ -31,24 +31,24 @@ OF_DATA = ("path", "mode", "datastore", "path_on_compute")
 
 
 class Input(Model):
-    """Data, a model, or a described parameter."""
+    """Data, a model, or a declared parameter."""
 
-    type: Annotated[InputType, AnyCase()] = Field(default="uri_folder", description="What it is.")
+    type: Annotated[InputType, AnyCase()] = Field(default="uri_folder", description="Kind of the data or parameter.")
     path: Place | None = Field(default=None, description="Local path, URL, `azureml:name:version` or datastore path.")
     mode: Annotated[InputMode, AnyCase()] | None = Field(
         default=None,
-        description="How a rank has it: mounted, copied, by its address; of an `mltable`, the files that it names.",
+        description="How ranks access it: mounted, copied, or by URL; for an `mltable`, the files that it names.",
     )
     datastore: Datastore | None = Field(default=None, description="Datastore that a local path is uploaded to.")
-    path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
-    default: Scalar | None = Field(default=None, description="Value of a parameter that nobody sets.")
-    min: Figure | None = Field(default=None, description="Least value of a number.")
-    max: Figure | None = Field(default=None, description="Greatest value of a number.")
-    enum: list[Scalar] | None = Field(default=None, min_length=1, description="The values that a parameter may have.")
+    path_on_compute: Filled | None = Field(default=None, description="Path on the node, as a `file:` URL.")
+    default: Scalar | None = Field(default=None, description="Default value of a parameter.")
+    min: Figure | None = Field(default=None, description="Minimum of a number.")
+    max: Figure | None = Field(default=None, description="Maximum of a number.")
+    enum: list[Scalar] | None = Field(default=None, min_length=1, description="Allowed values of a parameter.")
     optional: bool = Field(
-        default=False, description="May stay without a value; `$[[ ]]` around its use is then dropped."
+        default=False, description="Whether the value may be missing; `$[[ ]]` around its use is then removed."
     )
-    description: Text | None = Field(default=None, description="What it is for.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
 
     @property
     def is_parameter(self) -> bool:
@@ -99,18 +99,20 @@ def _is_a(value: Any, kind: str) -> bool:
 
 
 class Output(Model):
-    """A place that the job writes to."""
+    """A location that the job writes to."""
 
-    type: Annotated[DataType, AnyCase()] = Field(default="uri_folder", description="What is written.")
+    type: Annotated[DataType, AnyCase()] = Field(default="uri_folder", description="Kind of the output.")
     mode: Annotated[OutputMode, AnyCase()] | None = Field(
         default=None,
-        description="Written on the node, and put in its place at the end; or by the ranks, at a link (`direct`).",
+        description="Written on the node and stored at the end, or uploaded by the ranks to a signed URL (`direct`).",
     )
-    path: Place | None = Field(default=None, description="Where it goes; a folder of the job's own when absent.")
-    name: Filled | None = Field(default=None, description="Registers what was written as a data asset of this name.")
-    version: Version | None = Field(default=None, description="Version of that asset; the next free one when absent.")
-    path_on_compute: Filled | None = Field(default=None, description="Where it appears on the node, as `file:` path.")
-    description: Text | None = Field(default=None, description="What it is.")
+    path: Place | None = Field(default=None, description="Destination; a folder of the job when not set.")
+    name: Filled | None = Field(default=None, description="Registers the output as a data asset of this name.")
+    version: Version | None = Field(
+        default=None, description="Version of that asset; the next free version when not set."
+    )
+    path_on_compute: Filled | None = Field(default=None, description="Path on the node, as a `file:` URL.")
+    description: Text | None = Field(default=None, description="Kind of the data or parameter.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.version is not None and self.name is None:

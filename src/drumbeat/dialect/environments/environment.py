@@ -31,23 +31,25 @@ if TYPE_CHECKING:
 class BuildContext(Model):
     """A folder with a Dockerfile."""
 
-    path: Filled = Field(description="The folder: its path.")
+    path: Filled = Field(description="Path of the folder.")
     dockerfile_path: InnerPath = Field(default="Dockerfile", description="The Dockerfile inside that folder.")
 
 
 class Route(Model):
     """One HTTP route of a scoring container."""
 
-    port: Port = Field(description="Port that it listens on.")
+    port: Port = Field(description="Port to listen on.")
     path: Filled = Field(description="Path of the request.")
 
 
 class InferenceConfig(Model):
     """The routes of an image that brings its own scoring server."""
 
-    liveness_route: Route | None = Field(default=None, description="Answers while the server lives.")
-    readiness_route: Route | None = Field(default=None, description="Answers when it can score.")
-    scoring_route: Route | None = Field(default=None, description="Takes the requests.")
+    liveness_route: Route | None = Field(default=None, description="Route that responds while the server is alive.")
+    readiness_route: Route | None = Field(
+        default=None, description="Route that responds when the server is ready to score."
+    )
+    scoring_route: Route | None = Field(default=None, description="Route that receives requests.")
 
 
 CXX_STANDARDS = (11, 14, 17, 20, 23)
@@ -60,54 +62,57 @@ def _standard(value: int) -> int:
 
 
 class FromSource(Model):
-    """How the nodes build one of the packages themselves, where there is no wheel of it that fits."""
+    """Settings for building a package on the nodes when it has no suitable wheel."""
 
-    variables: dict[Variable, AsText] = Field(default_factory=dict, description="Variables of the build.")
+    variables: dict[Variable, AsText] = Field(default_factory=dict, description="Environment variables of the build.")
     cxx_standard: Annotated[Whole, AfterValidator(_standard)] | None = Field(
-        default=None, description="Oldest C++ standard that it is compiled as, whatever it asks for itself."
+        default=None, description="Minimum C++ standard, overriding the package's own setting."
     )
-    requires: list[Filled] = Field(default_factory=list, description="What the build alone needs, as pip takes it.")
+    requires: list[Filled] = Field(
+        default_factory=list, description="Requirements of the build alone, in pip's format."
+    )
     programs: list[Filled] = Field(default_factory=list, description="Programs that the build needs on `PATH`.")
     linked_to: list[Filled] = Field(
         default_factory=list,
-        description="Packages of the environment, or programs, whose versions a built wheel is good for.",
+        description="Packages of the environment, or programs, whose versions a built wheel depends on.",
     )
 
 
 class EnvironmentExtensions(Model):
-    """What drumbeat adds to an environment."""
+    """Settings that drumbeat adds to an environment."""
 
     from_source: dict[Filled, FromSource] = Field(
-        default_factory=dict, description="Packages that the nodes build from source, by name, and how."
+        default_factory=dict,
+        description="Packages that the nodes build from source, by name, with their build settings.",
     )
 
 
 class Environment(Model):
-    """An environment written into the job itself."""
+    """An environment that is defined in the job itself."""
 
     noun: ClassVar[str] = "the environment"
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
 
     name: Filled | None = Field(
-        default=None, description="Name to keep it under; nameless ones are known by their content."
+        default=None, description="Name to register it under; environments without a name are identified by content."
     )
     version: Version | None = Field(default=None, description="Version under that name.")
     image: Annotated[Filled, named("an image", "Write the image, like `python:3.12`.")] | None = Field(
         default=None, description="Container image."
     )
-    build: BuildContext | None = Field(default=None, description="Image to build; instead of `image`.")
-    conda_file: TextOrTable | None = Field(default=None, description="Conda file, as a path or written out.")
+    build: BuildContext | None = Field(default=None, description="Image to build, instead of `image`.")
+    conda_file: TextOrTable | None = Field(default=None, description="Conda file, as a path or inline.")
     inference_config: InferenceConfig | None = Field(
-        default=None, description="Routes, for serving. Changes nothing here."
+        default=None, description="Routes for serving. Ignored by drumbeat."
     )
     os_type: Annotated[Literal["linux", "windows"], AnyCase()] = Field(
         default="linux", description="Operating system. Nodes run Linux: `windows` is refused."
     )
     datastore: Filled | None = Field(
-        default=None, description="Datastore that a build folder is uploaded to, in a cloud. Changes nothing here."
+        default=None, description="Datastore that a build folder is uploaded to in a cloud. Ignored by drumbeat."
     )
-    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
-    description: Text | None = Field(default=None, description="What it is for.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
     drumbeat: EnvironmentExtensions = Field(
         default_factory=EnvironmentExtensions, description="What drumbeat adds to the dialect."
     )

@@ -57,7 +57,7 @@ class Registry(Model):
     )
     credentials: RegistryCredentials | None = Field(default=None, repr=False, description="`username` and `password`.")
     insecure: bool = Field(default=False, description="It is spoken to without TLS, or its certificate isn't checked.")
-    description: Text | None = Field(default=None, description="What it is for.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
 
 
 def load_registry(path: str | Path, overrides: Sequence[str] = ()) -> Registry:

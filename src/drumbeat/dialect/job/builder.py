@@ -83,7 +83,7 @@ class Command:
         self.limits = {**as_table(self.limits), "timeout": timeout}
 
     def set_queue_settings(self, *, job_tier: str | None = None, priority: str | None = None) -> None:
-        """How the job waits among others."""
+        """Settings of the job in the queue."""
         self.queue_settings = {"job_tier": job_tier, "priority": priority}
 
     def document(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ class PyTorchDistribution(Model):
 
     type: Annotated[Literal["pytorch"], AnyCase()] = Field(default="pytorch", description="Always `pytorch`.")
     process_count_per_instance: Count = Field(
-        default=1, description="Ranks on each node. World size is this times `instance_count`."
+        default=1, description="Ranks on each node. The world size is this number times `instance_count`."
     )
 
 
@@ -25,35 +25,36 @@ class MpiDistribution(Model):
 
     type: Annotated[Literal["mpi"], AnyCase()] = Field(default="mpi", description="Always `mpi`.")
     process_count_per_instance: Count = Field(
-        default=1, description="Ranks on each node; 1 for scripts that start their own."
+        default=1, description="Ranks on each node; 1 for scripts that start their own processes."
     )
 
 
 class TensorFlowDistribution(Model):
-    """Workers and parameter servers, told apart by `TF_CONFIG`."""
+    """Workers and parameter servers, distinguished by `TF_CONFIG`."""
 
     type: Annotated[Literal["tensorflow"], AnyCase()] = Field(default="tensorflow", description="Always `tensorflow`.")
     worker_count: Count | None = Field(
-        default=None, description="Workers in the whole job; `instance_count` when absent."
+        default=None, description="Total number of workers; `instance_count` when not set."
     )
-    parameter_server_count: Tally = Field(default=0, description="Parameter servers in the whole job.")
+    parameter_server_count: Tally = Field(default=0, description="Total number of parameter servers.")
 
 
 class RayDistribution(Model):
     """A Ray cluster on the job's nodes; the command runs once, beside its head."""
 
     type: Annotated[Literal["ray"], AnyCase()] = Field(default="ray", description="Always `ray`.")
-    port: Port | None = Field(default=None, description="Port of the head; a free one when absent.")
+    port: Port | None = Field(default=None, description="Port of the head; a free port when not set.")
     address: Filled | None = Field(
-        default=None, description="A Ray cluster that runs already, to join instead of starting one."
+        default=None, description="Address of an existing Ray cluster to join instead of starting one."
     )
     include_dashboard: bool | None = Field(default=None, description="Whether the head serves Ray's dashboard.")
     dashboard_port: Port | None = Field(default=None, description="Port of the dashboard.")
     head_node_additional_args: Text | None = Field(
         default=None,
-        description="More arguments for `ray start` on the head; `--num-cpus` and `--num-gpus` also say what it takes.",
+        description="Additional arguments for `ray start` on the head; `--num-cpus` and `--num-gpus` also set what "
+        "the job requests.",
     )
-    worker_node_additional_args: Text | None = Field(default=None, description="The same for the others.")
+    worker_node_additional_args: Text | None = Field(default=None, description="The same for the other nodes.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.dashboard_port and self.include_dashboard is False:

@@ -12,10 +12,10 @@ from drumbeat.dialect.reading.values import Count, Filled, Tally, Text, Wait
 
 
 class Checkpoints(Model):
-    """How checkpoints are kept."""
+    """Retention of checkpoints."""
 
     keep: Count = Field(
-        default=3, description="How many of the last checkpoints stay. Refused in this version, as is the whole table."
+        default=3, description="Number of checkpoints to keep. Refused in this version, like the whole table."
     )
 
 
@@ -26,48 +26,51 @@ class Extensions(Model):
     """
 
     max_retries: Tally = Field(
-        default=3, description="New starts after failures of the job's own; preemption and node loss don't count."
+        default=3,
+        description="Maximum number of restarts after failures of the job; preemption and lost nodes don't count.",
     )
     grace_s: Wait = Field(default=30.0, description="Seconds between SIGTERM and SIGKILL.")
-    lost_after_s: Wait = Field(
-        default=600.0, description="Seconds that a node which nobody can tell about is waited for."
-    )
+    lost_after_s: Wait = Field(default=600.0, description="Seconds to wait for a node whose state is unknown.")
     min_nodes: Count | None = Field(
         default=None,
-        description="Fewest nodes the job goes on with; `instance_count` when absent. In this version nothing else.",
+        description="Minimum number of nodes to continue with; `instance_count` when not set, and no other value in "
+        "this version.",
     )
     max_nodes: Count | None = Field(
         default=None,
-        description="Most nodes the job grows to; `instance_count` when absent. In this version nothing else.",
+        description="Maximum number of nodes; `instance_count` when not set, and no other value in this version.",
     )
     warm_start: bool = Field(
         default=True,
-        description="Whether ranks start in prepared interpreters. Not in this version: refused, except `false`.",
+        description="Whether ranks start in prepared interpreters. Refused in this version, except `false`.",
     )
     hang_after_s: Wait = Field(
         default=600.0,
-        description="Seconds of silence before a hang is looked for; 0 is never. In this version nothing else.",
+        description="Seconds of silence before drumbeat looks for a hang; 0 means never. Refused in this version, "
+        "except 0.",
     )
     environment: Annotated[Literal["job", "current"], AnyCase()] = Field(
-        default="job", description="`job` takes the job's environment, `current` the server's own interpreter."
+        default="job", description="`job` uses the job's environment, `current` the server's Python interpreter."
     )
     prepare: Filled | None = Field(
         default=None,
-        description="Shell text that each node runs before its ranks start; its failure is the job's. A job that is "
-        "canceled meanwhile gives it 2 s to end.",
+        description="Shell script that each node runs before its ranks start; if it fails, the job fails. When the "
+        "job is "
+        "canceled, the script has 2 s to end.",
     )
-    mpi_options: list[Text] = Field(default_factory=list, description="Words added to the `mpirun` line.")
+    mpi_options: list[Text] = Field(default_factory=list, description="Arguments added to the `mpirun` command line.")
     tensorflow_chief: bool = Field(
         default=True,
-        description="Whether TensorFlow's parameter servers come with a chief, a rank more that directs the workers; "
-        "`false` for workers that train by themselves.",
+        description="Whether a TensorFlow job with parameter servers has a chief, an additional rank that directs the "
+        "workers; `false` for workers that train independently.",
     )
     network: Filled | None = Field(
         default=None,
-        description="Interface or subnet between nodes; found when absent. `tcp`, or `tcp:` in front: no InfiniBand.",
+        description="Network interface or subnet between nodes; detected when not set. `tcp`, or the prefix `tcp:`, "
+        "disables InfiniBand.",
     )
     checkpoints: Checkpoints = Field(
-        default_factory=Checkpoints, description="How checkpoints are kept. Not in this version: refused."
+        default_factory=Checkpoints, description="Retention of checkpoints. Refused in this version."
     )
 
     def contradictions(self) -> Iterator[Contradiction]:

@@ -31,46 +31,49 @@ class JobHead(Model):
     read_only: ClassVar[frozenset[str]] = frozenset({"id", "status", "log_files", "creation_context"})
 
     name: Name | None = Field(
-        default=None, description="The job's own name; made up when absent, from `display_name` or the experiment's."
+        default=None, description="Name of the job; by default generated from `display_name` or the experiment's name."
     )
-    display_name: Text | None = Field(default=None, max_length=255, description="What lists and pages call it.")
+    display_name: Text | None = Field(default=None, max_length=255, description="Name in lists and on pages.")
     experiment_name: Name | None = Field(
         default=None,
-        description="The experiment it belongs to. When absent: the folder of the job file, whether `drumbeat run` or "
-        "Python is given it; without a file, the current folder.",
+        description="Experiment that the job belongs to; by default the name of the folder with the job file, or of "
+        "the "
+        "current folder without a file.",
     )
-    description: Text | None = Field(default=None, description="What it is for.")
-    tags: dict[str, AsText] = Field(default_factory=dict, description="Free labels.")
-    properties: dict[str, AsText] = Field(default_factory=dict, description="Labels that stay as they are.")
-    compute: ComputeName | None = Field(default=None, description="Where it runs; the default compute when absent.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
+    tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
+    properties: dict[str, AsText] = Field(default_factory=dict, description="Labels that can't be changed.")
+    compute: ComputeName | None = Field(
+        default=None, description="The compute to run on; the default compute when not set."
+    )
     identity: IdentityValue | None = Field(
-        default=None, description="As whom it reads data. In this version nothing but `user_identity`."
+        default=None, description="Identity for reading data. This version accepts only `user_identity`."
     )
     services: dict[Identifier, ServiceValue] = Field(
-        default_factory=dict, description="Interactive services, by name. Not in this version: refused."
+        default_factory=dict, description="Interactive services, by name. Refused in this version."
     )
-    inputs: dict[Identifier, InputValue] = Field(default_factory=dict, description="What goes in, by name.")
-    outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="What comes out, by name.")
+    inputs: dict[Identifier, InputValue] = Field(default_factory=dict, description="Inputs, by name.")
+    outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="Outputs, by name.")
 
 
 class CommandJob(JobHead):
-    """A command, run on one node or as ranks on many."""
+    """A command that runs on one node, or as ranks on several."""
 
-    type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="`command`; may be absent.")
-    command: Filled = Field(description="The shell line of every rank, with `${{inputs.x}}` and `${{outputs.x}}`.")
-    code: Filled | None = Field(default=None, description="The folder with the sources: its path.")
+    type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="`command`; optional.")
+    command: Filled = Field(description="Shell command of every rank, with `${{inputs.x}}` and `${{outputs.x}}`.")
+    code: Filled | None = Field(default=None, description="Path of the folder with the source code.")
     environment: EnvironmentValue | None = Field(
         default=None,
-        description="What it runs in: a reference, or one written out; the server's own interpreter when absent.",
+        description="Environment: a reference or an inline definition; the server's Python interpreter when not set.",
     )
     environment_variables: dict[Variable, AsText] = Field(
-        default_factory=dict, description="Variables of every rank, as written."
+        default_factory=dict, description="Environment variables of every rank, unchanged."
     )
     distribution: Distribution | None = Field(default=None, description="How its processes find each other.")
-    resources: Resources = Field(default_factory=Resources, description="How many nodes, and of what kind.")
-    limits: CommandJobLimits = Field(default_factory=CommandJobLimits, description="When it is ended.")
-    queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="How it waits.")
-    parent_job_name: Name | None = Field(default=None, description="The job that this one belongs to.")
+    resources: Resources = Field(default_factory=Resources, description="Number and kind of nodes.")
+    limits: CommandJobLimits = Field(default_factory=CommandJobLimits, description="Time limits.")
+    queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="Queue settings.")
+    parent_job_name: Name | None = Field(default=None, description="The parent of this job.")
     drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
 
     @property

@@ -30,28 +30,28 @@ MemorySize = Annotated[
 
 
 class Resources(Model):
-    """How many nodes, and of what kind."""
+    """Number and kind of nodes."""
 
     instance_count: Count = Field(default=1, description="Number of nodes.")
     instance_type: Annotated[Filled, named("an instance type", "Write `cpu`, `gpu` or `gpu:N`.")] | None = Field(
         default=None,
-        description="`cpu`, `gpu` (a GPU for each rank), `gpu:N` (N GPUs on each node), or a name that an alias gives "
-        "one of these.",
+        description="`cpu`, `gpu` (one GPU for each rank), `gpu:N` (N GPUs on each node), or an alias of one of these.",
     )
     max_instance_count: Count | None = Field(
         default=None,
-        description="Most nodes that an elastic job may grow to. In this version nothing but `instance_count`.",
+        description="Maximum number of nodes of an elastic job. This version accepts only `instance_count`.",
     )
     shm_size: MemorySize | None = Field(
         default=None,
-        description="Shared memory of a container, like `2g`. Changes nothing here: ranks have the machine's.",
+        description="Shared memory of a container, like `2g`. Ignored by drumbeat: ranks use the machine's shared "
+        "memory.",
     )
-    docker_args: TextOrList | None = Field(default=None, description="More arguments for the container engine.")
+    docker_args: TextOrList | None = Field(default=None, description="Additional arguments for the container engine.")
     locations: list[Filled] | None = Field(
-        default=None, description="Regions that the job may run in. Changes nothing here."
+        default=None, description="Regions that the job may run in. Ignored by drumbeat."
     )
     properties: Table = Field(
-        default_factory=dict, description="Settings for the compute in a cloud. Changes nothing here."
+        default_factory=dict, description="Settings for the compute in a cloud. Ignored by drumbeat."
     )
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -66,23 +66,24 @@ JobResourceConfiguration = Resources
 
 
 class CommandJobLimits(Model):
-    """When a job is ended whatever it does."""
+    """Time limits of a job."""
 
     timeout: Seconds | None = Field(
         default=None,
-        description="Seconds from the first start of its ranks after which the job is ended: as failed, with exit code "
-        "124, and it isn't tried again.",
+        description="Seconds from the first start of the ranks until the job is ended. It then fails with exit code "
+        "124 and "
+        "isn't retried.",
     )
 
 
 class QueueSettings(Model):
-    """How the job waits among others."""
+    """Settings of the job in the queue."""
 
     job_tier: Annotated[Literal["spot", "basic", "standard", "premium"], AnyCase()] | None = Field(
-        default=None, description="Class of service. Changes nothing here."
+        default=None, description="Class of service. Ignored by drumbeat."
     )
     priority: Annotated[Literal["low", "medium", "high"], AnyCase()] | None = Field(
-        default=None, description="Place in the queue."
+        default=None, description="Priority in the queue."
     )
 
 
@@ -91,15 +92,15 @@ class ServiceHead(Model):
 
     read_only: ClassVar[frozenset[str]] = frozenset({"endpoint", "status", "error_message"})
 
-    port: Port | None = Field(default=None, description="Port that it listens on.")
+    port: Port | None = Field(default=None, description="Port to listen on.")
     nodes: Annotated[Literal["all"], AnyCase()] | None = Field(
-        default=None, description="`all`, or only node 0 when absent."
+        default=None, description="`all`; only node 0 when not set."
     )
     properties: dict[str, AsText] = Field(default_factory=dict, description="Settings of the service.")
 
 
 class Service(ServiceHead):
-    """A service of a kind of its own, on a port of the job."""
+    """A custom service on a port of the job."""
 
     type: Filled = Field(description="`ssh`, `jupyter_lab`, `tensor_board`, `vs_code`, or a name of your own.")
 
@@ -108,7 +109,7 @@ class SshService(ServiceHead):
     """A shell on the node."""
 
     type: Annotated[Literal["ssh"], AnyCase()] = Field(default="ssh", description="Always `ssh`.")
-    ssh_public_keys: Text | None = Field(default=None, description="Keys that may log in, one per line.")
+    ssh_public_keys: Text | None = Field(default=None, description="Public keys that may log in, one per line.")
 
 
 class JupyterLabService(ServiceHead):
@@ -125,7 +126,9 @@ class TensorBoardService(ServiceHead):
     type: Annotated[Literal["tensor_board"], AnyCase()] = Field(
         default="tensor_board", description="Always `tensor_board`."
     )
-    log_dir: InnerPath | None = Field(default=None, description="Folder with event files, inside the job's folder.")
+    log_dir: InnerPath | None = Field(
+        default=None, description="Folder with event files, relative to the job's folder."
+    )
 
 
 class VsCodeService(ServiceHead):
@@ -144,9 +147,9 @@ class ManagedIdentity(Model):
     """The identity of the compute."""
 
     type: Annotated[Literal["managed"], AnyCase()] = Field(default="managed", description="Always `managed`.")
-    client_id: Filled | None = Field(default=None, description="The identity by its client id.")
-    object_id: Filled | None = Field(default=None, description="The identity by its object id.")
-    msi_resource_id: Filled | None = Field(default=None, description="The identity by its resource id.")
+    client_id: Filled | None = Field(default=None, description="Client id of the identity.")
+    object_id: Filled | None = Field(default=None, description="Object id of the identity.")
+    msi_resource_id: Filled | None = Field(default=None, description="Resource id of the identity.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         given = [key for key in ("client_id", "object_id", "msi_resource_id") if getattr(self, key) is not None]
@@ -161,7 +164,7 @@ class AmlTokenIdentity(Model):
 
 
 class UserIdentity(Model):
-    """The person who sends the job."""
+    """The user who submits the job."""
 
     type: Annotated[Literal["user_identity"], AnyCase()] = Field(
         default="user_identity", description="Always `user_identity`."

@@ -25,27 +25,29 @@ class ComponentHead(Model):
 
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
 
-    name: ComponentName | None = Field(default=None, description="Name to keep it under.")
+    name: ComponentName | None = Field(default=None, description="Name to register it under.")
     version: Version | None = Field(default=None, description="Version under that name.")
-    display_name: Text | None = Field(default=None, max_length=255, description="What pages call it.")
-    description: Text | None = Field(default=None, description="What it is for.")
-    tags: dict[Text, AsText] = Field(default_factory=dict, description="Free labels.")
-    is_deterministic: bool = Field(default=True, description="Whether an earlier result may be taken instead.")
-    inputs: dict[Identifier, Input] = Field(default_factory=dict, description="What it takes: data or parameters.")
-    outputs: dict[Identifier, Output] = Field(default_factory=dict, description="What it gives.")
+    display_name: Text | None = Field(default=None, max_length=255, description="Name on pages.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
+    tags: dict[Text, AsText] = Field(default_factory=dict, description="Free-form labels.")
+    is_deterministic: bool = Field(default=True, description="Whether an earlier result may be reused.")
+    inputs: dict[Identifier, Input] = Field(default_factory=dict, description="Inputs: data or parameters.")
+    outputs: dict[Identifier, Output] = Field(default_factory=dict, description="Outputs.")
 
 
 class CommandComponent(ComponentHead):
     """A step that runs a command."""
 
     type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="Always `command`.")
-    command: Filled = Field(description="The shell line, with `${{inputs.x}}` and `${{outputs.x}}`.")
-    code: Filled | None = Field(default=None, description="The folder with the sources.")
-    environment: EnvironmentValue | None = Field(default=None, description="What it runs in.")
-    environment_variables: dict[Variable, AsText] = Field(default_factory=dict, description="Variables of every rank.")
-    resources: Resources = Field(default_factory=Resources, description="How many nodes, and of what kind.")
+    command: Filled = Field(description="Shell command, with `${{inputs.x}}` and `${{outputs.x}}`.")
+    code: Filled | None = Field(default=None, description="Folder with the source code.")
+    environment: EnvironmentValue | None = Field(default=None, description="Environment to run in.")
+    environment_variables: dict[Variable, AsText] = Field(
+        default_factory=dict, description="Environment variables of every rank."
+    )
+    resources: Resources = Field(default_factory=Resources, description="Number and kind of nodes.")
     distribution: Distribution | None = Field(default=None, description="How its processes find each other.")
-    additional_includes: list[Filled] = Field(default_factory=list, description="More files beside the sources.")
+    additional_includes: list[Filled] = Field(default_factory=list, description="Additional files to include.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         absent = [name for name, given in self.inputs.items() if given.is_absent]

@@ -68,40 +68,44 @@ class NodeHead(Model):
 
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
 
-    name: NodeName | None = Field(default=None, description="The step's own name.")
-    display_name: Text | None = Field(default=None, max_length=255, description="What pages call it.")
-    description: Text | None = Field(default=None, description="What it is for.")
+    name: NodeName | None = Field(default=None, description="Name of the step.")
+    display_name: Text | None = Field(default=None, max_length=255, description="Name on pages.")
+    description: Text | None = Field(default=None, description="Description of its purpose.")
     comment: Text | None = Field(default=None, description="A note for readers.")
-    tags: dict[Text, AsText] = Field(default_factory=dict, description="Free labels.")
-    properties: dict[Text, AsText] = Field(default_factory=dict, description="Labels that stay as they are.")
+    tags: dict[Text, AsText] = Field(default_factory=dict, description="Free-form labels.")
+    properties: dict[Text, AsText] = Field(default_factory=dict, description="Labels that can't be changed.")
     inputs: dict[Identifier, InputValue] = Field(
-        default_factory=dict, description="What goes in: a value, data, or `${{parent.jobs.s.outputs.y}}`."
+        default_factory=dict, description="Inputs: a value, data, or `${{parent.jobs.s.outputs.y}}`."
     )
     outputs: dict[Identifier, NodeOutput] = Field(
-        default_factory=dict, description="What comes out; `${{parent.outputs.x}}` makes it the pipeline's own."
+        default_factory=dict, description="Outputs; `${{parent.outputs.x}}` exposes one as the pipeline's own."
     )
-    compute: ComputeName | None = Field(default=None, description="Where it runs.")
+    compute: ComputeName | None = Field(default=None, description="The compute to run on.")
 
 
 class RunNode(NodeHead):
     """The keys of a step that starts processes itself."""
 
-    resources: Resources = Field(default_factory=Resources, description="How many nodes, and of what kind.")
-    environment_variables: dict[Variable, AsText] = Field(default_factory=dict, description="Variables of every rank.")
-    identity: IdentityValue | None = Field(default=None, description="As whom it reads data.")
-    queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="How it waits.")
+    resources: Resources = Field(default_factory=Resources, description="Number and kind of nodes.")
+    environment_variables: dict[Variable, AsText] = Field(
+        default_factory=dict, description="Environment variables of every rank."
+    )
+    identity: IdentityValue | None = Field(default=None, description="Identity for reading data.")
+    queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="Queue settings.")
 
 
 class CommandNode(RunNode):
-    """A command as a step: a component, or the command itself."""
+    """A command as a step: a component, or a command."""
 
-    type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="`command`; may be absent.")
-    component: ComponentValue | None = Field(default=None, description="A file, a reference, or written out.")
-    command: Filled | None = Field(default=None, description="The shell line; instead of `component`.")
-    code: Filled | None = Field(default=None, description="The folder with the sources, for `command`.")
-    environment: EnvironmentValue | None = Field(default=None, description="What it runs in.")
+    type: Annotated[Literal["command"], AnyCase()] = Field(default="command", description="`command`; optional.")
+    component: ComponentValue | None = Field(
+        default=None, description="Component: a file, a reference, or an inline definition."
+    )
+    command: Filled | None = Field(default=None, description="Shell command, instead of `component`.")
+    code: Filled | None = Field(default=None, description="Folder with the source code, for `command`.")
+    environment: EnvironmentValue | None = Field(default=None, description="Environment to run in.")
     distribution: Distribution | None = Field(default=None, description="How its processes find each other.")
-    limits: CommandJobLimits = Field(default_factory=CommandJobLimits, description="When it is ended.")
+    limits: CommandJobLimits = Field(default_factory=CommandJobLimits, description="Time limits.")
     services: dict[Identifier, ServiceValue] = Field(default_factory=dict, description="Interactive services.")
     drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
 
@@ -121,12 +125,14 @@ class SweepNode(RunNode):
     """A sweep as a step."""
 
     type: Annotated[Literal["sweep"], AnyCase()] = Field(default="sweep", description="Always `sweep`.")
-    trial: ComponentValue = Field(description="The component of each trial: a file, a reference, or written out.")
-    sampling_algorithm: SamplingValue = Field(description="How values are chosen.")
-    search_space: dict[Identifier, SearchValue] = Field(min_length=1, description="What is drawn, by input's name.")
-    objective: Objective = Field(description="What makes one trial better than another.")
-    early_termination: PolicyValue | None = Field(default=None, description="When hopeless trials are ended.")
-    limits: SweepJobLimits = Field(default_factory=SweepJobLimits, description="How many trials, and how long.")
+    trial: ComponentValue = Field(description="Component of each trial: a file, a reference, or an inline definition.")
+    sampling_algorithm: SamplingValue = Field(description="Sampling algorithm.")
+    search_space: dict[Identifier, SearchValue] = Field(
+        min_length=1, description="Search space of each input, by name."
+    )
+    objective: Objective = Field(description="Metric that ranks the trials.")
+    early_termination: PolicyValue | None = Field(default=None, description="Policy that ends unpromising trials.")
+    limits: SweepJobLimits = Field(default_factory=SweepJobLimits, description="Number and duration of trials.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from sampling_contradictions(self.sampling_algorithm, self.search_space)
@@ -135,26 +141,34 @@ class SweepNode(RunNode):
 
 
 class RetrySettings(Model):
-    """What happens to a mini-batch that fails."""
+    """Retries of a failed mini-batch."""
 
-    max_retries: Tally = Field(default=3, description="New tries of one mini-batch.")
+    max_retries: Tally = Field(default=3, description="Maximum number of retries of a mini-batch.")
     timeout: Seconds = Field(default=60.0, description="Seconds for one mini-batch.")
 
 
 class ParallelNode(RunNode):
-    """One script over the pieces of its input, side by side."""
+    """Runs one script over the mini-batches of its input in parallel."""
 
     type: Annotated[Literal["parallel"], AnyCase()] = Field(default="parallel", description="Always `parallel`.")
-    component: TextOrTable | None = Field(default=None, description="A file, a reference, or written out.")
-    task: Table | None = Field(default=None, description="The script and how it is called.")
-    input_data: Text | None = Field(default=None, description="The input that is cut into pieces.")
-    mini_batch_size: AsText | None = Field(default=None, description="Size of a piece: files, or bytes like `10kb`.")
-    mini_batch_error_threshold: Number | None = Field(default=None, description="Failed pieces that are borne.")
-    error_threshold: Number | None = Field(default=None, description="Failed items that are borne; -1 is all.")
+    component: TextOrTable | None = Field(
+        default=None, description="Component: a file, a reference, or an inline definition."
+    )
+    task: Table | None = Field(default=None, description="The script and its arguments.")
+    input_data: Text | None = Field(default=None, description="The input to split into mini-batches.")
+    mini_batch_size: AsText | None = Field(
+        default=None, description="Size of a mini-batch: a number of files, or bytes like `10kb`."
+    )
+    mini_batch_error_threshold: Number | None = Field(
+        default=None, description="Number of failed mini-batches to tolerate."
+    )
+    error_threshold: Number | None = Field(
+        default=None, description="Number of failed items to tolerate; -1 means all."
+    )
     max_concurrency_per_instance: Count | None = Field(default=None, description="Processes on each node.")
-    partition_keys: TextOrList | None = Field(default=None, description="Columns to cut by, instead of size.")
-    retry_settings: RetrySettings = Field(default_factory=RetrySettings, description="What a failed piece gets.")
-    logging_level: Text | None = Field(default=None, description="How much it logs.")
+    partition_keys: TextOrList | None = Field(default=None, description="Columns to partition by, instead of size.")
+    retry_settings: RetrySettings = Field(default_factory=RetrySettings, description="Retries of a failed mini-batch.")
+    logging_level: Text | None = Field(default=None, description="Logging level.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.component is None and self.task is None:
@@ -162,7 +176,7 @@ class ParallelNode(RunNode):
 
 
 class OtherNode(Model):
-    """A kind of step that is recognised, kept as it is, and not run by drumbeat."""
+    """A kind of step that drumbeat recognizes and keeps unchanged, but doesn't run."""
 
     model_config = ConfigDict(extra="allow")
     __pydantic_extra__: dict[str, Json] = Field(init=False)  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -26,12 +26,16 @@ from drumbeat.dialect.reading.values import Filled
 
 
 class PipelineSettings(Model):
-    """How the steps are run."""
+    """Settings of the steps."""
 
-    default_datastore: Filled | None = Field(default=None, description="Where outputs go that name no place.")
-    default_compute: ComputeName | None = Field(default=None, description="Where steps run that name no compute.")
-    continue_on_step_failure: bool = Field(default=False, description="Whether other branches go on after a failure.")
-    force_rerun: bool = Field(default=False, description="Whether steps run again that could be taken from before.")
+    default_datastore: Filled | None = Field(default=None, description="Default datastore of outputs.")
+    default_compute: ComputeName | None = Field(default=None, description="Default compute of steps.")
+    continue_on_step_failure: bool = Field(
+        default=False, description="Whether other branches continue after a failure."
+    )
+    force_rerun: bool = Field(
+        default=False, description="Whether to run steps again whose earlier results could be reused."
+    )
 
 
 class PipelineComponent(ComponentHead):
@@ -50,8 +54,8 @@ class PipelineNode(NodeHead):
     type: Annotated[Literal["pipeline"], AnyCase()] = Field(default="pipeline", description="Always `pipeline`.")
     component: Annotated[
         PipelineComponent | Filled, model_or_text(lambda: PipelineComponent, "a component's file or reference")
-    ] = Field(description="The pipeline: a file, a reference, or written out.")
-    settings: PipelineSettings = Field(default_factory=PipelineSettings, description="How its steps are run.")
+    ] = Field(description="The pipeline: a file, a reference, or an inline definition.")
+    settings: PipelineSettings = Field(default_factory=PipelineSettings, description="Settings of its steps.")
 
 
 Node = Annotated[
@@ -67,8 +71,8 @@ class PipelineJob(JobHead):
     jobs: dict[NodeName, Node] = Field(default_factory=dict, description="The steps, by name.")
     component: Annotated[
         PipelineComponent | Filled | None, model_or_text(lambda: PipelineComponent, "a component's file or reference")
-    ] = Field(default=None, description="A pipeline to run as it is; instead of `jobs`.")
-    settings: PipelineSettings = Field(default_factory=PipelineSettings, description="How the steps are run.")
+    ] = Field(default=None, description="A pipeline to run unchanged, instead of `jobs`.")
+    settings: PipelineSettings = Field(default_factory=PipelineSettings, description="Settings of the steps.")
     drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
 
     def contradictions(self) -> Iterator[Contradiction]:

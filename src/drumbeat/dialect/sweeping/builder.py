@@ -50,7 +50,7 @@ class Sweep:
         self.limits |= {key: value for key, value in limits.items() if value is not None}
 
     def set_objective(self, *, primary_metric: str, goal: str) -> None:
-        """What makes one trial better than another."""
+        """The metric that ranks the trials."""
         self.objective = {"primary_metric": primary_metric, "goal": goal}
 
     def to_job(self) -> SweepJob:

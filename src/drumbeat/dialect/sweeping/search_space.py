@@ -38,8 +38,8 @@ class Between(SearchFunction):
 
         def __init__(self, min_value: float, max_value: float) -> None: ...
 
-    min_value: Number = Field(description="Lower end; of the logarithm, for a log function.")
-    max_value: Number = Field(description="Upper end; of the logarithm, for a log function.")
+    min_value: Number = Field(description="Lower bound; of the logarithm, for a log function.")
+    max_value: Number = Field(description="Upper bound; of the logarithm, for a log function.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         if self.min_value >= self.max_value:
@@ -57,7 +57,7 @@ class BetweenSteps(Between):
 
         def __init__(self, min_value: float, max_value: float, q: float) -> None: ...
 
-    q: Above0 = Field(description="Step that values are rounded to.")
+    q: Above0 = Field(description="Step to round values to.")
 
 
 class Bell(SearchFunction):
@@ -69,7 +69,7 @@ class Bell(SearchFunction):
 
         def __init__(self, mu: float, sigma: float) -> None: ...
 
-    mu: Number = Field(description="Middle; of the logarithm, for a log function.")
+    mu: Number = Field(description="Mean; of the logarithm, for a log function.")
     sigma: Above0 = Field(description="Standard deviation; of the logarithm, for a log function.")
 
 
@@ -82,11 +82,11 @@ class BellSteps(Bell):
 
         def __init__(self, mu: float, sigma: float, q: float) -> None: ...
 
-    q: Above0 = Field(description="Step that values are rounded to.")
+    q: Above0 = Field(description="Step to round values to.")
 
 
 class RandInt(SearchFunction):
-    """A whole number from 0 up to, and without, `upper`."""
+    """A whole number from 0 to `upper`, excluding `upper`."""
 
     positional = ("upper",)
 
@@ -95,20 +95,20 @@ class RandInt(SearchFunction):
         def __init__(self, upper: int) -> None: ...
 
     type: Annotated[Literal["randint"], Kind] = Field(default="randint", description="Always `randint`.")
-    upper: Annotated[Whole, Field(ge=1)] = Field(description="First number that isn't drawn any more.")
+    upper: Annotated[Whole, Field(ge=1)] = Field(description="Exclusive upper bound.")
 
 
 Randint = RandInt
 
 
 class Uniform(Between):
-    """Every value between the ends alike."""
+    """A uniformly distributed value between the bounds."""
 
     type: Annotated[Literal["uniform"], Kind] = Field(default="uniform", description="Always `uniform`.")
 
 
 class LogUniform(Between):
-    """exp(draw): every magnitude between the ends alike."""
+    """exp(sample): uniformly distributed on a logarithmic scale."""
 
     type: Annotated[Literal["loguniform"], Kind] = Field(default="loguniform", description="Always `loguniform`.")
 
@@ -126,13 +126,13 @@ class QLogUniform(BetweenSteps):
 
 
 class Normal(Bell):
-    """A draw from a bell curve."""
+    """A normally distributed value."""
 
     type: Annotated[Literal["normal"], Kind] = Field(default="normal", description="Always `normal`.")
 
 
 class LogNormal(Bell):
-    """exp(draw)."""
+    """exp(sample)."""
 
     type: Annotated[Literal["lognormal"], Kind] = Field(default="lognormal", description="Always `lognormal`.")
 

@@ -32,14 +32,16 @@ from drumbeat.dialect.sweeping.search_space import Choice, QUniform, SearchValue
 
 
 class Trial(Model):
-    """What each trial runs."""
+    """The command of each trial."""
 
-    command: Filled = Field(description="The shell line, with `${{search_space.x}}`, `${{inputs.x}}`.")
-    code: Filled | None = Field(default=None, description="The folder with the sources.")
-    environment: EnvironmentValue | None = Field(default=None, description="What it runs in.")
-    environment_variables: dict[Variable, AsText] = Field(default_factory=dict, description="Variables of every rank.")
+    command: Filled = Field(description="Shell command, with `${{search_space.x}}` and `${{inputs.x}}`.")
+    code: Filled | None = Field(default=None, description="Folder with the source code.")
+    environment: EnvironmentValue | None = Field(default=None, description="Environment to run in.")
+    environment_variables: dict[Variable, AsText] = Field(
+        default_factory=dict, description="Environment variables of every rank."
+    )
     distribution: Distribution | None = Field(default=None, description="How its processes find each other.")
-    resources: Resources = Field(default_factory=Resources, description="How many nodes each trial has.")
+    resources: Resources = Field(default_factory=Resources, description="Number of nodes of each trial.")
 
 
 TrialValue = Annotated[
@@ -56,24 +58,24 @@ def _log_base(value: object) -> object:
 
 
 class RandomSampling(Model):
-    """Values drawn at random, or along a Sobol sequence."""
+    """Samples values at random, or from a Sobol sequence."""
 
     type: Annotated[Literal["random"], AnyCase()] = Field(default="random", description="Always `random`.")
-    seed: Whole | None = Field(default=None, description="Makes the draws the same each time.")
-    rule: Annotated[Literal["random", "sobol"], AnyCase()] | None = Field(default=None, description="How to draw.")
+    seed: Whole | None = Field(default=None, description="Seed for reproducible samples.")
+    rule: Annotated[Literal["random", "sobol"], AnyCase()] | None = Field(default=None, description="Sampling method.")
     logbase: Annotated[Literal["e"] | float, BeforeValidator(_log_base)] | None = Field(
         default=None, description="Base of the log functions: a number, or `e`."
     )
 
 
 class GridSampling(Model):
-    """Every combination of `choice` values once."""
+    """Tries every combination of `choice` values once."""
 
     type: Annotated[Literal["grid"], AnyCase()] = Field(default="grid", description="Always `grid`.")
 
 
 class BayesianSampling(Model):
-    """Values chosen by what earlier trials reached."""
+    """Chooses values by the results of earlier trials."""
 
     type: Annotated[Literal["bayesian"], AnyCase()] = Field(default="bayesian", description="Always `bayesian`.")
 
@@ -101,24 +103,28 @@ SamplingValue = Annotated[
 
 
 class Objective(Model):
-    """What makes one trial better than another."""
+    """The metric that ranks the trials."""
 
-    goal: Annotated[Literal["minimize", "maximize"], AnyCase()] = Field(description="Which way is better.")
-    primary_metric: Filled = Field(description="The metric, under exactly the name that the script logs.")
+    goal: Annotated[Literal["minimize", "maximize"], AnyCase()] = Field(
+        description="Whether smaller or larger values are better."
+    )
+    primary_metric: Filled = Field(description="Name of the metric, exactly as the script logs it.")
 
 
 class Policy(Model):
     """What the policies for ending hopeless trials early have in common."""
 
-    evaluation_interval: Tally = Field(default=1, description="Reports of the metric between two looks.")
-    delay_evaluation: Tally = Field(default=0, description="Reports before the first look.")
+    evaluation_interval: Tally = Field(default=1, description="Reports of the metric between two evaluations.")
+    delay_evaluation: Tally = Field(default=0, description="Reports before the first evaluation.")
 
 
 class BanditPolicy(Policy):
     """Ends a trial that is further from the best one than the slack."""
 
     type: Annotated[Literal["bandit"], AnyCase()] = Field(default="bandit", description="Always `bandit`.")
-    slack_factor: Annotated[Number, Field(ge=0)] | None = Field(default=None, description="Allowed distance, as ratio.")
+    slack_factor: Annotated[Number, Field(ge=0)] | None = Field(
+        default=None, description="Allowed distance, as a ratio."
+    )
     slack_amount: Annotated[Number, Field(ge=0)] | None = Field(default=None, description="Allowed distance, absolute.")
 
     def contradictions(self) -> Iterator[Contradiction]:
@@ -137,13 +143,15 @@ class MedianStoppingPolicy(Policy):
 
 
 class TruncationSelectionPolicy(Policy):
-    """Ends the worst part of the trials at each look."""
+    """Ends the worst trials at each evaluation."""
 
     type: Annotated[Literal["truncation_selection"], AnyCase()] = Field(
         default="truncation_selection", description="Always `truncation_selection`."
     )
-    truncation_percentage: Annotated[Whole, Field(ge=1, le=99)] = Field(description="How many of them, in percent.")
-    exclude_finished_jobs: bool = Field(default=False, description="Whether ended trials don't count.")
+    truncation_percentage: Annotated[Whole, Field(ge=1, le=99)] = Field(
+        description="Share of trials to end, in percent."
+    )
+    exclude_finished_jobs: bool = Field(default=False, description="Whether to ignore finished trials.")
 
 
 PolicyValue = Annotated[
@@ -153,10 +161,12 @@ PolicyValue = Annotated[
 
 
 class SweepJobLimits(Model):
-    """How many trials, and how long."""
+    """Number and duration of trials."""
 
-    max_total_trials: Count = Field(default=1000, description="Trials in all.")
-    max_concurrent_trials: Count | None = Field(default=None, description="Trials at a time; all of them when absent.")
+    max_total_trials: Count = Field(default=1000, description="Maximum number of trials.")
+    max_concurrent_trials: Count | None = Field(
+        default=None, description="Maximum number of concurrent trials; unlimited when not set."
+    )
     timeout: Seconds | None = Field(default=None, description="Seconds after which the sweep is ended.")
     trial_timeout: Seconds | None = Field(default=None, description="Seconds after which a trial is ended.")
 
@@ -176,14 +186,16 @@ class SweepJob(JobHead):
     """Many trials of one command. Parsed and checked now; running them comes later."""
 
     type: Annotated[Literal["sweep"], AnyCase()] = Field(default="sweep", description="Always `sweep`.")
-    trial: TrialValue = Field(description="What each trial runs, or a reference to it.")
-    sampling_algorithm: SamplingValue = Field(description="How values are chosen: a word, or a mapping with options.")
-    search_space: dict[Identifier, SearchValue] = Field(min_length=1, description="What is drawn, by name.")
-    objective: Objective = Field(description="What makes one trial better than another.")
-    early_termination: PolicyValue | None = Field(default=None, description="When hopeless trials are ended.")
-    limits: SweepJobLimits = Field(default_factory=SweepJobLimits, description="How many trials, and how long.")
-    queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="How it waits.")
-    resources: Resources = Field(default_factory=Resources, description="Nodes of each trial, as `trial.resources`.")
+    trial: TrialValue = Field(description="The command of each trial, or a reference to a component.")
+    sampling_algorithm: SamplingValue = Field(description="Sampling algorithm: its name, or a mapping with options.")
+    search_space: dict[Identifier, SearchValue] = Field(
+        min_length=1, description="Search space of each parameter, by name."
+    )
+    objective: Objective = Field(description="Metric that ranks the trials.")
+    early_termination: PolicyValue | None = Field(default=None, description="Policy that ends unpromising trials.")
+    limits: SweepJobLimits = Field(default_factory=SweepJobLimits, description="Number and duration of trials.")
+    queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="Queue settings.")
+    resources: Resources = Field(default_factory=Resources, description="Nodes of each trial, like `trial.resources`.")
     drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
 
     def contradictions(self) -> Iterator[Contradiction]:
