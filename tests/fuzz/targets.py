@@ -19,7 +19,8 @@ import atheris
 with atheris.instrument_imports(include=["drumbeat", "ruamel"]):
     from drumbeat.agent.ground.archive import unpack
     from drumbeat.client.downloading import place_in
-    from drumbeat.dialect.reading import loader, writer
+    from drumbeat.dialect import job_file
+    from drumbeat.dialect.reading import writer
     from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, RefusedError, SpecError, StorageError
     from drumbeat.stores.folder.paths import inside, log_at, one_name
 
@@ -33,8 +34,8 @@ FOLDER.mkdir()
 def fuzz_yaml(data: bytes) -> None:
     """A job file is read, or refused with the place of each problem."""
     with suppress(SpecError, RefusedError):
-        job = loader.loads(data.decode("utf-8", "replace"))
-        assert loader.from_dict(writer.to_dict(job)) == job
+        job = job_file.loads(data.decode("utf-8", "replace"))
+        assert job_file.from_dict(writer.to_dict(job)) == job
 
 
 def fuzz_paths(data: bytes) -> None:

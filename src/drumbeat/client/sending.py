@@ -63,7 +63,7 @@ def written(job: GivenJob, given: Given) -> WrittenJob:
 
 def _read(job: GivenJob, sets: Sequence[str]) -> WrittenJob:
     if isinstance(job, str | Path):
-        from drumbeat.dialect.reading.loader import load_file
+        from drumbeat.dialect.job_file import load_file
         from drumbeat.dialect.reading.writer import to_dict
 
         loaded = load_file(job, overrides=sets)

@@ -9,6 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from drumbeat.dialect.builders.command import Command, command, load_job
+    from drumbeat.dialect.builders.estimator import Estimator
+    from drumbeat.dialect.builders.pipeline import Pipeline, load_component, pipeline
+    from drumbeat.dialect.builders.sweep import Sweep
     from drumbeat.dialect.compute.amlcompute import AmlCompute
     from drumbeat.dialect.compute.computes import (
         NetlabCompute,
@@ -23,14 +27,12 @@ if TYPE_CHECKING:
     from drumbeat.dialect.data.inputs_outputs import Input, Output
     from drumbeat.dialect.data.models import ModelAsset
     from drumbeat.dialect.environments.environment import BuildContext, Environment, environment_from, load_environment
-    from drumbeat.dialect.job.builder import Command, command, load_job
     from drumbeat.dialect.job.distribution import (
         MpiDistribution,
         PyTorchDistribution,
         RayDistribution,
         TensorFlowDistribution,
     )
-    from drumbeat.dialect.job.estimator import Estimator
     from drumbeat.dialect.job.extensions import Checkpoints, Extensions
     from drumbeat.dialect.job.job import CommandJob
     from drumbeat.dialect.job.resources import (
@@ -47,13 +49,11 @@ if TYPE_CHECKING:
         UserIdentity,
         VsCodeService,
     )
+    from drumbeat.dialect.job_file import Job, Loaded, from_dict, load, load_file, loads
     from drumbeat.dialect.pipelines.component import CommandComponent
-    from drumbeat.dialect.pipelines.decorator import Pipeline, load_component, pipeline
     from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob
     from drumbeat.dialect.reading.expressions import Reference, references, render
-    from drumbeat.dialect.reading.loader import Job, Loaded, from_dict, load, load_file, loads
     from drumbeat.dialect.reading.writer import dumps, to_dict
-    from drumbeat.dialect.sweeping.builder import Sweep
     from drumbeat.dialect.sweeping.search_space import (
         Choice,
         LogNormal,
@@ -80,8 +80,8 @@ if TYPE_CHECKING:
     )
 
 HOMES = {
-    "job.builder": ["Command", "command", "load_job"],
-    "pipelines.decorator": ["Pipeline", "load_component", "pipeline"],
+    "builders.command": ["Command", "command", "load_job"],
+    "builders.pipeline": ["Pipeline", "load_component", "pipeline"],
     "job.resources": [
         "AmlTokenIdentity",
         "CommandJobLimits",
@@ -104,11 +104,11 @@ HOMES = {
     "data.models": ["ModelAsset"],
     "job.distribution": ["MpiDistribution", "PyTorchDistribution", "RayDistribution", "TensorFlowDistribution"],
     "environments.environment": ["BuildContext", "Environment", "environment_from", "load_environment"],
-    "job.estimator": ["Estimator"],
+    "builders.estimator": ["Estimator"],
     "reading.expressions": ["Reference", "references", "render"],
     "job.extensions": ["Checkpoints", "Extensions"],
     "job.job": ["CommandJob"],
-    "reading.loader": ["Job", "Loaded", "from_dict", "load", "load_file", "loads"],
+    "job_file": ["Job", "Loaded", "from_dict", "load", "load_file", "loads"],
     "pipelines.component": ["CommandComponent"],
     "pipelines.pipeline_job": ["PipelineComponent", "PipelineJob"],
     "sweeping.search_space": [
@@ -135,7 +135,7 @@ HOMES = {
         "SweepJobLimits",
         "TruncationSelectionPolicy",
     ],
-    "sweeping.builder": ["Sweep"],
+    "builders.sweep": ["Sweep"],
     "reading.writer": ["dumps", "to_dict"],
 }
 HOME_OF = {name: home for home, names in HOMES.items() for name in names}

@@ -3,7 +3,7 @@
 import pytest
 
 from drumbeat.dialect import loads
-from drumbeat.dialect.reading.yaml_tree import MOST_BYTES, MOST_LINES
+from drumbeat.dialect.reading.yaml_tree import MAX_BYTES, MAX_LINES
 from drumbeat.protocol.errors import SpecError
 
 BOMB = "a0: &a0 [1,1,1,1,1,1,1,1,1]\n" + "".join(
@@ -14,9 +14,9 @@ MERGE_BOMB = "a0: &a0 {x: 1}\n" + "".join(
 )
 CHAIN = "a0: &a0 [1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 80))
 HOSTILE = {
-    "huge": ("x" * (MOST_BYTES + 1), "j: the file is larger than 1 MiB. Such a file is text of a few pages."),
-    "huge in bytes": ("é" * (MOST_BYTES // 2 + 1), "j: the file is larger than 1 MiB"),
-    "lines": ("\n" * (MOST_LINES + 1), "j: the file has more than 50,000 lines"),
+    "huge": ("x" * (MAX_BYTES + 1), "j: the file is larger than 1 MiB. Such files are a few pages of text."),
+    "huge in bytes": ("é" * (MAX_BYTES // 2 + 1), "j: the file is larger than 1 MiB"),
+    "lines": ("\n" * (MAX_LINES + 1), "j: the file has more than 50,000 lines"),
     "alias bomb": (BOMB, "written out, the aliases make more than 20,000 values"),
     "merge bomb": (MERGE_BOMB, "written out, the aliases make more than 20,000 values"),
     "deep aliases": (CHAIN, "nested more than 64 levels deep"),

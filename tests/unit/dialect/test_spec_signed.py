@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from drumbeat.dialect.data.assets import data_from
 from drumbeat.dialect.data.paths import reference_to
 from drumbeat.dialect.data.signed_urls import trouble_with
-from drumbeat.dialect.reading.loader import load_file
+from drumbeat.dialect.job_file import load_file
 from drumbeat.protocol.errors import SpecError
 
 pytestmark = pytest.mark.feature("D1", "X2")

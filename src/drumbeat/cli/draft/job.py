@@ -24,11 +24,12 @@ Document = dict[str, Any]
 
 def draft_job(words: Sequence[str], options: JobOptions, sets: Sequence[str], name: str | None = None) -> CommandJob:
     """The checked job; its code is the current folder, and its paths count from it. Raises SpecError."""
-    from drumbeat.dialect.reading.loader import JOB, chosen_from
+    from drumbeat.dialect.job_file import JOB
+    from drumbeat.dialect.reading.loader import model_from
 
     document = document_of(words, options, Path.cwd()) | ({"name": name} if name else {})
     try:
-        job = chosen_from(document, JOB, SOURCE, overrides=sets)
+        job = model_from(document, JOB, SOURCE, overrides=sets)
     except SpecError as error:
         problems = error.fields or (Problem(error.what, error.where, error.fix),)
         raise SpecError.of([_as_typed(one, words) for one in problems]) from None

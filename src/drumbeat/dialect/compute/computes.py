@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
+from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
 from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
 from drumbeat.dialect.reading.values import AsText, Count, Filled, Port, Text, Whole, complaint, pattern
 from drumbeat.protocol.errors import Problem, SpecError
-
-if TYPE_CHECKING:
-    from drumbeat.dialect.reading.loader import Places
 
 LOCAL = "local"
 """The compute that is always there: this machine."""
@@ -259,17 +257,13 @@ CLASSES: dict[str, type[Compute]] = {"netlab": NetlabCompute, "ssh": SshCompute,
 # --- reading ----------------------------------------------------------------------------------------------------
 def load_compute(path: str | Path, overrides: Sequence[str] = ()) -> Compute:
     """The compute in a file; raises `SpecError` with every problem at its line."""
-    from drumbeat.dialect.reading.loader import Sort, load_chosen
-
-    compute = cast("Compute", load_chosen(path, Sort("a compute", _class_for, "`name:` and `type:`"), overrides))
+    compute = cast("Compute", load_model(path, COMPUTE, overrides))
     return _anchored(compute, Path(path).absolute().parent)
 
 
 def compute_from(document: Mapping[str, Any], name: str = "compute") -> Compute:
     """The compute in a mapping as YAML would give it; places in messages are `name.key`."""
-    from drumbeat.dialect.reading.loader import Sort, chosen_from
-
-    return cast("Compute", chosen_from(document, Sort("a compute", _class_for), name))
+    return cast("Compute", model_from(document, COMPUTE, name))
 
 
 def _anchored(compute: Compute, base: Path) -> Compute:
@@ -280,7 +274,7 @@ def _anchored(compute: Compute, base: Path) -> Compute:
     return compute.model_copy(update={"identity_file": str(base / key)})
 
 
-def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
+def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
     kind = document.get("type")
     found = CLASSES.get(fold(kind)) if isinstance(kind, str) else None
     if found is not None:
@@ -295,3 +289,6 @@ def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
         raise SpecError.of([Problem(refusal[0], places(("type",), "value", ""), refusal[1])])
     what = f"`type`: a compute is {words(CLASSES, 'or')}, not {shown(kind)}"
     raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])
+
+
+COMPUTE = DocumentKind("a compute", _choose_model, "`name:` and `type:`")

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, Field
 
 from drumbeat.dialect.data.signed_urls import NoSecret
+from drumbeat.dialect.reading.loader import DocumentKind, load_model, model_from
 from drumbeat.dialect.reading.shape import AnyCase, Model
 from drumbeat.dialect.reading.values import AsText, Filled, Json, Text, no_label, pattern
-
-if TYPE_CHECKING:
-    from drumbeat.dialect.reading.loader import Sort
 
 RULE = "letters, digits, `.`, `-` and `_`, at most 255, and a letter or digit first"
 AssetName = Annotated[str, pattern(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}", RULE)]
@@ -44,19 +42,12 @@ class DataAsset(Model):
 
 def load_data(path: str | Path, overrides: Sequence[str] = ()) -> DataAsset:
     """The data that a file describes; raises `SpecError` with every problem at its line."""
-    from drumbeat.dialect.reading.loader import load_chosen
-
-    return cast("DataAsset", load_chosen(path, _sort(), overrides))
+    return cast("DataAsset", load_model(path, DATA, overrides))
 
 
 def data_from(document: Mapping[str, Any], name: str = "data") -> DataAsset:
     """The same from a mapping; places in messages are `name.key`."""
-    from drumbeat.dialect.reading.loader import chosen_from
-
-    return cast("DataAsset", chosen_from(document, _sort(), name))
+    return cast("DataAsset", model_from(document, DATA, name))
 
 
-def _sort() -> Sort:
-    from drumbeat.dialect.reading.loader import Sort
-
-    return Sort("data", lambda _document, _places: DataAsset, "`name:` and `path:`")
+DATA = DocumentKind("data", lambda _document, _places: DataAsset, "`name:` and `path:`")

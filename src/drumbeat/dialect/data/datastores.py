@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr
@@ -23,13 +23,11 @@ from drumbeat.dialect.data.credentials import (
     SftpAccess,
     read_sas,
 )
+from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
 from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.dialect.reading.shape import AnyCase, Model
 from drumbeat.dialect.reading.values import AsText, Filled, Name, Port, Text, complaint, pattern
 from drumbeat.protocol.errors import Problem, SpecError
-
-if TYPE_CHECKING:
-    from drumbeat.dialect.reading.loader import Places
 
 AZURE = "core.windows.net"
 """Where Azure's own accounts are."""
@@ -222,17 +220,13 @@ CLASSES: dict[str, type[Datastore]] = {
 # --- reading ----------------------------------------------------------------------------------------------------
 def load_datastore(path: str | Path, overrides: Sequence[str] = ()) -> Datastore:
     """The datastore in a file; raises `SpecError` with every problem at its line."""
-    from drumbeat.dialect.reading.loader import Sort, load_chosen
-
-    found = cast("Datastore", load_chosen(path, Sort("a datastore", _class_for, "`name:` and `type:`"), overrides))
+    found = cast("Datastore", load_model(path, DATASTORE, overrides))
     return anchored(found, Path(path).absolute().parent)
 
 
 def datastore_from(document: Mapping[str, Any], name: str = "datastore") -> Datastore:
     """The datastore in a mapping as YAML would give it; places in messages are `name.key`."""
-    from drumbeat.dialect.reading.loader import Sort, chosen_from
-
-    return cast("Datastore", chosen_from(document, Sort("a datastore", _class_for), name))
+    return cast("Datastore", model_from(document, DATASTORE, name))
 
 
 def anchored(datastore: Datastore, base: Path) -> Datastore:
@@ -242,7 +236,7 @@ def anchored(datastore: Datastore, base: Path) -> Datastore:
     return datastore.model_copy(update={"path": str(base / datastore.path)})
 
 
-def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
+def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
     kind = document.get("type")
     found = {fold(name): cls for name, cls in CLASSES.items()}.get(fold(kind)) if isinstance(kind, str) else None
     if found is not None:
@@ -254,6 +248,9 @@ def _class_for(document: Mapping[str, Any], places: Places) -> type[Model]:
     known = NOT_HERE.get(fold(kind)) if isinstance(kind, str) else None
     what = f"`type`: {known or 'a datastore is ' + words(CLASSES, 'or') + ', not ' + shown(kind)}"
     raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])
+
+
+DATASTORE = DocumentKind("a datastore", _choose_model, "`name:` and `type:`")
 
 
 def account_url(spec: AzureBlobDatastore | DataLakeDatastore) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import AfterValidator, Field
 
+from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
 from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, model_or_text
 from drumbeat.dialect.reading.values import (
     AsText,
@@ -23,9 +24,6 @@ from drumbeat.dialect.reading.values import (
     named,
 )
 from drumbeat.protocol.errors import Problem, SpecError
-
-if TYPE_CHECKING:
-    from drumbeat.dialect.reading.loader import Places
 
 
 class BuildContext(Model):
@@ -138,23 +136,21 @@ EnvironmentValue = Annotated[
 # --- one that has a file of its own -----------------------------------------------------------------------------
 def load_environment(path: str | Path, overrides: Sequence[str] = ()) -> Environment:
     """The environment in a file; raises `SpecError` with every problem at its line."""
-    from drumbeat.dialect.reading.loader import Sort, load_chosen
-
-    sort = Sort("an environment", _class_for, "`name:`, and `conda_file:` or `image:`")
-    return cast("Environment", load_chosen(path, sort, overrides))
+    return cast("Environment", load_model(path, ENVIRONMENT, overrides))
 
 
 def environment_from(document: Mapping[str, Any], name: str = "environment") -> Environment:
     """The environment in a mapping as YAML would give it; places in messages are `name.key`."""
-    from drumbeat.dialect.reading.loader import Sort, chosen_from
-
-    return cast("Environment", chosen_from(document, Sort("an environment", _class_for), name))
+    return cast("Environment", model_from(document, ENVIRONMENT, name))
 
 
-def _class_for(document: Mapping[str, Any], places: Places) -> type[Environment]:
+def _choose_model(document: Mapping[str, Any], places: Places) -> type[Environment]:
     """The model; a conda file that was taken for one is said to be that."""
     if "dependencies" in document:
         what = "this is a conda file, and not an environment that names one"
         fix = "Name it so: drumbeat environment create NAME --conda FILE"
         raise SpecError.of([Problem(what, places(("dependencies",), "key", ""), fix)])
     return Environment
+
+
+ENVIRONMENT = DocumentKind("an environment", _choose_model, "`name:`, and `conda_file:` or `image:`")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import BeforeValidator, Field
 
 from drumbeat.dialect.data.credentials import Called, Credentials, Secret
+from drumbeat.dialect.reading.loader import DocumentKind, load_model, model_from
 from drumbeat.dialect.reading.shape import AnyCase, Model
 from drumbeat.dialect.reading.values import Name, Text, complaint
 
@@ -60,20 +61,17 @@ class Registry(Model):
     description: Text | None = Field(default=None, description="Description of its purpose.")
 
 
+REGISTRY = DocumentKind("a registry", lambda _document, _places: Registry, "`name:` and `target:`")
+
+
 def load_registry(path: str | Path, overrides: Sequence[str] = ()) -> Registry:
     """The registry in a file; raises `SpecError` with every problem at its line."""
-    from drumbeat.dialect.reading.loader import Sort, load_chosen
-
-    sort = Sort("a registry", lambda _document, _places: Registry, "`name:` and `target:`")
-    return cast("Registry", load_chosen(path, sort, overrides))
+    return cast("Registry", load_model(path, REGISTRY, overrides))
 
 
 def registry_from(document: Mapping[str, Any], name: str = "registry") -> Registry:
     """The registry in a mapping as YAML would give it; places in messages are `name.key`."""
-    from drumbeat.dialect.reading.loader import Sort, chosen_from
-
-    sort = Sort("a registry", lambda _document, _places: Registry)
-    return cast("Registry", chosen_from(document, sort, name))
+    return cast("Registry", model_from(document, REGISTRY, name))
 
 
 def split(registry: Registry) -> tuple[dict[str, object], dict[str, str]]:

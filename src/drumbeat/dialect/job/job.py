@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import Field
 
@@ -125,6 +125,15 @@ class CommandJob(JobHead):
         for name, output in self.outputs.items():
             for problem, near in missing(output.path or "", {"name": (), "inputs": [*self.inputs]}, absent):
                 yield Contradiction(("outputs", name, "path"), problem.what, problem.fix, near)
+
+    @classmethod
+    def document_contradictions(cls, document: Mapping[str, Any]) -> Iterator[Contradiction]:
+        """What the command refers to and the document lacks, also where other problems keep it from being a job."""
+        command, inputs, outputs = document.get("command"), document.get("inputs"), document.get("outputs")
+        if not isinstance(command, str) or not all(isinstance(table, dict | None) for table in (inputs, outputs)):
+            return
+        names = [[*cast("dict[str, object]", table or {})] for table in (inputs, outputs)]
+        yield from reference_contradictions(command, names[0], names[1], ())
 
 
 def reference_contradictions(

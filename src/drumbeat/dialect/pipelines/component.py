@@ -23,6 +23,7 @@ ComponentName = Annotated[
 class ComponentHead(Model):
     """The keys that every component has."""
 
+    noun: ClassVar[str] = "the component"
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
 
     name: ComponentName | None = Field(default=None, description="Name to register it under.")

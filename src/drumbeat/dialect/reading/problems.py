@@ -8,7 +8,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from drumbeat.protocol.errors import Problem
 
@@ -16,10 +16,27 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
     from pydantic_core import ErrorDetails
 
-    from drumbeat.dialect.reading.shape import Model
 
-Seen = dict[int, "type[Model]"]
-"""Which model read the mapping with this id(): known while the document is alive."""
+class KeyTable(Protocol):
+    """The class of a model, as far as messages about its keys need it."""
+
+    @property
+    def noun(self) -> str:
+        """What messages call the document."""
+        ...
+
+    @property
+    def read_only(self) -> frozenset[str]:
+        """Keys that only a service writes."""
+        ...
+
+    def key_names(self) -> list[str]:
+        """The valid keys."""
+        ...
+
+
+Seen = dict[int, KeyTable]
+"""Which model read the mapping with this id(); valid while the document is alive."""
 
 Place = Callable[[tuple[str | int, ...], str, str], str]
 """Gives the `where` of a key path: at its "key", at its "value", or, for "missing", at the mapping that lacks a key.
@@ -30,7 +47,7 @@ The third argument is a text to look for inside of the value, or "".
 TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[list]")
 """What pydantic and our unions put into a key path that isn't in the file."""
 
-MOST_PROBLEMS = 50
+MAX_PROBLEMS = 50
 LONGEST_LIST = 12
 MOST_LISTED = 30
 MOST_VERSIONS = 5
@@ -128,8 +145,8 @@ def no_version(what: str, name: str, version: str, there: Sequence[str]) -> tupl
 def problems_of(error: ValidationError, document: object, seen: Seen, place: Place) -> list[Problem]:
     """Every error as a sentence at its place, in the order of the document's models."""
     details = error.errors(include_url=False)
-    found = [_problem(detail, document, seen, place) for detail in details[:MOST_PROBLEMS]]
-    if len(details) > MOST_PROBLEMS:
+    found = [_problem(detail, document, seen, place) for detail in details[:MAX_PROBLEMS]]
+    if len(details) > MAX_PROBLEMS:
         found.append(Problem("and more of them"))
     return list(dict.fromkeys(found))
 
@@ -158,7 +175,7 @@ def _prefixed(loc: Sequence[str | int], what: str) -> str:
     return f"`{'.'.join(short(str(part)) for part in loc)}`: {what}" if loc else what
 
 
-def _owner(loc: Sequence[str | int], model: type[Model] | None) -> str:
+def _owner(loc: Sequence[str | int], model: KeyTable | None) -> str:
     if loc:
         return f"`{'.'.join(short(str(part)) for part in loc)}`"
     return model.noun if model else "the job"
@@ -194,8 +211,7 @@ def _unknown_key(loc: tuple[str | int, ...], document: object, seen: Seen, place
     owner = f" in `{'.'.join(short(str(part)) for part in loc[:-1])}`" if len(loc) > 1 else ""
     if key in model.read_only:
         return Problem(f"`{key}` is written by the service, not in a file", where, "Take the line out.")
-    names = [field.alias or name for name, field in model.model_fields.items()]
-    return Problem(f"unknown key `{short(key)}`{owner}", where, either(key, names))
+    return Problem(f"unknown key `{short(key)}`{owner}", where, either(key, model.key_names()))
 
 
 def _at(document: object, loc: Sequence[str | int]) -> object:

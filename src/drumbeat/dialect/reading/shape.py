@@ -22,7 +22,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, InitErrorDetails
 from pydantic_core.core_schema import no_info_before_validator_function
 
-from drumbeat.dialect.reading.problems import MOST_PROBLEMS, Seen, fold, nearest, problems_of, short, shown, words
+from drumbeat.dialect.reading.problems import MAX_PROBLEMS, Seen, fold, nearest, problems_of, short, shown, words
 from drumbeat.dialect.reading.values import complaint, filled
 from drumbeat.protocol.errors import SpecError
 
@@ -88,7 +88,7 @@ class Model(BaseModel):
     def _agrees(self) -> Model:
         found = [
             InitErrorDetails(type=complaint(c.what, c.fix, c.near), loc=c.key, input=None)
-            for c in islice(self.contradictions(), MOST_PROBLEMS + 1)
+            for c in islice(self.contradictions(), MAX_PROBLEMS + 1)
         ]
         if found:
             raise ValidationError.from_exception_data(type(self).__name__, found)
@@ -97,6 +97,17 @@ class Model(BaseModel):
     def contradictions(self) -> Iterator[Contradiction]:
         """What each key alone may say, but not together with the others."""
         return iter(())
+
+    @classmethod
+    def document_contradictions(cls, document: Mapping[str, Any]) -> Iterator[Contradiction]:
+        """Contradictions that can be seen in a document whose keys aren't all valid."""
+        del document
+        return iter(())
+
+    @classmethod
+    def key_names(cls) -> list[str]:
+        """The keys as files have them."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
 
     @classmethod
     def may_be_empty(cls, key: str) -> bool:

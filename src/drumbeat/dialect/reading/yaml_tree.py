@@ -14,10 +14,10 @@ from typing import Any
 from drumbeat.dialect.reading.problems import shown
 from drumbeat.protocol.errors import Problem, SpecError
 
-MOST_BYTES = 1024 * 1024
-MOST_LINES = 50_000
-MOST_NODES = 20_000
-MOST_DEPTH = 64
+MAX_BYTES = 1024 * 1024
+MAX_LINES = 50_000
+MAX_NODES = 20_000
+MAX_DEPTH = 64
 LONGEST_NUMBER = 400
 # The parser's time grows with the square of these two.
 LONG_TAG = re.compile(r"!\S{2000}")
@@ -63,7 +63,7 @@ def parse(text: str, name: str, least: str = "") -> Node:
     """
     refusal = _outsize(text)
     if refusal:
-        raise SpecError(refusal, where=name, fix="Such a file is text of a few pages.")
+        raise SpecError(refusal, where=name, fix="Such files are a few pages of text.")
     # Slow to load, and not needed to build a job in Python.
     from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
@@ -82,10 +82,10 @@ def parse(text: str, name: str, least: str = "") -> Node:
 
 def _outsize(text: str) -> str:
     """What about the text would keep the parser busy for longer than a person waits; "" if nothing."""
-    if len(text) > MOST_BYTES or len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         return "the file is larger than 1 MiB"
-    if text.count("\n") + text.count("\r") > MOST_LINES:
-        return f"the file has more than {MOST_LINES:,} lines"
+    if text.count("\n") + text.count("\r") > MAX_LINES:
+        return f"the file has more than {MAX_LINES:,} lines"
     if LONG_TAG.search(text):
         return "the file has a word of more than 2,000 characters behind a `!`"
     return "the file has more than 20 lines that begin with `%`" if len(DIRECTIVE.findall(text)) > 20 else ""
@@ -134,10 +134,10 @@ class _Reader:
 
     def node(self, kind: str, event: Any, depth: int) -> Node:
         self.count += 1
-        if self.count > MOST_NODES:
-            raise self.refuse(event, f"the file has more than {MOST_NODES:,} values")
-        if depth > MOST_DEPTH:
-            raise self.refuse(event, f"nested more than {MOST_DEPTH} levels deep")
+        if self.count > MAX_NODES:
+            raise self.refuse(event, f"the file has more than {MAX_NODES:,} values")
+        if depth > MAX_DEPTH:
+            raise self.refuse(event, f"nested more than {MAX_DEPTH} levels deep")
         if kind == "Alias":
             return self.alias(event, depth)
         node = self.opened(event)
@@ -167,11 +167,11 @@ class _Reader:
         node = self.anchors[event.anchor]
         if node is None:
             raise self.refuse(event, f"{shown('*' + event.anchor)} stands inside of what it repeats")
-        if depth + node.depth > MOST_DEPTH:
-            raise self.refuse(event, f"nested more than {MOST_DEPTH} levels deep")
+        if depth + node.depth > MAX_DEPTH:
+            raise self.refuse(event, f"nested more than {MAX_DEPTH} levels deep")
         self.count += node.size
-        if self.count > MOST_NODES:
-            raise self.refuse(event, f"written out, the aliases make more than {MOST_NODES:,} values")
+        if self.count > MAX_NODES:
+            raise self.refuse(event, f"written out, the aliases make more than {MAX_NODES:,} values")
         return node
 
     def sequence(self, node: Node, depth: int) -> None:

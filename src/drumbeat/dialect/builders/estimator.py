@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from drumbeat.dialect.builders.command import Command, command
 from drumbeat.dialect.data.inputs_outputs import Input
 from drumbeat.dialect.environments.environment import Environment
-from drumbeat.dialect.job.builder import Command, command
 from drumbeat.dialect.reading.problems import fold, nearest, words
 from drumbeat.protocol.errors import SpecError
 

@@ -12,15 +12,16 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, cast
 
+from drumbeat.dialect.builders.bindings import OPEN, Binding, Outputs, bound, open_pipeline, port
 from drumbeat.dialect.data.inputs_outputs import Output
-from drumbeat.dialect.pipelines.bindings import OPEN, Binding, Outputs, bound, open_pipeline, port
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.nodes import CommandNode, NodeHead
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
-from drumbeat.dialect.reading.loader import load_as
+from drumbeat.dialect.reading.loader import DocumentKind, load_model
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.protocol.errors import SpecError
 
+COMPONENT = DocumentKind("a component", lambda _document, _places: CommandComponent, "`command:`")
 SETTINGS = ("default_datastore", "default_compute", "continue_on_step_failure", "force_rerun")
 HEAD = ("name", "display_name", "experiment_name", "description", "tags", "compute")
 
@@ -56,7 +57,7 @@ class ComponentStep:
 
 def load_component(source: str | Path) -> Callable[..., ComponentStep]:
     """The component in a YAML file, as a function of its inputs that gives a step."""
-    component = load_as(CommandComponent, source)
+    component = cast("CommandComponent", load_model(source, COMPONENT))
 
     def use(**inputs: Any) -> ComponentStep:
         for name in inputs:

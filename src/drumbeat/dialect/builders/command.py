@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, cast
 
+from drumbeat.dialect.builders.bindings import OPEN, Outputs, bound, port
+from drumbeat.dialect.builders.sweep import Sweep
 from drumbeat.dialect.job.distribution import KINDS
 from drumbeat.dialect.job.job import CommandJob
-from drumbeat.dialect.pipelines.bindings import OPEN, Outputs, bound, port
+from drumbeat.dialect.job_file import Job, load
 from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.nodes import CommandNode
-from drumbeat.dialect.reading.loader import Job, load
 from drumbeat.dialect.reading.problems import fold, nearest
-from drumbeat.dialect.sweeping.builder import Sweep
 from drumbeat.dialect.sweeping.search_space import SearchFunction
 from drumbeat.protocol.errors import SpecError
 

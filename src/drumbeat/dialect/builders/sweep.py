@@ -5,25 +5,44 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from drumbeat.dialect.pipelines.bindings import Outputs, bound, port
+from drumbeat.dialect.builders.bindings import Outputs, bound, port
+from drumbeat.dialect.pipelines.component import CommandComponent
 from drumbeat.dialect.pipelines.nodes import SweepNode
 from drumbeat.dialect.sweeping.sweep import SweepJob
-
-if TYPE_CHECKING:
-    from drumbeat.dialect.job.builder import Command
 
 OF_THE_TRIAL = ("command", "code", "environment", "environment_variables", "distribution", "resources")
 OF_THE_SWEEP = ("sampling_algorithm", "search_space", "objective", "early_termination", "limits", "queue_settings")
 OF_BOTH = ("compute", "identity", "display_name", "description", "tags", "properties")
 
 
+class TrialDraft(Protocol):
+    """The command of a sweep's trials, as `Command` is."""
+
+    command: str
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    experiment_name: str | None
+
+    def document(self) -> dict[str, Any]:
+        """The keys that were set."""
+        ...
+
+    def ports(self) -> dict[str, Any]:
+        """Each input as it was first declared."""
+        ...
+
+    def to_component(self) -> CommandComponent:
+        """The command as a component."""
+        ...
+
+
 @dataclass(kw_only=True, eq=False, slots=True)
 class Sweep:
     """A sweep that isn't finished: `to_job()` checks it. Attributes are the keys of a sweep file."""
 
-    trial: Command
+    trial: TrialDraft
     search_space: dict[str, Any]
     objective: Any
     sampling_algorithm: Any = "random"
