@@ -15,6 +15,7 @@ import httpx
 from drumbeat.control.control import Control, Setting
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.roster import Member
 from drumbeat.server.access.auth import allowed_hosts
 from drumbeat.server.access.doors import TlsDoors
@@ -56,6 +57,12 @@ class House:
         with self.engine.changed:
             assert self.engine.changed.wait_for(lambda: f"{name}.1" in self.engine.gangs, timeout=60)
         return name
+
+    def submit_part(self, name: str, parent: str) -> str:
+        """Submits a job of a sweep or pipeline, as the control room does."""
+        request = JobRequest({**DOCUMENT, "name": name, "experiment_name": "parts"})
+        record, _ = self.control.jobs.submit(request, parent)
+        return record.job.name
 
     def agent(self, job: str, node: int = 0) -> "Agent":
         return Agent(self, job, node)

@@ -91,6 +91,27 @@ def test_lists_know_states_and_what_is_hidden(house: House) -> None:
     assert listed(state="running") == []
 
 
+def test_lists_are_chosen_by_parent(house: House) -> None:
+    names = [house.submit_part("trial", "sweep-1"), house.submit("alone", experiment_name="parts")]
+
+    def listed(**wanted: str) -> list[str]:
+        answer = house.http.get("/api/v1/jobs", params={"experiment": "parts", **wanted}).json()
+        return [job["name"] for job in answer["jobs"]]
+
+    assert listed(parent="sweep-1") == names[:1]
+    assert listed(parent="") == names[1:]
+    assert listed(parent="sweep-2") == []
+    assert listed() == names[::-1]
+
+
+def test_parent_is_shown_only_for_a_job_that_has_one(house: House) -> None:
+    part, alone = house.submit_part("part", "sweep-3"), house.submit("whole-job")
+    (listed,) = house.http.get("/api/v1/jobs", params={"parent": "sweep-3"}).json()["jobs"]
+    shown = house.http.get(f"/api/v1/jobs/{part}").json()
+    assert (listed["parent"], shown["parent"]) == ("sweep-3", "sweep-3")
+    assert "parent" not in house.http.get(f"/api/v1/jobs/{alone}").json()
+
+
 def test_cancel_twice_is_once_and_an_ended_job_stays_as_it_is(house: House) -> None:
     name = house.submit("canceled")
     assert house.http.post(f"/api/v1/jobs/{name}/cancel").status_code == 200

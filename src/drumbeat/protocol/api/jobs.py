@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -128,6 +129,9 @@ class OutputView:
         return f"output {self.name} is being put in its place"
 
 
+PARENT = "The sweep or pipeline that the job is a part of; absent when there is none."
+
+
 @dataclass(frozen=True)
 class JobView:
     """A job as the API shows it.
@@ -167,6 +171,7 @@ class JobView:
     properties: dict[str, str] = field(default_factory=dict[str, str], metadata=limited(default={}))
     notice: str = ""
     outputs: tuple[OutputView, ...] = ()
+    parent: str = field(default="", metadata=limited(PARENT, exclude_if=operator.not_))
 
     @property
     def has_ended(self) -> bool:

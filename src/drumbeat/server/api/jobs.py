@@ -17,6 +17,7 @@ from drumbeat.server.room import ControlOf, RoomOf, current
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
 Discard = Annotated[bool, Query(description="Also while it keeps its results; what isn't kept yet is lost.")]
+PARENT = "Jobs of this sweep or pipeline; empty: jobs that are part of none; every job when absent."
 HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
 
 
@@ -43,9 +44,10 @@ def list_jobs(
     archived: Literal["false", "true", "all"] = "false",
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     after: Annotated[str | None, Query(description="`after` of the page before.")] = None,
+    parent: Annotated[str | None, Query(description=PARENT)] = None,
 ) -> JobPage:
     """A page of jobs, newest first."""
-    records = control.store.jobs(JobFilter(tuple(state), experiment, HIDDEN[archived], limit, after))
+    records = control.store.jobs(JobFilter(tuple(state), experiment, HIDDEN[archived], limit, after, parent))
     return JobPage(tuple(map(job_view, records)), records[-1].job.name if len(records) == limit else None)
 
 
