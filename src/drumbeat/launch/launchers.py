@@ -15,7 +15,7 @@ LAUNCHERS: dict[str, Launcher] = {
 
 
 def _refuse(*_arguments: object) -> NoReturn:
-    raise LookupError("this version has no launcher of that name")
+    raise KeyError("this version has no launcher of that name")
 
 
 UNKNOWN = Launcher("unknown", ranks=_refuse, render=_refuse, reserved=lambda _shape: ())
