@@ -19,7 +19,8 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute import computes as spec_of
 from drumbeat.dialect.compute.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
 from drumbeat.engines.local import LocalEngine
-from drumbeat.ports import Engine, Store
+from drumbeat.ports import Engine, MachineCaches, Store
+from drumbeat.protocol.api.space import SpaceKind
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
 from drumbeat.server.process.clock import SystemClock
@@ -61,8 +62,21 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             data=StoreAccess(datastores.all, halves=home / "halves"),
             datastores=datastores,
             endpoints=endpoints,
+            caches=_caches(home, shared, has_file=not url),
         )
     )
+
+
+def _caches(home: Path, shared: Path, *, has_file: bool) -> MachineCaches:
+    """What this machine keeps for jobs, and what else the server has on its own disk."""
+    from drumbeat.agent.space import LocalCaches
+
+    measured: list[tuple[SpaceKind, str, str]] = [
+        ("datastore", name, str(shared / "datastores" / name)) for name in ALWAYS_THERE
+    ]
+    if has_file:
+        measured.append(("database", "drumbeat.db", str(home / "drumbeat.db")))
+    return LocalCaches(str(shared), measured)
 
 
 def _datastores(store: Store, shared: Path) -> Datastores:

@@ -24,6 +24,7 @@ from drumbeat.cli.commands import (
     registries,
     run,
     servers,
+    space,
     top,
 )
 from drumbeat.cli.draft.command_line import JobCommand
@@ -64,6 +65,9 @@ for name, command, example in (
     ("download", download.download, "drumbeat download @last --to results"),
     ("archive", jobs.archive, "drumbeat archive cifar-7f3a"),
     ("restore", jobs.restore, "drumbeat restore cifar-7f3a"),
+    ("delete", space.delete, "drumbeat delete cifar-7f3a"),
+    ("prune", space.prune, "drumbeat prune --older-than 30d --keep-outputs"),
+    ("usage", space.usage, "drumbeat usage"),
     ("top", top.top, "drumbeat top"),
 ):
     add_command(

@@ -18,6 +18,7 @@ from drumbeat.client.connection import Connection, part
 from drumbeat.client.data import DataCalls
 from drumbeat.client.discovery import where_of
 from drumbeat.client.registries import RegistryCalls
+from drumbeat.client.space import SpaceCalls
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.computes import AliasView, ComputeView
 from drumbeat.protocol.api.environments import EnvironmentView
@@ -34,7 +35,7 @@ PAGE = 256 << 10
 """Bytes of logs in one answer, six times as much as JSON where they are binary."""
 
 
-class Client(DataCalls, RegistryCalls):
+class Client(DataCalls, RegistryCalls, SpaceCalls):
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 
     home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere; None =

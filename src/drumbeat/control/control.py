@@ -35,7 +35,8 @@ from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
 from drumbeat.control.outputs.stories import Stories
-from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, Store
+from drumbeat.control.space import Space
+from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Store
 from drumbeat.protocol.errors import StorageError
 
 
@@ -62,6 +63,8 @@ class Setting:
     """The datastores that `data` knows; None = those of the store."""
     endpoints: Endpoints = field(default_factory=Endpoints)
     """Where agents call this server."""
+    caches: MachineCaches | None = None
+    """Those of the server's machine; None = `prune` and `usage` leave them out."""
 
 
 class Control:
@@ -98,6 +101,7 @@ class Control:
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses)
+        self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches)
 
     def _catalogs(self) -> Catalogs:
         setting = self.setting
@@ -125,9 +129,11 @@ class Control:
         self.outbox.start()
         self.watch.start()
         self._compute_watch.start()
+        self.space.start()
 
     def stop(self) -> None:
         """Ends the threads and closes the store. Running jobs keep running without this server."""
+        self.space.stop()
         self._compute_watch.stop()
         self.watch.stop()
         self.outbox.stop()

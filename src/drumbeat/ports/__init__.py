@@ -4,11 +4,12 @@ Every adapter passes the contract suites in `drumbeat.testing`. All calls are sy
 room runs them where blocking does no harm. Foreign exceptions are mapped to `drumbeat.protocol.errors` by the adapter.
 """
 
-from drumbeat.ports.artifacts import Artifacts, LogChunk, StoredFile, iter_pieces
+from drumbeat.ports.artifacts import Artifacts, JobSpace, LogChunk, SnapshotSpace, StoredFile, iter_pieces
 from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, StoredRegistry, Use
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
 from drumbeat.ports.engines import Doors, Engine, Gang, Machine, Sighting
+from drumbeat.ports.space import MachineCaches
 from drumbeat.ports.store import (
     Change,
     Head,
@@ -38,15 +39,18 @@ __all__ = [
     "Gang",
     "Head",
     "JobFilter",
+    "JobSpace",
     "Letter",
     "LiveServer",
     "LogChunk",
     "Machine",
+    "MachineCaches",
     "Message",
     "PendingEffect",
     "Record",
     "Reservation",
     "Sighting",
+    "SnapshotSpace",
     "Store",
     "StoredDatastore",
     "StoredFile",

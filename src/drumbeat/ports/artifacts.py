@@ -34,13 +34,42 @@ class StoredFile:
     sha256: str = ""
 
 
+@dataclass(frozen=True)
+class JobSpace:
+    """Bytes of disk that the files of one job take.
+
+    outputs: those that can be fetched, and parts that were sent and never shown. other: plan, story, journals.
+    """
+
+    outputs: int = 0
+    logs: int = 0
+    checkpoints: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of them."""
+        return self.outputs + self.logs + self.checkpoints + self.other
+
+
+@dataclass(frozen=True)
+class SnapshotSpace:
+    """Bytes of disk that a snapshot takes. asked_at: when it came or was last asked for, in seconds since the epoch."""
+
+    digest: str
+    size: int
+    asked_at: float
+
+
 class Artifacts(Protocol):
     """The files of jobs and the snapshots of code and data. Every path is contained: one that would leave its folder
     raises ForbiddenError. A disk that refuses raises StorageError with its own word for it.
     """
 
     def has_snapshot(self, digest: str) -> bool:
-        """Whether the content with this SHA-256 is kept whole."""
+        """Whether the content with this SHA-256 is kept whole. That it was asked for now is noted: see
+        `remove_snapshot`.
+        """
         ...
 
     def add_snapshot(self, digest: str, pieces: Iterable[bytes]) -> None:
@@ -49,6 +78,34 @@ class Artifacts(Protocol):
 
     def open_snapshot(self, digest: str) -> BinaryIO:
         """The tar file. Raises NotFoundError."""
+        ...
+
+    def remove_snapshot(self, digest: str, *, unasked_since: float) -> bool:
+        """Removes a snapshot, unless it came or was asked for after that moment (seconds since the epoch): a job that
+        names it may be on its way. Whether it is gone; one that isn't there is.
+        """
+        ...
+
+    def snapshots(self) -> list[SnapshotSpace]:
+        """Every snapshot that is kept, by digest."""
+        ...
+
+    def job_space(self, job: str | None = None) -> dict[str, JobSpace]:
+        """What the files of a job take, or those of each job; one without files isn't there. Looks at every file: it
+        may take long.
+        """
+        ...
+
+    def remove_job(self, job: str) -> None:
+        """Removes all files of a job: from one moment on, none is shown. Idempotent; what an earlier call that was
+        killed has left is removed by the next one. Raises StorageError.
+        """
+        ...
+
+    def remove_logs(self, job: str) -> None:
+        """Removes the logs and checkpoints of a job, and parts that were sent and never shown; outputs, plan and story
+        stay. Idempotent. Raises StorageError.
+        """
         ...
 
     def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:

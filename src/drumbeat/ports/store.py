@@ -179,7 +179,8 @@ class Store(Catalog, Protocol):
         """Writes a job, its story and its key in one transaction; (record, True).
 
         The same key again gives the record that there is, and False. Another key with the same job name raises
-        ConflictError.
+        ConflictError, and so does the name of a deleted job whose files are still being removed. A job that takes the
+        name of a deleted one goes on with its versions, so that no server takes one for the other.
         """
         ...
 
@@ -254,6 +255,28 @@ class Store(Catalog, Protocol):
         """Hides a job from lists, or shows it again. Raises NotFoundError; ConflictError while it is unfinished."""
         ...
 
+    def delete_job(self, token: int, name: str, note: str = "") -> None:
+        """Deletes a job that has ended, with its story, its submission and its uses, in one transaction.
+
+        From then on no call shows the job, and `removals` names it until `removed` is called. note: what the server
+        that removes the files has to know, whichever it is. Any live server may
+        delete it: nothing is left to do for its holder. Idempotent. Raises NotFoundError for a name that no job has
+        had; ConflictError while the job is unfinished, or its nodes or outputs are still being finalized; StaleError
+        when the server has been replaced.
+        """
+        ...
+
+    def removals(self, *, finished: bool = False) -> dict[str, str]:
+        """Name to note of deleted jobs whose files may still be there. No new job can take such a name.
+
+        finished: also of those whose files are gone, unless a new job has taken the name.
+        """
+        ...
+
+    def removed(self, name: str) -> None:
+        """Notes that the files of a deleted job are gone; its name is free again. Idempotent."""
+        ...
+
     def aliases(self) -> dict[tuple[str, str], str]:
         """(kind, name) to target; kinds are `compute`, `environment`, `instance_type`."""
         ...
@@ -272,6 +295,14 @@ class Store(Catalog, Protocol):
 
     def agreed(self, name: str, value: str) -> str:
         """What the first server that ever asked for this name gave as its value."""
+        ...
+
+    def setting(self, name: str) -> str:
+        """The value of a setting of these servers; "" = it isn't set."""
+        ...
+
+    def set_setting(self, name: str, value: str) -> None:
+        """Keeps the value of a setting, or removes it ("")."""
         ...
 
     def close(self) -> None:

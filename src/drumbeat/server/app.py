@@ -25,6 +25,7 @@ from drumbeat.server.api import (
     jobs,
     live,
     registries,
+    space,
     storage,
 )
 from drumbeat.server.room import ServerContext
@@ -41,7 +42,7 @@ def make_app(room: ServerContext, *, token: str, hosts: frozenset[str]) -> FastA
     )  # fmt: skip
     app.state.room = room
     for part in (
-        about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage,
+        about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage, space,
         sync, inputs,
     ):  # fmt: skip
         app.include_router(part.router)

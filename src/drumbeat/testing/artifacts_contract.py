@@ -75,6 +75,70 @@ class ArtifactsContract:
             with pytest.raises(ForbiddenError):
                 use()
 
+    # --- removing ---
+    def test_removed_job_has_no_file_and_others_keep_theirs(self, artifacts: Artifacts, open_artifacts: Open) -> None:
+        for job in ("a", "ab"):
+            artifacts.append_log(job, LOG, 0, b"line\n")
+            artifacts.write_text(job, "plan.json", "{}")
+        for _ in range(2):
+            artifacts.remove_job("a")
+            assert (open_artifacts().files("a"), artifacts.log_end("a")) == ([], 0)
+        assert [file.path for file in artifacts.files("ab")] == [LOG, "plan.json", "user_logs/std_log_0.txt"]
+        assert set(artifacts.job_space()) == {"ab"}
+
+    def test_job_of_a_removed_name_begins_with_empty_logs(self, artifacts: Artifacts, open_artifacts: Open) -> None:
+        other = open_artifacts()
+        for store in (artifacts, other):
+            store.append_log("a", LOG, 0, b"first job, a long line\n")
+        artifacts.remove_job("a")
+        artifacts.write_text("a", "plan.json", "{}")
+        assert artifacts.append_log("a", LogName(1, 1, 1, 0).path, 0, b"new\n") == 4
+        assert other.append_log("a", LogName(1, 1, 0, 1).path, 0, b"newer\n") == 6
+        assert [chunk.data for chunk in open_artifacts().log_chunks("a")] == [b"new\n", b"newer\n"]
+
+    def test_removing_logs_leaves_outputs_plan_and_story(self, artifacts: Artifacts) -> None:
+        artifacts.append_log("a", LOG, 0, b"line\n")
+        artifacts.append_output("a", 1, 0, "default/model.bin", 0, b"weights")
+        assert not artifacts.commit_outputs("a", 1, 0, {"default/model.bin": (7, sha(b"weights"))})
+        for name in ("plan.json", "story.jsonl"):
+            artifacts.write_text("a", name, "{}")
+        for _ in range(2):
+            artifacts.remove_logs("a")
+            assert [file.path for file in artifacts.files("a")] == [
+                "outputs/default/model.bin", "plan.json", "story.jsonl",
+            ]  # fmt: skip
+            assert artifacts.log_chunks("a") == []
+        space = artifacts.job_space()["a"]
+        assert space.outputs > 0
+        assert (space.logs, space.checkpoints) == (0, 0)
+
+    def test_space_of_a_job_is_counted_by_kind(self, artifacts: Artifacts) -> None:
+        assert artifacts.job_space() == {}
+        artifacts.append_log("a", LOG, 0, b"x" * 100_000)
+        space = artifacts.job_space()["a"]
+        assert space.logs >= 100_000
+        assert (space.outputs, space.checkpoints) == (0, 0)
+        assert space.total == space.logs + space.other
+
+    @pytest.mark.parametrize("job", HOSTILE)
+    def test_removing_a_job_of_a_hostile_name_is_refused(self, artifacts: Artifacts, job: str) -> None:
+        for call in (artifacts.remove_job, artifacts.remove_logs):
+            with pytest.raises(ForbiddenError):
+                call(job)
+
+    def test_snapshot_asked_for_lately_is_not_removed(self, artifacts: Artifacts) -> None:
+        digest = sha(b"code")
+        artifacts.add_snapshot(digest, [b"code"])
+        (kept,) = artifacts.snapshots()
+        assert (kept.digest, kept.size > 0) == (digest, True)
+        assert not artifacts.remove_snapshot(digest, unasked_since=kept.asked_at - 1)
+        assert artifacts.has_snapshot(digest)
+        (asked,) = artifacts.snapshots()
+        assert asked.asked_at >= kept.asked_at
+        for _ in range(2):
+            assert artifacts.remove_snapshot(digest, unasked_since=asked.asked_at + 1)
+        assert (artifacts.has_snapshot(digest), artifacts.snapshots()) == (False, [])
+
     # --- logs ---
     def test_only_what_lies_beyond_a_log_is_added(self, artifacts: Artifacts) -> None:
         sizes = [

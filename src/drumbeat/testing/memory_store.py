@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from threading import RLock
 
-from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.life.events import KeepStory, StoryEntry
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import (
     Change,
@@ -39,8 +39,8 @@ Held = tuple[str, str, int, int]
 class Shelf:
     """What several stores see as one database. records: by name, oldest first. servers: token to beats, or LEFT.
 
-    facts: agreed on. specs: of computes. places: of each token. bookings: compute to how often its slots changed hands.
-    last: see `next`.
+    deleted: the last version and the note of each deleted job. facts: agreed on. specs: of computes. places: of each
+    token. bookings: compute to how often its slots changed hands. last: see `next`.
     """
 
     records: dict[str, Record] = field(default_factory=dict[str, Record])
@@ -55,6 +55,9 @@ class Shelf:
     places: dict[int, LiveServer] = field(default_factory=dict[int, LiveServer])
     bookings: Counter[str] = field(default_factory=Counter[str])
     letters: dict[int, Letter] = field(default_factory=dict[int, Letter])
+    deleted: dict[str, tuple[int, str]] = field(default_factory=dict[str, tuple[int, str]])
+    removals: dict[str, str] = field(default_factory=dict[str, str])
+    settings: dict[str, str] = field(default_factory=dict[str, str])
     catalog: CatalogShelf = field(default_factory=CatalogShelf)
     last: Counter[str] = field(default_factory=Counter[str])
     lock: RLock = field(default_factory=RLock)
@@ -154,8 +157,11 @@ class MemoryStore(MemoryCatalog):
                 return shelf.records[shelf.keys[submission.key]], False
             if name in shelf.records:
                 raise ConflictError(f"there is a job {name} already")
+            if name in shelf.removals:
+                raise ConflictError(f"the files of the deleted job {name} are still being removed")
             shelf.keys[submission.key] = name
-            shelf.records[name] = Record(submission.job, 1, copy.deepcopy(submission.spec), lease=token)
+            version = shelf.deleted.pop(name, (0, ""))[0] + 1
+            shelf.records[name] = Record(submission.job, version, copy.deepcopy(submission.spec), lease=token)
             shelf.stories[name] = list(submission.story)
             shelf.catalog.uses += [(name, one) for one in submission.uses]
             return shelf.records[name], True
@@ -218,6 +224,36 @@ class MemoryStore(MemoryCatalog):
                 raise ConflictError(f"job {name} is {record.job.state}", fix="Cancel it or wait for its end.")
             if record.archived != is_archived:
                 self.shelf.records[name] = replace(record, archived=is_archived, version=record.version + 1)
+
+    def delete_job(self, token: int, name: str, note: str = "") -> None:
+        shelf = self.shelf
+        with shelf.lock:
+            self._require_live(token)
+            if name in shelf.deleted:
+                return
+            record = self.load(name)
+            if not record.job.state.is_terminal:
+                raise ConflictError(f"job {name} is {record.job.state}")
+            pending = [one for one in shelf.effects.values() if one.job == name]
+            if any(not isinstance(one.effect, KeepStory) for one in pending):
+                raise ConflictError(f"the end of job {name} is still being finalized")
+            for one in pending:
+                del shelf.effects[one.id]
+            del shelf.records[name], shelf.stories[name]
+            shelf.keys = {key: job for key, job in shelf.keys.items() if job != name}
+            shelf.letters = {row: one for row, one in shelf.letters.items() if one.job != name}
+            shelf.catalog.uses = [(job, use) for job, use in shelf.catalog.uses if job != name]
+            shelf.deleted[name] = record.version, note
+            shelf.removals[name] = note
+
+    def removals(self, *, finished: bool = False) -> dict[str, str]:
+        with self.shelf.lock:
+            every = {name: note for name, (_, note) in self.shelf.deleted.items()}
+            return every if finished else dict(self.shelf.removals)
+
+    def removed(self, name: str) -> None:
+        with self.shelf.lock:
+            self.shelf.removals.pop(name, None)
 
     # --- reading jobs ---
     def load(self, name: str) -> Record:
@@ -301,6 +337,14 @@ class MemoryStore(MemoryCatalog):
     def agreed(self, name: str, value: str) -> str:
         with self.shelf.lock:
             return self.shelf.facts.setdefault(name, value)
+
+    def setting(self, name: str) -> str:
+        with self.shelf.lock:
+            return self.shelf.settings.get(name, "")
+
+    def set_setting(self, name: str, value: str) -> None:
+        with self.shelf.lock:
+            self.shelf.settings[name] = value
 
     def computes(self) -> dict[str, dict[str, object]]:
         with self.shelf.lock:

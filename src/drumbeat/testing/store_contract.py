@@ -16,12 +16,13 @@ from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import State
 from drumbeat.testing.catalog_contract import CatalogContract, asset
 from drumbeat.testing.lease_contract import Open
+from drumbeat.testing.removal_contract import RemovalContract
 from drumbeat.testing.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission
 from drumbeat.testing.sharing_contract import SharingContract
 from drumbeat.testing.store_witness import at_once, everything, listed
 
 
-class StoreContract(CatalogContract, SharingContract):
+class StoreContract(CatalogContract, SharingContract, RemovalContract):
     """Jobs, stories, outbox, reservations, aliases, computes; leases and sharing are in the classes above."""
 
     # --- submit ---

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from drumbeat.protocol.api.computes import AliasView, ComputeView, MachineView
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, LogPiece, PreviewView
 from drumbeat.protocol.api.server import DoorView, ServerView
+from drumbeat.protocol.api.space import Freed, SpaceItem
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError
 from drumbeat.protocol.plan import PythonEnvironment
 from drumbeat.protocol.states import TERMINAL
@@ -34,6 +36,8 @@ class FakeServer:
     known_aliases: dict[tuple[str, str], str] = field(default_factory=dict)
     known_computes: list[ComputeView] = field(default_factory=list)
     known_environments: list[EnvironmentView] = field(default_factory=list)
+    needed: dict[str, str] = field(default_factory=dict)
+    freed: Freed = field(default_factory=Freed)
     doors: tuple[DoorView, ...] = ()
     others: tuple[str, ...] = ()
     error: DrumbeatError | None = None
@@ -45,6 +49,19 @@ class FakeServer:
         self.calls.append(call)
         if self.error:
             raise self.error
+
+    def delete(self, name: str) -> Freed:
+        self._called("delete", name)
+        if name not in self.jobs:
+            raise NotFoundError(f"there is no job {name}")
+        if name in self.needed:
+            raise ConflictError(f"job {name} isn't deleted: {self.needed.pop(name)} needs it", fix="Delete that first.")
+        del self.jobs[name]
+        return Freed((SpaceItem("job", name, 2048, note="completed"),), (), 2048)
+
+    def prune(self, older_than: timedelta, *, keep_outputs: bool = False, dry_run: bool = False) -> Freed:
+        self._called("prune", older_than, keep_outputs, dry_run)
+        return replace(self.freed, is_dry=dry_run)
 
     def plan(self, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
         self._called("plan", job if isinstance(job, dict) else str(job), tuple(sets), name)

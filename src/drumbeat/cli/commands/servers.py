@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from drumbeat.cli.commands.space import parse_age
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.help import new_family
@@ -21,9 +22,19 @@ def start(
     idle_stop: Annotated[
         float | None, typer.Option("--idle-stop", metavar="S", min=0, help="Stop after S idle seconds; 0 means never.")
     ] = None,
+    retain: Annotated[
+        str | None,
+        typer.Option(
+            "--retain", metavar="AGE", help="Delete jobs so long after their end (30d), or `off`. It is kept."
+        ),
+    ] = None,
 ) -> None:
-    """Start the server if it is not running."""
-    print(_say_server(connect(idle_stop_s=idle_stop).status()))
+    """Start the server if it is not running, and set its retention rule."""
+    age = None if retain in (None, "off") else parse_age(retain, "--retain")
+    server = connect(idle_stop_s=idle_stop)
+    if retain is not None:
+        server.set_retention(age)
+    print(_say_server(server.status()))
 
 
 @server_app.command("stop", epilog="Example: drumbeat server stop")
@@ -70,10 +81,17 @@ def _say_server(status_view: ServerView) -> str:
         f"  unfinished   {unfinished}",
         *([f"  outputs      still being put in their places: those of {publishing}"] if publishing else []),
         f"  stops        {idle}",
+        *([f"  retains      jobs for {_retained(status_view)} after their end"] if status_view.retain_s else []),
         *(f"  beside       {one}, which goes on with all jobs" for one in status_view.others),
         *(f"  agents       https://{_host(one)}, certificate until {one.ends:%Y-%m-%d}" for one in status_view.doors),
     ]
     return "\n".join(rows)
+
+
+def _retained(status: ServerView) -> str:
+    from drumbeat.cli.terminal.phrases import say_duration
+
+    return say_duration(timedelta(seconds=status.retain_s))
 
 
 def _host(door: DoorView) -> str:

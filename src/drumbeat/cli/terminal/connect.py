@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
 from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
 from drumbeat.protocol.api.jobs import Event, FileView, JobView, JobWithStory, LogPiece, PreviewView
 from drumbeat.protocol.api.server import ServerView
+from drumbeat.protocol.api.space import Freed, Usage
 
 
 class Server(Protocol):
@@ -45,6 +47,22 @@ class Server(Protocol):
 
     def wait(self, name: str, timeout_s: float | None = None) -> JobView | None:
         """The job once it has ended; None when the time is up first."""
+        ...
+
+    def delete(self, name: str) -> Freed:
+        """Deletes a job that has ended. Idempotent. Raises NotFoundError, ConflictError."""
+        ...
+
+    def prune(self, older_than: timedelta, *, keep_outputs: bool = False, dry_run: bool = False) -> Freed:
+        """Deletes what is old and what nothing needs."""
+        ...
+
+    def usage(self) -> Usage:
+        """What takes space, the biggest first."""
+        ...
+
+    def set_retention(self, retain: timedelta | None) -> None:
+        """Sets after how long the server deletes jobs; None = never."""
         ...
 
     def archive(self, name: str) -> object:

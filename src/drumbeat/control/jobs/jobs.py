@@ -15,11 +15,13 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.stories import STORY, Stories
 from drumbeat.core.life import cancellation
 from drumbeat.core.life.events import CancelRequested
-from drumbeat.ports import Artifacts, Record, StoredFile, Submission
+from drumbeat.dialect.data.paths import OfJob, reference_to
+from drumbeat.ports import Artifacts, Record, Store, StoredFile, Submission
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, StaleError, StorageError
 from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.plan import Plan
 
 
 class Jobs:
@@ -61,6 +63,7 @@ class Jobs:
         loop, compute = self._loop, submission.job.plan.compute
         if compute not in self._engines:  # It was deleted since the plan was made.
             raise no_compute(compute, self._engines)
+        _require_sources(loop.store, submission.job.plan)
         faultpoint("submit.before_commit")
         try:
             record, is_new = loop.store.submit(loop.token, submission)
@@ -122,3 +125,11 @@ def _is_from(record: Record, request: JobRequest) -> bool:
     """Whether the job was made from the request's document."""
     sent, kept = (json.dumps(one, sort_keys=True) for one in (request.document, record.spec))
     return sent == kept
+
+
+def _require_sources(store: Store, plan: Plan) -> None:
+    """Raises NotFoundError when a job whose output the plan reads was deleted since. Only on the loop's thread."""
+    for one in plan.inputs:
+        place = reference_to(one.uri) if one.uri.startswith("azureml:") else None
+        if isinstance(place, OfJob):
+            store.load(place.job)

@@ -58,6 +58,8 @@ class StatusView:
     publishing: tuple[str, ...] = ()
     doors: tuple[DoorView, ...] = ()
     others: tuple[str, ...] = ()
+    retain_s: float = 0.0
+    """Jobs that have ended are deleted after so many seconds; 0 = never."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -77,6 +77,7 @@ def status(room: RoomOf) -> StatusView:
         idle_stop_s=room.idle_stop_s,
         doors=tuple(DoorView(**asdict(one)) for one in room.doors.shown()) if room.doors else (),
         others=tuple(room.control.addresses.others),
+        retain_s=room.control.space.retain_s,
     )
 
 

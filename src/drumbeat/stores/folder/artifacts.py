@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from drumbeat.ports import LogChunk, StoredFile
+from drumbeat.ports import JobSpace, LogChunk, SnapshotSpace, StoredFile
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError
 from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder.alive import OnePerName
@@ -22,6 +22,7 @@ from drumbeat.stores.folder.disk import put_whole, refusals, require_room
 from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, read_chunks, settle
 from drumbeat.stores.folder.outputs import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
 from drumbeat.stores.folder.paths import inside, log_at, one_name, parts_of
+from drumbeat.stores.folder.removing import job_space, remove_job, remove_logs, space_of
 from drumbeat.stores.folder.snapshots import Snapshots
 
 FIRST_LOG = "user_logs/std_log_0.txt"
@@ -38,6 +39,7 @@ class FolderArtifacts:
 
     def __init__(self, root: Path, *, now: Callable[[], float] = time.time) -> None:
         self._root = root
+        self._now = now
         self._jobs = root / "jobs"
         with refusals(root):
             root.mkdir(0o700, parents=True, exist_ok=True)
@@ -54,7 +56,7 @@ class FolderArtifacts:
     # --- snapshots ---
     def has_snapshot(self, digest: str) -> bool:
         with refusals(self._root):
-            return self._snapshots.place(digest).is_file()
+            return self._snapshots.ask(digest, self._now())
 
     def add_snapshot(self, digest: str, pieces: Iterable[bytes]) -> None:
         with refusals(self._root):
@@ -63,6 +65,29 @@ class FolderArtifacts:
     def open_snapshot(self, digest: str) -> BinaryIO:
         with refusals(self._root):
             return self._snapshots.open(digest)
+
+    def remove_snapshot(self, digest: str, *, unasked_since: float) -> bool:
+        with refusals(self._root):
+            return self._snapshots.remove(digest, unasked_since)
+
+    def snapshots(self) -> list[SnapshotSpace]:
+        with refusals(self._root):
+            return list(self._snapshots.all())
+
+    # --- removing ---
+    def job_space(self, job: str | None = None) -> dict[str, JobSpace]:
+        with refusals(self._jobs):
+            if job is not None:
+                return {job: space_of(folder)} if (folder := self._folder(job)).is_dir() else {}
+            return dict(job_space(self._jobs))
+
+    def remove_job(self, job: str) -> None:
+        with refusals(self._jobs):
+            remove_job(self._jobs, self._folder(job))
+
+    def remove_logs(self, job: str) -> None:
+        with refusals(self._jobs):
+            remove_logs(self._folder(job))
 
     # --- logs ---
     def append_log(self, job: str, file: str, offset: int, data: bytes) -> int:

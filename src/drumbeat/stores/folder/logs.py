@@ -43,6 +43,8 @@ class JobLogs:
         self._ends: dict[LogName, int] = {}
         """How far the records of each log reach."""
         self._position = 0
+        self._inode = 0
+        """Of the journal that position and ends were read from."""
 
     def append(self, log: LogName, offset: int, data: bytes) -> int:
         """See `Artifacts.append_log`. When it raises, this object must not be used again."""
@@ -66,7 +68,10 @@ class JobLogs:
 
     def _catch_up(self, journal: int) -> None:
         """Reads what was recorded since, by this server before it was started or by another; cuts a torn end off."""
-        if os.fstat(journal).st_size == self._position * RECORD_SIZE:
+        status = os.fstat(journal)
+        if status.st_ino != self._inode:  # The logs that were known here have been removed since.
+            self._inode, self._position, self._ends = status.st_ino, 0, {}
+        if status.st_size == self._position * RECORD_SIZE:
             return
         with os.fdopen(os.dup(journal), "rb") as file:
             for piece in read_pieces(file, self._position):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import time
 import uuid
@@ -11,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from drumbeat.ports import SnapshotSpace
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.stores.folder.disk import put_whole, require_room
@@ -45,6 +47,32 @@ class Snapshots:
         for piece in pieces:
             require_room(self._folder)
             yield piece
+
+    def ask(self, digest: str, now: float) -> bool:
+        """Whether it is there; notes that it was asked for."""
+        place = self.place(digest)
+        with suppress(OSError):  # A disk that is read-only by now still has it.
+            os.utime(place, (now, now))
+        return place.is_file()
+
+    def remove(self, digest: str, unasked_since: float) -> bool:
+        """See `Artifacts.remove_snapshot`."""
+        place, aside = self.place(digest), self._new / uuid.uuid4().hex
+        # Out of the way first: who asks from now on hears that it isn't there, and sends it.
+        with suppress(FileNotFoundError):
+            place.rename(aside)
+            if aside.stat().st_mtime > unasked_since:
+                aside.rename(place)
+                return False
+            aside.unlink()
+        return True
+
+    def all(self) -> Iterator[SnapshotSpace]:
+        """Every snapshot, by digest."""
+        for place in sorted(self._folder.glob("[0-9a-f][0-9a-f]/*.tar")):
+            with suppress(FileNotFoundError):
+                status = place.stat()
+                yield SnapshotSpace(place.stem, status.st_blocks * 512, status.st_mtime)
 
     def open(self, digest: str) -> BinaryIO:
         """Raises NotFoundError."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
 
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
@@ -19,7 +19,7 @@ from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.sql.catalog import note_uses
 from drumbeat.stores.sql.leases import UNFINISHED, is_free_for
-from drumbeat.stores.sql.schema import jobs, story, submissions
+from drumbeat.stores.sql.schema import jobs, removals, story, submissions
 
 _SOME = 500
 """Names in one statement; databases limit its values."""
@@ -143,13 +143,26 @@ def add(connection: Connection, token: int, new: Submission) -> Record:
     job = new.job
     if connection.scalar(select(jobs.c.number).where(jobs.c.name == job.name)) is not None:
         raise ConflictError(f"there is a job {job.name} already", fix="Give it another name.")
-    fixed = {"name": job.name, "submitted_at": job.submitted_at, "lease": token, "version": 1, "archived": False}
+    version = _free_name(connection, job.name)
+    fixed = {"name": job.name, "submitted_at": job.submitted_at, "lease": token, "version": version, "archived": False}
     spec = json.dumps(new.spec, separators=(",", ":"))
     connection.execute(insert(jobs).values(**fixed, **_columns(job)))
     connection.execute(insert(submissions).values(key=new.key, job=job.name, spec=spec))
     add_story(connection, [(job.name, entry) for entry in new.story])
     note_uses(connection, job.name, new.uses)
-    return Record(job, 1, json.loads(spec), lease=token)
+    return Record(job, version, json.loads(spec), lease=token)
+
+
+def _free_name(connection: Connection, name: str) -> int:
+    """The first version of a new job, beyond those of a deleted one of its name. Raises ConflictError."""
+    deleted = connection.execute(select(removals).where(removals.c.name == name).with_for_update()).first()
+    if deleted is None:
+        return 1
+    if not deleted.done:
+        what = f"the files of the deleted job {name} are still being removed"
+        raise ConflictError(what, fix="Try again in a moment, or give it another name.")
+    connection.execute(delete(removals).where(removals.c.name == name))
+    return int(deleted.version) + 1
 
 
 def rewrite(connection: Connection, token: int, change: Change) -> None:

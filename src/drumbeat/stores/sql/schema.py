@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0008"
+HEAD = "0009"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -186,6 +186,25 @@ reservations = Table(
     Index(None, "job", "attempt"),
 )
 """Slots that attempts hold. gpus: a JSON list."""
+
+removals = Table(
+    "removals",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("version", BigInteger, nullable=False),
+    Column("note", AnyText, nullable=False),
+    Column("done", Boolean, nullable=False),
+)
+"""Jobs that were deleted. version: the last one, from which a new job of the name goes on. note: of the
+server that deleted it. done: their files are gone."""
+
+settings = Table(
+    "settings",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Text, nullable=False),
+)
+"""What a person set for all servers over this database."""
 
 aliases = Table(
     "aliases",

@@ -31,9 +31,9 @@ from drumbeat.ports import (
     Use,
 )  # fmt: skip
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.sql import catalog, computes, inbox, jobs, leases, outbox, slots
+from drumbeat.stores.sql import catalog, computes, inbox, jobs, leases, outbox, removals, slots
 from drumbeat.stores.sql.database import Database, parse_url
-from drumbeat.stores.sql.schema import aliases, facts
+from drumbeat.stores.sql.schema import aliases, facts, settings
 from drumbeat.stores.sql.upgrade import upgrade
 
 SILENT_AFTER = timedelta(seconds=15)
@@ -139,6 +139,19 @@ class SqlStore:
         with self._database.write() as connection:
             jobs.archive(connection, name, is_archived=is_archived)
 
+    def delete_job(self, token: int, name: str, note: str = "") -> None:
+        with self._database.write() as connection:
+            leases.require_live(connection, token)
+            removals.delete_job(connection, name, note)
+
+    def removals(self, *, finished: bool = False) -> dict[str, str]:
+        with self._database.read() as connection:
+            return removals.notes(connection, finished=finished)
+
+    def removed(self, name: str) -> None:
+        with self._database.write() as connection:
+            removals.finish(connection, name)
+
     # --- reading jobs ---
     def load(self, name: str) -> Record:
         with self._database.read() as connection:
@@ -228,6 +241,15 @@ class SqlStore:
                 connection.execute(insert(facts).values(name=name, value=value))
         with self._database.read() as connection:
             return _fact(connection, name) or value
+
+    def setting(self, name: str) -> str:
+        with self._database.read() as connection:
+            return connection.execute(select(settings.c.value).where(settings.c.name == name)).scalar() or ""
+
+    def set_setting(self, name: str, value: str) -> None:
+        with self._database.write() as connection:
+            if connection.execute(update(settings).where(settings.c.name == name).values(value=value)).rowcount == 0:
+                connection.execute(insert(settings).values(name=name, value=value))
 
     # --- the catalog ---
     def add_asset(self, asset: Asset) -> tuple[Asset, bool]:

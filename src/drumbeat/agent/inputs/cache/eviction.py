@@ -87,6 +87,13 @@ def judge(wanted: Mapping[str, int], others: Sequence[Pin], held: Held) -> Verdi
     return Verdict(waits_for=f"the cache is full: {in_words(theirs)} of it are in use by {jobs}")
 
 
+def unused(pins: Sequence[Pin], held: Held, before_ns: int) -> Verdict:
+    """What no attempt has pinned: whole files that were used last before that moment, and parts that broke off."""
+    pinned = {name for pin in pins for name in pin.files}
+    victims = [one for one in held.kept if one.name not in pinned and one.used_at < before_ns]
+    return Verdict(tuple(sorted(victims, key=_used_at)), tuple(sorted(held.parts.keys() - pinned)))
+
+
 def _used_at(one: Kept) -> int:
     return one.used_at
 
@@ -142,6 +149,19 @@ class Room:
             self._pins.put(root, {"job": job, "files": sizes})
             faultpoint("cache.pinned")
         return ""
+
+    def clear_unused(self, before_ns: int, *, is_dry: bool) -> tuple[list[Kept], list[Pin]]:
+        """Removes whole files that no attempt has pinned and that were used last before that moment, and parts that
+        broke off. What went, or would go with `is_dry`; and the pins that count.
+        """
+        with locks.alone(os.path.join(self._files.folder, "lock")):
+            pins = self._pinned()
+            held = self._held()
+            verdict = unused(pins, held, before_ns)
+            if not is_dry:
+                self._clear(verdict)
+        parts = [Kept(name, held.parts[name], 0) for name in verdict.loose_parts]
+        return [*verdict.victims, *parts], pins
 
     def _too_big(self, what: str) -> RefusedError:
         fix = f"Make room on the node's disk, let the cache have more ({BYTES}), or use less data."

@@ -30,27 +30,27 @@ def collect(
     place_of: gives the place of a folder there.
     """
     bounds = bounds or Bounds()
-    kept = sorted(_known(folder, place_of), key=lambda one: one[0])
+    kept = sorted(places(folder, place_of), key=lambda one: one[0])
     count, size = len(kept), sum(told["size"] for _, _, told in kept)
     removed: list[str] = []
     for used_at, place, told in kept:
         if now - used_at < bounds.unused_s and count <= bounds.count and size <= bounds.size:
             break
-        if _remove(place, used_at, now):
+        if remove_unused(place, used_at, now):
             removed.append(place.folder)
             count, size = count - 1, size - told["size"]
     return removed
 
 
-def _known(folder: str, place_of: Callable[[str], Place]) -> Iterator[tuple[float, Place, dict[str, Any]]]:
-    """When it was used last, which, and what is told of it. One that was never made whole was never used."""
+def places(folder: str, place_of: Callable[[str], Place] = Place) -> Iterator[tuple[float, Place, dict[str, Any]]]:
+    """When each was used last, which, and what is written of it. One that was never made whole was never used."""
     for name in {entry.partition(".")[0] for entry in os.listdir(folder)}:
         place = place_of(os.path.join(folder, name))
         yield place.used_at(), place, place.made() or {"size": 0}
 
 
-def _remove(place: Place, used_at: float, now: float) -> bool:
-    """Unless it is in use by now."""
+def remove_unused(place: Place, used_at: float, now: float) -> bool:
+    """Removes an environment, unless it is in use by now, or has been used since `used_at`; whether it is gone."""
     with place.held(shared=False, waits=None) as lock:
         if lock is None or place.used_at() != used_at or place.pins(now) or _has_just_failed(place, now):
             return False

@@ -110,17 +110,23 @@ def key(build: SourceBuild, requirement: str, site: Site) -> str:
     return f"{build.package}-{hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]}"
 
 
-def collect(root: str, now: float) -> None:
-    """Removes what nobody has asked for in a long time, and what broke off: whoever builds holds the lock."""
+def collect(root: str, now: float, unused_s: float = UNUSED_S) -> list[str]:
+    """Removes wheels that no environment has asked for in a long time, and builds that broke off; gives their folders.
+
+    A process that builds a wheel holds its lock.
+    """
+    removed: list[str] = []
     for entry in list(os.scandir(root)):
         name = entry.path.removesuffix(_PART)
-        if not entry.is_dir() or _age(entry.path, now) < (UNUSED_S if name == entry.path else BROKEN_S):
+        if not entry.is_dir() or _age(entry.path, now) < (unused_s if name == entry.path else BROKEN_S):
             continue
         lock = locks.take(f"{name}.lock")
         if lock is not None:
             shutil.rmtree(entry.path, ignore_errors=True)
             os.unlink(f"{name}.lock")
             os.close(lock)
+            removed.append(entry.path)
+    return removed
 
 
 def _age(folder: str, now: float) -> float:

@@ -1,0 +1,179 @@
+"""Commands about space: delete, prune, usage."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.terminal.connect import Server, connect
+from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.failures import Exit
+from drumbeat.protocol.api.space import Freed, KeptItem
+from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
+
+MAX_DAYS = 36_500
+UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
+
+Jobs = Annotated[list[str], typer.Argument(metavar="JOB…", help="Names of jobs, their beginnings, or @last.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Everything as JSON.")]
+Age = Annotated[
+    str, typer.Option("--older-than", metavar="AGE", help="Since a job ended, or a cached thing was used: 30d, 12h.")
+]
+KeepOutputs = Annotated[
+    bool, typer.Option("--keep-outputs", help="Jobs that have kept outputs stay, without logs and checkpoints.")
+]
+
+
+def delete(jobs: Jobs, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete jobs that have ended: story, logs, outputs in the job's folder, checkpoints, and code that only they need.
+
+    Outputs that were put into a datastore stay there. A job is kept while a registered version of data or another job
+    needs it; the command says which.
+    """
+    server = connect()
+    names = list(dict.fromkeys(_find(server, job) for job in jobs))
+    _confirm(f"Delete {_named(names)} with logs and outputs?", is_sure=yes)
+    freed, refused = _delete_all(server, names)
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        deleted = [name for name in names if name not in refused]
+        reasons = [KeptItem(f"job {name}", error.what, error.fix) for name, error in refused.items()]
+        print_json({"deleted": deleted, "refused": reasons, "freed": freed})
+    else:
+        _print_freed(freed)
+        for error in refused.values():
+            print(make_safe(f"{error.what}. {error.fix}"), file=sys.stderr)
+    if refused:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _find(server: Server, typed: str) -> str:
+    """The name of a job. Deleting one again is no error: its name, typed whole, still counts."""
+    from drumbeat.cli.terminal.job_names import find_job
+
+    try:
+        return find_job(server, typed).name
+    except NotFoundError as error:
+        try:
+            server.delete(typed)
+        except DrumbeatError:
+            raise error from None
+        return typed
+
+
+def _delete_all(server: Server, names: Sequence[str]) -> tuple[Freed, dict[str, ConflictError]]:
+    """Deletes each; a job that only the others need is tried again when they are gone."""
+    parts: list[Freed] = []
+    left = list(names)
+    while True:
+        refused: dict[str, ConflictError] = {}
+        for name in left:
+            try:
+                parts.append(server.delete(name))
+            except ConflictError as error:
+                refused[name] = error
+        if not refused or len(refused) == len(left):
+            break
+        left = list(refused)
+    items = tuple(item for part in parts for item in part.items)
+    # A snapshot that one job has left to another may have gone with that one.
+    gone = {f"snapshot {item.name[:12]}" for item in items}
+    kept = {one.what: one for part in parts for one in part.kept if one.what not in gone}
+    return Freed(items, tuple(kept.values()), sum(item.size for item in items)), refused
+
+
+def prune(
+    older_than: Age = "30d",
+    keep_outputs: KeepOutputs = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, and delete nothing.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Delete old jobs, code and data that nothing needs, and what the caches of the server's machine hold unused.
+
+    Says what is kept although it is old, and why.
+    """
+    age = parse_age(older_than, "--older-than")
+    server = connect()
+    if not (dry_run or yes):
+        rehearsal = server.prune(age, keep_outputs=keep_outputs, dry_run=True)
+        if not rehearsal.items:
+            _show(rehearsal, as_json=as_json)
+            return
+        if not as_json:
+            _print_freed(rehearsal)
+        _confirm(f"Delete {_counted(rehearsal)}?", is_sure=False)
+    _show(server.prune(age, keep_outputs=keep_outputs, dry_run=dry_run), as_json=as_json)
+
+
+def usage(
+    limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="How many lines at most.")] = 30,
+    as_json: AsJson = False,
+) -> None:
+    """Show what takes space on the server's machine, the biggest first: jobs, snapshots, caches, datastores."""
+    view = connect().usage()
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(view)
+        return
+    from drumbeat.cli.tables.spaceview import render_usage
+    from drumbeat.cli.terminal.screen import show
+
+    show(*render_usage(view, limit))
+
+
+def parse_age(text: str, option: str) -> timedelta:
+    """The duration in `30d`, `12h`, `90m`, `45s`, `2w`. Raises RefusedError."""
+    number, unit = text.strip()[:-1], text.strip()[-1:].lower()
+    try:
+        age = timedelta(seconds=float(number) * UNITS[unit])
+    except (ValueError, KeyError, OverflowError):
+        age = timedelta(-1)
+    if not timedelta(0) <= age <= timedelta(days=MAX_DAYS):
+        what = f"cannot read {text!r} as a duration"
+        raise RefusedError(what, where=option, fix="Write a number and a unit: 30d, 12h, 90m, 45s or 2w.")
+    return age
+
+
+def _confirm(question: str, *, is_sure: bool) -> None:
+    """Asks on a terminal. Raises RefusedError where nobody can answer; ends the command when the answer is no."""
+    if is_sure:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise RefusedError("this deletes, and there is no terminal to confirm it on", fix="Add --yes.")
+    if not typer.confirm(make_safe(question), err=True):
+        print("nothing was deleted")
+        raise typer.Exit(Exit.FAILED)
+
+
+def _named(names: Sequence[str]) -> str:
+    return f"job {names[0]}" if len(names) == 1 else f"{len(names)} jobs ({', '.join(names)})"
+
+
+def _counted(freed: Freed) -> str:
+    from drumbeat.cli.terminal.phrases import count, say_size
+
+    return f"{count(len(freed.items), 'thing')}, {say_size(freed.total)}"
+
+
+def _show(freed: Freed, *, as_json: bool) -> None:
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(freed)
+    else:
+        _print_freed(freed)
+
+
+def _print_freed(freed: Freed) -> None:
+    from drumbeat.cli.tables.spaceview import freed_lines
+
+    for line in freed_lines(freed):
+        print(make_safe(line))

@@ -1,0 +1,203 @@
+"""What may be deleted, and why the rest is kept: a decision from records alone.
+
+A job is kept while it isn't over, while a registered version of data lies in its folder, and while a job that stays
+names one of its outputs as an input. A snapshot is kept while a job or a registered version that stays names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from drumbeat.core.life.aftermath import outputs_left
+from drumbeat.core.life.job import Job
+from drumbeat.dialect.data.paths import OfJob, reference_to
+from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.states import State
+
+SNAPSHOT = "snapshot:"
+
+
+@dataclass(frozen=True)
+class JobNeeds:
+    """As much of a job as decides whether it, or what it needs, may go."""
+
+    name: str
+    state: State
+    ended_at: datetime | None = None
+    unplaced: tuple[str, ...] = ()
+    """Outputs that are still to be put in their places."""
+    inputs: tuple[tuple[str, str], ...] = ()
+    """Name and URI of its inputs."""
+    places: tuple[tuple[str, str], ...] = ()
+    """Name and URI of the outputs that it has put into a store."""
+    snapshots: frozenset[str] = frozenset()
+    """Digests of its code, its inputs, and the folder of its image."""
+
+
+@dataclass(frozen=True)
+class AssetNeeds:
+    """As much of a registered version as decides what it needs. title: `data digits:3`."""
+
+    title: str
+    uri: str = ""
+    snapshots: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Something that isn't deleted."""
+
+    what: str
+    """`job a`."""
+    why: str
+    """A clause for people."""
+    fix: str = ""
+    """What would let it go; "" = nothing."""
+
+
+@dataclass(frozen=True)
+class RemovalPlan:
+    """The jobs that go, in the order in which they may be deleted; and those that were asked for and stay."""
+
+    jobs: tuple[str, ...] = ()
+    kept: Mapping[str, Kept] | None = None
+
+    @property
+    def reasons(self) -> Mapping[str, Kept]:
+        """Why each job that was asked for stays, by name."""
+        return self.kept or {}
+
+
+# --- from records -----------------------------------------------------------------------------------------------
+def needs_of_job(job: Job) -> JobNeeds:
+    """What a job is and needs."""
+    plan = job.plan
+    named = [one.uri.removeprefix(SNAPSHOT) for one in plan.inputs if one.uri.startswith(SNAPSHOT)]
+    context = plan.container.build.context if plan.container and plan.container.build else ""
+    return JobNeeds(
+        job.name,
+        job.state,
+        job.ended_at,
+        tuple(one.name for one in outputs_left(job)),
+        tuple((one.name, one.uri) for one in plan.inputs),
+        tuple((one.output, one.uri) for one in job.published if one.uri and not one.problem),
+        frozenset(digest for digest in (plan.code, context, *named) if digest),
+    )
+
+
+def needs_of_asset(kind: str, name: str, version: str, document: Mapping[str, object]) -> AssetNeeds:
+    """What a registered version needs. document: as the catalog keeps it."""
+    told = cast("Mapping[str, Any]", document)
+    uri, context = str(told.get("uri") or ""), str(told.get("context") or "")
+    digests = {context, uri.removeprefix(SNAPSHOT) if uri.startswith(SNAPSHOT) else ""} - {""}
+    return AssetNeeds(f"{kind} {name}:{version}", uri, frozenset(digests))
+
+
+# --- jobs -------------------------------------------------------------------------------------------------------
+def expired(jobs: Iterable[JobNeeds], now: datetime, older_than: timedelta) -> list[str]:
+    """Names of the jobs that ended at least so long ago."""
+    return [one.name for one in jobs if one.ended_at and one.state.is_terminal and now - one.ended_at >= older_than]
+
+
+def decide(asked: Iterable[str], jobs: Sequence[JobNeeds], assets: Sequence[AssetNeeds]) -> RemovalPlan:
+    """Which of the jobs that are asked for go, and why the others stay. Names that no job has are left out."""
+    known = {one.name: one for one in jobs}
+    wanted = [known[name] for name in dict.fromkeys(asked) if name in known]
+    kept = {one.name: why for one in wanted if (why := _own_reason(one, assets))}
+    readers = _readers(jobs)
+    going = {one.name for one in wanted} - kept.keys()
+    # A job that stays keeps those whose outputs it names, and they keep others.
+    while late := {name: reader for name in going if (reader := _first_staying(name, readers, going))}:
+        kept |= {name: _read_by(name, *reader) for name, reader in late.items()}
+        going -= late.keys()
+    return RemovalPlan(tuple(_readers_first(going, readers)), kept)
+
+
+def _own_reason(job: JobNeeds, assets: Iterable[AssetNeeds]) -> Kept | None:
+    what = f"job {job.name}"
+    if not job.state.is_terminal:
+        return Kept(what, f"it is {job.state}", f"Cancel it first: drumbeat cancel {job.name}")
+    if job.unplaced:
+        why = f"its outputs are still being put in their places: {', '.join(job.unplaced)}"
+        return Kept(what, why, f"Wait for them, or give them up: drumbeat cancel {job.name} --discard")
+    for asset in assets:
+        place = _in_job(asset.uri)
+        if place and place.job == job.name:
+            return Kept(what, f"its output {place.output} is {asset.title}", f"Delete that first: {_delete(asset)}")
+    return None
+
+
+def _delete(asset: AssetNeeds) -> str:
+    return f"drumbeat {asset.title.split(' ')[0]} delete {asset.title.split(' ')[1]}"
+
+
+Reader = tuple[str, str, str]
+"""Name of a job, of its input, and of the output that it reads."""
+
+
+def _readers(jobs: Sequence[JobNeeds]) -> dict[str, list[Reader]]:
+    """By job, those that name one of its outputs as an input."""
+    places = [(one.name, output, uri.rstrip("/")) for one in jobs for output, uri in one.places]
+    found: dict[str, list[Reader]] = {}
+    for job in jobs:
+        for name, uri in job.inputs:
+            for source, output in _sources(uri, places):
+                if source != job.name:
+                    found.setdefault(source, []).append((job.name, name, output))
+    return found
+
+
+def _sources(uri: str, places: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
+    """Job and name of the outputs that an input's URI means."""
+    if place := _in_job(uri):
+        yield place.job, place.output
+    for job, output, there in places:
+        if uri == there or uri.startswith(f"{there}/"):
+            yield job, output
+
+
+def _in_job(uri: str) -> OfJob | None:
+    """The output of a job that a URI means."""
+    if not uri.startswith("azureml:"):
+        return None
+    try:
+        place = reference_to(uri)
+    except SpecError:
+        return None
+    return place if isinstance(place, OfJob) else None
+
+
+def _first_staying(name: str, readers: Mapping[str, list[Reader]], going: set[str]) -> Reader | None:
+    return next((reader for reader in readers.get(name, ()) if reader[0] not in going), None)
+
+
+def _read_by(name: str, reader: str, role: str, output: str) -> Kept:
+    why = f"its output {output} is input {role} of job {reader}"
+    return Kept(f"job {name}", why, f"Delete that job first, or both together: drumbeat delete {reader} {name}")
+
+
+def _readers_first(going: set[str], readers: Mapping[str, list[Reader]]) -> Iterator[str]:
+    """The order in which no job that is there has lost an input, wherever deleting them is interrupted."""
+    left = set(going)
+    while left:
+        free = sorted(name for name in left if not any(reader[0] in left for reader in readers.get(name, ())))
+        if not free:  # Two outputs in one place of a store may name each other.
+            free = sorted(left)
+        yield from free
+        left -= set(free)
+
+
+# --- snapshots --------------------------------------------------------------------------------------------------
+def needed_snapshots(jobs: Iterable[JobNeeds], assets: Iterable[AssetNeeds]) -> dict[str, list[str]]:
+    """Digest to what needs it, the jobs before the registered versions."""
+    needed: dict[str, list[str]] = {}
+    for job in jobs:
+        for digest in sorted(job.snapshots):
+            needed.setdefault(digest, []).append(f"job {job.name}")
+    for asset in assets:
+        for digest in sorted(asset.snapshots):
+            needed.setdefault(digest, []).append(asset.title)
+    return needed

@@ -1,0 +1,30 @@
+"""What the machine of the server keeps for the jobs of this user beside their own files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from drumbeat.protocol.api.space import Freed, SpaceItem
+
+
+class MachineCaches(Protocol):
+    """The caches of one machine: data, environments, wheels. Servers of one user share them.
+
+    Beside them it measures, and never touches, what else the server keeps on its own disk: datastores, the database.
+    """
+
+    def usage(self) -> list[SpaceItem]:
+        """What each cached thing takes."""
+        ...
+
+    def free(self) -> int:
+        """Bytes that the disk of the server's files has left."""
+        ...
+
+    def prune(self, unused_s: float, needed: Mapping[str, str], *, is_dry: bool) -> Freed:
+        """Removes what wasn't used for so many seconds and that no running job has pinned.
+
+        needed: key of an environment's content to the version or alias that needs it; it stays. Raises StorageError.
+        """
+        ...

@@ -1,0 +1,45 @@
+"""Deleting jobs: the rows go at once, and a row stays that says whose files are still to be removed."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Table, delete, insert, select, update
+
+from drumbeat.core.life.events import KeepStory
+from drumbeat.protocol.errors import ConflictError
+from drumbeat.stores.sql import outbox as effects
+from drumbeat.stores.sql.jobs import no_job
+from drumbeat.stores.sql.leases import UNFINISHED
+from drumbeat.stores.sql.schema import asset_uses, inbox, jobs, outbox, removals, reservations, story, submissions
+
+_OF_A_JOB: tuple[Table, ...] = (story, outbox, inbox, reservations, asset_uses, submissions)
+
+
+def delete_job(connection: Connection, name: str, note: str) -> None:
+    """See `Store.delete_job`. The job's row is locked, so that no message comes in meanwhile."""
+    chosen = select(jobs.c.state, jobs.c.version).where(jobs.c.name == name).with_for_update()
+    row = connection.execute(chosen).first()
+    if row is None:
+        if connection.scalar(select(removals.c.name).where(removals.c.name == name)) is None:
+            raise no_job(name)
+        return
+    if row.state in UNFINISHED:
+        raise ConflictError(f"job {name} is {row.state}", fix=f"Cancel it first: drumbeat cancel {name}")
+    if any(one.job == name and not isinstance(one.effect, KeepStory) for one in effects.pending(connection, None)):
+        what = f"job {name} has ended, and its nodes or outputs are still being finalized"
+        raise ConflictError(what, fix=f"Try again in a moment; see why: drumbeat show {name}")
+    for table in _OF_A_JOB:
+        connection.execute(delete(table).where(table.c.job == name))
+    connection.execute(delete(jobs).where(jobs.c.name == name))
+    connection.execute(insert(removals).values(name=name, version=row.version, note=note, done=False))
+
+
+def notes(connection: Connection, *, finished: bool) -> dict[str, str]:
+    """Name to note of the deleted jobs whose files may still be there; with `finished` of all deleted jobs."""
+    chosen = select(removals.c.name, removals.c.note).order_by(removals.c.name)
+    chosen = chosen if finished else chosen.where(~removals.c.done)
+    return {row.name: row.note for row in connection.execute(chosen)}
+
+
+def finish(connection: Connection, name: str) -> None:
+    """Notes that the files of a deleted job are gone."""
+    connection.execute(update(removals).where(removals.c.name == name).values(done=True))

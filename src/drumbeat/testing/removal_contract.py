@@ -1,0 +1,141 @@
+"""What every store promises about deleting jobs, and about settings."""
+# ruff: noqa: S101 - asserting is what a contract does
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+
+from drumbeat.core.life.events import CancelRequested, KeepStory
+from drumbeat.ports import JobFilter, Store
+from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+from drumbeat.testing.catalog_contract import asset
+from drumbeat.testing.lease_contract import LeaseContract, Open
+from drumbeat.testing.sample_jobs import STOP, ended, line, sample_job, started, submission
+from drumbeat.testing.store_witness import everything
+
+
+def end(store: Store, token: int, name: str) -> None:
+    """Submits a job that ends at once, with nothing left to do for it."""
+    record, _ = store.submit(token, submission(name))
+    store.commit(token, [replace(ended(record), effects=(), job=replace(ended(record).job, effects=0))])
+
+
+class RemovalContract(LeaseContract):
+    """Deleted jobs, the names of those whose files are still there, settings."""
+
+    def test_deleted_job_is_shown_by_no_call(self, store: Store, token: int) -> None:
+        end(store, token, "a")
+        before = everything(store)
+        end(store, token, "b")
+        store.delete_job(token, "b")
+        assert everything(store) == before
+        for call in (store.load, store.story, store.uses):
+            with suppress(NotFoundError):
+                assert call("b") == []
+        with pytest.raises(NotFoundError):
+            store.archive("b", is_archived=True)
+        assert store.submitted("key of b") is None
+
+    def test_deleted_job_is_named_until_its_files_are_removed(self, open_store: Open, token: int) -> None:
+        store = open_store()
+        end(store, token, "a")
+        store.delete_job(token, "a", "its note")
+        assert open_store().removals() == {"a": "its note"}
+        for _ in range(2):
+            store.removed("a")
+            assert open_store().removals() == {}
+            assert open_store().removals(finished=True) == {"a": "its note"}
+
+    def test_deleting_again_changes_nothing(self, store: Store, token: int) -> None:
+        end(store, token, "a")
+        for _ in range(2):
+            store.delete_job(token, "a")
+            assert store.removals() == {"a": ""}
+        store.removed("a")
+        store.delete_job(token, "a")
+        assert store.removals() == {}
+
+    def test_deleting_a_job_that_never_was_is_refused(self, store: Store, token: int) -> None:
+        with pytest.raises(NotFoundError):
+            store.delete_job(token, "a")
+
+    def test_unfinished_job_is_not_deleted(self, store: Store, token: int) -> None:
+        store.submit(token, submission("a"))
+        before = everything(store)
+        with pytest.raises(ConflictError):
+            store.delete_job(token, "a")
+        assert (everything(store), store.removals()) == (before, {})
+
+    def test_job_whose_nodes_are_being_stopped_is_not_deleted(self, store: Store, token: int) -> None:
+        record, _ = store.submit(token, submission("a"))
+        change = ended(record)
+        store.commit(token, [replace(change, job=replace(change.job, effects=1), effects=(STOP,))])
+        with pytest.raises(ConflictError):
+            store.delete_job(token, "a")
+        assert store.load("a").job.state.is_terminal
+
+    def test_job_whose_story_is_not_written_yet_is_deleted(self, store: Store, token: int) -> None:
+        record, _ = store.submit(token, submission("a"))
+        change = ended(record)
+        store.commit(token, [replace(change, job=replace(change.job, effects=1), effects=(KeepStory(1),))])
+        store.delete_job(token, "a")
+        assert store.outbox() == []
+
+    def test_uses_of_a_deleted_job_are_forgotten(self, store: Store, token: int) -> None:
+        store.add_asset(asset("digits", "1"))
+        end(store, token, "a")
+        store.delete_job(token, "a")
+        assert store.uses("a") == []
+
+    def test_messages_to_a_deleted_job_are_refused(self, store: Store, token: int) -> None:
+        end(store, token, "a")
+        store.delete_job(token, "a")
+        with pytest.raises(NotFoundError):
+            store.post("a", CancelRequested("a person"))
+        assert store.inbox(token) == []
+
+    def test_replaced_server_deletes_nothing(self, open_store: Open, token: int) -> None:
+        store = open_store()
+        end(store, token, "a")
+        open_store().lease(is_alone=True)
+        with pytest.raises(StaleError):
+            store.delete_job(token, "a")
+        assert store.load("a").job.name == "a"
+
+    def test_any_server_deletes_a_job_that_has_ended(self, open_store: Open, token: int) -> None:
+        store = open_store()
+        end(store, token, "a")
+        other = open_store()
+        other.delete_job(other.lease(is_alone=False), "a")
+        assert store.jobs(JobFilter(is_archived=None)) == []
+
+    def test_name_of_a_deleted_job_is_free_once_its_files_are_gone(self, store: Store, token: int) -> None:
+        end(store, token, "a")
+        store.delete_job(token, "a")
+        with pytest.raises(ConflictError):
+            store.submit(token, submission("a"))
+        store.removed("a")
+        assert store.submit(token, submission("a"))[1]
+        assert store.story("a") == [line("accepted")]
+
+    def test_job_of_a_deleted_name_is_not_taken_for_the_deleted_one(self, open_store: Open, token: int) -> None:
+        store, other = open_store(), open_store()
+        end(store, token, "a")
+        assert other.load("a").job.state.is_terminal  # It may be remembered there.
+        store.delete_job(token, "a")
+        store.removed("a")
+        record, _ = store.submit(token, submission("a"))
+        store.commit(token, [started(record)])
+        assert other.load("a").job == started(record).job
+        assert other.load("a").job != sample_job("a")
+        assert record.version == 3
+
+    def test_setting_is_kept_replaced_and_removed(self, open_store: Open) -> None:
+        store = open_store()
+        assert store.setting("retain") == ""
+        for value in ("30", "7", ""):
+            store.set_setting("retain", value)
+            assert open_store().setting("retain") == value

@@ -1,0 +1,130 @@
+"""Deleting, pruning and usage as a program and a person meet them."""
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from drumbeat.cli.commands.space import parse_age
+from drumbeat.client import Client
+from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
+from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
+from tests.unit.cli.fake_server import FakeServer, Type
+from tests.unit.cli.samples import a_job
+
+from .api_house import TOKEN, House, eventually, house_in
+
+pytestmark = pytest.mark.feature("M9")
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with house_in(tmp_path) as there:
+        yield there
+
+
+def canceled(house: House, name: str) -> str:
+    """A job that was canceled, so that nothing of it is left to do."""
+    job = house.submit(name)
+    house.http.post(f"/api/v1/jobs/{job}/cancel")
+    eventually(lambda: house.http.get(f"/api/v1/jobs/{job}").json()["state"] == "canceled")
+    eventually(lambda: not house.control.store.outbox())
+    return job
+
+
+def test_deleted_job_is_gone_and_deleting_again_is_no_error(house: House) -> None:
+    job = canceled(house, "a")
+    first = house.http.delete(f"/api/v1/jobs/{job}")
+    assert (first.status_code, [one["name"] for one in first.json()["items"]]) == (200, [job])
+    assert house.http.get(f"/api/v1/jobs/{job}").status_code == 404
+    again = house.http.delete(f"/api/v1/jobs/{job}")
+    assert (again.status_code, again.json()["items"]) == (200, [])
+    assert house.http.delete("/api/v1/jobs/never").status_code == 404
+
+
+def test_unfinished_job_is_refused_with_what_to_do(house: House) -> None:
+    job = house.submit("a")
+    answer = house.http.delete(f"/api/v1/jobs/{job}")
+    assert answer.status_code == 409
+    assert answer.json()["fix"] == f"Cancel it first: drumbeat cancel {job}"
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"older_than_s": -1}, {"older_than_s": 1e300}, {"older_than_s": "soon"}, {"older_than_s": 1, "x": 1}]
+)
+def test_prune_refuses_what_is_no_age(house: House, body: dict[str, object]) -> None:
+    assert house.http.post("/api/v1/prune", json=body).status_code == 422
+
+
+def test_client_prunes_measures_and_sets_the_rule(house: House) -> None:
+    job = canceled(house, "a")
+    with Client(url=house.url, token=TOKEN) as client:
+        rehearsal = client.prune(timedelta(0), dry_run=True)
+        assert ([one.name for one in rehearsal.items], rehearsal.is_dry) == ([job], True)
+        assert [one.name for one in client.usage().items if one.kind == "job"] == [job]
+        assert [one.name for one in client.prune(timedelta(0)).items] == [job]
+        with pytest.raises(NotFoundError):
+            client.get(job)
+        with pytest.raises(ConflictError):
+            client.delete(house.submit("b"))
+        client.set_retention(timedelta(days=30))
+        assert client.usage().retain_s == client.status().retain_s == 30 * 86_400
+        client.set_retention(None)
+        assert client.status().retain_s == 0
+        with pytest.raises(RefusedError):
+            client.set_retention(timedelta(seconds=1))
+
+
+@pytest.mark.parametrize(
+    ("text", "age"), [("30d", timedelta(30)), ("1.5h", timedelta(hours=1.5)), ("0s", timedelta(0))]
+)
+def test_age_is_a_number_and_a_unit(text: str, age: timedelta) -> None:
+    assert parse_age(text, "--older-than") == age
+
+
+@pytest.mark.parametrize("text", ["", "d", "30", "30y", "-1d", "nand", "infd", "1e99d", "三d"])
+def test_what_is_no_age_is_refused(text: str) -> None:
+    with pytest.raises(RefusedError, match="cannot read"):
+        parse_age(text, "--older-than")
+
+
+# --- the command line -------------------------------------------------------------------------------------------
+def test_delete_without_a_terminal_wants_yes(drumbeat: Type, server: FakeServer) -> None:
+    server.jobs["a"] = a_job(name="a")
+    refused = drumbeat("delete", "a")
+    assert refused.exit_code == 1
+    assert "Add --yes" in refused.stderr
+    assert "a" in server.jobs
+
+
+def test_delete_says_what_is_gone_and_tries_needed_jobs_again(drumbeat: Type, server: FakeServer) -> None:
+    server.jobs |= {name: a_job(name=name) for name in ("a", "b")}
+    server.needed["a"] = "job b"
+    shown = drumbeat("delete", "a", "b", "--yes")
+    assert shown.stdout.splitlines() == [
+        "deleted job b (2.0 KiB, completed)", "deleted job a (2.0 KiB, completed)", "freed 4.0 KiB",
+    ]  # fmt: skip
+    assert shown.exit_code == 0
+
+
+def test_delete_of_a_needed_job_says_why_and_fails(drumbeat: Type, server: FakeServer) -> None:
+    server.jobs["a"] = a_job(name="a")
+    server.needed["a"] = "job b"
+    shown = drumbeat("delete", "a", "--yes", "--json")
+    assert shown.exit_code == 1
+    told = json.loads(shown.stdout)
+    assert (told["deleted"], told["refused"][0]["fix"]) == ([], "Delete that first.")
+
+
+def test_prune_says_what_would_go_and_what_is_kept(drumbeat: Type, server: FakeServer) -> None:
+    kept = KeptItem("job b", "its output model is data m:1", "Delete that first: drumbeat data delete m:1")
+    server.freed = Freed((SpaceItem("snapshot", "f" * 64, 1024),), (kept,), 1024)
+    shown = drumbeat("prune", "--older-than", "2w", "--keep-outputs", "--dry-run")
+    assert shown.stdout.splitlines() == [
+        "would delete snapshot ffffffffffff (1.0 KiB)",
+        "kept job b: its output model is data m:1. Delete that first: drumbeat data delete m:1",
+        "would free 1.0 KiB",
+    ]
+    assert server.calls == [("prune", timedelta(days=14), True, True)]

@@ -1,0 +1,257 @@
+"""Deleting jobs and giving space back, in a control room with a fake engine."""
+
+import hashlib
+import json
+import os
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from drumbeat.control import space as control_space
+from drumbeat.ports import Asset
+from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest
+from drumbeat.protocol.api.space import Freed, SpaceItem
+from drumbeat.protocol.errors import ConflictError, NotFoundError, RefusedError
+from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_store import MemoryStore
+
+from .house import JOB, House, until
+
+pytestmark = pytest.mark.feature("M9")
+
+NOW = timedelta(0)
+CODE = b"a tar file"
+DIGEST = hashlib.sha256(CODE).hexdigest()
+
+
+@pytest.fixture
+def house(tmp_path):
+    made = House(tmp_path, MemoryStore(), FakeEngine(cpus=8))
+    yield made
+    made.control.stop()
+
+
+def ended(house, name, code=False, **more):
+    """A job that has completed, with a log and an output."""
+    if code:
+        house.control.artifacts.add_snapshot(DIGEST, [CODE])
+    submit(house, name, code=code, **more)
+    artifacts = house.control.artifacts
+    artifacts.append_log(name, "logs/1.1/0/0.log", 0, b"hello\n")
+    artifacts.append_output(name, 1, 0, "default/model.bin", 0, b"weights")
+    sha = hashlib.sha256(b"weights").hexdigest()
+    assert not artifacts.commit_outputs(name, 1, 0, {"default/model.bin": (7, sha)})
+    house.run_to_end(name)
+    until(lambda: not house.store.outbox())
+    return name
+
+
+def submit(house, name, code=False, **more):
+    document = {**JOB, "name": name, "resources": {"instance_count": 1}, **more}
+    house.control.jobs.submit(JobRequest(document, key=name, code=DIGEST if code else None))
+
+
+def reading(name):
+    return {"w": {"type": "uri_folder", "path": f"azureml://jobs/{name}/outputs/default/paths/"}}
+
+
+def folders(house):
+    return {one.name for one in (house.folder / "jobs").iterdir() if not one.name.startswith(".")}
+
+
+def delete(house, name):
+    return house.control.space.delete(name, by="a test")
+
+
+def test_deleted_job_leaves_no_row_and_no_file_and_others_stay(house):
+    ended(house, "a", code=True)
+    ended(house, "b")
+    freed = delete(house, "a")
+    assert {(one.kind, one.name) for one in freed.items} == {("job", "a"), ("snapshot", DIGEST)}
+    assert freed.total == sum(one.size for one in freed.items) > 0
+    with pytest.raises(NotFoundError):
+        house.store.load("a")
+    assert folders(house) == {"b"}
+    assert house.control.artifacts.snapshots() == []
+    assert house.store.removals() == {}
+    assert house.store.story("b")
+
+
+def test_deleting_again_is_the_same_success(house):
+    ended(house, "a")
+    delete(house, "a")
+    assert delete(house, "a") == Freed()
+    with pytest.raises(NotFoundError):
+        delete(house, "never")
+
+
+def test_running_job_is_refused_with_the_command_that_cancels_it(house):
+    submit(house, "a")
+    with pytest.raises(ConflictError) as refused:
+        delete(house, "a")
+    assert refused.value.fix == "Cancel it first: drumbeat cancel a"
+    house.gang("a")
+
+
+def test_job_that_another_one_reads_is_kept_until_that_one_is_deleted(house):
+    ended(house, "a")
+    ended(house, "b", inputs=reading("a"))
+    with pytest.raises(ConflictError) as refused:
+        delete(house, "a")
+    assert refused.value.what == "job a isn't deleted: its output default is input w of job b"
+    delete(house, "b")
+    delete(house, "a")
+    assert folders(house) == set()
+
+
+def test_job_with_a_registered_version_is_kept_and_named_by_prune(house):
+    ended(house, "a")
+    place = "azureml://jobs/a/outputs/default/paths/"
+    house.store.add_asset(Asset("data", "weights", "1", {"uri": place}, "d", datetime.now(UTC)))
+    freed = house.control.space.prune(NOW, keep_outputs=False, is_dry=False)
+    assert [(one.what, one.why) for one in freed.kept] == [("job a", "its output default is data weights:1")]
+    assert folders(house) == {"a"}
+
+
+def test_snapshot_stays_while_another_job_names_it(house):
+    ended(house, "a", code=True)
+    ended(house, "b", code=True)
+    freed = delete(house, "b")
+    assert [one.why for one in freed.kept] == ["needed by job a"]
+    assert house.control.artifacts.has_snapshot(DIGEST)
+
+
+def test_snapshot_goes_with_the_last_job_in_whatever_order_they_go(house):
+    ended(house, "a", code=True)
+    ended(house, "b", code=True)
+    delete(house, "b")
+    delete(house, "a")
+    assert house.control.artifacts.snapshots() == []
+
+
+def test_snapshot_that_was_asked_for_since_stays(house):
+    ended(house, "a", code=True)
+    assert house.control.artifacts.has_snapshot(DIGEST)  # A client is about to submit another job with it.
+    delete(house, "a")
+    submit(house, "b", code=True)
+    assert house.control.artifacts.has_snapshot(DIGEST)
+    house.run_to_end("b")
+
+
+def test_snapshot_that_no_job_ever_named_goes_after_a_day(house):
+    artifacts = house.control.artifacts
+    artifacts.add_snapshot(DIGEST, [CODE])
+    assert house.control.space.prune(NOW, keep_outputs=False, is_dry=False).items == ()
+    (file,) = house.folder.glob("snapshots/*/*.tar")
+    two_days_ago = (datetime.now(UTC) - timedelta(days=2)).timestamp()
+    os.utime(file, (two_days_ago, two_days_ago))
+    freed = house.control.space.prune(NOW, keep_outputs=False, is_dry=False)
+    assert [one.kind for one in freed.items] == ["snapshot"]
+
+
+def test_rehearsal_says_what_prune_does_and_deletes_nothing(house):
+    ended(house, "a", code=True)
+    ended(house, "b", inputs=reading("a"))
+    space = house.control.space
+    rehearsal = space.prune(NOW, keep_outputs=False, is_dry=True)
+    assert (folders(house), rehearsal.is_dry) == ({"a", "b"}, True)
+    done = space.prune(NOW, keep_outputs=False, is_dry=False)
+    assert {(one.kind, one.name) for one in rehearsal.items} == {(one.kind, one.name) for one in done.items}
+    assert folders(house) == set()
+
+
+def test_prune_leaves_young_jobs(house):
+    ended(house, "a")
+    assert house.control.space.prune(timedelta(hours=1), keep_outputs=False, is_dry=False) == Freed()
+    assert folders(house) == {"a"}
+
+
+def test_prune_that_keeps_outputs_removes_logs_and_says_so_in_the_story(house):
+    ended(house, "a", code=True)
+    freed = house.control.space.prune(NOW, keep_outputs=True, is_dry=False)
+    assert [(one.name, one.note) for one in freed.items] == [("a", control_space.TRIMMED)]
+    assert [one.path for one in house.control.jobs.files("a")] == [
+        "outputs/default/model.bin", "plan.json", "story.jsonl",
+    ]  # fmt: skip
+    assert house.store.story("a")[-1].sentence == "logs and checkpoints were removed by prune"
+    assert house.control.space.prune(NOW, keep_outputs=True, is_dry=False) == Freed()
+
+
+def test_retention_rule_survives_a_restart_and_deletes_old_jobs(house):
+    ended(house, "a")
+    house.control.space.set_retention(3600)
+    house.reopen()
+    space = house.control.space
+    assert space.retain_s == 3600
+    space.apply_retention()
+    assert folders(house) == {"a"}
+    record = house.store.shelf.records["a"]
+    long_ago = replace(record.job, ended_at=datetime.now(UTC) - timedelta(hours=2))
+    house.store.shelf.records["a"] = replace(record, job=long_ago)
+    space.apply_retention()
+    assert folders(house) == set()
+    space.set_retention(0)
+    assert space.retain_s == 0
+
+
+@pytest.mark.parametrize("seconds", [1, 59.9, float("inf"), float("nan"), -5])
+def test_retention_that_is_too_short_or_no_time_is_refused(house, seconds):
+    with pytest.raises(RefusedError):
+        house.control.space.set_retention(seconds)
+
+
+def test_removal_that_was_interrupted_is_finished_at_the_next_start(house):
+    ended(house, "a", code=True)
+    note = json.dumps({"snapshots": [DIGEST], "asked_until": 1e12})
+    house.store.delete_job(house.control.loop.token, "a", note)
+    assert folders(house) == {"a"}
+    house.reopen()
+    house.control.space.finish_removals()
+    assert (folders(house), house.control.artifacts.snapshots()) == (set(), [])
+
+
+def test_usage_names_each_thing_the_biggest_first(house):
+    ended(house, "a", code=True)
+    (house.folder / "jobs" / "stray").mkdir()
+    usage = house.control.space.usage()
+    assert [one.size for one in usage.items] == sorted((one.size for one in usage.items), reverse=True)
+    notes = {one.name: one.note for one in usage.items}
+    assert notes == {"a": "completed", DIGEST: "needed by job a", "stray": "no job of this server"}
+    assert usage.total == sum(usage.totals.values()) == sum(one.size for one in usage.items)
+
+
+class Caches:
+    """Caches of a machine that hold one environment."""
+
+    def __init__(self):
+        self.calls = []
+
+    def usage(self):
+        return [SpaceItem("environment", "abc", 5)]
+
+    def free(self):
+        return 7
+
+    def prune(self, unused_s, needed, *, is_dry):
+        self.calls.append((unused_s, dict(needed), is_dry))
+        return Freed((SpaceItem("environment", "abc", 5),), (), 5, is_dry)
+
+
+def test_caches_of_the_machine_are_pruned_with_what_is_needed(house):
+    caches = Caches()
+    control = house.control
+    made = control_space.Space(control.loop, control.artifacts, control.catalogs.environments, caches)
+    control.catalogs.environments.create(
+        {"name": "torch", "version": "1", "conda_file": "c.yml"},
+        texts("name: x\ndependencies: [python=3.11, pip, {pip: [attrs==23.1]}]\n"),
+        "environment",
+    )
+    assert made.prune(timedelta(hours=1), keep_outputs=False, is_dry=True).total == 5
+    ((unused_s, needed, is_dry),) = caches.calls
+    assert (unused_s, list(needed.values()), is_dry) == (3600.0, ["environment torch:1"], True)
+    assert (made.usage().free, made.usage().totals) == (7, {"environment": 5})
+
+
+def texts(content):
+    return EnvironmentFiles("c.yml", {"c.yml": content})

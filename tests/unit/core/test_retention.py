@@ -1,0 +1,138 @@
+"""What may be deleted, and why the rest is kept."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumbeat.core.retention import (
+    AssetNeeds,
+    JobNeeds,
+    decide,
+    expired,
+    needed_snapshots,
+    needs_of_asset,
+    needs_of_job,
+)
+from drumbeat.protocol.states import State
+from drumbeat.testing.sample_jobs import full_job
+
+pytestmark = pytest.mark.feature("M9")
+
+NOW = datetime(2026, 11, 25, tzinfo=UTC)
+
+
+def job(name, state=State.COMPLETED, age=timedelta(days=1), **more):
+    return JobNeeds(name, state, NOW - age if state.is_terminal else None, **more)
+
+
+def output_of(name):
+    return f"azureml://jobs/{name}/outputs/model/paths/"
+
+
+def test_job_that_has_ended_and_nobody_needs_goes():
+    made = decide(["a", "a", "unknown"], [job("a"), job("b")], [])
+    assert (made.jobs, made.reasons) == (("a",), {})
+
+
+@pytest.mark.parametrize("state", [state for state in State if not state.is_terminal])
+def test_unfinished_job_stays_and_the_command_to_cancel_it_is_named(state):
+    kept = decide(["a"], [job("a", state)], []).reasons["a"]
+    assert (kept.what, kept.why, kept.fix) == ("job a", f"it is {state}", "Cancel it first: drumbeat cancel a")
+
+
+def test_job_whose_outputs_are_being_published_stays():
+    kept = decide(["a"], [job("a", unplaced=("model",))], []).reasons["a"]
+    assert kept.why == "its outputs are still being put in their places: model"
+    assert kept.fix.endswith("drumbeat cancel a --discard")
+
+
+def test_job_with_a_registered_version_in_its_folder_stays():
+    version = needs_of_asset("data", "digits", "3", {"uri": f"{output_of('a')}x", "type": "uri_folder"})
+    kept = decide(["a"], [job("a")], [version]).reasons["a"]
+    assert kept.why == "its output model is data digits:3"
+    assert kept.fix == "Delete that first: drumbeat data delete digits:3"
+    assert decide(["b"], [job("a"), job("b")], [version]).jobs == ("b",)
+
+
+def test_job_whose_output_another_job_names_stays():
+    reader = job("b", inputs=(("weights", output_of("a")),))
+    kept = decide(["a"], [job("a"), reader], []).reasons["a"]
+    assert kept.why == "its output model is input weights of job b"
+    assert kept.fix == "Delete that job first, or both together: drumbeat delete b a"
+
+
+def test_job_whose_published_output_another_job_names_stays():
+    place = "azureml://datastores/blob/paths/models/a"
+    reader = job("b", inputs=(("weights", f"{place}/best"),))
+    other = job("c", inputs=(("weights", f"{place}-old/best"),))
+    maker = job("a", places=(("model", f"{place}/"),))
+    assert decide(["a"], [maker, reader], []).reasons["a"].why == "its output model is input weights of job b"
+    assert decide(["a"], [maker, other], []).jobs == ("a",)
+
+
+def test_jobs_that_name_each_other_go_together_readers_first():
+    jobs = [job("a"), job("b", inputs=(("x", output_of("a")),)), job("c", inputs=(("x", output_of("b")),))]
+    assert decide(["a", "b", "c"], jobs, []).jobs == ("c", "b", "a")
+
+
+def test_chain_stays_whole_behind_a_job_that_stays():
+    jobs = [
+        job("a"),
+        job("b", inputs=(("x", output_of("a")),)),
+        job("c", State.RUNNING, inputs=(("x", output_of("b")),)),
+    ]
+    assert decide(["a", "b"], jobs, []).reasons.keys() == {"a", "b"}
+
+
+def test_expired_jobs_are_those_that_ended_long_enough_ago():
+    jobs = [job("old", age=timedelta(days=30)), job("new", age=timedelta(days=29)), job("runs", State.RUNNING)]
+    assert expired(jobs, NOW, timedelta(days=30)) == ["old"]
+
+
+def test_snapshots_are_needed_by_jobs_and_registered_versions():
+    asset = needs_of_asset("environment", "img", "1", {"context": "c" * 64})
+    jobs = [job("a", snapshots=frozenset({"d" * 64})), job("b", snapshots=frozenset({"c" * 64, "d" * 64}))]
+    assert needed_snapshots(jobs, [asset]) == {
+        "c" * 64: ["job b", "environment img:1"],
+        "d" * 64: ["job a", "job b"],
+    }
+
+
+def test_needs_of_a_job_come_from_its_plan():
+    whole = full_job("a")
+    needs = needs_of_job(whole)
+    assert (needs.name, needs.state) == ("a", whole.state)
+    assert whole.plan.code in needs.snapshots
+
+
+NAMES = st.sampled_from("abcdef")
+
+
+@st.composite
+def worlds(draw):
+    jobs = [
+        job(
+            name,
+            draw(st.sampled_from([State.COMPLETED, State.FAILED, State.RUNNING])),
+            inputs=tuple((f"x{n}", output_of(one)) for n, one in enumerate(draw(st.sets(NAMES, max_size=2)))),
+            snapshots=frozenset(draw(st.sets(st.sampled_from("12"), max_size=1))),
+        )
+        for name in "abcdef"
+    ]
+    assets = [AssetNeeds(f"data d:{n}", output_of(name)) for n, name in enumerate(draw(st.sets(NAMES, max_size=2)))]
+    return jobs, assets, draw(st.sets(NAMES))
+
+
+@given(worlds())
+def test_nothing_that_stays_needs_a_job_that_goes(world):
+    jobs, assets, asked = world
+    made = decide(asked, jobs, assets)
+    gone, needs = set(made.jobs), {one.name: one for one in jobs}
+    assert gone | made.reasons.keys() == asked
+    assert not gone & made.reasons.keys()
+    assert all(needs[name].state.is_terminal for name in gone)
+    assert not any(asset.uri == output_of(name) for asset in assets for name in gone)
+    staying = [one for one in jobs if one.name not in gone]
+    assert not any(uri == output_of(name) for one in staying for _, uri in one.inputs for name in gone)
