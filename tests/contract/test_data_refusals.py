@@ -173,7 +173,7 @@ def test_a_container_that_isnt_there_and_one_that_isnt_public(azurite: Azurite, 
 
 def test_an_account_that_nobody_answers_for(azurite: Azurite) -> None:
     there = azurite.datastore("here", "data").model_copy(update={"endpoint": f"http://127.0.0.1:{closed_port()}"})
-    assert f"no answer from {there.endpoint}" in refusal(there, UnreachableError)
+    assert f"no answer from {there.endpoint}" in refusal(there, NoConnectionError)
 
 
 def test_a_link_is_for_one_blob_for_reading_and_for_a_while(azurite: Azurite, container: str) -> None:
@@ -283,7 +283,7 @@ def test_a_bucket_that_isnt_there_and_one_without_credentials(s3_server: S3Serve
 
 def test_an_s3_server_that_doesnt_answer(s3_server: S3Server) -> None:
     there = s3_server.datastore("here", "data").model_copy(update={"endpoint": f"http://127.0.0.1:{closed_port()}"})
-    assert "no answer from http://127.0.0.1" in refusal(there, UnreachableError)
+    assert "no answer from http://127.0.0.1" in refusal(there, NoConnectionError)
 
 
 def test_an_s3_environment_without_credentials(
@@ -321,7 +321,7 @@ def test_an_ssh_key_that_isnt_let_in_or_cant_be_read(sshd: Sshd, tmp_path: Path)
 
 def test_an_ssh_server_that_doesnt_answer() -> None:
     there = SftpDatastore(name="here", host="127.0.0.1", port=closed_port(), user="me", path="/", known_hosts="")
-    assert "no answer from 127.0.0.1" in refusal(there, UnreachableError)
+    assert "no answer from 127.0.0.1" in refusal(there, NoConnectionError)
 
 
 def test_a_folder_over_ssh_that_isnt_there(sshd: Sshd) -> None:
@@ -390,7 +390,7 @@ def test_what_a_web_server_answers(web_server: WebServer, status: int, kind: typ
 
 def test_a_web_server_that_doesnt_answer() -> None:
     there = HttpDatastore(name="here", url=f"http://127.0.0.1:{closed_port()}")
-    assert "no answer from the web server" in refusal(there, UnreachableError)
+    assert "no answer from the web server" in refusal(there, NoConnectionError)
 
 
 def test_a_web_server_that_breaks_off_in_the_middle(web_server: WebServer) -> None:
