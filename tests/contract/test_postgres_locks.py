@@ -62,7 +62,8 @@ def _backup_of_an_older_database(url):
     make_store(url).close()
     with _connected(url, autocommit=True) as there:
         there.execute("ALTER TABLE servers DROP COLUMN doors")
-        there.execute("DROP TABLE facts")
+        there.execute("DROP TABLE facts, removals, settings")
+        there.execute("ALTER TABLE jobs DROP COLUMN parent")  # Its index goes with it.
         there.execute("UPDATE alembic_version SET version_num = '0005'")
     with _connected(url) as backup:
         backup.execute("LOCK TABLE servers IN ACCESS SHARE MODE")

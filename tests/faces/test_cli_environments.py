@@ -54,7 +54,8 @@ environment mine:1 is there: 2 packages with pip, Python 3.11
 
 def test_an_environment_is_made_from_its_file_with_the_files_that_it_names(drumbeat: Type, server: FakeServer):
     assert drumbeat("environment", "create", "-f", "env.yml", "--set", "version=7").stdout == MADE
-    texts = {"main": "conda.yml", "files": {"conda.yml": "dependencies:\n- pip:\n  - torch==2.13.0\n"}, "lines": []}
+    files = {"conda.yml": "dependencies:\n- pip:\n  - torch==2.13.0\n"}
+    texts = {"main": "conda.yml", "files": files, "lines": [], "context": "", "dockerfile": ""}
     document = {"name": "mine", "version": "7", "image": "x", "conda_file": "conda.yml"}
     assert server.calls == [("create_environment", {"document": document, "source": "env.yml", "texts": texts})]
 
