@@ -228,7 +228,7 @@ class Space:
         spaces = {name: self._space_of(name) for name in asked}
         trimmed = [name for name in asked if keep_outputs and spaces[name].outputs]
         decision = retention.decide([name for name in asked if name not in trimmed], world.jobs, world.assets)
-        kept = [KeptItem(one.what, one.why, one.fix) for one in decision.reasons.values()]
+        kept = list(decision.reasons.values())
         if is_dry:
             gone = [_job_item(_needs(name, world), spaces[name]) for name in decision.jobs]
             return _freed([*gone, *self._trim(trimmed, world, spaces, is_dry=True)], kept)
@@ -435,5 +435,5 @@ def _freed(items: Collection[SpaceItem], kept: Collection[KeptItem]) -> Freed:
     return Freed(biggest_first, tuple(kept), sum(one.size for one in items))
 
 
-def _refusal(kept: retention.Kept) -> ConflictError:
+def _refusal(kept: KeptItem) -> ConflictError:
     return ConflictError(f"{kept.what} isn't deleted: {kept.why}", fix=kept.fix)

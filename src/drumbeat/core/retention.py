@@ -14,6 +14,7 @@ from typing import Any, cast
 from drumbeat.core.life.aftermath import outputs_left
 from drumbeat.core.life.job import Job
 from drumbeat.dialect.data.paths import OfJob, reference_to
+from drumbeat.protocol.api.space import KeptItem
 from drumbeat.protocol.errors import SpecError
 from drumbeat.protocol.states import State
 
@@ -47,28 +48,12 @@ class AssetNeeds:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """Something that isn't deleted."""
-
-    what: str
-    """`job a`."""
-    why: str
-    """A clause for people."""
-    fix: str = ""
-    """What would let it go; "" = nothing."""
-
-
-@dataclass(frozen=True)
 class RemovalPlan:
     """The jobs that go, in the order in which they may be deleted; and those that were asked for and stay."""
 
-    jobs: tuple[str, ...] = ()
-    kept: Mapping[str, Kept] | None = None
-
-    @property
-    def reasons(self) -> Mapping[str, Kept]:
-        """Why each job that was asked for stays, by name."""
-        return self.kept or {}
+    jobs: tuple[str, ...]
+    reasons: Mapping[str, KeptItem]
+    """Why each job that was asked for stays, by name."""
 
 
 # --- from records -----------------------------------------------------------------------------------------------
@@ -107,7 +92,7 @@ def decide(asked: Iterable[str], jobs: Sequence[JobNeeds], assets: Sequence[Asse
     known = {one.name: one for one in jobs}
     wanted = [known[name] for name in dict.fromkeys(asked) if name in known]
     kept = {one.name: why for one in wanted if (why := _own_reason(one, assets))}
-    readers = _readers(jobs)
+    readers = _readers(wanted, jobs)
     going = {one.name for one in wanted} - kept.keys()
     # A job that stays keeps those whose outputs it names, and they keep others.
     while late := {name: reader for name in going if (reader := _first_staying(name, readers, going))}:
@@ -116,17 +101,17 @@ def decide(asked: Iterable[str], jobs: Sequence[JobNeeds], assets: Sequence[Asse
     return RemovalPlan(tuple(_readers_first(going, readers)), kept)
 
 
-def _own_reason(job: JobNeeds, assets: Iterable[AssetNeeds]) -> Kept | None:
+def _own_reason(job: JobNeeds, assets: Iterable[AssetNeeds]) -> KeptItem | None:
     what = f"job {job.name}"
     if not job.state.is_terminal:
-        return Kept(what, f"it is {job.state}", f"Cancel it first: drumbeat cancel {job.name}")
+        return KeptItem(what, f"it is {job.state}", f"Cancel it first: drumbeat cancel {job.name}")
     if job.unplaced:
         why = f"its outputs are still being put in their places: {', '.join(job.unplaced)}"
-        return Kept(what, why, f"Wait for them, or give them up: drumbeat cancel {job.name} --discard")
+        return KeptItem(what, why, f"Wait for them, or give them up: drumbeat cancel {job.name} --discard")
     for asset in assets:
         place = _in_job(asset.uri)
         if place and place.job == job.name:
-            return Kept(what, f"its output {place.output} is {asset.title}", f"Delete that first: {_delete(asset)}")
+            return KeptItem(what, f"its output {place.output} is {asset.title}", f"Delete that first: {_delete(asset)}")
     return None
 
 
@@ -138,16 +123,16 @@ Reader = tuple[str, str, str]
 """Name of a job, of its input, and of the output that it reads."""
 
 
-def _readers(jobs: Sequence[JobNeeds]) -> dict[str, list[Reader]]:
-    """By job, those that name one of its outputs as an input."""
-    places = [(one.name, output, uri.rstrip("/")) for one in jobs for output, uri in one.places]
-    found: dict[str, list[Reader]] = {}
+def _readers(sources: Sequence[JobNeeds], jobs: Iterable[JobNeeds]) -> dict[str, list[Reader]]:
+    """By source, the jobs that name one of its outputs as an input."""
+    readers: dict[str, list[Reader]] = {one.name: [] for one in sources}
+    places = [(one.name, output, uri.rstrip("/")) for one in sources for output, uri in one.places]
     for job in jobs:
         for name, uri in job.inputs:
             for source, output in _sources(uri, places):
-                if source != job.name:
-                    found.setdefault(source, []).append((job.name, name, output))
-    return found
+                if source != job.name and source in readers:
+                    readers[source].append((job.name, name, output))
+    return readers
 
 
 def _sources(uri: str, places: Iterable[tuple[str, str, str]]) -> Iterator[tuple[str, str]]:
@@ -171,19 +156,19 @@ def _in_job(uri: str) -> OfJob | None:
 
 
 def _first_staying(name: str, readers: Mapping[str, list[Reader]], going: set[str]) -> Reader | None:
-    return next((reader for reader in readers.get(name, ()) if reader[0] not in going), None)
+    return next((reader for reader in readers[name] if reader[0] not in going), None)
 
 
-def _read_by(name: str, reader: str, role: str, output: str) -> Kept:
+def _read_by(name: str, reader: str, role: str, output: str) -> KeptItem:
     why = f"its output {output} is input {role} of job {reader}"
-    return Kept(f"job {name}", why, f"Delete that job first, or both together: drumbeat delete {reader} {name}")
+    return KeptItem(f"job {name}", why, f"Delete that job first, or both together: drumbeat delete {reader} {name}")
 
 
 def _readers_first(going: set[str], readers: Mapping[str, list[Reader]]) -> Iterator[str]:
     """The order in which no job that is there has lost an input, wherever deleting them is interrupted."""
     left = set(going)
     while left:
-        free = sorted(name for name in left if not any(reader[0] in left for reader in readers.get(name, ())))
+        free = sorted(name for name in left if not any(reader[0] in left for reader in readers[name]))
         if not free:  # Two outputs in one place of a store may name each other.
             free = sorted(left)
         yield from free
