@@ -98,7 +98,7 @@ def test_a_version_is_forgotten(house: House):
         ({"document": {"name": "a", "conda_file": "r.txt"}}, "the file r.txt didn't come with the request"),
         (
             {"document": {"name": "a", "conda_file": "r.txt"}, "texts": {"main": "r.txt", "files": {"r.txt": "./x"}}},
-            "lies on the machine of whoever wrote this",
+            "is a local path, and the nodes don't have it",
         ),
         ({"document": {"name": "a", "conda_file": "r.txt"}, "texts": {"main": "r.txt"}}, "didn't come"),
         ({"document": {"name": "a", "conda_file": {}}, "texts": {"files": {"x": "y" * (1 << 21)}}}, "together 1 MiB"),

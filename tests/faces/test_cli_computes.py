@@ -61,7 +61,7 @@ def test_a_netlab_is_made_from_options(drumbeat: Type, server: FakeServer):
         (("lab",), "drumbeat compute create lab --type netlab --nodes 2"),
         (("lab", "--type", "ssh"), "a compute of type ssh is described in a file"),
         (("lab", "--type", "netlap"), "Did you mean `netlab`?"),
-        (("local", "--type", "netlab"), "`local` is the compute that is always there: this machine"),
+        (("local", "--type", "netlab"), "`local` is the built-in compute: this machine"),
         (("lab", "--type", "netlab", "--nodes", 0), "`nodes`: must be at least 1, got the number 0"),
         (("lab", "--type", "netlab", "--set", "nodes=2"), "--set changes a value of a file, and none was named"),
         (("-f", "lab.yml", "--nodes", 2), "With a file: --set nodes=2"),

@@ -234,7 +234,7 @@ def test_a_rank_that_not_even_sigkill_ends_holds_nobody_up(kept):
         exits = {each["rank"]: each for each in kept.over()}
         assert (exits[0]["code"], exits[0]["signal"], exits[0]["told"]) == (None, 9, True)
         assert exits[1]["code"] == 3
-        assert re.fullmatch(r"process \d+ can't be killed: the kernel doesn't let go", kept.state["trouble"])
+        assert re.fullmatch(r"process \d+ can't be killed: the kernel doesn't release it", kept.state["trouble"])
         assert exit_to_wire(Records(str(kept.folder)).read_exits(1)[-1]) == exits[0]
         kept.start("echo again", number=2)
         kept.over()

@@ -173,7 +173,7 @@ def refuse_an_address(told: Told) -> None:
     )
     said = told.type("run", file)
     file.unlink()  # Theirs, and told as what it is.
-    assert "`sig=…` in this address lets in whoever has it" in said
+    assert "`sig=…` in this URL is a credential" in said
     assert "job.yml:3" in said
     told.say("data list", told.house.run("data", "list", f"{url}?{way.right['sas_token']}").stderr)
 

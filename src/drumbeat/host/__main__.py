@@ -1,4 +1,4 @@
-"""`python -I -m drumbeat.host VERB`: for an engine that reaches this machine by a command. JSON in, JSON out.
+"""`python -I -m drumbeat.host VERB`: serves an engine that reaches this machine by a command. JSON in, JSON out.
 
 Exit code 0 with the answer; 1 with `{"error": sentence}` where the machine refuses.
 """
@@ -19,15 +19,15 @@ from drumbeat._version import __version__
 from drumbeat.host.gangs import Gangs, StuckError
 from drumbeat.host.machine import PASSING, gpus, memory_mib
 
-ENDING_S = 6.0
-"""How long gangs are being ended, one after the other, before the rest is left for the next question."""
+END_TIMEOUT_S = 6.0
+"""How long one request ends gangs, one after the other; the rest is left to the next request."""
 
 Request = dict[str, Any]
 Answer = dict[str, Any]
 
 
 def about(_request: Request) -> Answer:
-    """What this machine is and has."""
+    """Describes this machine."""
     return {
         "version": __version__,
         "python": platform.python_version(),
@@ -40,8 +40,10 @@ def about(_request: Request) -> Answer:
 
 
 def start(request: Request) -> Answer:
-    """`gang`, `enrolments` by node: starts its agents; their roots are below the gang's folder. `stuck` as for `look`:
-    a start that failed before still has to be ended. `lacks`: what there is too little of for the moment, "" = nothing.
+    """Starts the agents of `gang`, with `enrolments` by node; their roots are below the gang's folder.
+
+    The answer has `stuck` as for `look`, because a start that failed before still has to be ended, and `lacks`: what
+    the machine is short of at the moment, "" = nothing.
     """
     enrolments = {int(node): text for node, text in request["enrolments"].items()}
     try:
@@ -51,21 +53,23 @@ def start(request: Request) -> Answer:
     except OSError as error:
         if error.errno not in PASSING:
             raise
-        return {"stuck": {}, "lacks": _said(error)}
+        return {"stuck": {}, "lacks": _describe(error)}
     return {"stuck": {}, "lacks": ""}
 
 
 def look(request: Request) -> Answer:
-    """Looks after every gang here; `ended` are ended first. `gone`: by gang and node a sentence, "" for those there;
-    `stuck`: by gang a sentence, for those that can't be ended.
+    """Looks after every gang of this machine; the gangs in `ended` are ended first.
+
+    The answer has `gone`, a sentence by gang and node, "" for a node whose agent runs; and `stuck`, a sentence by gang
+    for those that can't be ended.
     """
     gangs = _gangs(request)
     stuck = _ended(gangs, request["ended"], leave_s=gangs.leave_s)
-    found: dict[str, dict[int, str]] = {}
+    gone: dict[str, dict[int, str]] = {}
     for name in gangs.names():
         nodes = gangs.nodes(name)
-        found[name] = {**dict.fromkeys(nodes, ""), **gangs.look(name, nodes)}
-    return {"gone": found, "stuck": stuck, **about(request)}
+        gone[name] = {**dict.fromkeys(nodes, ""), **gangs.look(name, nodes)}
+    return {"gone": gone, "stuck": stuck, **about(request)}
 
 
 def stop(request: Request) -> Answer:
@@ -74,13 +78,13 @@ def stop(request: Request) -> Answer:
     return {"stuck": _ended(gangs, [request["gang"]], leave_s=gangs.leave_s)}
 
 
-def there(request: Request) -> Answer:
-    """Every gang that has something here."""
-    return {"gangs": sorted(_gangs(request).there())}
+def present(request: Request) -> Answer:
+    """Lists the gangs that have a folder or processes on this machine."""
+    return {"gangs": sorted(_gangs(request).present())}
 
 
 def clear(request: Request) -> Answer:
-    """Ends `gangs`, which nobody wants, and removes what others have left; `stuck` as for `look`."""
+    """Ends `gangs`, which no job wants, and removes the remains of others; `stuck` as for `look`."""
     gangs = _gangs(request)
     stuck = _ended(gangs, request["gangs"], leave_s=0.0)
     gangs.tidy()
@@ -88,8 +92,8 @@ def clear(request: Request) -> Answer:
 
 
 def _ended(gangs: Gangs, names: list[str], *, leave_s: float) -> dict[str, str]:
-    """By gang why it can't be ended. Who asked waits for the answer, and asks again."""
-    end, gangs.killed_s = time.monotonic() + ENDING_S, 3.0
+    """Ends gangs; by gang why it can't be ended. The engine waits for the answer, and asks again."""
+    end, gangs.killed_s = time.monotonic() + END_TIMEOUT_S, 3.0
     stuck: dict[str, str] = {}
     for name in sorted(names, key=gangs.is_stuck):
         if time.monotonic() > end:
@@ -100,7 +104,7 @@ def _ended(gangs: Gangs, names: list[str], *, leave_s: float) -> dict[str, str]:
 
 
 VERBS: dict[str, Callable[[Request], Answer]] = {
-    "about": about, "start": start, "look": look, "stop": stop, "there": there, "clear": clear,
+    "about": about, "start": start, "look": look, "stop": stop, "there": present, "clear": clear,
 }  # fmt: skip
 
 
@@ -108,19 +112,19 @@ def _gangs(request: Request) -> Gangs:
     return Gangs(Path(os.path.expanduser(request["folder"])), leave_s=request.get("leave_s", 2.0))
 
 
-def _said(error: OSError) -> str:
+def _describe(error: OSError) -> str:
     return f"{error.strerror or error}: {error.filename or ''}".rstrip(": ")
 
 
 def main() -> int:
-    """Carries one verb out."""
-    # Whatever else is printed here mustn't stand in the answer.
+    """Carries out one verb."""
+    # Other output of this process must not get into the answer.
     answering = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     try:
         answer, code = VERBS[sys.argv[1]](json.load(sys.stdin)), 0
     except OSError as error:
-        answer, code = {"error": _said(error)}, 1
+        answer, code = {"error": _describe(error)}, 1
     with answering:
         json.dump(answer, answering)
     return code

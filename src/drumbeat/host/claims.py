@@ -1,7 +1,7 @@
-"""Who of a folder's gangs still has somebody: a lock for each, held by the process that holds the gang on this node.
+"""Claims on the gangs of a folder: a lock for each gang, held by the process that holds the gang on this node.
 
-The kernel lets go of a lock with its process, however that ended: what has a claim that nobody holds was left by one
-that was killed, or by the machine when it went down.
+The kernel releases a lock when its process ends, however it ends. A gang whose claim isn't locked was left by a process
+that was killed, or by a machine that went down.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _CLAIMS = ".claims"
 
 @contextlib.contextmanager
 def claimed(gangs: Gangs, name: str) -> Generator[None]:
-    """The gang is this process's, and what is left of others that are nobody's is ended. Raises OSError."""
+    """Claims the gang for this process, and ends the remains of gangs without a claim. Raises OSError."""
     folder = gangs.folder / _CLAIMS
     folder.mkdir(0o700, exist_ok=True)
     claim = folder / name
@@ -35,27 +35,27 @@ def claimed(gangs: Gangs, name: str) -> Generator[None]:
 
 
 def _shared(claim: Path) -> int:
-    """Where a machine is several of its gang's nodes, each has a hand on it."""
+    """Locks the claim; several nodes of one gang on the same machine share it."""
     while True:
         descriptor = os.open(claim, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(descriptor, fcntl.LOCK_SH)
         with contextlib.suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(descriptor), claim.stat()):
                 return descriptor
-        os.close(descriptor)  # Somebody took it away between the two.
+        os.close(descriptor)  # Another process removed it in between.
 
 
 def _forget(claim: Path) -> None:
-    """Unless something of the gang is left that has to be ended."""
+    """Removes the claim, unless remains of the gang still have to be ended."""
     folder = claim.parent.parent
     if not (folder / claim.name).exists() and not (folder / f".{claim.name}").exists():
         claim.unlink(missing_ok=True)
 
 
 def _unclaimed(folder: Path) -> Iterator[str]:
-    """Gangs of which something is here, set aside or not, whose claim nobody holds; it is held while each is ended."""
-    there = {path.name.removeprefix(".") for path in folder.iterdir() if path.is_dir() and path.name != _CLAIMS}
-    for name in sorted({*there, *os.listdir(folder / _CLAIMS)}):
+    """Gangs with remains in the folder whose claim isn't locked; it is locked while the caller ends each of them."""
+    folders = {path.name.removeprefix(".") for path in folder.iterdir() if path.is_dir() and path.name != _CLAIMS}
+    for name in sorted({*folders, *os.listdir(folder / _CLAIMS)}):
         claim = folder / _CLAIMS / name
         with contextlib.suppress(OSError), claim.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,7 +1,7 @@
 """The gangs of this machine: a folder `<gang>/<node>` with its enrolment file and its agent, which has its own session.
 
 An agent that died is started again while its gang is wanted: it finds its keeper and goes on. What is written here is
-read by whoever comes next, for a server may end and another one may call from elsewhere.
+read by the next server, which may call from another machine.
 """
 
 from __future__ import annotations
@@ -32,20 +32,23 @@ OUTPUT = "DRUMBEAT_OUTPUT_DIR"
 """In the environment of every rank and what it starts, and under the folder of its gang."""
 
 RESTARTS = 5
-"""How often an agent is started again before its node is given up."""
+"""Restarts of an agent before its node is given up."""
 
-KILLED_S, ENDING_S = 10.0, 60.0
-"""How long processes that were killed are waited for, and what clears up after them, on a machine that is busy."""
+KILL_TIMEOUT_S = 10.0
+"""How long to wait until killed processes are gone, on a busy machine."""
 
-ALONE_S = 30.0
-"""How long another process is waited for that starts, looks at or ends gangs in the same folder."""
+CLEANUP_TIMEOUT_S = 60.0
+"""How long the cleanup after them may take."""
+
+LOCK_TIMEOUT_S = 30.0
+"""How long to wait for another process that starts, looks after or ends gangs in the same folder."""
 
 _LOOK_S = 0.1
 _ENROLMENT, _ENDED, _STUCK = "enrolment.json", "ended", "stuck.json"
 
 
 class StuckError(OSError):
-    """Processes of a gang outlive SIGKILL: the kernel doesn't let go of them (a hung disk, a hung driver)."""
+    """Raised when processes of a gang outlive SIGKILL: a hung disk or a hung driver keeps them in the kernel."""
 
     def __init__(self, gang: str, left: list[int]) -> None:
         super().__init__(processes.say_unkillable(left, f" of {gang}"))
@@ -53,14 +56,14 @@ class StuckError(OSError):
 
 @dataclass
 class Gangs:
-    """The gangs below `folder`, for any thread of any process of this machine."""
+    """Starts, looks after and ends the gangs below `folder`. Safe for all threads and processes of this machine."""
 
     folder: Path
     leave_s: float = 2.0
-    """How long agents that were told to leave are waited for."""
-    killed_s: float = KILLED_S
+    """How long to wait for agents that were told to leave."""
+    killed_s: float = KILL_TIMEOUT_S
     inherited: Callable[[], Mapping[str, str]] = os.environ.copy
-    """What agents, and so ranks, have of this process's environment."""
+    """Returns the environment that agents, and so ranks, inherit."""
     _agents: dict[Path, subprocess.Popen[bytes]] = field(default_factory=dict[Path, "subprocess.Popen[bytes]"])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -106,20 +109,20 @@ class Gangs:
             )
         self._agents[folder] = agent
         faultpoint("engine.agent_started")
-        said = {"pid": agent.pid, "born": processes.birth(agent.pid), "starts": starts}
-        write_private(folder / "agent.json", json.dumps(said))
+        record = {"pid": agent.pid, "born": processes.birth(agent.pid), "starts": starts}
+        write_private(folder / "agent.json", json.dumps(record))
 
     # --- look -------------------------------------------------------------------------------------------------
     def look(self, name: str, nodes: Iterable[int], enrolment: Callable[[int], str] | None = None) -> dict[int, str]:
-        """Starts agents again that are gone; gives the nodes whose agent won't stay, with a sentence each.
+        """Restarts agents that are gone; returns the nodes whose agent keeps ending, with a sentence each.
 
         enrolment: what a node's agent is started with from now on; None = what it was started with.
         """
         with self._alone():
             if (self.folder / name / _ENDED).exists():
                 return {}
-            found = {node: self._look_after(self._node_folder(name, node), node, enrolment) for node in nodes}
-        return {node: why for node, why in found.items() if why}
+            reasons = {node: self._look_after(self._node_folder(name, node), node, enrolment) for node in nodes}
+        return {node: why for node, why in reasons.items() if why}
 
     def ended(self, name: str, node: int, within_s: float) -> int | None:
         """Exit code of the agent that this process started there, None = it lives on after `within_s`."""
@@ -142,11 +145,11 @@ class Gangs:
             agent.poll()  # Reaps it, should it have ended.
         if living_agent(folder) is not None:
             return ""
-        starts = int(_told(folder).get("starts", 0))
+        starts = int(_agent_record(folder).get("starts", 0))
         if not (folder / _ENROLMENT).exists():
             return "its folder is gone"
         if starts > RESTARTS:
-            return f"its agent ended {starts} times; the last it said: {_last_words(folder / 'agent.out')}"
+            return f"its agent ended {starts} times; its last output: {_last_words(folder / 'agent.out')}"
         if enrolment is not None:
             write_private(folder / _ENROLMENT, enrolment(node))
         self._start_agent(folder, starts + 1)
@@ -154,30 +157,30 @@ class Gangs:
 
     # --- stop -------------------------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
-        """Waits a moment for agents that leave by themselves, kills whatever is left, and removes the folder.
+        """Waits a moment for agents that leave by themselves, kills the remaining processes, and removes the folder.
 
-        Raises StuckError when something can't be killed: the folder stays, and this can be asked for again.
+        Raises StuckError when something can't be killed: the folder stays, and the call can be repeated.
         """
         self._end(name, self.leave_s)
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
-        """Ends what is here of other gangs than the wanted ones: an earlier server, or the machine, went down.
+        """Ends the gangs that aren't wanted: an earlier server, or the machine, went down and left them.
 
         Raises StuckError.
         """
-        there = self.there()
-        surplus = sorted(there - wanted())
+        present = self.present()
+        surplus = sorted(present - wanted())
         for error in self.end_each(surplus, leave_s=0.0).values():
             raise error
         self.tidy()
         return surplus
 
-    def there(self) -> set[str]:
-        """Gangs that have a folder here, or processes."""
+    def present(self) -> set[str]:
+        """Gangs that have a folder or processes on this machine."""
         return {*self.names(), *_at_work(self.folder)}
 
     def end_each(self, names: Iterable[str], *, leave_s: float) -> dict[str, StuckError]:
-        """Ends these; gives those that can't be ended."""
+        """Ends these gangs; returns those that can't be ended."""
         stuck: dict[str, StuckError] = {}
         for name in names:
             try:
@@ -187,11 +190,11 @@ class Gangs:
         return stuck
 
     def is_stuck(self, name: str) -> bool:
-        """Whether something of it could not be killed when that was last tried."""
+        """Whether a process of the gang could not be killed at the last attempt."""
         return (self.folder / name / _STUCK).exists()
 
     def tidy(self) -> None:
-        """Removes what somebody who was ending a gang has left."""
+        """Removes folders that were left when ending a gang was interrupted."""
         for aside in self.folder.glob(".*"):
             _remove(aside)
 
@@ -209,7 +212,7 @@ class Gangs:
         for node in _nodes(folder):
             _end_held(node / "root")
         faultpoint("engine.agents_gone")
-        aside = self.folder / f".{name}"  # What takes long holds no other gang up.
+        aside = self.folder / f".{name}"  # A slow removal must not hold up other gangs.
         _remove(aside)
         with self._alone(), contextlib.suppress(FileNotFoundError):
             folder.rename(aside)
@@ -227,7 +230,7 @@ class Gangs:
 
     @contextlib.contextmanager
     def _alone(self) -> Generator[None]:
-        """Raises OSError (EAGAIN, which passes) while somebody else who was stopped in the middle holds the folder."""
+        """Locks the folder; raises OSError (EAGAIN, which passes) while a process that was stopped holds it."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -239,12 +242,12 @@ class Gangs:
 
 
 def _lock(descriptor: int) -> None:
-    for _ in processes.looks(ALONE_S):
+    for _ in processes.looks(LOCK_TIMEOUT_S):
         with contextlib.suppress(BlockingIOError):
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
         time.sleep(0.01)
-    raise BlockingIOError(errno.EAGAIN, f"another server has held the folder of the nodes for {ALONE_S:g} s")
+    raise BlockingIOError(errno.EAGAIN, f"another server has held the folder of the nodes for {LOCK_TIMEOUT_S:g} s")
 
 
 # --- processes ------------------------------------------------------------------------------------------------------
@@ -252,25 +255,27 @@ def members(folder: Path) -> list[int]:
     """Living processes of this user that belong to the gang in `folder`, by their first environment."""
     return [
         pid
-        for pid, said in processes.environments(GANG, OUTPUT)
-        if (said[GANG] == str(folder) or said[OUTPUT].startswith(f"{folder}/")) and _is_ours(pid, said)
+        for pid, variables in processes.environments(GANG, OUTPUT)
+        if (variables[GANG] == str(folder) or variables[OUTPUT].startswith(f"{folder}/")) and _is_ours(pid, variables)
     ]
 
 
-def _is_ours(pid: int, said: Mapping[str, str]) -> bool:
-    """Whether it is this machine's folder that it has its name from, and not that of a container's own drumbeat."""
-    return processes.is_of(pid, said[OUTPUT] or said[GANG])
+def _is_ours(pid: int, variables: Mapping[str, str]) -> bool:
+    """Whether the process means this machine's folder, and not the folder of a drumbeat inside a container."""
+    return processes.is_of(pid, variables[OUTPUT] or variables[GANG])
 
 
 def end_all(folder: Path, within_s: float) -> list[int]:
-    """Kills the processes of the gang in `folder`, and those that they start meanwhile; gives those that stay."""
-    # One that is ending has no environment any more that would tell whose it is.
+    """Kills the processes of the gang in `folder`, and those that they start meanwhile; returns the survivors."""
+    # A process that is ending no longer has an environment that says which gang it belongs to.
     seen = _noted(folder)
-    for look in range(round(within_s / _LOOK_S)):  # By no clock: who stands still gives nobody time to end.
-        found = members(folder)
-        there = {*found, *processes.descendants(*found)}
+    for look in range(
+        round(within_s / _LOOK_S)
+    ):  # Counted, not timed: a process that is suspended meanwhile must not give up early.
+        own = members(folder)
+        running = {*own, *processes.descendants(*own)}
         left = {pid: born for pid, born in seen.items() if processes.is_still(pid, born)}
-        seen = left | {pid: processes.birth(pid) for pid in there - left.keys()}
+        seen = left | {pid: processes.birth(pid) for pid in running - left.keys()}
         if not seen:
             with contextlib.suppress(OSError):
                 (folder / _STUCK).unlink()
@@ -278,42 +283,44 @@ def end_all(folder: Path, within_s: float) -> list[int]:
         processes.kill_all([*seen])
         time.sleep(min(_LOOK_S, 0.01 * 2**look))
     left = {pid: born for pid, born in seen.items() if processes.is_still(pid, born)}
-    with contextlib.suppress(OSError):  # Whoever else is ending it notes the same.
+    with contextlib.suppress(OSError):  # Another process that is ending the gang writes the same.
         if left:
             write_private(folder / _STUCK, json.dumps(left))
     return [*left]
 
 
 def _noted(folder: Path) -> dict[int, str]:
-    """What could not be killed when it was last tried, with when it began."""
+    """The processes that could not be killed at the last attempt, with their start times."""
     with contextlib.suppress(OSError, ValueError):
         return {int(pid): str(born) for pid, born in json.loads((folder / _STUCK).read_text()).items()}
     return {}
 
 
 def living_agent(folder: Path) -> int | None:
-    """The agent of a node's folder, if it is still the one that was started there: ids are used again."""
-    said = _told(folder)
-    pid = int(said.get("pid", 0))
-    # One that ended before its birth could be written down has none.
-    if pid and processes.is_still(pid, said.get("born") or ""):
+    """The pid of a node's agent while it runs. The start time is compared, because pids are reused."""
+    record = _agent_record(folder)
+    pid = int(record.get("pid", 0))
+    # An agent that ended before its start time was recorded has none.
+    if pid and processes.is_still(pid, record.get("born") or ""):
         return pid
-    # A server that died right after it had started it couldn't write it down.
+    # A server that died right after the start couldn't record the agent.
     ending = [AGENT, str(folder / _ENROLMENT)]
     return next((pid for pid, words in processes.command_lines() if words[-2:] == ending), None)
 
 
 def _at_work(folder: Path) -> Iterator[str]:
     """Names of the gangs below `folder` that have living processes."""
-    for pid, said in processes.environments(GANG, OUTPUT):
-        for place in said.values():
-            if place.startswith(f"{folder}/") and _is_ours(pid, said):
+    for pid, variables in processes.environments(GANG, OUTPUT):
+        for place in variables.values():
+            if place.startswith(f"{folder}/") and _is_ours(pid, variables):
                 yield Path(place).relative_to(folder).parts[0]
 
 
 def _wait_for(pids: list[int], seconds: float) -> None:
-    """Until they have ended; an ended one whose parent doesn't take its exit code counts."""
-    for _ in range(int(seconds / 0.01)):  # Looks: who stands still gives nobody time to end.
+    """Waits until they have ended; a zombie counts as ended."""
+    for _ in range(
+        int(seconds / 0.01)
+    ):  # Counted, not timed: a process that is suspended meanwhile must not give up early.
         if not any(processes.is_alive(pid) for pid in pids):
             return
         time.sleep(0.01)
@@ -326,26 +333,24 @@ _TO_CLEAR = (
 
 
 def _end_held(root: Path) -> None:
-    """Ends what a keeper that was killed held on to, and clears what its agent didn't: only the agent's own program
-    knows how.
-    """
+    """Ends what a killed keeper still held, and clears what its agent left; the agent's own program knows how."""
     if any(any(root.glob(name)) for name in _TO_CLEAR) or _has_mounts(root):
         ending = [*program(CLEANUP), str(root)]
         with contextlib.suppress(subprocess.SubprocessError, OSError):
-            subprocess.run(ending, cwd="/", timeout=ENDING_S, check=False)
+            subprocess.run(ending, cwd="/", timeout=CLEANUP_TIMEOUT_S, check=False)
 
 
 def _has_mounts(folder: Path) -> bool:
-    r"""Whether something is mounted below it (proc(5): a path has `\040` for a space)."""
+    r"""Whether a file system is mounted below it (proc(5): a path has `\040` for a space)."""
     start = str(folder.resolve()).replace("\\", "\\134").replace(" ", "\\040") + "/"
     with Path("/proc/self/mountinfo").open(encoding="utf-8", errors="surrogateescape") as file:
         return any(line.split(" ")[4].startswith(start) for line in file)
 
 
 def _remove(gang: Path) -> None:
-    """With folders that may not be written to, as inputs are: only root could remove them as they are.
+    """Removes a gang's folder, read-only folders such as inputs included.
 
-    Not while something is mounted there: that isn't the gang's alone.
+    While a file system is mounted below it, nothing is removed: its files aren't the gang's alone.
     """
     if not gang.exists() or _has_mounts(gang):
         return
@@ -363,7 +368,7 @@ def _nodes(folder: Path) -> list[Path]:
     return [path for path in folder.glob("*") if path.is_dir()]
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _agent_record(folder: Path) -> dict[str, Any]:
     try:
         return json.loads((folder / "agent.json").read_text())
     except (OSError, ValueError):
@@ -371,7 +376,7 @@ def _told(folder: Path) -> dict[str, Any]:
 
 
 def write_private(path: Path, text: str) -> None:
-    """A file that only this user reads, whole or not at all."""
+    """Writes a file atomically that only this user can read."""
     part = path.with_name(path.name + ".part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -1,4 +1,4 @@
-"""What this machine has."""
+"""The resources of this machine: GPUs, memory, and the identity of its current boot."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from functools import cache
 PASSING = frozenset(
     (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EIO, errno.ESTALE)
 )
-"""What the kernel says when a machine lacks room, files, memory or processes for the moment, or its disk is away."""
+"""Errors that pass: the machine is out of disk, files, memory or processes, or its disk is unreachable."""
 
 
 def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
@@ -23,24 +23,24 @@ def gpus(environment: Mapping[str, str]) -> tuple[str, ...]:
     visible = environment.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return tuple(part.strip() for part in visible.split(",") if part.strip() not in ("", "-1"))
-    found = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]
-    return tuple(str(number) for number in range(len(found)))
+    devices = [name for name in os.listdir("/dev") if re.fullmatch(r"nvidia\d+", name)]
+    return tuple(str(number) for number in range(len(devices)))
 
 
 def is_private(folder: str | os.PathLike[str]) -> bool:
-    """Whether it is a folder of this user's in which nobody else can do anything; a link to one isn't."""
-    found = os.lstat(folder)
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    """Whether it is a folder of this user without access for others; a link to one isn't."""
+    status = os.lstat(folder)
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
 
 
 def memory_mib() -> int:
-    """Its main memory (/proc/meminfo)."""
+    """Main memory of this machine, from /proc/meminfo."""
     with open("/proc/meminfo", encoding="ascii") as file:
         return int(file.readline().split()[1]) // 1024
 
 
 @cache
 def boot() -> str:
-    """Names this start of the machine."""
+    """The id of this machine's current boot."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()

@@ -1,4 +1,4 @@
-"""Processes of this machine as /proc shows them: whose they are, and ending them. Linux only."""
+"""Processes of this machine, by /proc: which gang they belong to, and how they are ended. Linux only."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _PASSES = 3
 _KERNEL_THREAD, _EXITING = 0x00200000, 0x00000004
 """PF_KTHREAD and PF_EXITING among the flags of a process (proc_pid_stat(5)): neither has memory to look into."""
 _BECOMES_LOOKS = 100
-"""How often one that becomes another program is looked at again, 1 ms apart: it may wait for a slow disk."""
+"""Checks of a process in the middle of exec, 1 ms apart: it may wait for a slow disk."""
 MIN_LOOKS = 20
-"""How often one looks at least whether what was killed is gone."""
+"""Minimum number of checks whether a killed process is gone."""
 
 
 def adopt_orphans() -> bool:
@@ -71,16 +71,16 @@ def descendants(*pids: int) -> list[int]:
             children.setdefault(int(fields[1]), []).append(pid)
             if _goes_on(pid, fields):  # Asked later, one might have ended that has just started another.
                 alive.add(pid)
-    found: list[int] = []
+    below: list[int] = []
     level = [*pids]
     while level:
         level = [child for parent in level for child in children.get(parent, ())]
-        found += level
-    return [each for each in found if each in alive]
+        below += level
+    return [each for each in below if each in alive]
 
 
 def marked(value: str) -> list[int]:
-    """Living processes that were started with this marker, whoever is their parent now."""
+    """Living processes that were started with this marker, whichever process is their parent now."""
     wanted = f"{MARKER}={value}".encode(errors="surrogateescape")
     return [pid for pid in all_others() if wanted in _environment(pid).split(b"\0") and is_alive(pid)]
 
@@ -112,16 +112,16 @@ def _environment(pid: int) -> bytes:
     """Its first environment. Once its first thread has ended, /proc shows it with the others only; one that is
     becoming another program has none for a moment, and is waited for.
     """
-    found = _read(pid, "environ")
+    environment = _read(pid, "environ")
     for _ in range(_BECOMES_LOOKS):
-        if found or not _is_becoming(pid):
+        if environment or not _is_becoming(pid):
             break
         time.sleep(0.001)
-        found = _read(pid, "environ")
-    found = found or _read(pid, "environ")  # It may have become it between the two looks.
-    if not found and _stat(pid)[:1] == ["Z"] and (thread := _live_thread(pid)):
+        environment = _read(pid, "environ")
+    environment = environment or _read(pid, "environ")  # It may have become it between the two looks.
+    if not environment and _stat(pid)[:1] == ["Z"] and (thread := _live_thread(pid)):
         return _read(thread, "environ")
-    return found
+    return environment
 
 
 def _is_becoming(pid: int) -> bool:
@@ -193,13 +193,13 @@ def environments(*names: str) -> Iterator[tuple[int, dict[str, str]]]:
     """
     wanted = {name.encode(): name for name in names}
     for pid in all_others():
-        found = dict.fromkeys(names, "")
+        values = dict.fromkeys(names, "")
         for entry in _environment(pid).split(b"\0"):
             name, _, value = entry.partition(b"=")
             if name in wanted:
-                found[wanted[name]] = os.fsdecode(value)
-        if any(found.values()) and is_alive(pid):
-            yield pid, found
+                values[wanted[name]] = os.fsdecode(value)
+        if any(values.values()) and is_alive(pid):
+            yield pid, values
 
 
 def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[str, str]]]:
@@ -214,8 +214,8 @@ def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[st
 
 def has_mapped(pid: int, parts: Iterable[str]) -> bool:
     """Whether it has a library loaded whose path has one of these in it."""
-    there = _read(pid, "maps")
-    return any(part.encode() in there for part in parts)
+    maps = _read(pid, "maps")
+    return any(part.encode() in maps for part in parts)
 
 
 def command_lines() -> Iterator[tuple[int, list[str]]]:
@@ -228,30 +228,30 @@ def command_lines() -> Iterator[tuple[int, list[str]]]:
 
 def shared_files(pid: int, under: str) -> set[tuple[int, int]]:
     """Device and inode of the files below a folder that it has mapped as shared memory."""
-    found = set[tuple[int, int]]()
+    files = set[tuple[int, int]]()
     for line in _read(pid, "maps").split(b"\n"):
         if under.encode() + b"/" in line:
             _, how, _, device, inode, *_ = line.split()
             major, _, minor = device.partition(b":")
             if how.endswith(b"s"):
-                found.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
-    return found
+                files.add((os.makedev(int(major, 16), int(minor, 16)), int(inode)))
+    return files
 
 
 def kill_all(pids: list[int]) -> None:
-    """SIGKILL to each one that is still there."""
+    """Sends SIGKILL to each process that still exists."""
     signal_all(pids, signal.SIGKILL)
 
 
 def signal_all(pids: list[int], number: int) -> None:
-    """Sends the signal to each one that is still there."""
+    """Sends the signal to each process that still exists."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.kill(pid, number)
 
 
 def looks(within_s: float) -> Iterator[None]:
-    """For so long, and at least so many times: who stands still meanwhile gives nobody time to end."""
+    """Yields for `within_s`, and at least `MIN_LOOKS` times: a caller suspended meanwhile must not give up early."""
     deadline = time.monotonic() + within_s
     for count in itertools.count():
         if count >= MIN_LOOKS and time.monotonic() >= deadline:
@@ -284,13 +284,13 @@ def end_one(pid: int, born: str, meanwhile: Callable[[], None], within_s: float 
 def say_unkillable(pids: list[int], whose: str = "") -> str:
     """A sentence of what outlives SIGKILL, a few of them by id."""
     many = f"es {', '.join(map(str, pids[:5]))}" if len(pids) > 1 else f" {pids[0]}"
-    return f"process{many}{whose} can't be killed: the kernel doesn't let go"
+    return f"process{many}{whose} can't be killed: the kernel doesn't release it"
 
 
 def all_others() -> Iterator[int]:
     """Every process but this one, those too that are started while the caller looks at the ones before.
 
-    Not without end: a program that starts others all the time is faster than who looks.
+    Not without end: a program that starts others all the time is faster than this loop.
     """
     seen = {os.getpid()}
     for _ in range(_PASSES):

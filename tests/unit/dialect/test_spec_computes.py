@@ -95,7 +95,7 @@ SLURM = "name: cluster\ntype: slurm\nfolder: /shared\n"
         ),
         ("name: x\ntype: netlap\n", "Did you mean `netlab`?"),
         ("type: netlab\n", "1:1: the compute needs the key `name`"),
-        ("name: Local\ntype: netlab\n", "1:7: `name`: `Local` is the compute that is always there: this machine"),
+        ("name: Local\ntype: netlab\n", "1:7: `name`: `Local` is the built-in compute: this machine"),
         (f"name: {'x' * 33}\ntype: netlab\n", "letters, digits, `-` and `_`, at most 32"),
         (NETLAB + "bandwith: 1gbit\n", "3:1: unknown key `bandwith`. Did you mean `bandwidth`?"),
         (NETLAB + "bandwidth: 200\n", "3:12: `bandwidth`: expected bits per second, like `200mbit` or `1gbit`"),

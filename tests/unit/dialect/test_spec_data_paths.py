@@ -76,7 +76,7 @@ def test_each_form_means_one_thing(text: str, means: Reference):
         ("azureml://jobs/a/outputs/b/paths/../c", "`..`"),
         ("azureml://datastore/blobs/paths/a", "azureml://datastores/NAME/paths/PATH"),
         ("azureml://registries/azureml/data/x/versions/1", "drumbeat data create"),
-        ("azureml:", "can't be read"),
+        ("azureml:", "isn't a reference to data"),
         ("s4://bucket/x", "Did you mean `s3`?"),
         ("ftp://host/x", "It can be"),
     ],

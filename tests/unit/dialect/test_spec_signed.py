@@ -67,7 +67,7 @@ def test_an_address_with_a_key_of_its_own_is_refused_without_being_shown(
         way(text, tmp_path)
     said = str(refused.value)
     assert says in said
-    assert "addresses are kept and shown" in said
+    assert "URLs are stored and shown" in said
     assert does in said
     assert SECRET not in said + repr(refused.value) + repr(refused.value.__cause__)
 

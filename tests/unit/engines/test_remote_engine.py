@@ -166,7 +166,7 @@ def test_what_could_not_be_stopped_is_ended_before_anything_starts_there(engine:
 
 def test_nothing_starts_where_something_cant_be_ended(engine: RemoteEngine, played: Played):
     assert usable(engine)
-    why = "process 7 of left.1 can't be killed: the kernel doesn't let go"
+    why = "process 7 of left.1 can't be killed: the kernel doesn't release it"
     played.stuck = {"left.1": why}
     engine.sweep(set[str])
     played.until(lambda: engine.machines()[0].unusable == why)

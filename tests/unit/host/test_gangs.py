@@ -53,7 +53,7 @@ def test_what_is_mounted_in_a_gangs_folder_is_not_removed_with_it(tmp_path: Path
 def test_a_folder_that_a_stopped_server_holds_is_not_waited_for_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(module, "ALONE_S", 0.05)
+    monkeypatch.setattr(module, "LOCK_TIMEOUT_S", 0.05)
     gangs, held = Gangs(tmp_path), os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(held, fcntl.LOCK_EX)
     with pytest.raises(OSError, match="another server has held the folder") as raised:

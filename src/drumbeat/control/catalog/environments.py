@@ -16,7 +16,7 @@ from drumbeat.dialect.environments.curated import CURATED, Curated, curated
 from drumbeat.dialect.environments.definition import define
 from drumbeat.dialect.environments.environment import Environment, environment_from
 from drumbeat.dialect.environments.references import NAME, VERSION
-from drumbeat.dialect.environments.texts import MOST_BYTES
+from drumbeat.dialect.environments.texts import MAX_BYTES
 from drumbeat.dialect.reading.problems import nearest, shown
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.ports import Asset, Catalog, Clock, Use
@@ -132,7 +132,7 @@ def uses_of(asset: tuple[str, str] | None) -> tuple[Use, ...]:
 
 def check_texts(texts: EnvironmentFiles) -> None:
     """Raises SpecError for more text than files of an environment have."""
-    if len(texts.files) > MAX_FILES or sum(len(one) for one in texts.files.values()) > MOST_BYTES:
+    if len(texts.files) > MAX_FILES or sum(len(one) for one in texts.files.values()) > MAX_BYTES:
         raise SpecError(f"the files of an environment are at most {MAX_FILES}, and together 1 MiB", where=texts.main)
 
 

@@ -1,4 +1,4 @@
-"""What the Python objects share while a pipeline is put together: open pipelines, and values that aren't there yet."""
+"""Open pipelines, and bindings: values that exist only when the pipeline runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drumbeat.dialect.sweeping.search_space import Choice, RandInt, SearchFuncti
 from drumbeat.protocol.errors import SpecError
 
 OPEN: ContextVar[list[Any] | None] = ContextVar("open_pipeline", default=None)
-"""The steps of the pipeline whose function runs just now."""
+"""The steps of the pipeline whose function is running."""
 
 
 @contextmanager
@@ -30,7 +30,7 @@ def open_pipeline() -> Generator[list[Any]]:
 
 @dataclass(frozen=True, eq=False)
 class Binding:
-    """A value that will be there when the pipeline runs: an output of `owner`, or an input of the pipeline itself."""
+    """A value that exists when the pipeline runs: an output of `owner`, or an input of the pipeline itself."""
 
     name: str
     owner: Any = None

@@ -1,6 +1,6 @@
 """Jobs made in Python: `command(...)` gives an object that can be changed, called, swept and put into pipelines.
 
-The models themselves are frozen. A `Command` is the pencil draft: `to_job()` checks it and gives the `CommandJob`.
+The models themselves are frozen. A `Command` is a draft: `to_job()` checks it and gives the `CommandJob`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ IN_A_COMPONENT = ("command", "code", "environment", "environment_variables", "re
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class Command:
-    """A command job that isn't finished: every key may be set or changed, `to_job()` checks them all.
+    """A draft of a command job: every key may be set or changed, and `to_job()` checks them all.
 
     Calling it gives a copy with other inputs: `job(lr=Uniform(0.1, 1))`. Attributes are the keys of the job file.
     """
@@ -170,11 +170,11 @@ def command(  # noqa: PLR0913 - azure-ai-ml's own signature
     priority: str | None = None,
     **keys: Any,
 ) -> Command:
-    """A command job in the making. `keys` are the further keys of a job file, like `compute` and `display_name`."""
-    known = [each.name for each in fields(Command)]
+    """Drafts a command job. `keys` are the further keys of a job file, like `compute` and `display_name`."""
+    names = [each.name for each in fields(Command)]
     for key in keys:
-        if key not in known:
-            raise SpecError(f"command() takes no `{key}`", fix=nearest(key, [*known, "instance_count", "timeout"]))
+        if key not in names:
+            raise SpecError(f"command() takes no `{key}`", fix=nearest(key, [*names, "instance_count", "timeout"]))
     draft = Command(command=command, code=code, environment=environment, **keys)
     draft.inputs = dict(inputs or {})
     draft.outputs = Outputs(draft, outputs or {})
@@ -200,14 +200,14 @@ def command(  # noqa: PLR0913 - azure-ai-ml's own signature
 def load_job(source: str | Path) -> Job:
     """The job in a YAML file, as Azure's function of this name gives it.
 
-    It no longer knows the file: its paths count from the current folder, which names its experiment. Submit the file's
-    path to have them count from there.
+    The job doesn't remember its file: its paths are relative to the current folder, which names its experiment. Submit
+    the file's path to make them relative to the file's folder.
     """
     return load(source)
 
 
 def lenient(distribution: Any) -> Any:
-    """A dict with its unknown keys left out, each with a warning; anything else as it is."""
+    """A dict without its unknown keys, each of which gives a warning; other values are returned unchanged."""
     if not isinstance(distribution, Mapping):
         return distribution
     written = dict(cast("Mapping[str, Any]", distribution))

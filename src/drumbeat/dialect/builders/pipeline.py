@@ -74,7 +74,7 @@ def load_component(source: str | Path) -> Callable[..., ComponentStep]:
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class Pipeline:
-    """A pipeline that isn't finished: `to_job()` checks it. As a step of another one it has `outputs`."""
+    """A draft of a pipeline: `to_job()` checks it. As a step of another pipeline it has `outputs`."""
 
     steps: dict[str, Any]
     inputs: dict[str, Any]

@@ -40,7 +40,7 @@ class TrialDraft(Protocol):
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class Sweep:
-    """A sweep that isn't finished: `to_job()` checks it. Attributes are the keys of a sweep file."""
+    """A draft of a sweep: `to_job()` checks it. Attributes are the keys of a sweep file."""
 
     trial: TrialDraft
     search_space: dict[str, Any]
@@ -61,7 +61,7 @@ class Sweep:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """The inputs that every trial has alike."""
+        """The inputs that have the same value in every trial."""
         return {name: value for name, value in self.trial.inputs.items() if name not in self.search_space}
 
     def set_limits(self, **limits: float | None) -> None:

@@ -1,6 +1,6 @@
-"""What a person says of a compute: a file with a name, a type and what its engine needs.
+"""Compute files: a name, a type and the settings of its engine.
 
-How engines make nodes of it lives with the engines.
+How engines make nodes of a compute lives in `engines/`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from drumbeat.dialect.reading.values import AsText, Count, Filled, Port, Text, W
 from drumbeat.protocol.errors import Problem, SpecError
 
 LOCAL = "local"
-"""The compute that is always there: this machine."""
+"""The name of the built-in compute: this machine."""
 
 _PRIVATE = tuple(IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 """RFC 1918."""
@@ -28,7 +28,7 @@ _PRIVATE = tuple(IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "19
 # --- values -----------------------------------------------------------------------------------------------------
 def _no_local(name: str) -> str:
     if fold(name) == LOCAL:
-        raise complaint(f"{shown(name)} is the compute that is always there: this machine", "Give it another name.")
+        raise complaint(f"{shown(name)} is the built-in compute: this machine", "Give it another name.")
     return name
 
 
@@ -91,7 +91,7 @@ Word = Annotated[AsText, pattern(r"[^\s-][^\r\n]{0,1023}", "one line that doesn'
 
 # --- computes ---------------------------------------------------------------------------------------------------
 class ComputeHead(Model):
-    """What every compute has."""
+    """The keys that every compute has."""
 
     noun: ClassVar[str] = "the compute"
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
@@ -146,7 +146,7 @@ class NetlabCompute(ComputeHead):
 
 
 class RemoteCompute(ComputeHead):
-    """What computes on other machines have."""
+    """The keys that computes on other machines have."""
 
     python: OneLine = Field(default="python3", description="Python interpreter on the nodes, 3.11 or newer.")
     programs: Absolute | None = Field(
@@ -267,7 +267,7 @@ def compute_from(document: Mapping[str, Any], name: str = "compute") -> Compute:
 
 
 def _anchored(compute: Compute, base: Path) -> Compute:
-    """A key's relative path counts from the file that names it: the server doesn't know that folder."""
+    """Makes the path of a key absolute: it is relative to the compute file, whose folder the server can't see."""
     key = getattr(compute, "identity_file", None)
     if key is None or key.startswith(("/", "~")):
         return compute
@@ -276,9 +276,9 @@ def _anchored(compute: Compute, base: Path) -> Compute:
 
 def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
     kind = document.get("type")
-    found = CLASSES.get(fold(kind)) if isinstance(kind, str) else None
-    if found is not None:
-        return found
+    model = CLASSES.get(fold(kind)) if isinstance(kind, str) else None
+    if model is not None:
+        return model
     if kind is None:
         raise SpecError.of(
             [Problem("the compute needs the key `type`", places((), "missing", ""), f"It is {words(CLASSES, 'or')}.")]

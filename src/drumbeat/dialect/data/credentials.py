@@ -1,4 +1,4 @@
-"""How one gets into a datastore: models that hold secrets, and messages that don't show them."""
+"""Credentials of datastores: models that hold secrets, and messages that don't show them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from drumbeat.dialect.reading.values import complaint, filled
 
 
 def _secret(value: object) -> object:
-    """A text that isn't empty. What it is isn't said."""
+    """Accepts a text that isn't empty; messages never show it."""
     text = value.get_secret_value() if isinstance(value, SecretStr) else value
     if not isinstance(text, str):
         raise complaint("expected a text", "Put it in quotes.")
@@ -31,10 +31,10 @@ def _account_file(value: object) -> object:
         value = json.dumps(dict(cast("Mapping[str, object]", value)))
     text = _secret(value)
     try:
-        found = json.loads(cast("SecretStr", text).get_secret_value())
+        account = json.loads(cast("SecretStr", text).get_secret_value())
     except ValueError:
         raise complaint("this isn't the JSON of a service account") from None
-    if not isinstance(found, dict) or not {"client_email", "private_key"} <= set(cast("dict[str, Any]", found)):
+    if not isinstance(account, dict) or not {"client_email", "private_key"} <= set(cast("dict[str, Any]", account)):
         raise complaint("this isn't a service account's key: it has no `client_email` and `private_key`")
     return text
 
@@ -80,12 +80,12 @@ def _tag(value: object) -> str:
 
 
 class Credentials(Model):
-    """What all of them have."""
+    """The credentials of one datastore or registry."""
 
     @property
     @abstractmethod
     def called(self) -> str:
-        """What a person calls it."""
+        """The kind of these credentials, as messages call it."""
 
     def opened(self) -> dict[str, str]:
         """All that was given, secrets in the clear."""

@@ -1,4 +1,4 @@
-"""What a person says of a datastore: a file with a name, a type, where the data lies, and how to get in.
+"""Datastore files: a name, a type, the place of the data, and the credentials for it.
 
 The keys are Azure's where Azure has them. How a store is reached lives with the stores. A credential is held as a
 `SecretStr`, is in no message, and can be split off, to be kept apart from the rest.
@@ -80,7 +80,7 @@ Prefix = Annotated[str, pattern(r"[^\r\n\0]{0,4096}", "one line")]
 
 # --- datastores -------------------------------------------------------------------------------------------------
 class DatastoreHead(Model):
-    """What every datastore has."""
+    """The keys that every datastore has."""
 
     noun: ClassVar[str] = "the datastore"
     ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
@@ -220,8 +220,8 @@ CLASSES: dict[str, type[Datastore]] = {
 # --- reading ----------------------------------------------------------------------------------------------------
 def load_datastore(path: str | Path, overrides: Sequence[str] = ()) -> Datastore:
     """The datastore in a file; raises `SpecError` with every problem at its line."""
-    found = cast("Datastore", load_model(path, DATASTORE, overrides))
-    return anchored(found, Path(path).absolute().parent)
+    datastore = cast("Datastore", load_model(path, DATASTORE, overrides))
+    return anchored(datastore, Path(path).absolute().parent)
 
 
 def datastore_from(document: Mapping[str, Any], name: str = "datastore") -> Datastore:
@@ -230,7 +230,7 @@ def datastore_from(document: Mapping[str, Any], name: str = "datastore") -> Data
 
 
 def anchored(datastore: Datastore, base: Path) -> Datastore:
-    """A relative folder counts from the file that names it: the server doesn't know where that is."""
+    """Makes a relative folder absolute: it is relative to the datastore file, whose folder the server can't see."""
     if not isinstance(datastore, FolderDatastore) or datastore.is_whole:
         return datastore
     return datastore.model_copy(update={"path": str(base / datastore.path)})
@@ -238,15 +238,15 @@ def anchored(datastore: Datastore, base: Path) -> Datastore:
 
 def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:
     kind = document.get("type")
-    found = {fold(name): cls for name, cls in CLASSES.items()}.get(fold(kind)) if isinstance(kind, str) else None
-    if found is not None:
-        return found
+    model = {fold(name): cls for name, cls in CLASSES.items()}.get(fold(kind)) if isinstance(kind, str) else None
+    if model is not None:
+        return model
     if kind is None:
         raise SpecError.of(
             [Problem("the datastore needs the key `type`", places((), "missing", ""), f"It is {words(CLASSES, 'or')}.")]
         )
-    known = NOT_HERE.get(fold(kind)) if isinstance(kind, str) else None
-    what = f"`type`: {known or 'a datastore is ' + words(CLASSES, 'or') + ', not ' + shown(kind)}"
+    reason = NOT_HERE.get(fold(kind)) if isinstance(kind, str) else None
+    what = f"`type`: {reason or 'a datastore is ' + words(CLASSES, 'or') + ', not ' + shown(kind)}"
     raise SpecError.of([Problem(what, places(("type",), "value", ""), nearest(kind, CLASSES))])
 
 
@@ -284,7 +284,7 @@ def join(document: Mapping[str, object], secrets: Mapping[str, str]) -> Datastor
 
 
 def kind_of_credentials(datastore: Datastore) -> str:
-    """How one gets in, as a person calls it: `account key`, `SAS token`, …, `environment`, `none`."""
+    """The kind of credentials, as messages call it: `account key`, `SAS token`, …, `environment`, `none`."""
     held = getattr(datastore, "credentials", "none")
     return held.called if isinstance(held, Credentials) else str(held)
 
@@ -302,7 +302,7 @@ def why_read_only(datastore: Datastore) -> str:
 
 
 def secrets_of(datastore: Datastore) -> tuple[str, ...]:
-    """Every text that mustn't be seen."""
+    """Every secret text in the datastore's credentials."""
     held = getattr(datastore, "credentials", None)
     if not isinstance(held, Credentials):
         return ()

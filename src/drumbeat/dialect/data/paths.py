@@ -1,6 +1,6 @@
-"""What a `path:` of data points to: every form that the dialect has, read into one of five kinds.
+"""References to data: every form that a `path:` may have, parsed into one of five kinds.
 
-Nothing is looked up here, and no file is touched.
+Nothing here looks a name up or opens a file.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ Reference = Local | Address | OfAsset | InStore | OfJob
 
 
 def reference_to(path: str, where: str = "") -> Reference:
-    """What the text points to. Raises SpecError, which names `where`."""
+    """Parses the reference in a text. Raises SpecError, which names `where`."""
     text = path.strip()
     if trouble := trouble_with(text):
         raise SpecError(trouble[0], where=where, fix=trouble[1])
@@ -105,11 +105,11 @@ def reference_to(path: str, where: str = "") -> Reference:
     if asset := _ASSET.fullmatch(text):
         return _asset(asset, where)
     fix = either(scheme[1], (*SCHEMES, "azureml", "file"), "It can be")
-    raise SpecError(f"{shown(path)} is no kind of address that is known here", where=where, fix=fix)
+    raise SpecError(f"{shown(path)} has an unsupported URL scheme", where=where, fix=fix)
 
 
 def is_asset_name(name: str) -> bool:
-    """Whether data can be called so."""
+    """Whether a data asset may have this name."""
     return re.fullmatch(_NAME, name, re.ASCII) is not None
 
 
@@ -141,7 +141,7 @@ def _azureml(rest: str, written: str, where: str) -> Reference:
         if re.fullmatch(_NAME, rest):
             what = f"{shown(written)} names no version"
             raise SpecError(what, where=where, fix=f"Write `azureml:{rest}:1`, or `azureml:{rest}@latest`.")
-        raise SpecError(f"{shown(written)} can't be read", where=where, fix=EXAMPLES)
+        raise SpecError(f"{shown(written)} isn't a reference to data", where=where, fix=EXAMPLES)
     path = _WORKSPACE.sub("", rest.lstrip("/"), count=1)
     if store := _STORE.fullmatch(path):
         return InStore(store["name"], _inner(store["path"] or "", written, where))
@@ -152,15 +152,15 @@ def _azureml(rest: str, written: str, where: str) -> Reference:
     if path.startswith("registries/"):
         what = f"{shown(written)} is in a registry of Azure's, which isn't reached from here"
         raise SpecError(what, where=where, fix="Register the data here: drumbeat data create NAME --path PATH")
-    raise SpecError(f"{shown(written)} can't be read", where=where, fix=EXAMPLES)
+    raise SpecError(f"{shown(written)} isn't a reference to data", where=where, fix=EXAMPLES)
 
 
-def _asset(found: re.Match[str], where: str) -> OfAsset:
-    label = found["label"]
+def _asset(match: re.Match[str], where: str) -> OfAsset:
+    label = match["label"]
     if label and label != LATEST:
         what = f"there is no label {shown(label)}; there is {shown(LATEST)}"
-        raise SpecError(what, where=where, fix=f"Write `azureml:{found['name']}@{LATEST}`, or a version.")
-    return OfAsset(found["name"], found["version"] or "")
+        raise SpecError(what, where=where, fix=f"Write `azureml:{match['name']}@{LATEST}`, or a version.")
+    return OfAsset(match["name"], match["version"] or "")
 
 
 def _inner(path: str, written: str, where: str) -> str:

@@ -1,7 +1,7 @@
-"""Addresses that let in whoever has them: a signature, a token or a password stands in them.
+"""URLs that hold a credential: a signature, a token or a password.
 
-They aren't taken. An address is kept and shown with the job or the data that names it; what lets one in belongs to a
-datastore, which keeps it sealed.
+They are refused, because a URL is stored and shown with the job or the data that names it. Credentials belong to a
+datastore, which keeps them sealed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TELLING = frozenset(
     {"apikey", "auth", "authorization", "credential", "key", "pass", "passwd", "password", "pwd", "secret", "sig"}
     | {"signature", "sas", "token", "accesstoken", "jwt"}
 )
-"""Last words of the names under which servers are told what lets one in."""
+"""Last words of the query parameters that hold credentials."""
 
 _FIX = "Make a datastore of it, with {}, and write `azureml://datastores/NAME/paths/PATH`: see docs/data.md."
 _FIX_SAS = _FIX.format("`type: azure_blob` and `credentials: {sas_token: 'env:NAME'}`")
@@ -28,18 +28,18 @@ _FIX_USER = _FIX.format("its user and password under `credentials`")
 
 
 def trouble_with(text: str) -> tuple[str, str] | None:
-    """Why such an address isn't taken, without what mustn't be seen, and what to do; None for any other text."""
-    found = _ADDRESS.match(text.strip())
-    if found is None:
+    """Why a URL with a credential is refused, without the credential, and what to do; None for any other text."""
+    match = _ADDRESS.match(text.strip())
+    if match is None:
         return None
-    user, at, _ = found["host"].rpartition("@")
-    if at and (":" in user or found["scheme"].lower() in ("http", "https")):
-        return "this address has a user or a password in it, and addresses are kept and shown", _FIX_USER
-    names = [unquote(pair.partition("=")[0]) for pair in re.split("[&;]", found["query"])]
+    user, at, _ = match["host"].rpartition("@")
+    if at and (":" in user or match["scheme"].lower() in ("http", "https")):
+        return "this URL has a user or a password in it, and URLs are stored and shown", _FIX_USER
+    names = [unquote(pair.partition("=")[0]) for pair in re.split("[&;]", match["query"])]
     telling = next((name for name in names if _BETWEEN_WORDS.split(name)[-1].lower() in _TELLING), None)
     if telling is None:
         return None
-    what = f"`{telling[:40]}=…` in this address lets in whoever has it, and addresses are kept and shown"
+    what = f"`{telling[:40]}=…` in this URL is a credential, and URLs are stored and shown"
     return what, _FIX_SAS if {"sv", "sig"} <= {*names} else _FIX_QUERY
 
 
@@ -50,4 +50,4 @@ def _require_plain(value: str) -> str:
 
 
 NoSecret = AfterValidator(_require_plain)
-"""On a text that may be an address."""
+"""Refuses a text that is a URL with a credential."""

@@ -46,7 +46,7 @@ def read_table(texts: EnvironmentFiles, table: Mapping[str, Any], own: tuple[int
 
 
 def _node(value: object) -> Node:
-    """A tree without places."""
+    """A tree whose nodes have no lines."""
     if isinstance(value, Mapping):
         table = cast("Mapping[str, object]", value)
         return _placeless({key: (_placeless(key), _node(inner)) for key, inner in table.items()})
@@ -90,12 +90,12 @@ def _check_key(name: str, key: str, node: Node) -> None:
 
 
 def _items(name: str, root: Node, key: str) -> list[Node]:
-    found = root.child(key)
-    if found is None or found[1].value == "":
+    entry = root.child(key)
+    if entry is None or entry[1].value == "":
         return []
-    if not isinstance(found[1].value, list):
-        raise at(name, found[0].line + 1, f"`{key}` is a list")
-    return found[1].value
+    if not isinstance(entry[1].value, list):
+        raise at(name, entry[0].line + 1, f"`{key}` is a list")
+    return entry[1].value
 
 
 def _pip(name: str, node: Node) -> list[Node]:
@@ -113,7 +113,7 @@ def _numbers(texts: EnvironmentFiles, pip: Sequence[Node]) -> list[int]:
     if not texts.lines:
         return [one.line + 1 for one in pip]
     if len(texts.lines) != len(pip):
-        raise SpecError(f"{len(texts.lines)} lines were told for {len(pip)} requirements", where=texts.main)
+        raise SpecError(f"expected {len(pip)} requirement lines, got {len(texts.lines)}", where=texts.main)
     return [*texts.lines]
 
 
@@ -124,10 +124,10 @@ def _text(name: str, node: Node) -> str:
 
 
 def _package(name: str, node: Node) -> tuple[str, str]:
-    found = PACKAGE.fullmatch(_text(name, node))
-    if not found:
+    match = PACKAGE.fullmatch(_text(name, node))
+    if not match:
         raise at(name, node.line + 1, f"{shown(node.value)} isn't a package of conda's", "One is `numpy=2.1`.")
-    return found[1].lower(), found[2].strip()
+    return match[1].lower(), match[2].strip()
 
 
 def _python(name: str, node: Node, version: str, own: tuple[int, int]) -> tuple[str, tuple[str, ...]]:
@@ -152,9 +152,9 @@ def _of_range(name: str, node: Node, version: str, own: tuple[int, int]) -> tupl
     except InvalidSpecifier:
         fix = "Write one like `python=3.11`."
         raise at(name, node.line + 1, f"{short(str(node.value))} names no Python", fix) from None
-    there = [(3, minor) for minor in range(OLDEST[1], max(NEWEST[1], own[1]) + 1)]
-    fit = [one for one in there if allowed.contains(f"{one[0]}.{one[1]}.99") or allowed.contains(f"{one[0]}.{one[1]}")]
-    if fit == there:
+    usable = [(3, minor) for minor in range(OLDEST[1], max(NEWEST[1], own[1]) + 1)]
+    fit = [one for one in usable if allowed.contains(f"{one[0]}.{one[1]}.99") or allowed.contains(f"{one[0]}.{one[1]}")]
+    if fit == usable:
         return "", ()
     if not fit:
         what = f"nodes have Python {OLDEST[0]}.{OLDEST[1]} or newer, and {short(str(node.value))} allows none of them"

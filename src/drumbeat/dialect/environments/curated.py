@@ -111,5 +111,5 @@ def curated(name: str) -> Curated | None:
 
 def curated_image(image: str) -> Curated | None:
     """The same for a curated environment's image."""
-    found = _IMAGE.fullmatch(image)
-    return curated(found[1]) if found else None
+    match = _IMAGE.fullmatch(image)
+    return curated(match[1]) if match else None

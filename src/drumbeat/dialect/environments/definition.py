@@ -1,4 +1,4 @@
-"""What an environment comes to: a Python and what is installed into it, and its key; or an image, perhaps built."""
+"""The definition of an environment: a Python with its packages, and its key; or an image, pulled or built."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def define(
     stand beside a Dockerfile are taken in its place. Raises SpecError, at a line where there is one.
     """
     if written.os_type == "windows":
-        raise RefusedError("environments for Windows can't be made here", where="environment.os_type")
+        raise RefusedError("environments for Windows aren't supported", where="environment.os_type")
     if written.build and texts.dockerfile and (has_containers or not texts.main):
         made = _built(written.build, texts)
     else:
@@ -129,10 +129,10 @@ def _made(written: Environment, texts: EnvironmentFiles, own: tuple[int, int]) -
 
 def _without_file(written: Environment) -> Definition:
     if written.image:
-        known = curated_image(written.image)
-        if known is not None:
-            note = f"the image {written.image} isn't used: its packages are those of drumbeat's {known.title!r}"
-            return replace(of_curated(known), notes=(note,))
+        definition = curated_image(written.image)
+        if definition is not None:
+            note = f"the image {written.image} isn't used: its packages are those of drumbeat's {definition.title!r}"
+            return replace(of_curated(definition), notes=(note,))
         return Definition(image=written.image)
     where = f"{written.build.path}/{written.build.dockerfile_path}" if written.build else "environment"
     what = f"there is no Dockerfile at {short(where)}, or it didn't come with the request"
@@ -170,9 +170,9 @@ def _of_conda(read: conda.Conda, source: str) -> Definition:
     return Definition(read.python, read.lines, read.packages, read.channels, source, read.notes)
 
 
-def of_curated(known: Curated) -> Definition:
+def of_curated(curated: Curated) -> Definition:
     """What nodes make for a curated name."""
-    return replace(of_text(known.requirements, known.source), builds=known.builds)
+    return replace(of_text(curated.requirements, curated.source), builds=curated.builds)
 
 
 def of_text(text: str, source: str) -> Definition:

@@ -1,4 +1,4 @@
-"""How a job names an environment that lies elsewhere."""
+"""References to environments that are registered by name."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def _names(one: Reference) -> Iterator[str]:
 
 def parse_reference(text: str) -> Reference:
     """Reads `azureml:name:version`, `name@label`, `name`, ARM ids and registries' addresses. Raises SpecError."""
-    found = _PATH.fullmatch(text)
-    if found and "/" in text:
-        return _of_path(text, found)
+    match = _PATH.fullmatch(text)
+    if match and "/" in text:
+        return _of_path(text, match)
     short = text.removeprefix("azureml:")
     name, at, label = short.partition("@")
     version = ""
@@ -60,11 +60,11 @@ def parse_reference(text: str) -> Reference:
     return _checked(Reference(text, name, version, label), is_labelled=bool(at))
 
 
-def _of_path(text: str, found: re.Match[str]) -> Reference:
-    name, registry = found["name"], found["registry"] or ""
-    if not found["rest"]:
+def _of_path(text: str, match: re.Match[str]) -> Reference:
+    name, registry = match["name"], match["registry"] or ""
+    if not match["rest"]:
         return _checked(Reference(text, name, registry=registry))
-    rest = _REST.fullmatch(found["rest"])
+    rest = _REST.fullmatch(match["rest"])
     if rest is None:
         raise _bad(text)
     version, label = (rest[2], "") if rest[1] == "versions" else ("", rest[2])

@@ -26,8 +26,8 @@ KEPT = (
 )  # fmt: skip
 LONG = {"-r": "--requirement", "-c": "--constraint", "-e": "--editable", **SHORT}
 
-MOST_INCLUDED = 1000
-"""Files that may be taken in, counted each time: forty files that each name the next one twice would never end."""
+MAX_INCLUDES = 1000
+"""Files that may be included, counted each time: forty files that each name the next one twice would never end."""
 
 UPLOAD = "Put the package into the job's `code` folder, or name it as an index has it."
 
@@ -44,14 +44,14 @@ class Line:
 
 def read(texts: EnvironmentFiles, name: str) -> list[Line]:
     """What a requirements file asks for, in order, with what it takes in by `-r`. Raises SpecError at a line."""
-    return [*_Reading(texts).file(name, 0, (name,))]
+    return [*_Parser(texts).file(name, 0, (name,))]
 
 
 def read_items(texts: EnvironmentFiles, name: str, items: list[tuple[str, int]]) -> list[Line]:
     """The same for the items of a conda file's pip part: (text, line)."""
-    reading = _Reading(texts)
+    parser = _Parser(texts)
     lines = [Line(COMMENT.sub("", text).strip(), name, number, number) for text, number in items]
-    return [found for line in lines if line.text for found in reading.checked(line, (name,))]
+    return [each for line in lines if line.text for each in parser.checked(line, (name,))]
 
 
 def logical_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -74,8 +74,11 @@ def logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 @dataclass
-class _Reading:
-    """One reading of a file and of those that it takes in. open_ones: the files that are being read, innermost last."""
+class _Parser:
+    """Parses a requirements file and the files that it includes.
+
+    open_ones: the files that are being read, innermost last.
+    """
 
     texts: EnvironmentFiles
     included: int = 0
@@ -85,7 +88,7 @@ class _Reading:
             yield from self.checked(Line(text, name, number, of or number), open_ones)
 
     def checked(self, line: Line, open_ones: tuple[str, ...]) -> Iterator[Line]:
-        """The line, or those that it takes in."""
+        """The line, or the lines that it includes."""
         refuse_secret(line)
         option = OPTION.fullmatch(line.text) if line.text.startswith("-") else None
         if option is None:
@@ -109,8 +112,8 @@ class _Reading:
             raise at(line.file, line.number, f"requirements at {short(value)} aren't fetched", "Keep the file beside.")
         name = beside(line.file, value.strip("\"'"))
         self.included += 1
-        if name in open_ones or self.included > MOST_INCLUDED:
-            raise at(line.file, line.number, f"{shown(name)} takes itself in, or too much", "Take the line out.")
+        if name in open_ones or self.included > MAX_INCLUDES:
+            raise at(line.file, line.number, f"{shown(name)} includes itself, or too many files", "Take the line out.")
         if name not in self.texts.files:
             raise at(line.file, line.number, f"there is no file {shown(name)}", f"It counts from {line.file}'s folder.")
         yield from self.file(name, line.of, (*open_ones, name))
@@ -130,7 +133,7 @@ def _option(line: Line, name: str, value: str) -> Line:
     if name == "--editable":
         raise at(line.file, line.number, "an editable install can't be shared by nodes and jobs", UPLOAD)
     if name not in KEPT:
-        raise at(line.file, line.number, f"the option {shown(name)} isn't taken", either(name, KEPT))
+        raise at(line.file, line.number, f"the option {shown(name)} isn't supported", either(name, KEPT))
     is_relative = not SCHEME.match(value) and not value.startswith(("/", "file:"))
     if name == "--find-links" and is_relative:
         what = f"{shown(value)} is a folder beside this file, and the nodes don't have it"
@@ -150,7 +153,7 @@ def _refuse_local(line: Line) -> None:
     target = OF_A_LINE.sub("", f" {line.text}").split(" @ ")[-1].split(";")[0].strip()
     is_path = target.startswith((".", "/", "~")) or (not SCHEME.search(target) and ("/" in target or "\\" in target))
     if target.startswith("file:") or is_path or (ARCHIVE.search(target) and not SCHEME.search(target)):
-        what = f"{shown(target)} lies on the machine of whoever wrote this, and the nodes don't have it"
+        what = f"{shown(target)} is a local path, and the nodes don't have it"
         raise at(line.file, line.number, what, UPLOAD)
 
 
@@ -166,9 +169,9 @@ def normal(line: Line) -> str:
     try:
         made = Requirement(body)
     except InvalidRequirement as error:
-        said = str(error).splitlines()[0]
+        reason = str(error).splitlines()[0]
         raise at(
-            line.file, line.number, f"{shown(line.text)} isn't a requirement: {said}", "One is `name==1.2`."
+            line.file, line.number, f"{shown(line.text)} isn't a requirement: {reason}", "One is `name==1.2`."
         ) from None
     extras = f"[{','.join(sorted(canonicalize_name(one) for one in made.extras))}]" if made.extras else ""
     where = f" @ {made.url}" if made.url else ",".join(sorted(str(one) for one in made.specifier))

@@ -7,7 +7,7 @@ import re
 
 from drumbeat.protocol.errors import Problem, SpecError
 
-MOST_BYTES = 1024 * 1024
+MAX_BYTES = 1024 * 1024
 
 REQUIREMENTS_SUFFIXES = (".txt", ".in")
 

@@ -11,11 +11,11 @@ from drumbeat.dialect.reading.yaml_tree import Node, parse
 def requirements_in(table: Mapping[str, Any]) -> list[str]:
     """The items of its pip part, in order."""
     dependencies = table.get("dependencies")
-    found: list[str] = []
+    requirements: list[str] = []
     for one in cast("list[object]", dependencies) if isinstance(dependencies, list) else []:
         pip = cast("dict[str, object]", one).get("pip") if isinstance(one, dict) else None
-        found += [str(each) for each in cast("list[object]", pip)] if isinstance(pip, list) else []
-    return found
+        requirements += [str(each) for each in cast("list[object]", pip)] if isinstance(pip, list) else []
+    return requirements
 
 
 def lines_of(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> tuple[int, ...]:
@@ -30,7 +30,7 @@ def lines_of(text: str, keys: Sequence[str], table: Mapping[str, Any]) -> tuple[
     items = [item for one in _list(node) if (entry := one.child("pip")) for item in _list(entry[1])]
     wanted = requirements_in(table)
     places = [(str(one.value), one.line + 1) for one in items] if len(items) == len(wanted) else [("", 0)] * len(wanted)
-    return tuple(line if said == text else 0 for (said, line), text in zip(places, wanted, strict=True))
+    return tuple(line if written == text else 0 for (written, line), text in zip(places, wanted, strict=True))
 
 
 def _list(node: Node | None) -> list[Node]:

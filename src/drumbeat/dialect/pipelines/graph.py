@@ -40,7 +40,7 @@ def targets(node: Model) -> Iterator[tuple[Loc, str]]:
 
 def depends_on(jobs: Mapping[str, Model]) -> dict[str, set[str]]:
     """For each step, the steps whose outputs it takes."""
-    return {name: {found.job for found in _asked(node) if found.job in jobs} for name, node in jobs.items()}
+    return {name: {each.job for each in _asked(node) if each.job in jobs} for name, node in jobs.items()}
 
 
 def _asked(node: Model) -> Iterator[Reference]:
@@ -48,13 +48,13 @@ def _asked(node: Model) -> Iterator[Reference]:
         try:
             yield from references(text)
         except SpecError:
-            continue  # said at its own place already
+            continue  # Reported at its own place.
 
 
 def step_contradictions(
     jobs: Mapping[str, Model], inputs: Sequence[str], outputs: Sequence[str]
 ) -> Iterator[Contradiction]:
-    """References to what isn't there, and steps that wait for each other."""
+    """References to missing steps, inputs and outputs, and steps that wait for each other."""
     names = {"parent.inputs": inputs, "inputs": inputs, "parent.jobs.outputs": (), "parent.jobs.inputs": (), "name": ()}
     for step, node in jobs.items():
         for key, text in bindings(node):
@@ -74,11 +74,11 @@ def _bound(
 ) -> Iterator[Contradiction]:
     ours = {kind: valid for kind, valid in names.items() if not kind.startswith("parent.jobs")}
     try:
-        found = references(text)
+        asked = references(text)
     except SpecError as error:
         yield Contradiction(key, error.what, error.fix)
         return
-    for reference in found:
+    for reference in asked:
         if reference.job:
             yield from _step_output(key, reference, jobs)
         else:

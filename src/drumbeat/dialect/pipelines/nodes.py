@@ -195,10 +195,10 @@ def node_validator(classes: Callable[[], tuple[type[Model], ...]], other: type[O
         if not isinstance(value, Mapping):
             raise complaint(f"expected a mapping that describes a step, got {shown(value)}")
         written = cast("Mapping[str, Any]", value)
-        known = classes()
+        models = classes()
         if isinstance(written.get("type"), str) and is_other(written["type"]):
             return other.model_validate(written, context=info.context)
-        return chosen(written, known, "a step", None, CommandNode).model_validate(written, context=info.context)
+        return chosen(written, models, "a step", None, CommandNode).model_validate(written, context=info.context)
 
     return BeforeValidator(read)
 

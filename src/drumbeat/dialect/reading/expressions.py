@@ -63,7 +63,7 @@ class Reference:
 
 
 class Malformed(ValueError):
-    """An expression that can't be read: what is wrong, and where it starts."""
+    """Raised for an invalid expression: what is wrong, and where it starts."""
 
     def __init__(self, what: str, start: int) -> None:
         super().__init__(what)
@@ -152,39 +152,43 @@ def read(text: str, start: int, *, optional: bool) -> Reference:
 def missing(
     template: str, names: Mapping[str, Sequence[str]], optional: Sequence[str] = ()
 ) -> Iterator[tuple[Problem, str]]:
-    """What can't be filled in `template`, with the text of each: `names` has, for each kind, the valid names.
+    """Yields a problem for each reference that can't be resolved, with its text.
 
-    An optional input that stands outside of `$[[ ]]` is one too: without a value nothing could be put in its place.
+    `names` has the valid names of each kind. An optional input outside of `$[[ ]]` is a problem, too: it may have no
+    value.
     """
-    told: set[tuple[str, str, bool]] = set()
+    reported: set[tuple[str, str, bool]] = set()
     try:
-        for found in parts(template):
-            if not isinstance(found, Reference) or (found.kind, found.name, found.optional) in told:
+        for reference in parts(template):
+            if not isinstance(reference, Reference) or (reference.kind, reference.name, reference.optional) in reported:
                 continue
-            told.add((found.kind, found.name, found.optional))
-            problem = _missing(found, names)
+            reported.add((reference.kind, reference.name, reference.optional))
+            problem = _missing(reference, names)
             if problem:
-                yield problem, found.text
-            elif found.kind == "inputs" and found.name in optional and not found.optional:
+                yield problem, reference.text
+            elif reference.kind == "inputs" and reference.name in optional and not reference.optional:
                 fix = "Put its use in `$[[ ]]`, or give the input a default."
-                yield Problem(f"{found.text} is optional and may have no value here", fix=fix), found.text
+                yield Problem(f"{reference.text} is optional and may have no value here", fix=fix), reference.text
     except Malformed as error:
         yield Problem(error.what, fix=FORMS), template[error.start :][:40]
 
 
-def _missing(found: Reference, names: Mapping[str, Sequence[str]]) -> Problem | None:
-    if found.kind == "name" and "name" in names:
+def _missing(reference: Reference, names: Mapping[str, Sequence[str]]) -> Problem | None:
+    if reference.kind == "name" and "name" in names:
         return None
-    if found.kind not in names:
-        return Problem(f"{found.text} has no meaning here")
-    valid = names[found.kind]
-    if found.path and "parent.inputs" not in names:
+    if reference.kind not in names:
+        return Problem(f"{reference.text} has no meaning here")
+    valid = names[reference.kind]
+    if reference.path and "parent.inputs" not in names:
         return Problem(
-            f"{found.text}: `{found.name}` has no parts to name",
+            f"{reference.text}: `{reference.name}` has no parts to name",
             fix="A file inside is written behind the braces: `}}/part`.",
         )
-    if found.name in valid:
+    if reference.name in valid:
         return None
-    what = NOUNS[found.kind]
-    fix = either(found.name, valid, "There are" if len(valid) > 1 else "There is") or f"Add it under `{found.kind}:`."
-    return Problem(f"{found.text}: there is no {what} `{found.name}`", fix=fix)
+    what = NOUNS[reference.kind]
+    fix = (
+        either(reference.name, valid, "There are" if len(valid) > 1 else "There is")
+        or f"Add it under `{reference.kind}:`."
+    )
+    return Problem(f"{reference.text}: there is no {what} `{reference.name}`", fix=fix)

@@ -48,10 +48,10 @@ TAGS = ("[key]", "[value]", "[mapping]", "[function]", "[list]")
 """What pydantic and our unions put into a key path that isn't in the file."""
 
 MAX_PROBLEMS = 50
-LONGEST_LIST = 12
-MOST_LISTED = 30
-MOST_VERSIONS = 5
-MOST_COMPARED = 1000
+MAX_SHORT_LIST = 12
+MAX_LISTED = 30
+MAX_VERSIONS = 5
+MAX_COMPARED = 1000
 
 EXPECTED = {
     "int_type": "a whole number",
@@ -118,7 +118,7 @@ def words(names: Iterable[str], last: str = "and") -> str:
 
 def nearest(name: object, valid: Iterable[str]) -> str:
     """`Did you mean `x`?`, or nothing when no other valid name is close."""
-    folded = {fold(word): word for word in islice(valid, MOST_COMPARED) if word != name}
+    folded = {fold(word): word for word in islice(valid, MAX_COMPARED) if word != name}
     asked = fold(str(name)[:100])
     # One letter of two is half the word.
     close = difflib.get_close_matches(asked, folded, n=1, cutoff=0.5 if len(asked) < 4 else 0.6)
@@ -129,26 +129,26 @@ def either(name: object, valid: Iterable[str], what: str = "Valid") -> str:
     """The nearest name and, if they are few or none is near, all the valid ones."""
     names = list(valid)
     close = nearest(name, names)
-    if not names or (close and len(names) > LONGEST_LIST):
+    if not names or (close and len(names) > MAX_SHORT_LIST):
         return close
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    return f"{close} {what}: {', '.join(map(short, names[:MOST_LISTED]))}{more}.".strip()
+    more = f" and {len(names) - MAX_LISTED} more" if len(names) > MAX_LISTED else ""
+    return f"{close} {what}: {', '.join(map(short, names[:MAX_LISTED]))}{more}.".strip()
 
 
-def no_version(what: str, name: str, version: str, there: Sequence[str]) -> tuple[str, str]:
-    """That it has no such version, with the newest that it has; and what to write instead. there: the newest first."""
-    said = ", ".join(there[:MOST_VERSIONS]) + (", …" if len(there) > MOST_VERSIONS else "")
-    fix = f"Write {name}@latest for the newest." if version == "latest" else nearest(version, there)
-    return f"{what} {name} has no version {short(version)}; there is {said}", fix
+def no_version(what: str, name: str, version: str, versions: Sequence[str]) -> tuple[str, str]:
+    """A sentence that a version doesn't exist, with the newest ones, and what to write. versions: the newest first."""
+    newest = ", ".join(versions[:MAX_VERSIONS]) + (", …" if len(versions) > MAX_VERSIONS else "")
+    fix = f"Write {name}@latest for the newest." if version == "latest" else nearest(version, versions)
+    return f"{what} {name} has no version {short(version)}; there is {newest}", fix
 
 
 def problems_of(error: ValidationError, document: object, seen: Seen, place: Place) -> list[Problem]:
     """Every error as a sentence at its place, in the order of the document's models."""
     details = error.errors(include_url=False)
-    found = [_problem(detail, document, seen, place) for detail in details[:MAX_PROBLEMS]]
+    problems = [_problem(detail, document, seen, place) for detail in details[:MAX_PROBLEMS]]
     if len(details) > MAX_PROBLEMS:
-        found.append(Problem("and more of them"))
-    return list(dict.fromkeys(found))
+        problems.append(Problem("and more of them"))
+    return list(dict.fromkeys(problems))
 
 
 def _problem(detail: ErrorDetails, document: object, seen: Seen, place: Place) -> Problem:

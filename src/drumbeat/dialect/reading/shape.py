@@ -30,7 +30,7 @@ Loc = tuple[str | int, ...]
 
 
 class Contradiction(NamedTuple):
-    """A key (relative to the model that says it), what can't be meant about it, and what to do.
+    """A key (relative to the model that reports it), what is invalid about it, and what to do.
 
     `near` is a piece of the value's text that the message is about.
     """
@@ -51,7 +51,7 @@ class Model(BaseModel):
     ignored: ClassVar[frozenset[str]] = frozenset()
     """Keys that are accepted and mean nothing."""
     read_only: ClassVar[frozenset[str]] = frozenset()
-    """Keys that a service answers with, and nobody writes."""
+    """Keys of a service's answers, which files don't have."""
 
     def __init__(self, /, **data: Any) -> None:
         seen: Seen = {}
@@ -86,16 +86,16 @@ class Model(BaseModel):
 
     @model_validator(mode="after")
     def _agrees(self) -> Model:
-        found = [
+        details = [
             InitErrorDetails(type=complaint(c.what, c.fix, c.near), loc=c.key, input=None)
             for c in islice(self.contradictions(), MAX_PROBLEMS + 1)
         ]
-        if found:
-            raise ValidationError.from_exception_data(type(self).__name__, found)
+        if details:
+            raise ValidationError.from_exception_data(type(self).__name__, details)
         return self
 
     def contradictions(self) -> Iterator[Contradiction]:
-        """What each key alone may say, but not together with the others."""
+        """Yields what is invalid about the keys together, although each alone is valid."""
         return iter(())
 
     @classmethod

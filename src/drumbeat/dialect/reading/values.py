@@ -23,8 +23,8 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from drumbeat.dialect.reading.problems import shown
 
-BIGGEST = 10**400
-MOST_DEPTH = 64
+MAX_NUMBER = 10**400
+MAX_DEPTH = 64
 NOUNS: dict[type, str] = {list: "a list", dict: "a mapping", int: "a number", float: "a number"}
 
 
@@ -84,7 +84,7 @@ def literal(value: object) -> object:
         return _printable(value)
     if isinstance(value, float) and not math.isfinite(value):
         raise complaint(f"expected a finite number, got {value}")
-    if abs(value) >= BIGGEST:
+    if abs(value) >= MAX_NUMBER:
         raise complaint("expected a number of at most 400 digits")
     return value
 
@@ -101,8 +101,8 @@ def _plain(value: object) -> object:
     while open_ones:
         each, path = open_ones.pop()
         try:
-            if len(path) > MOST_DEPTH:
-                raise complaint(f"nested more than {MOST_DEPTH} levels deep")
+            if len(path) > MAX_DEPTH:
+                raise complaint(f"nested more than {MAX_DEPTH} levels deep")
             if isinstance(each, dict):
                 table = cast("dict[object, object]", each)
                 open_ones += [(inner, (*path, str(_named(key)))) for key, inner in table.items()]

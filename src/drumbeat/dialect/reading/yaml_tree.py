@@ -18,7 +18,7 @@ MAX_BYTES = 1024 * 1024
 MAX_LINES = 50_000
 MAX_NODES = 20_000
 MAX_DEPTH = 64
-LONGEST_NUMBER = 400
+MAX_DIGITS = 400
 # The parser's time grows with the square of these two.
 LONG_TAG = re.compile(r"!\S{2000}")
 DIRECTIVE = re.compile(r"^%", re.MULTILINE)
@@ -248,7 +248,7 @@ def scalar(text: str) -> str | int | float | bool | None:
         return None
     if text in (low := text.lower(), low.title(), low.upper()) and low in WORDS_OF_TRUTH:
         return WORDS_OF_TRUTH[low]
-    if len(text) > LONGEST_NUMBER:
+    if len(text) > MAX_DIGITS:
         return text
     if INTEGER.fullmatch(text):
         return int(text.replace("_", ""), 0)
