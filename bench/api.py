@@ -23,6 +23,7 @@ from bench.runs import HERE
 from bench.serving import MIB, at_percent, memory_mib, sampled, serving
 from bench.start import describe_machine
 from drumbeat.client import Client
+from drumbeat.ports import Ownership
 from drumbeat.stores.sql import make_store
 from drumbeat.testing.sample_jobs import ended, submission
 
@@ -72,7 +73,7 @@ class Found:
 def fill(home: Path, count: int) -> None:
     """Puts ended jobs into the store of a server that isn't there yet."""
     store = make_store(home / "drumbeat.db")
-    token = store.lease(is_alone=True)
+    token = store.lease(Ownership.ALONE)
     for number in range(count):
         record, _ = store.submit(token, submission(f"old-{number:05}"))
         store.commit(token, [ended(record)])

@@ -19,7 +19,7 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.dialect.compute import computes as spec_of
 from drumbeat.dialect.compute.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
 from drumbeat.engines.local import LocalEngine
-from drumbeat.ports import Engine, MachineCaches, Store
+from drumbeat.ports import Engine, MachineCaches, Ownership, Store
 from drumbeat.protocol.api.space import SpaceKind
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
@@ -57,7 +57,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             clock=clock,
             key=key,
             programs=str(Path(sys.executable).parent),
-            is_alone=not url,
+            ownership=Ownership.SHARED if url else Ownership.ALONE,
             make_engine=lambda spec: make_engine(spec, site),
             data=StoreAccess(datastores.all, halves=home / "halves"),
             datastores=datastores,

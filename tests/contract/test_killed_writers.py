@@ -30,10 +30,10 @@ from dataclasses import replace
 from pathlib import Path
 from drumbeat.stores.sql import make_store
 from drumbeat.testing.sample_jobs import SLOTS, STOP, line, submission
-from drumbeat.ports import Change
+from drumbeat.ports import Change, Ownership
 
 store = make_store(Path(sys.argv[1]))
-token = store.lease(is_alone=True)
+token = store.lease(Ownership.ALONE)
 
 def step(name):
     record = store.load(name)

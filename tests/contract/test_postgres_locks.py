@@ -8,6 +8,7 @@ import psycopg
 import pytest
 from sqlalchemy import text
 
+from drumbeat.ports import Ownership
 from drumbeat.protocol.errors import AwayError, StorageError
 from drumbeat.stores.sql import database as sql_database
 from drumbeat.stores.sql import make_store
@@ -26,7 +27,7 @@ def url(postgres, monkeypatch):
 
 def test_a_lock_that_a_standing_server_holds_is_waited_for_and_then_told(url):
     store = make_store(url, monotonic=time.monotonic)
-    token = store.lease(is_alone=False)
+    token = store.lease(Ownership.SHARED)
     with _connected(url) as standing:
         standing.execute("SELECT * FROM servers FOR UPDATE")
         with pytest.raises(StorageError, match="another process keeps a lock"):

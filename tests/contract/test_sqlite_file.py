@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.schema import CreateTable
 
-from drumbeat.ports import JobFilter
+from drumbeat.ports import JobFilter, Ownership
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import RefusedError, StorageError, VersionError
 from drumbeat.stores.sql import leases, make_store
@@ -72,7 +72,7 @@ def test_database_from_before_parents_is_upgraded(file):
     connection.close()
     store = make_store(file)
     assert store.load("old").job == job
-    store.submit(store.lease(is_alone=True), submission("new", parent="sweep"))
+    store.submit(store.lease(Ownership.ALONE), submission("new", parent="sweep"))
     assert [listed(store, JobFilter(parent=parent)) for parent in ("", "sweep")] == [["old"], ["new"]]
     store.close()
 
@@ -101,7 +101,7 @@ def test_an_up_to_date_database_is_opened_without_alembic(store, file):
 
 @pytest.mark.feature("X5")
 def test_nobody_else_may_read_the_files(store, file):
-    store.lease(is_alone=True)
+    store.lease(Ownership.ALONE)
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in file.parent.iterdir()}
     assert modes == {"drumbeat.db": 0o600, "drumbeat.db-wal": 0o600, "drumbeat.db-shm": 0o600}
 
@@ -117,7 +117,7 @@ def test_servers_that_start_at_once_make_one_database(file):
     def start(_):
         store = make_store(file)
         try:
-            return store.lease(is_alone=False)
+            return store.lease(Ownership.SHARED)
         finally:
             store.close()
 
@@ -168,7 +168,7 @@ def test_a_missing_folder_is_named(tmp_path):
 
 @pytest.mark.feature("F10")
 def test_a_full_disk_is_a_sentence_and_loses_nothing(store):
-    token = store.lease(is_alone=True)
+    token = store.lease(Ownership.ALONE)
     record, _ = store.submit(token, submission("a"))
     before = everything(store)
     with store._database.read() as connection:
@@ -195,14 +195,14 @@ def test_a_lock_that_stays_is_a_sentence(store, file):
     other = raw(file)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(StorageError, match="another process keeps the database locked"):
-        store.lease(is_alone=True)
+        store.lease(Ownership.ALONE)
     other.execute("ROLLBACK")
     other.close()
-    assert store.lease(is_alone=True)
+    assert store.lease(Ownership.ALONE)
 
 
 def test_a_server_that_beats_at_the_last_moment_is_not_replaced(store):
-    holder, token = store.lease(is_alone=True), store.lease(is_alone=False)
+    holder, token = store.lease(Ownership.ALONE), store.lease(Ownership.SHARED)
     store.submit(holder, submission("a"))
     store.beat(holder)
     for beats, names in ((0, []), (1, ["a"])):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.control import Control, Setting
+from drumbeat.ports import Ownership
 from drumbeat.protocol.agent import Phase, RankExit
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.notices import LASTS_S, Notices
@@ -45,7 +46,9 @@ class Disk(FolderArtifacts):
 @contextmanager
 def server(folder: Path, shelf: Shelf, engine: FakeEngine, clock: FakeClock) -> Iterator[House]:
     """One of several over the same store and folder. clock: that of its notices."""
-    setting = Setting(MemoryStore(shelf), Disk(folder), {"local": engine}, SystemClock(), b"k" * 32, is_alone=False)
+    setting = Setting(
+        MemoryStore(shelf), Disk(folder), {"local": engine}, SystemClock(), b"k" * 32, ownership=Ownership.SHARED
+    )
     control = Control(setting)
     control.start()
     try:

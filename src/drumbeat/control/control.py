@@ -29,14 +29,14 @@ from drumbeat.control.jobs.jobs import Jobs
 from drumbeat.control.jobs.planner import Planner
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import Outbox
-from drumbeat.control.loop.peers import NoPeers, PeerServers
+from drumbeat.control.loop.peers import peers_of
 from drumbeat.control.loop.pending_outputs import PendingOutputs
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
 from drumbeat.control.outputs.stories import Stories
 from drumbeat.control.space import Space
-from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Store
+from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
 from drumbeat.protocol.errors import StorageError
 
 
@@ -53,8 +53,8 @@ class Setting:
     """Secret of this server, which the secrets of attempts are derived from. Servers that share a store share it."""
     programs: str = ""
     """The folder that goes first on the ranks' PATH in the environment `current`."""
-    is_alone: bool = True
-    """No other server is over this store."""
+    ownership: Ownership = Ownership.ALONE
+    """Whether the server has the store to itself."""
     make_engine: EngineMaker = no_engines
     """Makes the engines of computes that people create."""
     data: DataAccess | None = None
@@ -74,7 +74,7 @@ class Control:
         store, clock = setting.store, setting.clock
         self.setting, self.store, self.artifacts, self.bus = setting, store, setting.artifacts, Bus()
         heartbeats = Heartbeats(clock, PAUSED_AFTER_S)
-        peers = (NoPeers if setting.is_alone else PeerServers)(heartbeats.heard)
+        peers = peers_of(setting.ownership, heartbeats.heard)
         self.loop = Loop(store, clock, self.bus, peers, setting.endpoints.address)
         self.engines = Engines(self.loop, setting.engines, setting.make_engine)
         self.addresses = AgentAddresses(self.loop, self.engines, setting.endpoints)
@@ -145,6 +145,6 @@ class Control:
 
     def has_unfinished_work(self) -> bool:
         """Whether any job or effect is unfinished: the server must not stop itself then."""
-        if self.loop.peers.is_shared and self.store.heads():
+        if self.loop.peers.ownership is Ownership.SHARED and self.store.heads():
             return True  # The server that holds the job may fail, and this one must take over.
         return bool(self.loop.jobs) or bool(self.store.outbox(self.loop.token))

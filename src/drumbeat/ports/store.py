@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Protocol
 
 from drumbeat.core.life.aftermath import outputs_left
@@ -138,6 +139,15 @@ class JobFilter:
     """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
 
 
+class Ownership(Enum):
+    """Whether a server has the store to itself."""
+
+    ALONE = auto()
+    """No other server can be running (a file lock says so): the jobs of earlier servers are this one's at once."""
+    SHARED = auto()
+    """Other servers may be running: a silent one is watched for a while before its jobs are claimed."""
+
+
 class Store(Catalog, Protocol):
     """Jobs, stories, the outbox, the inbox, reservations, aliases, computes, and the catalog. What a call has returned
     from is durable.
@@ -146,10 +156,10 @@ class Store(Catalog, Protocol):
     live server holds raises StaleError and changes nothing. The wall clock decides nothing about leases.
     """
 
-    def lease(self, *, is_alone: bool, address: str = "") -> int:
-        """A token for this server, larger than any before. is_alone: no other server can be alive (a file lock
-        says so), so what the others held is this one's at once; else a silent holder is watched before it is replaced.
-        address: where agents find the server.
+    def lease(self, ownership: Ownership, *, address: str = "") -> int:
+        """Registers a server, and returns its token, which is larger than any before.
+
+        address: where agents call the server.
         """
         ...
 

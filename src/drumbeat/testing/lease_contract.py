@@ -10,7 +10,7 @@ from typing import Protocol
 
 import pytest
 
-from drumbeat.ports import Store
+from drumbeat.ports import Ownership, Store
 from drumbeat.protocol.errors import StaleError
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.sample_jobs import ended, started, submission
@@ -51,28 +51,28 @@ class LeaseContract:
 
     @pytest.fixture
     def token(self, store: Store) -> int:
-        return store.lease(is_alone=True)
+        return store.lease(Ownership.ALONE)
 
     def test_tokens_grow_also_after_reopening(self, open_store: Open) -> None:
         first = open_store()
-        tokens = [first.lease(is_alone=True), first.lease(is_alone=False)]
+        tokens = [first.lease(Ownership.ALONE), first.lease(Ownership.SHARED)]
         first.close()
-        tokens += [open_store().lease(is_alone=alone) for alone in (True, False)]
+        tokens += [open_store().lease(ownership) for ownership in Ownership]
         assert tokens == sorted(set(tokens))
 
     def test_a_server_that_is_alone_has_everything_unfinished_at_once(self, open_store: Open) -> None:
         old, new = open_store(), open_store()
-        replaced = old.lease(is_alone=True)
+        replaced = old.lease(Ownership.ALONE)
         record, _ = old.submit(replaced, submission("a"))
-        token = new.lease(is_alone=True)
+        token = new.lease(Ownership.ALONE)
         assert (record.lease, new.load("a").lease) == (replaced, token)
         new.commit(token, [started(new.load("a"))])
 
     def test_a_replaced_server_is_refused_whatever_it_does(self, open_store: Open) -> None:
         old, new = open_store(), open_store()
-        replaced = old.lease(is_alone=True)
+        replaced = old.lease(Ownership.ALONE)
         record, _ = old.submit(replaced, submission("a"))
-        new.lease(is_alone=True)
+        new.lease(Ownership.ALONE)
         for refused in (
             lambda: old.beat(replaced),
             lambda: old.claim(replaced),
@@ -87,7 +87,7 @@ class LeaseContract:
 
     def test_a_job_of_another_live_server_cannot_be_written(self, open_store: Open) -> None:
         one, other = open_store(), open_store()
-        holder, token = one.lease(is_alone=True), other.lease(is_alone=False)
+        holder, token = one.lease(Ownership.ALONE), other.lease(Ownership.SHARED)
         one.submit(holder, submission("a"))
         with pytest.raises(StaleError):
             other.commit(token, [started(other.load("a"))])
@@ -98,7 +98,7 @@ class LeaseContract:
     def test_a_server_that_beats_is_never_replaced(self, open_store: Open) -> None:
         clock = FakeClock()
         one, other = open_store(), open_store(clock.monotonic)
-        holder, token = one.lease(is_alone=True), other.lease(is_alone=False)
+        holder, token = one.lease(Ownership.ALONE), other.lease(Ownership.SHARED)
         one.submit(holder, submission("a"))
         for _ in range(3):
             assert other.claim(token) == []
@@ -110,7 +110,7 @@ class LeaseContract:
     def test_a_silent_server_is_watched_before_it_is_replaced(self, open_store: Open) -> None:
         clock = FakeClock()
         one, other = open_store(), open_store(clock.monotonic)
-        holder, token = one.lease(is_alone=True), other.lease(is_alone=False)
+        holder, token = one.lease(Ownership.ALONE), other.lease(Ownership.SHARED)
         for name in ("a", "b", "over"):
             one.submit(holder, submission(name))
         one.commit(holder, [ended(one.load("over"))])
@@ -125,8 +125,8 @@ class LeaseContract:
     def test_two_servers_never_claim_the_same_job(self, open_store: Open) -> None:
         clock = FakeClock()
         dead, one, other = open_store(), open_store(clock.monotonic), open_store(clock.monotonic)
-        dead.submit(dead.lease(is_alone=True), submission("a"))
-        tokens = [one.lease(is_alone=False), other.lease(is_alone=False)]
+        dead.submit(dead.lease(Ownership.ALONE), submission("a"))
+        tokens = [one.lease(Ownership.SHARED), other.lease(Ownership.SHARED)]
         claimed = [one.claim(tokens[0]), other.claim(tokens[1])]
         clock.advance(AN_HOUR_S)
         one.beat(tokens[0])
@@ -136,19 +136,19 @@ class LeaseContract:
 
     def test_a_finished_job_with_an_effect_left_goes_with_its_effect(self, open_store: Open) -> None:
         old, new = open_store(), open_store()
-        replaced = old.lease(is_alone=True)
+        replaced = old.lease(Ownership.ALONE)
         old.submit(replaced, submission("a"))
         old.commit(replaced, [started(old.load("a"))])
         old.commit(replaced, [replace(ended(old.load("a")), release=())])
-        token = new.lease(is_alone=True)
+        token = new.lease(Ownership.ALONE)
         assert new.load("a").lease == token
 
     def test_a_finished_job_of_a_server_that_is_gone_can_be_written(self, open_store: Open) -> None:
         old, new = open_store(), open_store()
-        replaced = old.lease(is_alone=True)
+        replaced = old.lease(Ownership.ALONE)
         old.submit(replaced, submission("a"))
         old.commit(replaced, [ended(old.load("a"))])
-        token = new.lease(is_alone=True)
+        token = new.lease(Ownership.ALONE)
         record = new.load("a")
         new.commit(token, [replace(ended(record), job=replace(record.job, tags={"kept": "yes"}))])
         assert new.load("a").job.tags == {"kept": "yes"}

@@ -19,6 +19,7 @@ from drumbeat.ports import (
     Letter,
     LiveServer,
     Message,
+    Ownership,
     PendingEffect,
     Record,
     Reservation,
@@ -88,11 +89,11 @@ class MemoryStore(MemoryCatalog):
         self._heard: dict[int, tuple[int, float]] = {}
 
     # --- leases ---
-    def lease(self, *, is_alone: bool, address: str = "") -> int:
+    def lease(self, ownership: Ownership, *, address: str = "") -> int:
         shelf = self.shelf
         with shelf.lock:
             token = shelf.next("token")
-            replaced = set(shelf.servers) if is_alone else set[int]()
+            replaced = set(shelf.servers) if ownership is Ownership.ALONE else set[int]()
             shelf.servers[token], shelf.places[token] = 0, LiveServer(token, address)
             self._replace(token, replaced)
             return token

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.life.events import CancelRequested, KeepStory
-from drumbeat.ports import JobFilter, Store
+from drumbeat.ports import JobFilter, Ownership, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.testing.catalog_contract import asset
 from drumbeat.testing.lease_contract import LeaseContract, Open
@@ -100,7 +100,7 @@ class RemovalContract(LeaseContract):
     def test_replaced_server_deletes_nothing(self, open_store: Open, token: int) -> None:
         store = open_store()
         end(store, token, "a")
-        open_store().lease(is_alone=True)
+        open_store().lease(Ownership.ALONE)
         with pytest.raises(StaleError):
             store.delete_job(token, "a")
         assert store.load("a").job.name == "a"
@@ -109,7 +109,7 @@ class RemovalContract(LeaseContract):
         store = open_store()
         end(store, token, "a")
         other = open_store()
-        other.delete_job(other.lease(is_alone=False), "a")
+        other.delete_job(other.lease(Ownership.SHARED), "a")
         assert store.jobs(JobFilter(is_archived=None)) == []
 
     def test_name_of_a_deleted_job_is_free_once_its_files_are_gone(self, store: Store, token: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from drumbeat.core.life.events import AgentSaid, CancelRequested
-from drumbeat.ports import Head, LiveServer, Store
+from drumbeat.ports import Head, LiveServer, Ownership, Store
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.plan import OutputPlan
 from drumbeat.protocol.states import State
@@ -32,7 +32,7 @@ class SharingContract(LeaseContract):
 
     # --- effects ---
     def test_effects_of_a_server_are_those_of_its_jobs(self, open_store: Open, store: Store, token: int) -> None:
-        other = open_store().lease(is_alone=False)
+        other = open_store().lease(Ownership.SHARED)
         for name, holder in (("a", token), ("b", other)):
             store.submit(holder, submission(name))
             store.commit(holder, [started(store.load(name))])
@@ -45,7 +45,7 @@ class SharingContract(LeaseContract):
     # --- inbox ---
     def test_messages_wait_for_the_holder_in_order(self, open_store: Open, store: Store, token: int) -> None:
         other = open_store()
-        stranger = other.lease(is_alone=False)
+        stranger = other.lease(Ownership.SHARED)
         said = [AgentSaid(2, node, one) for node, one in enumerate(full_job("a").nodes) if one]
         for name in ("a", "b"):
             store.submit(token, submission(name))
@@ -63,7 +63,7 @@ class SharingContract(LeaseContract):
         store.submit(token, submission("a"))
         store.post("a", CANCEL)
         new = open_store()
-        successor = new.lease(is_alone=True)
+        successor = new.lease(Ownership.ALONE)
         assert [one.message for one in new.inbox(successor)] == [CANCEL]
         assert new.inbox(token) == []
 
@@ -131,7 +131,7 @@ class SharingContract(LeaseContract):
         self, open_store: Open, token: int, *, has_history: bool
     ) -> None:
         stores = [open_store() for _ in range(3)]
-        tokens = [token, *(stores[0].lease(is_alone=False) for _ in range(2))]
+        tokens = [token, *(stores[0].lease(Ownership.SHARED) for _ in range(2))]
         names = [f"job-{n}" for n in range(6)]
         for n, name in enumerate(names):
             stores[0].submit(tokens[n % 3], submission(name))
@@ -156,7 +156,7 @@ class SharingContract(LeaseContract):
     def test_what_a_server_held_that_left_is_claimed_at_once(self, open_store: Open, store: Store, token: int) -> None:
         clock = FakeClock()
         other = open_store(clock.monotonic)
-        heir = other.lease(is_alone=False)
+        heir = other.lease(Ownership.SHARED)
         store.submit(token, submission("a"))
         for _ in range(2):
             store.leave(token)
@@ -172,18 +172,18 @@ class SharingContract(LeaseContract):
 
     def test_servers_that_live_are_found_by_their_addresses(self, open_store: Open) -> None:
         stores = [open_store() for _ in range(3)]
-        tokens = [one.lease(is_alone=False, address=f"http://h{n}:1") for n, one in enumerate(stores)]
-        stores[0].lease(is_alone=False)
+        tokens = [one.lease(Ownership.SHARED, address=f"http://h{n}:1") for n, one in enumerate(stores)]
+        stores[0].lease(Ownership.SHARED)
         assert [one.address for one in stores[0].live_servers()] == ["http://h2:1", "http://h1:1", "http://h0:1"]
         stores[1].leave(tokens[1])
         assert [one.token for one in stores[0].live_servers()] == [tokens[2], tokens[0]]
-        stores[2].lease(is_alone=True, address="http://h3:1")
+        stores[2].lease(Ownership.ALONE, address="http://h3:1")
         assert [one.address for one in stores[0].live_servers()] == ["http://h3:1"]
 
     def test_doors_are_shown_by_compute(self, open_store: Open) -> None:
         one, other = open_store(), open_store()
-        token = one.lease(is_alone=False, address="http://h:1")
-        gone = other.lease(is_alone=True, address="http://h:2")
+        token = one.lease(Ownership.SHARED, address="http://h:1")
+        gone = other.lease(Ownership.ALONE, address="http://h:2")
         doors = {"lab": ("https://10.0.0.1:1", "https://[fd00::1]:1"), "far": ()}
         for token_of in (token, gone):
             other.show_doors(token_of, doors)

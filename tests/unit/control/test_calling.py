@@ -10,6 +10,7 @@ import pytest
 
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
+from drumbeat.ports import Ownership
 from drumbeat.protocol.agent import AgentStatus, Order, Phase
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import EngineError, UnreachableError
@@ -65,7 +66,7 @@ class Servers:
         store = MemoryStore(self.shelf, monotonic=self.clock.monotonic)
         engines = {"local": FakeEngine(), "far": self.far}
         setting = Setting(
-            store, FolderArtifacts(self.folder), engines, self.clock, b"key", is_alone=False,
+            store, FolderArtifacts(self.folder), engines, self.clock, b"key", ownership=Ownership.SHARED,
             make_engine=lambda _spec: FakeEngine(),
             endpoints=Endpoints((f"http://127.0.0.1:{number}",), Doors(number) if has_doors else None),
         )  # fmt: skip

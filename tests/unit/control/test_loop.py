@@ -11,7 +11,7 @@ import pytest
 from drumbeat.control.control import Control, Setting
 from drumbeat.core.life.aftermath import PATIENCE, PATIENT_TRIES, is_over
 from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang
-from drumbeat.ports import Change, StoredFile
+from drumbeat.ports import Change, Ownership, StoredFile
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import AwayError, StorageError
@@ -51,12 +51,12 @@ class Shared(MemoryStore):
 class House:
     """A server whose threads the test plays, and the agent of its job. other: over the same database."""
 
-    def __init__(self, folder: Path, other: House | None = None) -> None:
+    def __init__(self, folder: Path, other: House | None = None, ownership: Ownership = Ownership.SHARED) -> None:
         self.clock, self.engine = (other.clock, other.engine) if other else (FakeClock(), FakeEngine())
         self.artifacts = FolderArtifacts(folder)
         self.store = Shared(other.store.shelf if other else Shelf(), self.clock)
         engines = {"local": self.engine}
-        self.control = Control(Setting(self.store, self.artifacts, engines, self.clock, b"key", is_alone=False))
+        self.control = Control(Setting(self.store, self.artifacts, engines, self.clock, b"key", ownership=ownership))
         self.control.open()
         self.control.engines.look()
 
@@ -120,12 +120,12 @@ def test_an_agent_that_calls_before_the_answer_to_its_grant_is_none_of_an_old_at
 
 
 def test_replaced_server_has_no_current_jobs_before_its_new_lease(house: House, monkeypatch: pytest.MonkeyPatch):
-    def away(*, is_alone: bool, address: str) -> int:
-        raise AwayError(f"the connection was cut: {is_alone} {address}")
+    def away(ownership: Ownership, *, address: str) -> int:
+        raise AwayError(f"the connection was cut: {ownership} {address}")
 
     house.submit()
     house.clock.advance(20)
-    house.store.lease(is_alone=True)
+    house.store.lease(Ownership.ALONE)
     with monkeypatch.context() as patch:
         patch.setattr(house.store, "lease", away)
         with pytest.raises(AwayError):

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from drumbeat.control.loop.loop import Loop
-from drumbeat.ports import Doors, Engine, LiveServer
+from drumbeat.ports import Doors, Engine, LiveServer, Ownership
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class AgentAddresses:
 
         A server that is alone has nothing to show.
         """
-        if not self._loop.peers.is_shared:
+        if self._loop.peers.ownership is Ownership.ALONE:
             return
         store, token = self._loop.store, self._loop.token
         for compute in [name for name in self._engines if store.reservations(name)]:

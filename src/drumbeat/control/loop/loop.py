@@ -23,7 +23,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import JUDGE_AFTER, decide
 from drumbeat.core.need import Slot
 from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
-from drumbeat.ports import Change, Clock, Machine, Message, Record, Store
+from drumbeat.ports import Change, Clock, Machine, Message, Ownership, Record, Store
 from drumbeat.protocol.errors import ConflictError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.states import Reason, State
@@ -82,7 +82,7 @@ class Loop:
     def open(self) -> None:
         """Takes the lease, and reads the jobs that are this server's from the start."""
         self.jobs, at = {}, self.clock.monotonic()
-        self.token = self.store.lease(is_alone=not self.peers.is_shared, address=self._address)
+        self.token = self.store.lease(self.peers.ownership, address=self._address)
         self._beat_at = at
         self.jobs = {record.job.name: record for record in self.peers.first_jobs(self.store)}
         self.has_effects.set()
@@ -262,7 +262,8 @@ class Loop:
             self.jobs.pop(name, None)  # Another server holds it now.
             raise
         except StorageError:
-            if self.peers.is_shared:  # It may be written, and the answer lost: the next look reads it from the store.
+            if self.peers.ownership is Ownership.SHARED:
+                # It may be written, and the answer lost: the next look reads it from the store.
                 self.jobs.pop(name, None)
             raise
         if change.job.state.is_terminal:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.control.bus import job_topic
 from drumbeat.core.life.events import AgentSaid, PublishOutputs
-from drumbeat.ports import Head, Letter, Record, Store
+from drumbeat.ports import Head, Letter, Ownership, Record, Store
 from drumbeat.protocol.errors import StaleError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.states import State
@@ -32,8 +32,8 @@ AgentHeard = Callable[[str, int, int], None]
 class Peers(Protocol):
     """How the loop treats the other servers over its store."""
 
-    is_shared: bool
-    """Whether other servers may be over the store."""
+    ownership: Ownership
+    """Whether this server has the store to itself."""
 
     def first_jobs(self, store: Store) -> list[Record]:
         """Jobs that are this server's as soon as it has its lease."""
@@ -60,10 +60,15 @@ class Peers(Protocol):
         ...
 
 
+def peers_of(ownership: Ownership, heard: AgentHeard) -> Peers:
+    """The other servers over the store of a server, none where it has the store to itself."""
+    return NoPeers(heard) if ownership is Ownership.ALONE else PeerServers(heard)
+
+
 class NoPeers:
     """No other server is over the store: memory is always current, and every job is this server's."""
 
-    is_shared = False
+    ownership = Ownership.ALONE
 
     def __init__(self, heard: AgentHeard) -> None:
         self._heard = heard
@@ -87,14 +92,18 @@ class NoPeers:
         """Does nothing."""
 
     def when_replaced(self) -> Peers:
-        """Another server is over the store after all."""
+        """Another server is over the store after all, and holds this one's jobs.
+
+        From now on this server must read its inbox, too, and read again what it lost of its own jobs. Two servers that
+        both had the store to themselves are safe: every write carries a lease.
+        """
         return PeerServers(self._heard)
 
 
 class PeerServers:
     """Other servers may be over the store, and take this one's jobs when it is silent."""
 
-    is_shared = True
+    ownership = Ownership.SHARED
 
     def __init__(self, heard: AgentHeard) -> None:
         self._heard = heard

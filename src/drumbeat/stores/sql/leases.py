@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import ColumnElement, Connection, and_, delete, insert, or_, select, update
 
-from drumbeat.ports import LiveServer
+from drumbeat.ports import LiveServer, Ownership
 from drumbeat.protocol.errors import StaleError
 from drumbeat.protocol.states import State
 from drumbeat.stores.sql.schema import LEFT, jobs, outbox, reservations, servers
@@ -39,11 +39,11 @@ class Watch:
             }
 
 
-def new_lease(connection: Connection, *, is_alone: bool, address: str) -> int:
-    """A token; with `is_alone` every other server is replaced."""
+def new_lease(connection: Connection, ownership: Ownership, address: str) -> int:
+    """Registers a server and returns its token. A server that has the store to itself replaces every other one."""
     row = insert(servers).values(beats=0, started_at=datetime.now(UTC), address=address).returning(servers.c.token)
     token = connection.execute(row).scalar_one()
-    if is_alone:
+    if ownership is Ownership.ALONE:
         connection.execute(delete(servers).where(servers.c.token != token))
         _take_over(connection, token, jobs.c.lease != token)
     return token

@@ -22,6 +22,7 @@ from drumbeat.ports import (
     Letter,
     LiveServer,
     Message,
+    Ownership,
     PendingEffect,
     Record,
     Reservation,
@@ -65,9 +66,9 @@ class SqlStore:
         self._remembered = jobs.Remembered()
 
     # --- leases ---
-    def lease(self, *, is_alone: bool, address: str = "") -> int:
+    def lease(self, ownership: Ownership, *, address: str = "") -> int:
         with self._database.write() as connection:
-            return leases.new_lease(connection, is_alone=is_alone, address=address)
+            return leases.new_lease(connection, ownership, address)
 
     def leave(self, token: int) -> None:
         with self._database.write() as connection:

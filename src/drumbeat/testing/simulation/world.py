@@ -9,7 +9,7 @@ from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.control.loop.outbox import Lane
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Artifacts, PendingEffect, StoredFile
+from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
 from drumbeat.protocol import faults
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
@@ -131,11 +131,12 @@ class World:
             return
         server.is_asleep = False
         if server.control is None:
-            store, is_alone = self.backing.open(self.clock.monotonic), len(self.servers) == 1
+            store = self.backing.open(self.clock.monotonic)
+            ownership = Ownership.ALONE if len(self.servers) == 1 else Ownership.SHARED
             artifacts: Artifacts = self.texts  # pyright: ignore[reportAssignmentType] (as much of it as is used)
             endpoints = Endpoints((server.url,))
             setting = Setting(
-                store, artifacts, {"local": self.engine}, self.clock, b"key", is_alone=is_alone, endpoints=endpoints
+                store, artifacts, {"local": self.engine}, self.clock, b"key", ownership=ownership, endpoints=endpoints
             )
             control = Control(setting)
             control.open()
