@@ -10,13 +10,13 @@ import pytest
 
 from drumbeat.control.control import Control, Setting
 from drumbeat.core.life.aftermath import PATIENCE, PATIENT_TRIES, is_over
-from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang
+from drumbeat.core.life.events import KeepStory, PublishOutputs, StartGang, StopGang, Waits
 from drumbeat.ports import Change, Ownership, StoredFile
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.errors import AwayError, StorageError
+from drumbeat.protocol.errors import AwayError, StaleError, StorageError
 from drumbeat.protocol.roster import Member
-from drumbeat.protocol.states import State
+from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.engine import FakeEngine
@@ -133,6 +133,50 @@ def test_replaced_server_has_no_current_jobs_before_its_new_lease(house: House, 
     assert (house.control.loop.jobs, house.control.loop.is_current) == ({}, False)
     house.control.loop.beat()
     assert house.control.loop.is_current
+
+
+# --- a server that has the store to itself, and is replaced all the same ------------------------------------------
+@pytest.fixture
+def lone(tmp_path: Path) -> House:
+    """A server that believes it has the store to itself, and a job that it holds."""
+    lone = House(tmp_path, ownership=Ownership.ALONE)
+    lone.submit()
+    return lone
+
+
+def test_replaced_lone_server_leaves_jobs_with_the_server_that_replaced_it(lone: House, tmp_path: Path):
+    successor = House(tmp_path, lone, Ownership.ALONE)
+    for _ in range(10):
+        lone.clock.advance(4)
+        successor.control.loop.tick()
+        lone.control.loop.tick()
+    assert (list(lone.control.loop.jobs), list(successor.control.loop.jobs)) == ([], ["j"])
+    successor.control.loop.place()
+    assert lone.control.loop.record("j").job.state is State.PROVISIONING
+
+
+def test_replaced_lone_server_claims_jobs_when_its_successor_is_silent(lone: House, tmp_path: Path):
+    successor = House(tmp_path, lone, Ownership.ALONE)
+    for _ in range(5):
+        lone.control.loop.tick()
+        lone.clock.advance(4)
+    assert list(lone.control.loop.jobs) == ["j"]
+    with pytest.raises(StaleError):
+        successor.control.loop.apply("j", Waits(Reason.WAITING_FOR_SLOTS, "one is running"))
+    successor.control.loop.tick()
+    assert list(successor.control.loop.jobs) == []
+
+
+def test_replaced_lone_server_reads_messages_that_it_did_not_apply_at_once(lone: House, tmp_path: Path):
+    House(tmp_path, lone, Ownership.ALONE).control.loop.stop()
+    lone.control.loop.tick()
+    lone.control.loop.place()
+    lone.carry_out(StartGang)
+    lone.clock.advance(6)
+    lone.say(Phase.READY)
+    assert lone.store.load("j").job.state is not State.RUNNING, "its memory may be old: the message waits"
+    lone.control.loop.tick()
+    assert lone.store.load("j").job.state is State.RUNNING
 
 
 # --- what came to another server --------------------------------------------------------------------------------
