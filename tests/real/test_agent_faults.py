@@ -36,7 +36,7 @@ def test_an_agent_that_is_killed_is_replaced_and_no_line_is_lost_or_doubled(tmp_
         go.touch()
         gang.reach(Phase.ENDED)
         assert [gang.server.log(rank).decode() for rank in (0, 1)] == [counted(0), counted(1)]
-        assert [(e.code, e.told) for e in gang.status().exits] == [(0, False)] * 2
+        assert [(e.code, e.is_stopped) for e in gang.status().exits] == [(0, False)] * 2
         assert gang.leave() == [0]
 
 
@@ -70,7 +70,7 @@ def test_a_server_that_is_away_for_a_while_is_not_noticed_by_the_ranks(tmp_path)
         gang.server.come_up()
         gang.reach(Phase.ENDED)
         assert [gang.server.log(rank).decode() for rank in (0, 1)] == [counted(0), counted(1)]
-        assert [(e.code, e.told) for e in gang.status().exits] == [(0, False)] * 2
+        assert [(e.code, e.is_stopped) for e in gang.status().exits] == [(0, False)] * 2
 
 
 def test_outputs_go_on_where_they_were_when_the_server_comes_back(tmp_path):
@@ -211,7 +211,7 @@ def test_a_stranger_at_the_servers_port_does_not_end_the_attempt(tmp_path):
         gang.server.come_up()
         gang.reach(Phase.ENDED)
         assert gang.server.log(0).decode() == counted(0)
-        assert [(e.code, e.told) for e in gang.status().exits] == [(0, False)]
+        assert [(e.code, e.is_stopped) for e in gang.status().exits] == [(0, False)]
 
 
 @pytest.mark.feature("F6")
@@ -246,7 +246,7 @@ def test_an_agent_that_the_machine_stops_gives_the_ranks_their_grace_and_goes(tm
         assert gang.agents[0].wait(120) == 143
         gang.server.wait_for(lambda: gang.status().exits)
         assert gang.server.log(0) == b"up\nsaved\n"
-        assert [(e.code, e.told) for e in gang.status().exits] == [(0, True)]
+        assert [(e.code, e.is_stopped) for e in gang.status().exits] == [(0, True)]
         assert mentioning(str(tmp_path)) == []
 
 

@@ -41,7 +41,7 @@ def test_two_nodes_of_two_ranks_live_from_enrolment_to_leaving(tmp_path):
             assert gang.server.log(rank, node=rank // 2).decode() == line
         for node in range(2):
             exits = gang.status(node).exits
-            assert sorted((e.rank, e.code, e.signal, e.told) for e in exits) == [
+            assert sorted((e.rank, e.code, e.signal, e.is_stopped) for e in exits) == [
                 (2 * node, 0, None, False),
                 (2 * node + 1, 0, None, False),
             ]
@@ -218,12 +218,12 @@ def test_a_rank_that_fails_is_told_at_once_and_the_others_are_stopped(tmp_path):
         gang.server.wait_for(lambda: gang.status().exits)
         assert gang.status().phase is Phase.RUNNING
         (failed,) = gang.status().exits
-        assert (failed.rank, failed.code, failed.told) == (1, 3, False)
+        assert (failed.rank, failed.code, failed.is_stopped) == (1, 3, False)
         assert failed.tail.split("\n") == [f"line {i}" for i in range(1, 31)]
         gang.order(Order.STOP)
         gang.reach(Phase.ENDED)
         stopped = gang.status().exits[1]
-        assert (stopped.rank, stopped.code, stopped.signal, stopped.told) == (0, None, 15, True)
+        assert (stopped.rank, stopped.code, stopped.signal, stopped.is_stopped) == (0, None, 15, True)
 
 
 def test_a_command_that_can_not_be_started_is_an_error_of_its_rank(tmp_path):

@@ -322,8 +322,8 @@ class Agent:
             self._mounts.look()
             self._on_remark()
         for ended in exits:
-            if ended.rank not in exits_before or (is_again and ended.told):
-                is_raised = ended.code == 1 and not ended.told
+            if ended.rank not in exits_before or (is_again and ended.is_stopped):
+                is_raised = ended.code == 1 and not ended.is_stopped
                 end = tail(self._log_paths[ended.rank], is_raised=is_raised)
                 exits_before[ended.rank] = self._processes.correct_exit(RankExit(**vars(ended), tail=end))
 

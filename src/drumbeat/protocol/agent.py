@@ -1,26 +1,27 @@
-"""What an agent and the server say to each other.
+"""Messages between an agent and the server.
 
-Both directions carry a level, not a change: the agent says how far it is, the server says how far it should be. A
-message that is lost, doubled or late therefore does no harm.
+Both directions carry a level, not a change: the agent reports the phase that it is in, the server the one that it
+should reach. A message that is lost, doubled or late therefore does no harm.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from drumbeat.protocol import wire
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Member, Roster
 
 LEFT_OUT = "[… more was said here …]"
-"""Stands in the end of a log between an error further up and the last lines."""
+"""Separates an error further up from the last lines, in the end of a log."""
 
 LISTED_BYTES = 256 << 20
-"""How long the list of a node's outputs may be, which comes in one request: a million files with paths of 170 bytes."""
+"""The largest list of a node's outputs, which comes in one request: a million files with paths of 170 bytes."""
 
 
 class Phase(StrEnum):
-    """How far an agent is; in order."""
+    """The phases of an agent, in order."""
 
     ENROLLED = "enrolled"
     STAGING = "staging"
@@ -33,63 +34,67 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class RankExit:
-    """How one rank ended, as its keeper saw it.
-
-    code: exit code, or None when a signal ended it. at: seconds since the epoch by the node's clock. order: counts the
-    exits on this node. told: it ended after the keeper had been told to stop it. error: a failure before the user's
-    command ran (no such folder, no such shell). launcher: how the launcher ended that it couldn't do without. tail: the
-    end of its log.
-    """
+    """How one rank ended, as its keeper saw it."""
 
     rank: int
     code: int | None
+    """The exit code, None = a signal ended the rank."""
     signal: int | None
     at: float
+    """Seconds since the epoch, by the node's clock."""
     order: int
-    told: bool = False
+    """Counts the exits on this node."""
+    is_stopped: bool = field(default=False, metadata={wire.KEY: "told"})
+    """Whether the keeper was stopping the rank when it ended."""
     error: str = ""
+    """A failure before the user's command ran (no such folder, no such shell)."""
     launcher: str = ""
+    """How the launcher that the rank depends on ended."""
     tail: str = ""
+    """The end of the rank's log."""
 
     @property
     def is_failure(self) -> bool:
-        """Ended by anything but exit code 0."""
+        """Whether the rank ended in any way but with exit code 0."""
         return self.code != 0
 
 
 @dataclass(frozen=True)
 class Remark:
-    """Something of a node that a person should know of, and that stays true. about: what; a job tells of each once."""
+    """A lasting fact about a node that users should know."""
 
     about: str
+    """The subject; a job's history has one remark on each."""
     sentence: str
 
 
 @dataclass(frozen=True)
 class AgentStatus:
-    """How far the agent of a node is.
-
-    round: that the phase belongs to. port: held on this node for the round's rendezvous; more_ports: beside it, as
-    many as its launcher needs. exits: of that round. serial: grows with each status of a node, also from one agent to
-    the next; one that comes after a higher one is old news. detail: progress in words. error: why staging, starting
-    or uploading can't succeed; "" = well. is_passing: it is that something can't be reached. lost: the keeper vanished,
-    and with it the ranks whose exits are missing.
-    is_taken: its machine told the agent to go. remarks: on how the node has what the ranks need.
-    """
+    """The state of a node's agent."""
 
     phase: Phase
     round: int
+    """The round that the phase belongs to."""
     member: Member
     port: int = 0
+    """Reserved on this node for the round's rendezvous."""
     exits: tuple[RankExit, ...] = ()
+    """Exits of the round."""
     detail: str = ""
+    """Progress in words."""
     error: str = ""
+    """Why staging, starting or uploading can't succeed; "" = no error."""
     lost: bool = False
+    """The keeper died, and with it the ranks whose exits are missing."""
     serial: int = 0
+    """Grows with each status of a node, also from one agent to the next: the server ignores a lower one."""
     is_taken: bool = False
+    """The machine asked the agent to leave."""
     more_ports: tuple[int, ...] = ()
+    """Reserved beside `port`, as many as the launcher needs."""
     remarks: tuple[Remark, ...] = ()
     is_passing: bool = False
+    """The error is that something can't be reached, and may pass."""
 
     @property
     def has_sent_logs(self) -> bool:
@@ -98,7 +103,7 @@ class AgentStatus:
 
 
 class Order(StrEnum):
-    """How far an agent should be."""
+    """The goals that the server sets for an agent."""
 
     PREPARE = "prepare"
     RUN = "run"
@@ -109,12 +114,11 @@ class Order(StrEnum):
 
 @dataclass(frozen=True)
 class Directive:
-    """What the server wants of an agent.
+    """The server's instruction to an agent.
 
-    PREPARE: stage what is missing, hold a port, say READY. RUN: start the ranks of `round` with `roster`. STOP: SIGTERM
-    now, SIGKILL after `grace_s`; a round that was never started is ENDED at once. UPLOAD: send the outputs. LEAVE: end
-    what is left and go. `key` names the directive: an agent that holds it needn't be told again. servers: where the
-    agent can call from now on, as in its enrolment; () = nothing new is known.
+    PREPARE: stage what is missing, reserve a port, report READY. RUN: start the ranks of `round` with `roster`. STOP:
+    SIGTERM now, SIGKILL after `grace_s`; a round that was never started is ENDED at once. UPLOAD: send the outputs.
+    LEAVE: end what is left and exit.
     """
 
     order: Order
@@ -123,35 +127,36 @@ class Directive:
     roster: Roster | None = None
     grace_s: float = 30.0
     servers: tuple[str, ...] = ()
+    """The server's addresses from now on, as in `Enrolment`; () = unchanged."""
 
     @property
     def key(self) -> str:
-        """Same key, same directive."""
+        """Identifies the directive: an agent that has it isn't sent it again."""
         return f"{self.order}:{self.attempt}:{self.round}"
 
 
 WAITS = " waits: "
-"""In a status' `detail`: what stands behind it is why nothing goes on."""
+"""In a status' `detail`, comes before the reason why the agent makes no progress."""
 
 
 @dataclass(frozen=True)
 class Enrolment:
-    """The file that an engine gives to an agent: where its server is, and who it is. Mode 0600, for `secret` is in it.
-
-    servers: addresses of the server, tried in order, `http://host:port` or `https://…`; ca: the certificate (PEM) that
-    https is checked with, and no other. root: the attempt's folder on this node.
-    checkpoints: a folder that outlives the attempt. address: of this node as the others reach it; "" = find it out.
-    """
+    """The file that an engine gives to an agent: the server's addresses, and the node. Mode 0600, for its `secret`."""
 
     job: str
     attempt: int
     node: int
     servers: tuple[str, ...]
+    """Addresses of the server, tried in order: `http://host:port` or `https://…`."""
     secret: str
     root: str
+    """The attempt's folder on this node."""
     checkpoints: str
+    """A folder that outlives the attempt."""
     plan: Plan
     host: str = ""
     address: str = ""
+    """The address at which the other nodes reach this one; "" = the agent finds it."""
     gpus: tuple[str, ...] = ()
     ca: str = ""
+    """The only certificate (PEM) that the agent trusts for https."""

@@ -1,7 +1,7 @@
-"""What an agent and its keeper say to each other, in lines of JSON.
+"""Messages between an agent and its keeper, in lines of JSON.
 
 The agent sends requests; the keeper sends its whole state at once and whenever it changes. Either may be of an earlier
-version: names and values on the wire stay, a new field has a default, and what isn't known is ignored.
+version: names and values on the wire stay, a new field has a default, and unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from drumbeat.protocol import wire
 
 @dataclass(frozen=True)
 class ProcessStart:
-    """A process for a keeper or an errand to start: files, arguments and variables, nothing of what they are for."""
+    """A process for a keeper or an errand to start: files, arguments and variables, without their purpose."""
 
     argv: tuple[str, ...]
     cwd: str
@@ -64,7 +64,7 @@ class LeaveNode:
 
 @dataclass(frozen=True)
 class Probe:
-    """Asks for the state, which shows that the keeper is alive."""
+    """Requests the state, which shows that the keeper is alive."""
 
 
 KeeperRequest = Patience | StartRound | StopRound | LeaveNode | Probe
@@ -76,7 +76,7 @@ REQUESTS: dict[str, type[KeeperRequest]] = {
     "leave": LeaveNode,
     "ping": Probe,
 }
-"""By the word that stands for it on the wire, under `do`."""
+"""Requests by their name on the wire, under `do`."""
 _WORDS = {request: word for word, request in REQUESTS.items()}
 
 
@@ -89,14 +89,14 @@ class KeptExit:
     signal: int | None
     at: float
     order: int
-    told: bool = False
+    is_stopped: bool = field(default=False, metadata={wire.KEY: "told"})
     error: str = ""
     launcher: str = ""
 
 
 @dataclass(frozen=True)
 class KeeperState:
-    """All that an agent needs to know of its keeper."""
+    """The state of a keeper, as its agent sees it."""
 
     pid: int
     round: int
@@ -122,7 +122,7 @@ class ErrandRequest:
     env: dict[str, str]
     grace_s: float = 0.0
     kept: tuple[int, ...] = field(default=())
-    """Open files that live as long as all that the command starts."""
+    """Files that stay open until the command and its children have ended."""
 
     @property
     def process(self) -> ProcessStart:
@@ -132,10 +132,12 @@ class ErrandRequest:
 
 @dataclass(frozen=True)
 class ErrandResult:
-    """How an errand's command ended. code: negative = the signal that ended it. error: why it could not be started."""
+    """How an errand's command ended."""
 
     code: int
+    """The exit code; negative = the signal that ended the command."""
     error: str = ""
+    """Why the command could not be started, "" = it was."""
 
 
 def encode_request(request: KeeperRequest) -> bytes:
@@ -144,7 +146,7 @@ def encode_request(request: KeeperRequest) -> bytes:
 
 
 def decode_request(line: bytes) -> KeeperRequest | None:
-    """Returns the request in a line; None = it is none that this version knows."""
+    """Returns the request in a line; None = a request that this version doesn't have."""
     message = cast("dict[str, Any]", json.loads(line))
     kind = REQUESTS.get(message.get("do", ""))
     try:
@@ -164,7 +166,7 @@ def decode_state(line: bytes) -> KeeperState:
 
 
 def exit_to_wire(ended: KeptExit) -> dict[str, Any]:
-    """Returns an exit as it is on the wire and on disk, where `launcher` appears only if it has something to say."""
+    """Returns an exit as it is on the wire and on disk, where `launcher` appears only if it isn't empty."""
     form = wire.to_wire(ended)
     if not ended.launcher:
         del form["launcher"]

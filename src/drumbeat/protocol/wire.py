@@ -13,21 +13,24 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
+KEY = "key"
+"""In the metadata of a field: its key on the wire, where that isn't the field's name."""
+
 
 def dumps(value: object) -> str:
-    """Compact JSON of a dataclass."""
+    """Returns a dataclass as compact JSON."""
     return json.dumps(to_wire(value), separators=(",", ":"))
 
 
 def loads(cls: type[T], text: str | bytes) -> T:
-    """The dataclass in that JSON. Raises ValueError, with the path of the value that doesn't fit."""
+    """Returns the dataclass in the JSON. Raises ValueError, with the path of the value that doesn't fit."""
     return from_wire(cls, json.loads(text))
 
 
 def to_wire(value: Any) -> Any:
-    """Plain lists, dicts and scalars."""
+    """Returns the value as plain lists, dicts and scalars."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {f.name: to_wire(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {_key(f): to_wire(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, Enum):
@@ -40,12 +43,16 @@ def to_wire(value: Any) -> Any:
 
 
 def from_wire(cls: Any, value: Any, at: str = "", *, has_new_words: bool = False) -> Any:
-    """A value of type `cls`; unknown keys are left out, so that a newer sender can be understood.
+    """Returns a value of type `cls`; unknown keys are ignored, so that a newer sender can be understood.
 
     at: what the value is called in errors. has_new_words: a word that an enumeration doesn't have stays a text, for
     readers that only show it. Raises ValueError, with the path of the value that doesn't fit.
     """
     return _Reader(has_new_words).read(cls, value, at)
+
+
+def _key(field: dataclasses.Field[Any]) -> str:
+    return field.metadata.get(KEY, field.name)
 
 
 @cache
@@ -79,9 +86,9 @@ class _Reader:
         table = typing.cast("dict[str, Any]", value)
         hints = _hints(cls)
         given = {
-            f.name: self.read(hints[f.name], table[f.name], f"{at}.{f.name}")
+            f.name: self.read(hints[f.name], table[_key(f)], f"{at}.{_key(f)}")
             for f in dataclasses.fields(cls)
-            if f.init and f.name in table
+            if f.init and _key(f) in table
         }
         try:
             return cls(**given)
@@ -103,7 +110,7 @@ class _Reader:
         raise _misfit(cls, value, at)
 
     def _tagged(self, options: list[Any], value: Any, at: str) -> Any:
-        """A union of dataclasses: told apart by their `kind`, which each has as a field with its own default."""
+        """Reads one of several dataclasses, chosen by `kind`, a field that each has with its own default."""
         kind = typing.cast("dict[str, Any]", value).get("kind") if isinstance(value, dict) else None
         for option in options:
             if any(f.name == "kind" and f.default == kind for f in dataclasses.fields(option)):

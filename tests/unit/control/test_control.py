@@ -126,10 +126,10 @@ def test_cancel_twice_is_the_same_as_once_while_the_results_are_kept(house: Hous
     name = house.submit("j")
     house.say(name, 0, Phase.READY)
     house.control.jobs.cancel(name, "ada")
-    house.say(name, 0, Phase.ENDED, exits=(RankExit(0, 143, None, 1.0, 0, told=True),))
+    house.say(name, 0, Phase.ENDED, exits=(RankExit(0, 143, None, 1.0, 0, is_stopped=True),))
     assert house.state(name) is State.FINALIZING
     assert house.control.jobs.cancel(name, "ada").job.state is State.FINALIZING
-    house.say(name, 0, Phase.UPLOADED, exits=(RankExit(0, 143, None, 1.0, 0, told=True),))
+    house.say(name, 0, Phase.UPLOADED, exits=(RankExit(0, 143, None, 1.0, 0, is_stopped=True),))
     assert house.state(name) is State.CANCELED
 
 

@@ -86,22 +86,22 @@ USAGE = "usage: train.py [-h] [--epochs N]\ntrain.py: error: unrecognized argume
 
 
 def test_ranks_that_end_with_the_same_usage_error_are_named_together_though_some_were_told_to_stop():
-    exits = [(rank // 2, ended(rank, 2, at=1.0 + rank % 5, told=rank != 2, tail=USAGE)) for rank in range(6)]
+    exits = [(rank // 2, ended(rank, 2, at=1.0 + rank % 5, is_stopped=rank != 2, tail=USAGE)) for rank in range(6)]
     found = verdict(exits, 6)
     assert found.sentence.startswith("all 6 ranks stopped with exit code 2")
     assert found.reason is Reason.BAD_COMMAND
-    while_it_died = (2, replace(killed(5, 15, at=3.0), told=True, tail=USAGE))
+    while_it_died = (2, replace(killed(5, 15, at=3.0), is_stopped=True, tail=USAGE))
     assert verdict([*exits[:5], while_it_died], 6).sentence.startswith("all 6 ranks")
-    first_of_all = (0, replace(killed(0, 15, at=3.0), told=True, tail=USAGE))
+    first_of_all = (0, replace(killed(0, 15, at=3.0), is_stopped=True, tail=USAGE))
     found = verdict([first_of_all, *exits[1:]], 6)
     assert found.reason is Reason.BAD_COMMAND
     assert found.sentence.startswith("all 6 ranks stopped with exit code 2")
-    stopped = (2, ended(5, 143, at=3.0, told=True, tail="epoch 1\n"))
+    stopped = (2, ended(5, 143, at=3.0, is_stopped=True, tail="epoch 1\n"))
     assert verdict([*exits[:5], stopped], 6).sentence.startswith("ranks 0, 1, 2, 3 and 4 stopped")
 
 
 def test_ranks_that_were_told_to_stop_are_not_the_cause():
-    found = verdict([(0, ended(0, 143, at=1.0, told=True)), (1, ended(2, 3, at=2.0))])
+    found = verdict([(0, ended(0, 143, at=1.0, is_stopped=True)), (1, ended(2, 3, at=2.0))])
     assert (found.rank, found.code) == (2, 3)
 
 
@@ -194,14 +194,17 @@ def test_different_errors_at_once_are_told_by_the_first():
 
 
 def test_a_rank_that_was_stopped_while_it_died_of_its_own_error_is_the_cause_of_missing_peers():
-    exits = [(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (0, ended(1, None, at=1.2, signal=15, told=True, tail=RAISED))]
+    exits = [
+        (0, ended(0, 1, at=1.0, tail=PEER_GONE)),
+        (0, ended(1, None, at=1.2, signal=15, is_stopped=True, tail=RAISED)),
+    ]
     found = verdict(exits)
     assert (found.rank, found.reason) == (1, Reason.RANK_FAILED)
     assert found.sentence == "rank 1 on node 0 stopped: ValueError: loss is nan"
 
 
 def test_what_a_rank_says_because_it_is_stopped_is_no_cause():
-    exits = [(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (0, ended(1, 1, at=1.2, told=True, tail=TERMINATED))]
+    exits = [(0, ended(0, 1, at=1.0, tail=PEER_GONE)), (0, ended(1, 1, at=1.2, is_stopped=True, tail=TERMINATED))]
     assert verdict(exits).rank == 0
 
 

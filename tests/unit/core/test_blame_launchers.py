@@ -39,7 +39,7 @@ SOCKET_CLOSED = """[lab-1:00000] *** An error occurred in Socket closed
 @pytest.mark.parametrize("is_told", [False, True])
 def test_a_rank_that_open_mpi_ended_for_a_lost_peer_is_no_cause_though_it_was_seen_first(is_told: bool):
     peer, gone = ended(0, 14, at=4.0, tail=SOCKET_CLOSED), killed(2, 9, at=6.0)
-    found = verdict([(0, replace(peer, told=is_told)), (1, gone)])
+    found = verdict([(0, replace(peer, is_stopped=is_told)), (1, gone)])
     assert (found.rank, found.reason) == (2, Reason.RANK_KILLED)
 
 
@@ -87,7 +87,7 @@ pmi1_barrier(120)...............: PMI_Barrier returned -1
 
 def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was_told_to_stop_with_the_others():
     others = [(rank // 2, ended(rank, 15, at=4.0 + rank / 100, tail=PMI_GONE)) for rank in (0, 2, 3)]
-    asking = ended(1, 15, at=4.1, told=True, tail=ABORTED + PMI_GONE)
+    asking = ended(1, 15, at=4.1, is_stopped=True, tail=ABORTED + PMI_GONE)
     found = verdict([*others, (0, asking)], 4)
     assert found.sentence.startswith("rank 1 on node 0 stopped with exit code 3: Abort(3) on node 1")
     crashed = [(1, killed(rank, 11, at=4.0)) for rank in (2, 3)]
@@ -95,7 +95,7 @@ def test_the_rank_that_had_mpi_abort_is_the_cause_though_it_went_on_until_it_was
 
 
 def test_a_rank_that_has_mpi_abort_when_it_is_told_to_stop_is_not_the_cause_of_an_error_before():
-    exits = [(1, ended(2, 1, at=4.0, tail=RAISED)), (0, ended(1, 15, at=4.1, told=True, tail=ABORTED + PMI_GONE))]
+    exits = [(1, ended(2, 1, at=4.0, tail=RAISED)), (0, ended(1, 15, at=4.1, is_stopped=True, tail=ABORTED + PMI_GONE))]
     assert verdict(exits, 4).sentence == "rank 2 on node 1 stopped with exit code 1: ValueError: loss is nan"
 
 
@@ -121,8 +121,11 @@ NOTE: invoking MPI_ABORT causes Open MPI to kill all MPI processes.
     "said", [INVOKED, INVOKED.replace("\n  Proc: [[49687,1],1]\n  Errorcode: 3", "\nwith errorcode 3.")]
 )
 def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_server_for_it_had_ended_before(said: str):
-    lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.01, told=True)
-    rest = [(1, replace(killed(2, 15, at=4.1), told=True)), (0, replace(killed(0, 15, at=4.1), told=True, tail=said))]
+    lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.01, is_stopped=True)
+    rest = [
+        (1, replace(killed(2, 15, at=4.1), is_stopped=True)),
+        (0, replace(killed(0, 15, at=4.1), is_stopped=True, tail=said)),
+    ]
     assert verdict([lost, (0, asking), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
     stopped = replace(killed(1, 15, at=4.01), launcher="mpirun ended with exit code 3")
     assert verdict([lost, (0, stopped), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
@@ -130,10 +133,10 @@ def test_the_rank_that_open_mpi_names_is_the_cause_though_one_that_lost_its_serv
 
 def test_whoever_lost_its_server_by_it_may_have_been_seen_to_end_long_before():
     """A keeper that stood still tells late of the rank that asked for the end."""
-    lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.5 + AT_ONCE_S, told=True)
+    lost, asking = (1, ended(3, 14, at=4.0)), ended(1, 3, at=4.5 + AT_ONCE_S, is_stopped=True)
     rest = [
-        (1, replace(killed(2, 15, at=4.1), told=True)),
-        (0, replace(killed(0, 15, at=6.1), told=True, tail=INVOKED)),
+        (1, replace(killed(2, 15, at=4.1), is_stopped=True)),
+        (0, replace(killed(0, 15, at=6.1), is_stopped=True, tail=INVOKED)),
     ]
     assert verdict([lost, (0, asking), *rest], 4).sentence == "rank 1 on node 0 stopped with exit code 3"
 
@@ -177,11 +180,11 @@ Root Cause (first observed failure):
 
 def test_a_launcher_whose_process_was_killed_is_the_cause_though_it_was_told_to_stop_while_it_said_so():
     missing = [(0, ended(0, 1, at=4.0, tail=PEER_GONE))]
-    found = verdict([*missing, (1, ended(1, 1, at=6.0, told=True, tail=CHILD_KILLED))], 2)
+    found = verdict([*missing, (1, ended(1, 1, at=6.0, is_stopped=True, tail=CHILD_KILLED))], 2)
     assert (found.rank, found.node) == (1, 1)
     assert "torchrun's rank 3 was ended by SIGKILL" in found.sentence
     stopped = CHILD_KILLED.replace("-9", "-15")
-    assert verdict([*missing, (1, ended(1, 1, at=6.0, told=True, tail=stopped))], 2).rank == 0
+    assert verdict([*missing, (1, ended(1, 1, at=6.0, is_stopped=True, tail=stopped))], 2).rank == 0
 
 
 KILLED = (

@@ -60,7 +60,7 @@ def test_a_driver_that_misses_its_actors_node_is_a_symptom():
 
 
 def test_a_killed_raylet_is_named_though_its_driver_ended_first_and_its_node_was_told_to_stop_then():
-    node = replace(ended(2, 1, at=5.9, tail=RAYLET_GONE), told=True)
+    node = replace(ended(2, 1, at=5.9, tail=RAYLET_GONE), is_stopped=True)
     assert verdict([(0, ended(0, 1, at=5.0, tail=ACTOR_GONE)), (1, node)], 3, NAMES).node == 1
 
 

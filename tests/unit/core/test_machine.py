@@ -110,7 +110,7 @@ def test_ranks_that_serve_are_stopped_when_the_others_have_ended_well():
     job = after(served(), done(0, 0), said(1, Phase.RUNNING, exits=(ended(1),)))
     assert (job.state, job.reason) == (State.STOPPING, Reason.FINISHED)
     assert job.sentence == ("2 ranks ended with exit code 0; SIGTERM to those that served them, SIGKILL after 30 s")
-    killed = ended(2, None, signal=15, told=True)
+    killed = ended(2, None, signal=15, is_stopped=True)
     job = after(job, said(1, Phase.ENDED, exits=(ended(1), killed)))
     assert job.state is State.FINALIZING
     job = after(job, said(0, Phase.UPLOADED), said(1, Phase.UPLOADED))

@@ -30,7 +30,7 @@ LINES = [
     (LeaveNode(0.0), '{"do":"leave","grace_s":0.0}'),
     (Probe(), '{"do":"ping"}'),
 ]
-ENDED = KeptExit(3, None, 9, 1764108375.5, 1, told=True)
+ENDED = KeptExit(3, None, 9, 1764108375.5, 1, is_stopped=True)
 STATE = KeeperState(71, 2, (0, 1), (ENDED, KeptExit(4, 1, None, 1.0, 2, launcher="mpirun ended")), over=False)
 STATE_LINE = (
     '{"pid":71,"round":2,"running":[0,1],"exits":['

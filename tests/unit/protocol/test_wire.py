@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.protocol import errors, wire
-from drumbeat.protocol.agent import AgentStatus, Directive
+from drumbeat.protocol.agent import AgentStatus, Directive, RankExit
 from drumbeat.protocol.plan import Plan
 
 
@@ -53,3 +53,11 @@ def test_an_error_is_the_same_on_the_other_side(cls: type[errors.DrumbeatError])
 
 def test_codes_are_unique():
     assert len(errors.every_error()) == len(set(errors.every_error().values()))
+
+
+def test_a_field_with_a_key_of_its_own_is_read_and_written_by_that_key():
+    stopped = RankExit(0, 143, None, 1.0, 0, is_stopped=True)
+    form = wire.to_wire(stopped)
+    assert form["told"] is True
+    assert "is_stopped" not in form
+    assert wire.from_wire(RankExit, form) == stopped

@@ -189,10 +189,10 @@ class Keeper:
             signal=-code if code < 0 else None,
             at=at,
             order=len(self.exits) + 1,
-            told=self.kill_at is not None and not self.is_launcherless,
+            is_stopped=self.kill_at is not None and not self.is_launcherless,
             error=error,
         )
-        if not ended.told:
+        if not ended.is_stopped:
             ended = dataclasses.replace(ended, **self.starter.part_in(rank, code, time.monotonic()))
         self.exits.append(ended)
         try:
@@ -263,7 +263,7 @@ class Keeper:
         faultpoint("keeper.over_written")
         self.confinement.close(is_empty=not left)
         self.starter.close()
-        self.segments.close(is_clean=all(ended.code == 0 and not ended.told for ended in self.exits))
+        self.segments.close(is_clean=all(ended.code == 0 and not ended.is_stopped for ended in self.exits))
         self.listener.send_state()
 
     def _record(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 
-from drumbeat.core.diagnosis.tracebacks import Told
+from drumbeat.core.diagnosis.tracebacks import LogSummary
 from drumbeat.core.states import REASONS
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.states import Reason
@@ -126,11 +126,11 @@ SIGNALS: dict[signal.Signals, str] = {
 """The usual cause of a signal; SIGKILL is missing, since its usual cause is memory (see `Reason.RANK_KILLED`)."""
 
 
-def advice_on(told: Told, cause: RankExit, reason: Reason, sentence: str) -> str:
-    """Gives the advice for a failed rank, by its log and then by its signal. sentence: of the verdict."""
-    if told.is_shut_down and not told.errors:
+def advice_on(log: LogSummary, cause: RankExit, reason: Reason, sentence: str) -> str:
+    """Returns the advice for a failed rank, by its log and then by its signal. sentence: of the verdict."""
+    if log.is_shut_down and not log.errors:
         return SHUT_DOWN
-    text = "\n".join([*(error.line for error in told.errors), told.line, cause.error, sentence])
+    text = "\n".join([*(error.line for error in log.errors), log.line, cause.error, sentence])
     for pattern, advice in ADVICE:
         if re.search(pattern, text, re.MULTILINE):
             return advice

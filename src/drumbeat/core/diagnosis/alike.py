@@ -8,70 +8,76 @@ from drumbeat.protocol import fingerprint
 from drumbeat.protocol.fingerprint import Fingerprint
 from drumbeat.protocol.roster import Member
 
-MOST_NAMED = 5
-"""Packages that are named in one sentence."""
+MAX_NAMED = 5
+"""After this many images, nodes or packages, a sentence says how many more there are."""
 
 
 def difference(members: Sequence[Member]) -> str:
-    """What the first node that differs from node 0 has otherwise, as a sentence; "" = they are alike.
+    """Returns a sentence on the first node that differs from node 0, and in what; "" = the nodes are alike.
 
-    A node that has told nothing has no Python that anybody could ask for, and is compared with none.
+    A node that reported no fingerprint has no Python, and is compared with no other.
     """
     for member in members[1:]:
         if member.layers != members[0].layers:
-            told = ", ".join(f"{brief(one.image)} on {_place(one)}" for one in (members[0], member))
-            return f"the nodes have different images of the same name: {told}"
-    told = [(member, found) for member in members if (found := fingerprint.read(member.environment))]
-    for member, found in told[1:]:
-        first, expected = told[0]
-        if found.digest != expected.digest:
-            here, there = _place(first), _place(member)
-            return f"the nodes have different environments: {_differing(expected, found, here, there)}"
+            images = ", ".join(f"{brief(one.image)} on {_place(one)}" for one in (members[0], member))
+            return f"the nodes have different images of the same name: {images}"
+    reported = [(member, own) for member in members if (own := fingerprint.read(member.environment))]
+    for member, actual in reported[1:]:
+        first, expected = reported[0]
+        if actual.digest != expected.digest:
+            places = _place(first), _place(member)
+            return f"the nodes have different environments: {_differences(expected, actual, *places)}"
     return ""
 
 
 def say_image(members: Sequence[Member]) -> str:
-    """Which image the containers are of, on which nodes; "" = there are none."""
-    found: dict[str, list[int]] = {}
+    """Returns the images that the containers run, with their nodes where they differ; "" = no containers."""
+    nodes_by_image: dict[str, list[int]] = {}
     for member in members:
         if member.image:
-            found.setdefault(brief(member.image), []).append(member.node)
-    if len(found) < 2:
-        return next(iter(found), "")
-    told = [f"{image} on {'node' if len(nodes) == 1 else 'nodes'} {_said(nodes)}" for image, nodes in found.items()]
-    more = f" and {len(told) - MOST_NAMED} more" if len(told) > MOST_NAMED else ""
-    return ", ".join(told[:MOST_NAMED]) + more
+            nodes_by_image.setdefault(brief(member.image), []).append(member.node)
+    if len(nodes_by_image) < 2:
+        return next(iter(nodes_by_image), "")
+    images = [
+        f"{image} on {'node' if len(nodes) == 1 else 'nodes'} {_numbers(nodes)}"
+        for image, nodes in nodes_by_image.items()
+    ]
+    more = f" and {len(images) - MAX_NAMED} more" if len(images) > MAX_NAMED else ""
+    return ", ".join(images[:MAX_NAMED]) + more
 
 
-def _said(nodes: Sequence[int]) -> str:
-    shown = ", ".join(str(node) for node in nodes[:MOST_NAMED])
-    return f"{shown} …" if len(nodes) > MOST_NAMED else shown
+def _numbers(nodes: Sequence[int]) -> str:
+    shown = ", ".join(str(node) for node in nodes[:MAX_NAMED])
+    return f"{shown} …" if len(nodes) > MAX_NAMED else shown
 
 
 def brief(digest: str) -> str:
-    """The beginning of a digest, which is enough for people: `sha256:0123456789ab`."""
+    """Returns the beginning of a digest, which is enough for people: `sha256:0123456789ab`."""
     return digest[:19]
 
 
-def _differing(one: Fingerprint, other: Fingerprint, here: str, there: str) -> str:
+def _differences(one: Fingerprint, other: Fingerprint, place: str, other_place: str) -> str:
     if one.python != other.python:
-        return f"Python {one.python} on {here}, {other.python} on {there}"
-    named = [name for name in {**one.versions, **other.versions} if _differ(name, one, other)]
-    if not named:
-        return f"{here} and {there} don't have the same packages (Python {one.python} on both)"
-    told = [f"{name} {_has(one.versions, name)} on {here}, {_has(other.versions, name)} on {there}" for name in named]
-    more = f"; and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    return "; ".join(told[:MOST_NAMED]) + more
+        return f"Python {one.python} on {place}, {other.python} on {other_place}"
+    names = [name for name in {**one.versions, **other.versions} if _differ(name, one, other)]
+    if not names:
+        return f"{place} and {other_place} don't have the same packages (Python {one.python} on both)"
+    packages = [
+        f"{name} {_version(one.versions, name)} on {place}, {_version(other.versions, name)} on {other_place}"
+        for name in names
+    ]
+    more = f"; and {len(packages) - MAX_NAMED} more" if len(packages) > MAX_NAMED else ""
+    return "; ".join(packages[:MAX_NAMED]) + more
 
 
 def _differ(name: str, one: Fingerprint, other: Fingerprint) -> bool:
-    """As far as it was told: a node with many packages names only some of them."""
+    """Whether a package differs, as far as is known: a node with many packages reports only some of them."""
     if name in one.versions and name in other.versions:
         return one.versions[name] != other.versions[name]
     return one.lacks(name) or other.lacks(name)
 
 
-def _has(versions: Mapping[str, str], name: str) -> str:
+def _version(versions: Mapping[str, str], name: str) -> str:
     return versions.get(name, "not")
 
 

@@ -1,6 +1,6 @@
-"""What the end of a rank's log says of its error: Python's tracebacks, C++ aborts, torchrun's table.
+"""Reads errors from the end of a rank's log: Python's tracebacks, C++ aborts, torchrun's table.
 
-A log's end is cut anywhere, and other output may stand between: whatever isn't understood is passed over.
+The end of a log may be cut anywhere, with other output in between: lines of unknown form are skipped.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from drumbeat.protocol.speakers import by_process, first_to_raise, split, unname
 
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
 _GROUP_PREFIX = re.compile(r"^ *[|+] ?")
-"""What a group of exceptions puts before each line (docs.python.org, ExceptionGroup)."""
+"""The prefix of each line of a group of exceptions (docs.python.org, ExceptionGroup)."""
 
 _HEADER = re.compile(r"(Original |Exception Group )?Traceback \(most recent call last\):$")
 _FRAME = re.compile(r'^\s+File "([^"]+)", line (\d+)')
@@ -24,7 +24,7 @@ _INSIDE = re.compile(r"^-- Process \d+ terminated with the following error")
 _IGNORED = re.compile(r"^Exception ignored in")
 _ASIDE = re.compile(r"^(?:Exception in thread|Process \S+:)")
 _WAITED = re.compile(r"^(?:[\w.]+\.)?(?:Empty|Full|TimeoutError|Broken(?:Barrier|Thread|Process)\w+)\b")
-"""Errors that only say that another thread or process hasn't done its part."""
+"""Errors that only mean that another thread or process hasn't done its part."""
 
 _WHAT = re.compile(r"^\s*what\(\):\s*(.+)$")
 _THROWN = re.compile(r"^(?:libc\+\+abi: )?terminat(?:e called|ing).*(?:instance of|of type) '?([\w:]+)'?")
@@ -33,83 +33,86 @@ _ABORTED = re.compile(
     r"^(?:\S+: )?\S+:\d+: .*Assertion .* failed\.?$|^\*\*\* .+ \*\*\*: terminated$"
     r"|^(?:free|malloc|realloc|munmap_chunk)\(\): .+$|^double free or corruption.*$|^corrupted .+$"
 )
-"""What C's library says before it ends the program: assert(3), mallopt(3)."""
+"""The C library's messages before it ends the program: assert(3), mallopt(3)."""
 _CHILD = re.compile(r"^\s+rank\s+: (\d+) \(local_rank: \d+\)$")
 _CHILD_CODE = re.compile(r"^\s+exitcode\s+: (-?\d+) \(pid: \d+\)")
 _HOROVODRUN = "Horovod detected that one or more processes exited with non-zero status"
 _HOROVODRUNS = re.compile(r"^Process name: (\d+)$")
 _HOROVODRUNS_CODE = re.compile(r"^Exit code: (\d+)$")
 _DEEPSPEED_CODE = re.compile(r"^(?:(\S+): )?\[[^]]+\] \[ERROR\] \[launch\.py:.* exits with return code = (-?\d+)$")
-"""What DeepSpeed says of the process that it misses first on a node."""
+"""DeepSpeed's line on the first process of a node that it finds ended."""
 _OFTEN_FOR_ANOTHER = (signal.SIGABRT, signal.SIGTERM)
-"""Signals that end a process that misses another one, or is stopped because of it."""
+"""Signals that end a process because another one has gone, or that stop it for that."""
 _ERROR_LINE = re.compile(r"^(?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Timeout|NotFound)\b:?.*$")
 _NCCL = re.compile(
     r"(?P<kind>[\w.]+): NCCL error in: .*\n(?P<error>nccl\w+): (?P<meaning>.*)(?:\nLast error:\n(?P<last>.*))?"
 )
-"""torch's four lines of an error of NCCL's: where in torch, its name and what it mostly means, what it is this time."""
+"""torch's four lines on an error of NCCL: where in torch, its name and usual meaning, and its message this time."""
 _CUDA_MEMORY = re.compile(r"(.*CUDA out of memory\..* is free\..*) Of the allocated memory ")
-"""Before what torch tells of its own allocator: what was wanted and free, and who is on that GPU."""
+"""torch's text before the figures of its allocator: the memory wanted and free, and the processes on that GPU."""
 _ABOVE = "check log messages above"
-"""Horovod's error says only this, and its C++ has written the reason there."""
+"""Horovod's error says only this; its C++ code has logged the reason before."""
 _HOROVOD_SAYS = re.compile(r"^\[[^]]+: [EF] \S+:\d+\] \[\d+\]: (.+)$")
 _MPI_ABORT = re.compile(r"^Abort\(-?\d+\) on node \d+ .*: application called MPI_Abort\(.+$")
-"""What MPICH's library says in a rank that ends the job."""
+"""MPICH's message in a rank that calls MPI_Abort."""
 _MPI_LOST = re.compile(
     r"^.*\bPMIU_\w+ error\b.*$|^.*\bPMI_\w+ returned -1$"
     r"|^\[\S+\] \*\*\* An error occurred in Socket closed$"
 )
-"""What it says in those that it is ended for, and what Open MPI says in a rank whose peer is gone."""
+"""MPICH's message in the other ranks, and Open MPI's in a rank whose peer is gone."""
 _MPI_INVOKED = re.compile(
     r"^MPI_ABORT was invoked on rank (\d+) in communicator MPI_COMM_WORLD\s+"
     r"(?:Proc: \S+\s+Errorcode: |with errorcode )(-?\d+)",
     re.MULTILINE,
 )
-"""What Open MPI's mpirun says of it (5, and 4), in the log of rank 0."""
+"""The message of Open MPI's mpirun (5, and 4) on MPI_Abort, in the log of rank 0."""
 _RAY_PART = re.compile(r" -- (?:----- (?:BEGIN|END) )?(\w+)(?:\.\w+ tail)? [\[(]exit code(?:\(s\))?=(-?\d+)")
-"""What `ray start` says of a process of its own before it ends the others: its exit, or around the end of its log."""
+"""The line of `ray start` on a process of its own before it ends the others: its exit, or the end of its log."""
 SHUT_DOWN = "terminate called without an active exception"
-"""What C++ says when a thread outlives the program that should have waited for it."""
+"""The message of C++ when a thread outlives the program that should have waited for it."""
 
 
 @dataclass
-class Raised:
-    """One exception of a traceback. line: `ValueError: loss is nan`; source: the statement that raised it."""
+class RaisedError:
+    """One exception of a traceback."""
 
     line: str = ""
+    """`ValueError: loss is nan`."""
     frames: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
     source: str = ""
+    """The statement that raised it."""
 
     @property
     def kind(self) -> str:
-        """The class, as the traceback names it."""
+        """The name of the class in the traceback."""
         return self.line.split(":")[0]
 
     def say(self) -> str:
-        """The line, with the statement where it has no message of its own."""
+        """Returns the line, with the statement where it has no message of its own."""
         bare = self.line.rstrip(": ")
         return f"{bare} at `{self.source}`" if self.source and bare == self.kind else self.line
 
 
 @dataclass(frozen=True)
-class Told:
-    """What a log's end tells. errors: of one failure, the first that was raised first; () = no traceback.
+class LogSummary:
+    """What the end of a log says about a failure."""
 
-    line: the one line that says most of the error, "" = none. last: the last line that says anything. host: the node
-    that said it, where a launcher has put nodes before the lines; "" = not known. process: the launcher's name for the
-    process that said it, "" = the rank itself or not known.
-    """
-
-    errors: tuple[Raised, ...] = ()
+    errors: tuple[RaisedError, ...] = ()
+    """The errors of one failure, in the order in which they were raised; () = the log has no traceback."""
     line: str = ""
+    """The line that describes the error best, "" = none."""
     last: str = ""
+    """The last line with text."""
     is_shut_down: bool = False
+    """Whether a C++ thread outlived the program."""
     host: str = ""
+    """The node that the error comes from, where a launcher prefixes lines with nodes; "" = unknown."""
     process: str = ""
+    """The launcher's name for the process that failed, "" = the rank itself, or unknown."""
 
 
-def read(tail: str) -> Told:
-    """What the end of a log tells."""
+def read(tail: str) -> LogSummary:
+    """Summarizes the end of a log."""
     plain = _plain(tail)
     lines, speaker = by_process(plain)
     errors = _chain(lines)
@@ -119,22 +122,23 @@ def read(tail: str) -> Told:
     if launcher and all(_is_of_launcher(error) for error in _chain(unnamed(plain))):
         process = f"{launcher}'s rank {child}"
         if code > 0 and (own := _of_child(plain, child)):
-            return Told(own, own[-1].say(), last, process=process)
-        return Told(line=f"{process} {_how_ended(code)}", last=last)
+            return LogSummary(own, own[-1].say(), last, process=process)
+        return LogSummary(line=f"{process} {_how_ended(code)}", last=last)
     killed, where = _deepspeed(plain)
     if killed:
-        return Told(line=killed, last=last, host=where)
+        return LogSummary(line=killed, last=last, host=where)
     line = errors[-1].say() if errors else _native(lines)
-    return Told(errors, line, last, is_shut_down, speaker.host if errors else "", speaker.process if errors else "")
+    host, process = (speaker.host, speaker.process) if errors else ("", "")
+    return LogSummary(errors, line, last, is_shut_down, host, process)
 
 
 def mpi_aborts(tail: str) -> dict[int, int]:
-    """The ranks that Open MPI says have had it abort, and the codes that they gave."""
-    return {int(found[1]): int(found[2]) for found in _MPI_INVOKED.finditer(tail)}
+    """Returns the ranks that called MPI_Abort, with their error codes, as Open MPI reports them."""
+    return {int(match[1]): int(match[2]) for match in _MPI_INVOKED.finditer(tail)}
 
 
 def clean(tail: str) -> list[str]:
-    """The lines without colours, without what a progress bar has written over, without prefixes of ranks and hosts."""
+    """Returns the lines without colours, overwritten progress bars, and the prefixes of ranks and hosts."""
     return by_process(_plain(tail))[0]
 
 
@@ -144,19 +148,24 @@ def _plain(tail: str) -> list[str]:
 
 # --- tracebacks -------------------------------------------------------------------------------------------------
 @dataclass
-class _Block(Raised):
-    """One traceback in the text. follows, is_inside: the one before was raised earlier; is its wrapping."""
+class _Block(RaisedError):
+    """One traceback in the text."""
 
     follows: bool = False
+    """The traceback before it was raised earlier, in the same chain."""
     is_inside: bool = False
+    """The traceback before it wraps this one."""
     is_ignored: bool = False
+    """Python ignored the exception."""
     is_aside: bool = False
+    """Another thread or a child process raised it."""
 
 
-def _chain(lines: Sequence[str]) -> tuple[Raised, ...]:
-    """The errors of the last failure as they were raised, first to last.
+def _chain(lines: Sequence[str]) -> tuple[RaisedError, ...]:
+    """Returns the errors of the last failure in the order in which they were raised.
 
-    One of a thread or of a child counts only if nothing else is told, or if what followed is that it was waited for.
+    An error of a thread or a child process counts only where the log has no other, or where the main thread then failed
+    because it was waiting for that thread or process.
     """
     chains = _chains(lines)
     asides = [any(block.is_aside for block in chain) for chain in chains]
@@ -169,7 +178,7 @@ def _chain(lines: Sequence[str]) -> tuple[Raised, ...]:
 
 
 def _chains(lines: Sequence[str]) -> list[list[_Block]]:
-    """The errors of each failure."""
+    """Returns the errors of each failure."""
     chains: list[list[_Block]] = []
     for block in _blocks(lines):
         if chains and (block.follows or block.is_inside):
@@ -180,7 +189,7 @@ def _chains(lines: Sequence[str]) -> list[list[_Block]]:
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
-    """Every traceback that comes to its error; one whose beginning was cut off counts from its first frame."""
+    """Yields every traceback that ends in an error; one whose beginning was cut off counts from its first frame."""
     block, before = None, ""
     for number, whole in enumerate(lines):
         line = _GROUP_PREFIX.sub("", whole)
@@ -197,7 +206,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
             block.source = block.source or line.strip()
         elif block.frames and _RAISED.match(line):
             block.line = _with_message(line, lines[number + 1 : number + 5])
-            if _ABOVE in line and (reason := _said_above(lines[:number])):
+            if _ABOVE in line and (reason := _reason_above(lines[:number])):
                 block.line = f"{block.kind}: {reason}"
             yield block
             block, before = None, line
@@ -213,22 +222,22 @@ def _begin(before: str, *, is_nested: bool) -> _Block:
 
 
 def _with_message(line: str, following: Sequence[str]) -> str:
-    """An error whose first line only announces what comes, with that; one that goes on to give advice, without."""
-    if found := _NCCL.match("\n".join([line, *following])):
-        return f"{found['kind']}: {found['error']}: {found['last'] or found['meaning']}".strip()
-    if found := _CUDA_MEMORY.match(line):
-        return found[1]
+    """Returns an error with the following line where its first only announces it, and without appended advice."""
+    if nccl := _NCCL.match("\n".join([line, *following])):
+        return f"{nccl['kind']}: {nccl['error']}: {nccl['last'] or nccl['meaning']}".strip()
+    if memory := _CUDA_MEMORY.match(line):
+        return memory[1]
     more = following[0].strip() if following else ""
     return f"{line} {more}" if line.endswith(":") and more and not _INSIDE.match(more) else line.strip()
 
 
-def _said_above(lines: Sequence[str]) -> str:
-    return next((found[1] for line in reversed(lines) if (found := _HOROVOD_SAYS.match(line))), "")
+def _reason_above(lines: Sequence[str]) -> str:
+    return next((match[1] for line in reversed(lines) if (match := _HOROVOD_SAYS.match(line))), "")
 
 
 # --- others -----------------------------------------------------------------------------------------------------
 def _native(lines: Sequence[str]) -> str:
-    """What C++ or the interpreter said before it gave up; else the last line that looks like an error."""
+    """Returns the last message of C++ or the interpreter before the process ended; else the last line like an error."""
     thrown = next((match[1] for line in lines if (match := _THROWN.match(line))), "")
     what = next((match[1] for line in lines if (match := _WHAT.match(line))), "")
     if thrown or what:
@@ -236,20 +245,20 @@ def _native(lines: Sequence[str]) -> str:
     if part := next((match for line in lines if (match := _RAY_PART.search(line))), None):
         return f"Ray's {part[1]} {_how_ended(int(part[2]))}"
     for pattern in (_FATAL, _ABORTED, _ERROR_LINE, _MPI_ABORT, _MPI_LOST):
-        if found := [line for line in lines if pattern.match(line)]:
-            return found[-1].strip()
+        if matching := [line for line in lines if pattern.match(line)]:
+            return matching[-1].strip()
     return ""
 
 
-def _is_of_launcher(error: Raised) -> bool:
+def _is_of_launcher(error: RaisedError) -> bool:
     return error.kind.endswith("ChildFailedError") or _HOROVODRUN in error.line
 
 
 def _torchrun(lines: Sequence[str], plain: Sequence[str]) -> tuple[str, str, int] | None:
-    """What torchrun's closing table says of the rank that failed first, and its exit code.
+    """Returns the rank that torchrun's closing table says failed first, and its exit code.
 
-    Those in the table were found failed by one look, and the root cause is then the first in torchrun's own list: what
-    they said, and how they ended, tells more.
+    torchrun finds the ranks of the table failed in one poll, and calls the first in its own list the root cause: their
+    messages, and how they ended, are better evidence.
     """
     begin = next((n for n, line in enumerate(lines) if line.startswith("Root Cause (first observed failure)")), None)
     if begin is None:
@@ -266,34 +275,34 @@ def _torchrun(lines: Sequence[str], plain: Sequence[str]) -> tuple[str, str, int
 
 
 def _children(lines: Sequence[str]) -> dict[str, int]:
-    """Exit codes by rank, as torchrun's table has them."""
+    """Returns the exit codes by rank in torchrun's table."""
     codes, rank = dict[str, int](), ""
     for line in lines:
-        if found := _CHILD.match(line):
-            rank = found[1]
-        elif rank and (found := _CHILD_CODE.match(line)):
-            codes[rank], rank = int(found[1]), ""
+        if child := _CHILD.match(line):
+            rank = child[1]
+        elif rank and (code := _CHILD_CODE.match(line)):
+            codes[rank], rank = int(code[1]), ""
     return codes
 
 
 def _horovodrun(lines: Sequence[str]) -> tuple[str, str, int] | None:
-    """What horovodrun says of the process that failed first. It gives the code of signal 9 as 247 or 137."""
+    """Returns the process that horovodrun says failed first, with its code. It reports signal 9 as 247 or 137."""
     begin = next((n for n, line in enumerate(lines) if _HOROVODRUN in line), None)
     if begin is None:
         return None
     rank = next((match[1] for line in lines[begin:] if (match := _HOROVODRUNS.match(line))), "?")
     code = next((int(match[1]) for line in lines[begin:] if (match := _HOROVODRUNS_CODE.match(line))), 0)
-    if code == 1:  # Whose exit it has seen first says little, of ranks that fail together.
+    if code == 1:  # Of ranks that fail together, the one whose exit horovodrun sees first isn't always the cause.
         rank = first_to_raise(lines) or rank
     by = 256 - code if code > 256 - signal.NSIG else code - 128
     return "horovodrun", rank, -by if by > 0 else code
 
 
-def _of_child(lines: Sequence[str], rank: str) -> tuple[Raised, ...]:
-    """What that rank of a launcher's raised: what has its number in front; where nothing has one, the only failure."""
-    told = [split(line) for line in lines]
-    if any(speaker.rank for speaker, _ in told):
-        return _chain([words for speaker, words in told if speaker.rank == rank])
+def _of_child(lines: Sequence[str], rank: str) -> tuple[RaisedError, ...]:
+    """Returns what a rank of a launcher raised: in lines with its number; where none has a number, the only failure."""
+    pairs = [split(line) for line in lines]
+    if any(speaker.rank for speaker, _ in pairs):
+        return _chain([words for speaker, words in pairs if speaker.rank == rank])
     others = [chain for chain in _chains(lines) if not all(_is_of_launcher(error) for error in chain)]
     return tuple(others[0]) if len(others) == 1 else ()
 
@@ -303,9 +312,9 @@ def _how_ended(code: int) -> str:
 
 
 def _deepspeed(lines: Sequence[str]) -> tuple[str, str]:
-    """What DeepSpeed says of a process of its own that a signal has ended, and on which node."""
-    by_signal = [found for line in lines if (found := _DEEPSPEED_CODE.match(line)) and int(found[2]) < 0]
-    first = next((found for found in by_signal if -int(found[2]) not in _OFTEN_FOR_ANOTHER), None)
+    """Returns DeepSpeed's report of a process that a signal has ended, and its node."""
+    by_signal = [match for line in lines if (match := _DEEPSPEED_CODE.match(line)) and int(match[2]) < 0]
+    first = next((match for match in by_signal if -int(match[2]) not in _OFTEN_FOR_ANOTHER), None)
     first = first or next(iter(by_signal), None)
     if first is None:
         return "", ""

@@ -108,7 +108,7 @@ class Node:
             return
         rank = able[which % len(able)]
         self.running.remove(rank)
-        ended = RankExit(rank, code, None, at, len(self.exits), told=self.is_stopping, tail=_WORDS.get(code, ""))
+        ended = RankExit(rank, code, None, at, len(self.exits), is_stopped=self.is_stopping, tail=_WORDS.get(code, ""))
         self.exits = (*self.exits, ended)
         self.done.setdefault(self.round, []).append(ended)
         if not self.running:
