@@ -22,7 +22,7 @@ LABEL = "drumbeat.root"
 """Names the attempt's folder that a container belongs to."""
 
 GIVEN = "--env=@mpi"
-"""Stands in the line of a rank that joins mpirun for the names that it will be given: nobody knows them before."""
+"""Placeholder in the command line of a rank that joins mpirun: mpirun's variables are known only when it starts."""
 
 MAX_PROCESSES = 32768
 """A container is given its starter's limit of processes, but no more: the kernel refuses some that are higher."""
@@ -36,18 +36,20 @@ _OF_MPI = ("OMPI_", "OPAL_", "ORTE_", "PMIX_", "PMI_", "PRTE_", "UCX_", "FI_", "
 
 @dataclass(frozen=True)
 class Engine:
-    """What runs containers on a node. program: its path. kind: `podman` or `docker`.
-
-    user: `uid:gid` that the ranks have. is_rootless: it runs without root's rights. files, processes: the limits that
-    its processes may have.
-    """
+    """A program that runs containers on a node."""
 
     program: str
+    """Its path."""
     kind: str
+    """`podman` or `docker`."""
     user: str
+    """`uid:gid` of the ranks."""
     is_rootless: bool = False
+    """Whether it runs without root privileges."""
     files: int = 1024
+    """The limit of open files in a container."""
     processes: int = MAX_PROCESSES
+    """The limit of processes in a container."""
 
 
 def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, shown: Sequence[str] = ()) -> ProcessSpec:
@@ -68,14 +70,14 @@ def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, sho
 
 
 def with_given(argv: Sequence[str], names: Iterable[str]) -> list[str]:
-    """The line of a rank, with the variables that mpirun has given it."""
+    """The command line of a rank, with the variables that mpirun has given it."""
     ours = sorted(name for name in names if name.startswith(_OF_MPI))
     passed = [word for name in ours for word in ("--env", name)]
-    found = list(argv)
-    if GIVEN in found:
-        at = found.index(GIVEN)
-        found[at : at + 1] = passed
-    return found
+    line = list(argv)
+    if GIVEN in line:
+        at = line.index(GIVEN)
+        line[at : at + 1] = passed
+    return line
 
 
 def run_once(engine: Engine, image: str, argv: Sequence[str]) -> list[str]:
@@ -106,7 +108,7 @@ def _mounts(plan: Plan, member: Member, shown: Sequence[str]) -> list[str]:
 
 
 def _passed_on(spec: ProcessSpec) -> list[str]:
-    """By name only: what is in them doesn't show in a list of processes. The keeper adds its marker."""
+    """The names of the variables to pass on; their values must not show in a list of processes."""
     return sorted({*spec.defaulted, *spec.set, "DRUMBEAT_KEEPER"})
 
 

@@ -14,25 +14,28 @@ _VARIABLE = re.compile(r"\$(?:\{(\w+)(?::?-([^}]*))?\}|(\w+))")
 
 @dataclass(frozen=True)
 class Instruction:
-    """line: where it begins, counted from 1. word: in capitals. rest: all else, in one line."""
+    """One instruction of a Dockerfile."""
 
     line: int
+    """The line where it begins, counted from 1."""
     word: str
+    """Its keyword, in capitals."""
     rest: str
+    """Its arguments, in one line."""
 
     @property
     def text(self) -> str:
-        """As a build tool repeats it."""
+        """The instruction as build tools print it."""
         return f"{self.word} {self.rest}"
 
 
 def instructions(text: str) -> list[Instruction]:
-    """Every instruction in order, continued lines joined; what isn't one is left out."""
-    found: list[Instruction] = []
+    """Every instruction in order, with continued lines joined; other lines are skipped."""
+    listing: list[Instruction] = []
     for line, joined in _logical(text):
         if match := _INSTRUCTION.fullmatch(joined):
-            found.append(Instruction(line, match[1].upper(), " ".join(match[2].split())))
-    return found
+            listing.append(Instruction(line, match[1].upper(), " ".join(match[2].split())))
+    return listing
 
 
 def _logical(text: str) -> Iterator[tuple[int, str]]:
@@ -57,29 +60,29 @@ def _logical(text: str) -> Iterator[tuple[int, str]]:
 
 
 def images(text: str) -> tuple[str, ...]:
-    """The images that it is made from, each once: those of FROM and of `COPY --from`, but no stage of its own.
+    """The images that a Dockerfile needs, each once: those of FROM and of `COPY --from`, without its own stages.
 
-    Variables have the values that the Dockerfile gives them; an image whose name isn't known so is left out.
+    Variables have their defaults from the Dockerfile; an image whose name has other variables is left out.
     """
     given: dict[str, str] = {}
-    stages, found = {"scratch"}, list[str]()
+    stages, images_used = {"scratch"}, list[str]()
     for one in instructions(text):
         flags, rest = _flags(one.rest)
-        if one.word == "ARG" and len(stages) == 1 and not found:
+        if one.word == "ARG" and len(stages) == 1 and not images_used:
             name, _, value = rest.partition("=")
             given[name] = value.strip("\"'")
         elif one.word == "FROM" and rest:
             words = rest.split()
-            _add(found, _expanded(words[0], given), stages)
+            _add(images_used, _expanded(words[0], given), stages)
             stages |= {words[2].lower()} if [word.upper() for word in words[1:2]] == ["AS"] and words[2:] else {""}
         elif one.word == "COPY" and "from" in flags and not flags["from"].isdigit():
-            _add(found, flags["from"], stages)
-    return tuple(found)
+            _add(images_used, flags["from"], stages)
+    return tuple(images_used)
 
 
-def _add(found: list[str], image: str, stages: set[str]) -> None:
-    if image and "$" not in image and image.lower() not in stages and image not in found:
-        found.append(image)
+def _add(images_used: list[str], image: str, stages: set[str]) -> None:
+    if image and "$" not in image and image.lower() not in stages and image not in images_used:
+        images_used.append(image)
 
 
 def _flags(rest: str) -> tuple[dict[str, str], str]:

@@ -18,7 +18,7 @@ SCRUBBED = (
     "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*", "MASTER_ADDR", "MASTER_PORT", "TASK_INDEX", "WORKER_HOSTS", "PS_HOSTS",
     # Another job's identity, and drumbeat's own settings and secrets.
     "AZUREML_*", "AZURE_ML_*", "AZ_BATCH*", "MLFLOW_RUN_ID", "MLFLOW_TRACKING_*", "DRUMBEAT_*",
-    # Shell state of whoever started the server.
+    # Shell state of the session that started the server.
     "OLDPWD", "PWD", "SHLVL", "_", "VIRTUAL_ENV_PROMPT", "PYTHONHOME", "PYTHONSTARTUP", "BASH_ENV", "ENV",
     "LINES", "COLUMNS",
 )  # fmt: skip
@@ -29,7 +29,7 @@ OF_OTHER_PYTHONS = ("PYTHONPATH", "CONDA_PREFIX", "CONDA_DEFAULT_ENV", "CONDA_PR
 
 
 def scrubbed(plan: Plan) -> tuple[str, ...]:
-    """Also the paths to modules of whoever started the server, where the job has a Python of its own."""
+    """The variables to remove; for a job with its own Python, also those that lead to the packages of another one."""
     return SCRUBBED if plan.python is None else (*SCRUBBED, *OF_OTHER_PYTHONS)
 
 
@@ -45,7 +45,7 @@ def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
 
 
 def of_node(plan: Plan, member: Member, attempt: int) -> dict[str, str]:
-    """What of it is known before there is a round: the same for all that runs on a node."""
+    """The variables that don't depend on the round: the same for every process on a node."""
     return {
         **plan.variables,
         **_dialect(plan, member),

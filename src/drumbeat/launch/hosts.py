@@ -56,15 +56,15 @@ def text(plan: Plan, roster: Roster) -> str:
 
 def known_as(roster: Roster) -> list[list[str]]:
     """Every name that means one node and no other, node by node."""
-    told = [
+    names_by_node = [
         dict.fromkeys((name, member.address, member.host, f"node-{member.node}"))
         for name, member in zip(names(roster), roster.members, strict=True)
     ]
-    count = Counter(name for names in told for name in names)
-    return [[name for name in names if count[name] == 1] for names in told]
+    count = Counter(name for names in names_by_node for name in names)
+    return [[name for name in names if count[name] == 1] for names in names_by_node]
 
 
 def port(roster: Roster, node: int) -> int:
-    """Where a node's door is: at the second port that it holds, where the first is the ranks'; 0 = not known."""
+    """The port of a node's command server: the node's second port, or its only one; 0 = unknown."""
     held = roster.held(node)
     return next(iter(held[1:] or held), 0)

@@ -23,10 +23,10 @@ def variables(plan: Plan, member: Member) -> dict[str, str]:
 
     InfiniBand is left to NCCL and UCX, which find its devices, so UCX isn't held to an interface where there are any.
     """
-    found: dict[str, str] = {}
+    names_set: dict[str, str] = {}
     if member.interface and (plan.nodes > 1 or place(plan.network)):
         names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "TP_SOCKET_IFNAME")
-        found = dict.fromkeys(names, member.interface)
+        names_set = dict.fromkeys(names, member.interface)
         if member.interface != "lo" and (is_tcp_only(plan.network) or not member.infiniband):
-            found["UCX_NET_DEVICES"] = member.interface
-    return {**found, "NCCL_IB_DISABLE": "1"} if is_tcp_only(plan.network) else found
+            names_set["UCX_NET_DEVICES"] = member.interface
+    return {**names_set, "NCCL_IB_DISABLE": "1"} if is_tcp_only(plan.network) else names_set

@@ -37,14 +37,14 @@ def fill(plan: Plan, root: str, text: str | None = None) -> str:
     ranks write themselves is its variable, so that the signature in it doesn't stand in a list of processes.
     """
     direct = {one.name for one in plan.outputs if one.mode == "direct"}
-    known = of_node(plan, root)
+    paths = of_node(plan, root)
     command = plan.command if text is None else text
 
-    def replaced(found: re.Match[str]) -> str:
-        inside = _open_quote(command[: found.start()])
-        if found[1] == "outputs" and found[2] in direct:
-            return _variable(f"AZURE_ML_OUTPUT_{found[2]}", inside)
-        return _quoted(known[found[1]][found[2]], inside)
+    def replaced(reference: re.Match[str]) -> str:
+        inside = _open_quote(command[: reference.start()])
+        if reference[1] == "outputs" and reference[2] in direct:
+            return _variable(f"AZURE_ML_OUTPUT_{reference[2]}", inside)
+        return _quoted(paths[reference[1]][reference[2]], inside)
 
     return _FILE_REFERENCE.sub(replaced, command)
 
@@ -68,10 +68,10 @@ def _open_quote(text: str) -> str:
     Quotes in comments and here-documents are none. An unfinished here-document takes variables as a double quote does.
     """
     inside, at = "", 0
-    while found := _NEXT[inside].search(text, at):
-        at = found.end()
-        if found[0] in ("'", '"'):
-            inside = "" if inside else found[0]
-        elif not inside and found["unfinished"] is not None:
+    while mark := _NEXT[inside].search(text, at):
+        at = mark.end()
+        if mark[0] in ("'", '"'):
+            inside = "" if inside else mark[0]
+        elif not inside and mark["unfinished"] is not None:
             return '"'
     return inside

@@ -1,8 +1,8 @@
-"""Whether a launcher of the user's own has started as many processes as it was asked for, and over all nodes: pure.
+"""Checks that a launcher in the job's own command has started the processes that it was asked for, on all nodes. Pure.
 
-Some start a single process where they find no GPU, and say nothing of it; others form a world on each node for itself.
-Only what a command line asks for, or the plan's nodes do, is held against them: who starts one process on purpose says
-so, or asks for nothing.
+Some launchers silently start a single process where they find no GPU; others form a separate world on each node. The
+world is compared only with what the command line asks for and with the plan's nodes: a command that starts one process
+on purpose says so, or asks for nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from drumbeat.launch import horovod
 from drumbeat.protocol.plan import Plan
 
 ABOUT = "world"
-"""What remarks on this are about."""
+"""The subject of the remarks made here."""
 
 _HOROVODS = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
-"""By which Horovod knows how many ranks there are: from horovodrun or from MPI."""
+"""The variables from which Horovod reads the number of ranks: horovodrun's or MPI's."""
 VARIABLES = ("WORLD_SIZE", "GROUP_WORLD_SIZE", *_HOROVODS)
-"""What must be known of a process: the world that it was told of, and of how many nodes that is (torchrun; Horovod)."""
+"""The variables to read from a process: the size of its world, and the nodes in it (torchrun; Horovod)."""
 HOROVOD = ("/horovod/torch/mpi_lib", "/horovod/tensorflow/mpi_lib")
-"""Parts of the paths of the libraries of which a process that uses Horovod has one loaded."""
+"""Path parts of Horovod's libraries: a process that uses Horovod has one of them loaded."""
 
 _MODULES = {
     "accelerate.commands.launch": "accelerate",
@@ -35,30 +35,30 @@ _MODULES = {
 _PROGRAMS = {"accelerate": "accelerate", "accelerate-launch": "accelerate", "deepspeed": "deepspeed", "ds": "deepspeed",
              "torchrun": "torchrun"}  # fmt: skip
 _COUNTED = ("--num_gpus", "--num_accelerators", "--include", "-i", "--hostfile", "-H", "--autotuning")
-"""Words by which deepspeed is told how many processes there are to be."""
+"""Options of deepspeed that set the number of processes."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """One that runs below a rank. words: its command line. variables: `VARIABLES`, as far as it has them.
-
-    is_horovods: it has Horovod loaded.
-    """
+    """A process below a rank."""
 
     pid: int
     parent: int
     words: tuple[str, ...]
+    """Its command line."""
     variables: dict[str, str] = field(default_factory=dict[str, str])
+    """Those of `VARIABLES` that it has."""
     is_horovods: bool = False
+    """Whether it has Horovod loaded."""
 
     @property
     def launcher(self) -> str:
-        """Which launcher it is, "" = none."""
+        """The name of the launcher that it is, "" = none."""
         return self._launcher[0]
 
     @property
     def asked(self) -> tuple[str, ...]:
-        """What the launcher was told."""
+        """The arguments of the launcher."""
         return self._launcher[1]
 
     @property
@@ -68,9 +68,9 @@ class Process:
 
     @property
     def world(self) -> int:
-        """Processes in its world, as far as it was told; alone, if it wasn't."""
-        told = self.variables.get("WORLD_SIZE", "")
-        return int(told) if told.isdecimal() else 1
+        """The number of processes in its world; 1 where no variable says it."""
+        size = self.variables.get("WORLD_SIZE", "")
+        return int(size) if size.isdecimal() else 1
 
     @property
     def _launcher(self) -> tuple[str, tuple[str, ...]]:
@@ -90,11 +90,11 @@ def verdict(plan: Plan, node: int, seen: Sequence[Process]) -> str | None:
         return _each_alone(plan)
     if plan.processes_per_node > 1:
         return None
-    found = {each.pid: each for each in seen}
-    waits = next((said for each in seen if not _above(each, found) and (said := _waits(plan, each))), "")
+    by_pid = {each.pid: each for each in seen}
+    waits = next((sentence for each in seen if not _above(each, by_pid) and (sentence := _waits(plan, each))), "")
     if waits:
         return waits
-    by_launcher = [(over, each) for each in seen if (over := _above(each, found))]
+    by_launcher = [(over, each) for each in seen if (over := _above(each, by_pid))]
     started = [(over, each) for over, each in by_launcher if each.is_python and not each.launcher]
     if not started:
         return None
@@ -104,17 +104,17 @@ def verdict(plan: Plan, node: int, seen: Sequence[Process]) -> str | None:
     return _fewer(plan, launcher, world) or _apart(plan, node, launcher, world, spans)
 
 
-def _above(process: Process, found: dict[int, Process]) -> Process | None:
+def _above(process: Process, by_pid: dict[int, Process]) -> Process | None:
     """The outermost launcher above a process."""
-    launcher, above = None, found.get(process.parent)
+    launcher, above = None, by_pid.get(process.parent)
     while above:
         launcher = above if above.launcher else launcher
-        above = found.get(above.parent)
+        above = by_pid.get(above.parent)
     return launcher
 
 
 def _waits(plan: Plan, launcher: Process) -> str:
-    """For more nodes than there are. torchrun's `2:4` is at least two."""
+    """The sentence about a launcher that waits for more nodes than the job has. torchrun's `2:4` means at least two."""
     option = {"torchrun": "--nnodes", "accelerate": "--num_machines"}.get(launcher.launcher)
     if option is None:
         return ""
@@ -129,7 +129,7 @@ def _waits(plan: Plan, launcher: Process) -> str:
 
 
 def _each_alone(plan: Plan) -> str:
-    """Ranks of Horovod's that nobody has told of each other."""
+    """The sentence about Horovod ranks that don't know of each other."""
     if plan.world_size == 1 or horovod.is_served(plan):
         return ""
     return (
@@ -140,7 +140,7 @@ def _each_alone(plan: Plan) -> str:
 
 
 def _fewer(plan: Plan, launcher: Process, world: int) -> str:
-    """Fewer than the launcher was asked for."""
+    """The sentence about a world with fewer processes than the launcher was asked for."""
     if launcher.launcher == "accelerate":
         asked = _number(launcher.asked, "--num_processes", "--num-processes")
         if world < asked:
@@ -162,7 +162,7 @@ def _fewer(plan: Plan, launcher: Process, world: int) -> str:
 
 
 def _apart(plan: Plan, node: int, launcher: Process, world: int, spans: set[str]) -> str:
-    """Of this node alone, where the job has several."""
+    """The sentence about a world of one node in a job of several nodes."""
     if plan.nodes == 1 or not (spans == {"1"} or world < plan.nodes):
         return ""
     fix = {
@@ -182,7 +182,7 @@ def _name(path: str) -> str:
 
 
 def _number(words: Sequence[str], *names: str) -> int:
-    """The value of an option, of `2:4` the 2; 0 = it isn't there or is no number."""
+    """The value of an option (of `2:4` the 2); 0 = missing, or not a number."""
     for word, following in zip_longest(words, words[1:], fillvalue=""):
         name, is_joined, value = word.partition("=")
         text = (value if is_joined else following).partition(":")[0]

@@ -78,7 +78,7 @@ def a_server(
 
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drumbeat.agent.ground.server_addresses._TOLD", {})
+    monkeypatch.setattr("drumbeat.agent.ground.server_addresses._ANNOUNCED", {})
 
 
 def known(servers: Servers) -> list[str]:
@@ -111,7 +111,7 @@ def test_an_enrolments_server_that_isnt_told_of_any_more_is_the_last_to_be_asked
 def test_an_agent_that_is_started_again_knows_what_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     given = enrolled(tmp_path, ONE)
     remember(given, (TWO, ONE))
-    monkeypatch.setattr("drumbeat.agent.ground.server_addresses._TOLD", {})
+    monkeypatch.setattr("drumbeat.agent.ground.server_addresses._ANNOUNCED", {})
     assert known(Servers(given)) == [TWO, ONE]
 
 

@@ -1,4 +1,4 @@
-"""Unpacks a snapshot from the network, and refuses whatever a snapshot of drumbeat's own never holds."""
+"""Unpacks a snapshot from the network, and refuses entries that drumbeat's own snapshots never hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Hashed:
         return data
 
     def drain(self) -> str:
-        """Reads to the end; the hash of all of it."""
+        """Reads to the end and gives the hash of the whole stream."""
         while self.read():
             pass
         return self.digest.hexdigest()
@@ -47,11 +47,11 @@ def unpack(stream: http.client.HTTPResponse, digest: str, folder: str) -> None:
             _extract(hashed, folder)
         except (tarfile.TarError, EOFError) as error:
             trouble = error
-        found = hashed.drain()
+        actual = hashed.drain()
     except (http.client.HTTPException, TimeoutError, ConnectionError) as error:
         raise UnreachableError(f"snapshot {digest[:12]} broke off: {error}") from error
-    if found != digest:
-        raise StorageError(f"snapshot {digest[:12]} arrived with other content: its SHA-256 is {found[:12]}")
+    if actual != digest:
+        raise StorageError(f"snapshot {digest[:12]} arrived with other content: its SHA-256 is {actual[:12]}")
     if trouble is not None:
         raise RefusedError(f"snapshot {digest[:12]} can't be unpacked: {trouble}", fix="Submit the job again.")
 
@@ -77,7 +77,7 @@ def _put(archive: tarfile.TarFile, member: tarfile.TarInfo, folder: str) -> None
 
 
 def _check(member: tarfile.TarInfo, links: set[str]) -> None:
-    """Remembers links: nothing may be put through one."""
+    """Refuses an unsafe entry, and adds links to `links`: no entry may be written through one."""
     parts = os.path.normpath(member.name).split("/")
     if not is_inside(member.name):
         raise _odd(member, "its name leads elsewhere")

@@ -11,13 +11,13 @@ from drumbeat.protocol.errors import UnreachableError
 
 T = TypeVar("T")
 
-_scatter = random.Random()  # noqa: S311 (no secret; of its own, so that nobody's seed is disturbed)
+_scatter = random.Random()  # noqa: S311 (no secret; separate from the global generator, whose seed may matter)
 
 
 class Backoff:
-    """Half as long again each time, a little scattered so that many agents don't come back in step.
+    """Pauses that grow by half each time, with some jitter so that many agents don't come back in step.
 
-    Whoever was away is met again after at most half as long again as that lasted.
+    A server that was away is reached again after at most half as long again as it was away.
     """
 
     def __init__(self, first_s: float = 0.1, most_s: float = 5.0) -> None:
@@ -31,16 +31,16 @@ class Backoff:
         return wait_s
 
     def reset(self) -> None:
-        """It worked: start small again."""
+        """Starts with the first pause again, after a success."""
         self._next_s = self._first_s
 
     def wait(self) -> None:
-        """Waits."""
+        """Sleeps for the next pause."""
         time.sleep(self.next_s())
 
 
 def until_reached(ask: Callable[[], T]) -> T:
-    """The server's answer, however long it is away. Raises what it says."""
+    """The server's answer, however long the server is away. Raises the server's own errors."""
     backoff = Backoff()
     while True:
         try:

@@ -1,6 +1,6 @@
-"""What the agent itself has started and waits for.
+"""The child processes that the agent itself has started and waits for. Thread-safe.
 
-All other children of its process fell to it when a keeper died, and are ended and reaped by `keeping`. For any thread.
+All other children of its process fell to it when a keeper died; agent/keeper ends and reaps those.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _own: set[int] = set()
 _lock = threading.Lock()
 _KILLED_S = 5.0
-"""How long one that was killed is waited for: the kernel may not let go of it, as while a disk doesn't answer."""
+"""How long to wait for a killed child: the kernel may not release it, for example while a disk doesn't answer."""
 
 
 def start(words: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
-    """As `Popen`; whoever calls it calls `wait` later. Raises OSError."""
+    """Starts a child as `Popen` does; the caller must call `wait` later. Raises OSError."""
     import subprocess
 
     with _lock:
@@ -30,13 +30,13 @@ def start(words: Sequence[str], **options: Any) -> subprocess.Popen[Any]:
 
 
 def leave(child: subprocess.Popen[Any]) -> None:
-    """Nobody waits for it any more: its end is seen to with that of whatever falls to this process."""
+    """Stops waiting for a child: it is reaped with the processes that fall to this one."""
     with _lock:
         _own.discard(child.pid)
 
 
 def wait(child: subprocess.Popen[Any]) -> int:
-    """Its exit code, when it has ended."""
+    """Waits for the child to end, and gives its exit code."""
     try:
         return child.wait()
     finally:
@@ -46,7 +46,7 @@ def wait(child: subprocess.Popen[Any]) -> int:
 
 @contextmanager
 def started(words: Sequence[str], **options: Any) -> Generator[subprocess.Popen[Any]]:
-    """One that has ended when the block is left. Raises OSError."""
+    """A child that has ended when the block is left. Raises OSError."""
     child = start(words, **options)
     try:
         yield child
@@ -59,16 +59,17 @@ def started(words: Sequence[str], **options: Any) -> Generator[subprocess.Popen[
 def run(
     words: Sequence[str], within_s: float, *, env: Mapping[str, str] | None = None, is_merged: bool = False
 ) -> subprocess.CompletedProcess[bytes]:
-    """Its exit code and what it printed. is_merged: with its stderr.
+    """Runs a command; gives its exit code and output. is_merged: the output includes stderr.
 
-    Raises OSError; TimeoutExpired when it takes longer: it is killed then, and if need be left to end when it can.
+    Raises OSError; TimeoutExpired when it takes longer than `within_s`: the child is then killed, and left to end by
+    itself where it can't be.
     """
     import subprocess
 
     stderr = subprocess.STDOUT if is_merged else subprocess.DEVNULL
     child = start(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr, env=env, cwd="/")
     try:
-        said, _ = child.communicate(timeout=within_s)
+        output, _ = child.communicate(timeout=within_s)
     except BaseException:
         child.kill()
         with suppress(subprocess.TimeoutExpired):
@@ -78,11 +79,11 @@ def run(
         leave(child)
         if child.stdout:
             child.stdout.close()
-    return subprocess.CompletedProcess(words, child.returncode, said)
+    return subprocess.CompletedProcess(words, child.returncode, output)
 
 
 @contextmanager
 def unchanged() -> Generator[frozenset[int]]:
-    """Their process ids. None is started meanwhile, and none forgotten."""
+    """The process ids of the children; none is started or forgotten inside the block."""
     with _lock:
         yield frozenset(_own)

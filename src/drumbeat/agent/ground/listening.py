@@ -8,19 +8,19 @@ from typing import Any
 
 
 class Listener(ThreadingHTTPServer):
-    """Listens from when it is made; answers from `begin` to `end`."""
+    """A server that listens once created, and answers from `begin` to `end`."""
 
     daemon_threads = True
     request_queue_size = 64
 
     def begin(self, name: str) -> None:
-        """Answers in a thread of this name."""
+        """Starts to answer, in a thread of this name."""
         threading.Thread(target=self.serve_forever, name=name, daemon=True).start()
 
     def end(self) -> None:
-        """Listens no more."""
+        """Stops listening."""
         self.shutdown()
         self.server_close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Whoever asked went away; it asks again if it wants to."""
+        """Ignores clients that went away; they can ask again."""

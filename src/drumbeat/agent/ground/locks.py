@@ -1,4 +1,4 @@
-"""Files that processes lock against each other. A lock is let go when its process ends, however it ends."""
+"""Files that processes lock against each other. A lock is released when its process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Generator
 
 
 def take(path: str, *, shared: bool = False, create: bool = True) -> int | None:
-    """The open file, locked; None = another process has it, or `create` is off and there is none.
+    """The open file, locked; None = another process has locked it, or `create` is off and there is no file.
 
-    It is the file of that name also now: whoever removes one holds it.
+    The file still has that name when the lock is given: a process may remove a lock file only while it holds it.
     """
     while True:
         try:
@@ -33,7 +33,7 @@ def take(path: str, *, shared: bool = False, create: bool = True) -> int | None:
 
 
 def is_held(path: str) -> bool:
-    """Whether some process has it. Asking takes it for an instant, where there is one."""
+    """Whether some process has locked the file. Where it exists, the question itself takes it for an instant."""
     lock = take(path, create=False)
     if lock is not None:
         os.close(lock)
@@ -42,7 +42,7 @@ def is_held(path: str) -> bool:
 
 @contextlib.contextmanager
 def alone(path: str) -> Generator[None]:
-    """Waits for a file that nobody removes, and holds it."""
+    """Waits for the lock on a file that is never removed, and holds it inside the block."""
     lock = _open(path, create=True)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)

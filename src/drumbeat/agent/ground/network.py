@@ -1,4 +1,4 @@
-"""The interfaces of this node as the kernel tells them (rtnetlink(7)); /sys may show another network namespace."""
+"""The interfaces of this node as the kernel reports them (rtnetlink(7)); /sys may show another network namespace."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INFINIBAND = "/sys/class/infiniband"
 
 @dataclass(frozen=True)
 class Interface:
-    """An address that this node has, and what it is on."""
+    """An address of this node, and the interface that has it."""
 
     name: str
     address: str
@@ -43,13 +43,13 @@ def interfaces() -> list[Interface]:
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0) as line:
         request = _OF_ADDRESS.pack(socket.AF_UNSPEC, 0, 0, 0, 0)
         line.send(_HEADER.pack(_HEADER.size + len(request), _GET_ADDRESSES, _REQUEST_ALL, 1, 0) + request)
-        found: list[Interface] = []
+        listing: list[Interface] = []
         while True:
             for kind, body in _messages(line.recv(1 << 16)):
                 if kind in (_DONE, _ERROR):
-                    return sorted(found, key=lambda one: ":" in one.address)
+                    return sorted(listing, key=lambda one: ":" in one.address)
                 if kind == _NEW_ADDRESS:
-                    found += _interface(body)
+                    listing += _interface(body)
 
 
 def _messages(data: bytes) -> Iterator[tuple[int, bytes]]:
@@ -80,21 +80,21 @@ def infiniband(folder: str = _INFINIBAND) -> tuple[str, ...]:
 
 
 # --- which one --------------------------------------------------------------------------------------------------
-def find(wanted: str, address: str, there: Sequence[Interface]) -> Interface | None:
-    """The interface that a plan's `network` names, else the one that has the address; None = there is no such."""
+def find(wanted: str, address: str, interfaces_here: Sequence[Interface]) -> Interface | None:
+    """The interface that a plan's `network` names, else the one that has the address; None = there is none."""
     place = network.place(wanted)
     if place:
-        return next((one for one in there if _is_meant(place, one)), None)
-    return next((one for one in there if one.address == address), None)
+        return next((one for one in interfaces_here if _is_meant(place, one)), None)
+    return next((one for one in interfaces_here if one.address == address), None)
 
 
-def require(wanted: str, there: Sequence[Interface]) -> None:
-    """Raises RefusedError, with what there is, when a plan's `network` isn't here."""
+def require(wanted: str, interfaces_here: Sequence[Interface]) -> None:
+    """Raises RefusedError, with the interfaces that exist, when this node lacks the plan's `network`."""
     place = network.place(wanted)
-    if place and find(wanted, "", there) is None:
-        has = ", ".join(map(str, there)) or "none"
+    if place and find(wanted, "", interfaces_here) is None:
+        has = ", ".join(map(str, interfaces_here)) or "none"
         what = f"this node ({socket.gethostname()}) has no interface {place}; it has {has}"
-        fix = "Name one that every node has, or a subnet that all of them are on; or leave it out: then it is found."
+        fix = "Name one that every node has, or a subnet of all nodes; or leave it out, and it is detected."
         raise RefusedError(what, where="drumbeat.network", fix=fix)
 
 
@@ -106,12 +106,12 @@ def route(host: str, port: int = 9) -> str:
         return probe.getsockname()[0]
 
 
-def towards(hosts: Sequence[str], there: Sequence[Interface]) -> Interface | None:
-    """The interface that the first of the hosts that there is a route to is reached by."""
+def towards(hosts: Sequence[str], interfaces_here: Sequence[Interface]) -> Interface | None:
+    """The interface with the route to the first host that has one."""
     for host in hosts:
         with contextlib.suppress(OSError):
-            if found := find("", route(host), there):
-                return found
+            if interface := find("", route(host), interfaces_here):
+                return interface
     return None
 
 

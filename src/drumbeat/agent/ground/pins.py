@@ -25,37 +25,37 @@ class Pins:
     folder: str
     elsewhere_s: float
 
-    def put(self, root: str, said: Mapping[str, Any]) -> None:
-        """The one of the attempt in `root`, in the place of what it said before. Raises OSError."""
+    def put(self, root: str, content: Mapping[str, Any]) -> None:
+        """Writes the pin of the attempt in `root`, and replaces the one before. Raises OSError."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         name = hashlib.sha256(root.encode(errors="surrogateescape")).hexdigest()[:32]
         path = os.path.join(self.folder, name)
         with open(f"{path}.new", "w", encoding="utf-8") as file:
-            json.dump({**said, "root": root, "host": socket.gethostname(), "boot": boot()}, file)
+            json.dump({**content, "root": root, "host": socket.gethostname(), "boot": boot()}, file)
         os.replace(f"{path}.new", path)  # It needn't outlive this start of the machine: who uses it doesn't.
 
     def read(self, now: float) -> list[dict[str, Any]]:
-        """What those that count say, `root` among it; the others are removed."""
-        found: list[dict[str, Any]] = []
+        """The valid pins, each with its `root`; the others are removed."""
+        pins: list[dict[str, Any]] = []
         with contextlib.suppress(FileNotFoundError):
             for entry in list(os.scandir(self.folder)):
                 with contextlib.suppress(FileNotFoundError):
-                    said = _read(entry.path)
-                    if said and self._counts(said, now - entry.stat().st_mtime):
-                        found.append(said)
+                    pin = _read(entry.path)
+                    if pin and self._counts(pin, now - entry.stat().st_mtime):
+                        pins.append(pin)
                     else:
                         os.unlink(entry.path)
-        return found
+        return pins
 
-    def _counts(self, said: dict[str, Any], age_s: float) -> bool:
-        if os.path.isdir(str(said.get("root", ""))):
+    def _counts(self, pin: dict[str, Any], age_s: float) -> bool:
+        if os.path.isdir(str(pin.get("root", ""))):
             return True
-        is_here = said.get("host") == socket.gethostname() or said.get("boot") == boot()
+        is_here = pin.get("host") == socket.gethostname() or pin.get("boot") == boot()
         return not is_here and age_s < self.elsewhere_s
 
 
 def _read(path: str) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError), open(path, encoding="utf-8") as file:
-        said: dict[str, Any] = json.load(file)
-        return said
+        content: dict[str, Any] = json.load(file)
+        return content
     return {}

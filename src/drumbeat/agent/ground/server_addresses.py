@@ -15,15 +15,15 @@ from urllib.parse import urlsplit
 
 from drumbeat.protocol.agent import Enrolment
 
-_TOLD: dict[str, list[str]] = {}
-"""By folder: what this process was told itself, which it knows on a full disk, too."""
+_ANNOUNCED: dict[str, list[str]] = {}
+"""By attempt folder, the addresses announced to this process: it keeps them even when the disk is full."""
 
 
 def remember(enrolment: Enrolment, servers: Sequence[str]) -> None:
-    """Keeps what a server told, in place of what was told before. What can't be written only this process knows."""
-    if list(servers) == _told(enrolment):
+    """Keeps the addresses that a server announced, in place of those before; in memory where they can't be written."""
+    if list(servers) == _announced(enrolment):
         return
-    _TOLD[enrolment.root], place = list(servers), _place(enrolment)
+    _ANNOUNCED[enrolment.root], place = list(servers), _place(enrolment)
     with contextlib.suppress(OSError):
         with open(f"{place}.new", "w", encoding="utf-8") as file:
             json.dump(list(servers), file)
@@ -31,10 +31,10 @@ def remember(enrolment: Enrolment, servers: Sequence[str]) -> None:
 
 
 class Servers:
-    """The servers that the agent's secret may be said to, the one to call first.
+    """The servers that may be sent the agent's secret, the one to call first.
 
-    Those that were told of last, and then those of the enrolment: one that isn't told of any more may have left its
-    address to a stranger. An agent whose servers are on another machine is never sent to its own by what one told.
+    The addresses announced last come before those of the enrolment: an older one may belong to a stranger by now. An
+    agent whose servers are on another machine never calls its own machine because of an announcement.
     """
 
     def __init__(self, enrolment: Enrolment) -> None:
@@ -50,35 +50,35 @@ class Servers:
         return ", ".join(self._all)
 
     def look(self) -> None:
-        """Learns what was told meanwhile; the one to call stays the same, if it is still known."""
+        """Reads the addresses announced meanwhile; the one to call stays first while it is still among them."""
         given = [each for each in self._enrolment.servers if _is_safe(each)]
         schemes = {urlsplit(each).scheme for each in given}
-        told = [each for each in _told(self._enrolment) if _is_safe(each) and urlsplit(each).scheme in schemes]
-        known = list(dict.fromkeys([*told, *given]))
-        kept = [each for each in self._all if each in known]
-        self._all = [*kept, *(each for each in known if each not in kept)]
-        self._living = set(told or given)
+        announced = [
+            each for each in _announced(self._enrolment) if _is_safe(each) and urlsplit(each).scheme in schemes
+        ]
+        addresses = list(dict.fromkeys([*announced, *given]))
+        kept = [each for each in self._all if each in addresses]
+        self._all = [*kept, *(each for each in addresses if each not in kept)]
+        self._living = set(announced or given)
 
     @property
     def first(self) -> str:
-        """The one to call."""
+        """The address to call."""
         return self._all[0]
 
     @property
     def is_first_believed(self) -> bool:
-        """Whether no stranger can have its address: it shows the right certificate, or was told of last, or nothing has
-        been told yet.
-        """
+        """Whether no stranger can have the first address: it has TLS, or was announced last, or none was announced."""
         return self.first in self._living or self.first.startswith("https:")
 
     def next(self) -> None:
-        """The one that was called isn't any good now."""
+        """Moves the first address to the end, after it failed."""
         self._all.append(self._all.pop(0))
 
 
-def _told(enrolment: Enrolment) -> list[str]:
-    if enrolment.root in _TOLD:
-        return _TOLD[enrolment.root]
+def _announced(enrolment: Enrolment) -> list[str]:
+    if enrolment.root in _ANNOUNCED:
+        return _ANNOUNCED[enrolment.root]
     with contextlib.suppress(OSError, ValueError, TypeError), open(_place(enrolment), encoding="utf-8") as file:
         return [str(each) for each in json.load(file)]
     return []
@@ -89,7 +89,7 @@ def _place(enrolment: Enrolment) -> str:
 
 
 def _is_safe(server: str) -> bool:
-    """Whether the secret may be said there: over TLS, or without leaving this machine."""
+    """Whether the secret may be sent there: over TLS, or without leaving this machine."""
     parts = urlsplit(server)
     if parts.scheme == "https" or (parts.scheme, parts.hostname) == ("http", "localhost"):
         return True

@@ -25,10 +25,10 @@ _ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths"
 
 
 class Link:
-    """Requests of one thread.
+    """The requests of one thread to the server.
 
-    Raises StaleError when the attempt is over, UnreachableError when nobody answers as the server would, and whatever
-    error the server itself gives.
+    Raises StaleError when the attempt is over, UnreachableError when no server answers, and the errors that the server
+    itself gives.
     """
 
     def __init__(self, enrolment: Enrolment, timeout_s: float = 30.0) -> None:
@@ -56,8 +56,8 @@ class Link:
 
     def input(self, name: str) -> tuple[Any, str]:
         """All files of an input, and the server's own folder that it is, "" = it is none."""
-        told = self._json("GET", f"/inputs/{quote(name, safe='')}", b"")
-        return told["listing"], str(told.get("folder", ""))
+        answer = self._json("GET", f"/inputs/{quote(name, safe='')}", b"")
+        return answer["listing"], str(answer.get("folder", ""))
 
     def links(self, name: str, paths: list[str]) -> list[Any]:
         """Where each of these files of an input is to be fetched, None = here, with `input_file`."""
@@ -118,7 +118,7 @@ class Link:
     def _request(
         self, method: str, path: str, body: bytes, more: dict[str, str] | None = None
     ) -> http.client.HTTPResponse:
-        """The answer of the first server that gives one. A connection that had idled too long is made anew at once."""
+        """The answer of the first server that gives one. A connection closed for idling is reopened at once."""
         if self._line is not None and self._line.sock is None:  # The server closed it in good order.
             self._drop()
         if not self._servers:
@@ -135,7 +135,7 @@ class Link:
                 self._drop()
                 if not was_open or isinstance(error, TimeoutError):  # Else it had only idled for too long.
                     self._servers.next()
-        raise UnreachableError(_said(trouble), where=str(self._servers)) from trouble
+        raise UnreachableError(_failure(trouble), where=str(self._servers)) from trouble
 
     def _open(self) -> http.client.HTTPConnection:
         self._servers.look()
@@ -195,7 +195,7 @@ def _tls(ca: str) -> ssl.SSLContext:
     return context
 
 
-def _said(trouble: Exception | None) -> str:
+def _failure(trouble: Exception | None) -> str:
     # By its attribute: where no https is spoken nothing of ssl is needed.
     if why := getattr(trouble, "verify_message", ""):
         return f"what answers shows another certificate than this job's server would: {why}"
@@ -203,7 +203,7 @@ def _said(trouble: Exception | None) -> str:
 
 
 def _answer(text: bytes) -> dict[str, Any]:
-    """The answer, which has one of the keys that a server's answers have: anybody else may have come to its port."""
+    """The answer; it must have one of the keys of a server's answers, since another program may have taken the port."""
     try:
         answer = json.loads(text)
     except ValueError:

@@ -41,23 +41,25 @@ def first_failure(seen: bytes, end_at: int) -> str:
 
 def _words(lines: list[bytes]) -> list[Word]:
     """The last traceback of every process, or what DeepSpeed says of those that can say nothing."""
-    told = [split(line.decode("utf-8", "replace")) for line in lines]
+    messages = [split(line.decode("utf-8", "replace")) for line in lines]
     begins = list(accumulate((len(line) + 1 for line in lines), initial=0))
-    gone = [number for number, (_, said) in enumerate(told) if _GONE.search(said)]
-    if gone:  # It is told a moment later than what the others lost by it.
-        return [Word(begins[number], (lines[number],), told[number][1]) for number in gone]
+    gone = [number for number, (_, text) in enumerate(messages) if _GONE.search(text)]
+    if gone:  # It is logged a moment later than the failures that follow from it.
+        return [Word(begins[number], (lines[number],), messages[number][1]) for number in gone]
     is_torchruns = any(_TABLE in line for line in lines)
     return [
         Word(begins[one.lines[0]], tuple(lines[number] for number in one.lines), one.error)
         for one in _of_several(
-            [one for one in tracebacks(told, are_bare=True) if one.error], told, is_torchruns=is_torchruns
+            [one for one in tracebacks(messages, are_bare=True) if one.error], messages, is_torchruns=is_torchruns
         )
     ]
 
 
-def _of_several(raised: list[Traceback], told: list[tuple[Speaker, str]], *, is_torchruns: bool) -> Iterable[Traceback]:
-    """The last of each process; none where a single one speaks, who is a rank of drumbeat's own."""
-    named = {speaker for speaker, _ in told if speaker != NOBODY}
+def _of_several(
+    raised: list[Traceback], messages: list[tuple[Speaker, str]], *, is_torchruns: bool
+) -> Iterable[Traceback]:
+    """The last traceback of each process; none where all lines come from a single rank of drumbeat's own."""
+    named = {speaker for speaker, _ in messages if speaker != NOBODY}
     if named and not are_several(named) and not is_torchruns:
         return ()
     last = {one.speaker: one for one in raised if one.speaker in named}

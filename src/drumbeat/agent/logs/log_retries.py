@@ -27,27 +27,27 @@ class LogRetries:
 
     def __init__(self, first_s: float, now: Callable[[], float] = time.monotonic) -> None:
         self._first_s, self._now = first_s, now
-        self._known: dict[Hashable, _Retry] = {}
+        self._retries: dict[Hashable, _Retry] = {}
 
     def __bool__(self) -> bool:
-        return bool(self._known)
+        return bool(self._retries)
 
     def __contains__(self, log: Hashable) -> bool:
-        return log in self._known
+        return log in self._retries
 
     def has_to_wait(self, log: Hashable) -> bool:
-        """Its time to be tried again hasn't come yet."""
-        return log in self._known and self._now() < self._known[log].again_at
+        """Whether the time of the log's next try hasn't come yet."""
+        return log in self._retries and self._now() < self._retries[log].again_at
 
     def over(self, log: Hashable) -> None:
-        """It can be read, or nobody tries it any more."""
-        self._known.pop(log, None)
+        """Forgets a log that can be read again, or is given up."""
+        self._retries.pop(log, None)
 
     def met(self, log: Hashable, error: OSError, *, was_ended: bool) -> bool:
-        """Gives whether the log is lost. While its ranks run it never is: a disk or share may come back."""
-        if log not in self._known:
-            self._known[log] = _Retry(Backoff(self._first_s, min(200 * self._first_s, 5.0)))
-        setback = self._known[log]
+        """Counts a failed read; gives whether the log is lost, which it never is while its ranks run."""
+        if log not in self._retries:
+            self._retries[log] = _Retry(Backoff(self._first_s, min(200 * self._first_s, 5.0)))
+        setback = self._retries[log]
         setback.in_vain += was_ended and error.errno not in _PASSING
         setback.again_at = self._now() + setback.backoff.next_s()
         return setback.in_vain >= TRIES

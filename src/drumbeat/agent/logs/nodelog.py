@@ -27,7 +27,7 @@ class NodeLog:
 
     @property
     def path(self) -> str:
-        """The file, for whoever adds to it."""
+        """The path of the file, for a writer that appends to it."""
         with self._lock:
             if self._sender is None:
                 os.makedirs(os.path.dirname(self._path), exist_ok=True)

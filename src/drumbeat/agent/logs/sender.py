@@ -46,8 +46,8 @@ FULL_BYTES = 64 << 10
 def tail(path: str, *, is_raised: bool = False) -> str:
     """The end of a log for a person to read: at most 60 lines and 4 KiB, "" when there is none.
 
-    What the first of several processes in it said when it failed stands before that. is_raised: it ended as Python does
-    when nobody catches an error; a traceback further up then stands there, too.
+    Before that stands the failure of the first of several processes in it. is_raised: the rank ended as Python does on
+    an uncaught error; a traceback further up is then included, too.
     """
     try:
         with open(path, "rb") as file:
@@ -69,7 +69,7 @@ def _begin_of(seen: bytes, lines: int) -> int:
 
 
 def _far_error(seen: bytes, lines: int) -> str:
-    """The last traceback before so many last lines, if it is one that nobody caught; "" = none."""
+    """The last uncaught traceback before the last `lines` lines; "" = none."""
     before = b"\n".join(seen.rstrip(b"\n").split(b"\n")[:-lines])
     header = next(reversed(list(_TRACEBACK.finditer(before))), None)
     error = _ITS_ERROR.search(before, header.end()) if header else None
@@ -131,10 +131,10 @@ class GrowingLog:
         return self._there
 
     def give_up(self, link: Link, error: OSError) -> None:
-        """Counts as sent to its end; in the server's log stands why it ends there."""
+        """Marks the log as sent to its end, and writes into the server's log why it ends there."""
         why = error.strerror or str(error)
-        said = f"drumbeat: the rest of this log is lost: its node can't read {self._path} ({why})\n"
-        link.put(self._name, link.put(self._name, 0, b""), said.encode())
+        remark = f"drumbeat: the rest of this log is lost: its node can't read {self._path} ({why})\n"
+        link.put(self._name, link.put(self._name, 0, b""), remark.encode())
         self._is_lost = True
 
     def close(self) -> None:
@@ -234,11 +234,11 @@ class LogSender:
         if self._setbacks.has_to_wait(log):
             return 1
         try:
-            there = log.send_piece(self._link)
+            size = log.send_piece(self._link)
         except OSError as error:
             return self._not_read(log, error, was_ended=was_ended)
         self._setbacks.over(log)
-        return there
+        return size
 
     def _not_read(self, log: GrowingLog, error: OSError, *, was_ended: bool) -> int:
         if log not in self._setbacks:

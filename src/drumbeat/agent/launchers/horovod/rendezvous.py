@@ -1,8 +1,8 @@
 """A store for Horovod's ranks: `python -I -m drumbeat.agent.launchers.horovod.rendezvous ADDRESS PORT COMMAND…`.
 
-The store listens before the command begins, in a process of its own, which the keeper ends with what else the rank has
-left behind. It speaks as Horovod's own does (horovod/runner/http): a value below `/scope/key`, put, got and deleted.
-It lets in whoever reaches it, as that one does: there is no place for a secret in Horovod's requests.
+The store listens before the command begins, in a separate process, which the keeper ends with the rank's other
+processes. Its protocol is that of Horovod's own store (horovod/runner/http): PUT, GET and DELETE of `/scope/key`. Like
+that one it has no access control: Horovod's requests have no place for a secret.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NoReturn
 
 MAX_VALUE_BYTES = 1 << 20
-"""A value is an address or so."""
+"""The limit of a value, which is normally an address."""
 READ_S = 10.0
 
 
 class Store(ThreadingHTTPServer):
-    """Values by path."""
+    """A server that keeps values by path."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -34,14 +34,14 @@ class Store(ThreadingHTTPServer):
         super().__init__((address, port), Request)
 
     def server_bind(self) -> None:
-        """Binds as any server; the usual one asks a name server for this machine's name then."""
+        """Binds without the DNS lookup of this machine's name that HTTPServer makes."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
 
 
 class Request(BaseHTTPRequestHandler):
-    """One of a rank's."""
+    """A request of one rank."""
 
     timeout = READ_S
     server: Store  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -62,7 +62,7 @@ class Request(BaseHTTPRequestHandler):
         self._answer(200)
 
     def do_DELETE(self) -> None:
-        # A rank deletes its own when all of its scope have met: nobody asks for it any more.
+        # A rank deletes its value when all ranks of the scope have met: no rank asks for it any more.
         with self.server.lock:
             self.server.values.pop(self.path, None)
         self._answer(200)
@@ -74,11 +74,11 @@ class Request(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: its output is the rank's log."""
+        """Logs nothing: the output is the rank's log."""
 
 
 def main() -> int:
-    """127 when it can't begin; else it has become the command."""
+    """Starts the store and becomes the command; gives 127 when it can't."""
     address, port, *command = sys.argv[1:]
     try:
         store = Store(address, int(port))
@@ -95,7 +95,7 @@ def main() -> int:
 
 
 def _let_go(kept: int) -> None:
-    """Closes what was opened for the command: by the end of some of it others learn that the command has ended."""
+    """Closes the command's open files: readers of pipes must see the command's end, not the store's."""
     os.closerange(3, kept)
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 

@@ -1,6 +1,6 @@
 """The stand-in for pdsh: `python -I -m drumbeat.agent.launchers.remote.pdsh FOLDER [options] -w HOSTS COMMAND…`.
 
-One shell for each host; each line that comes back has the host in front, as pdsh writes it.
+It runs one shell for each host, and prefixes each line of output with the host, as pdsh does.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ _WITH_VALUE = frozenset("wxlRftu")
 _FLAGS = frozenset("SNbkqd")
 _PASSED_ON = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _OF_ONE_JOB = "deepspeed.launcher.launch"
-"""What DeepSpeed starts on every host: where one has failed, the others can only wait for it until torch gives up."""
+"""The module that DeepSpeed starts on every host: where one fails, the others wait for it until torch gives up."""
 _PIECE = 1 << 16
-"""Bytes of a longer line that are passed on at once."""
+"""The most bytes of a line that are passed on at once."""
 _PATIENCE_S = 30.0
-"""How long those others have to find out, and to say why, by themselves."""
+"""How long the other hosts have to notice the failure and report it by themselves."""
 
 
 class UnknownOptionError(Exception):
-    """What this stand-in can't do."""
+    """An option that this stand-in for pdsh doesn't support."""
 
 
 @dataclass
 class Line:
-    """A line for pdsh. is_strict: the worst exit code counts (-S). is_bare: no host in front (-N).
-
-    is_hasty: where one command fails, the others are ended (-k).
-    """
+    """A command line of pdsh."""
 
     hosts: list[str]
     command: str
     is_strict: bool = False
+    """Whether the exit code is the largest of the commands' (-S)."""
     is_bare: bool = False
+    """Whether output has no host in front (-N)."""
     is_hasty: bool = False
+    """Whether the other commands are ended when one fails (-k)."""
 
     @property
     def patience(self) -> float | None:
-        """Seconds that the others have once one has failed; None: all the time that they want."""
+        """Seconds that the other commands may run on once one has failed; None = no limit."""
         if self.is_hasty:
             return 0.0
         return _PATIENCE_S if _OF_ONE_JOB in self.command else None
 
 
 def main() -> int:
-    """0; with -S the largest exit code of the commands, or that of the one for which the others were ended."""
+    """Gives 0; with -S the largest exit code of the commands, or that of the one that made the others end."""
     folder, *words = sys.argv[1:]
     try:
         line = parse(words)
@@ -75,23 +75,23 @@ def main() -> int:
 
 
 def parse(words: list[str]) -> Line:
-    """What a line for pdsh asks for. Raises UnknownOptionError."""
-    rest, said = list(words), dict[str, str]()
+    """Reads the arguments of pdsh. Raises UnknownOptionError."""
+    rest, options = list(words), dict[str, str]()
     while rest and rest[0].startswith("-"):
         letters = rest.pop(0)[1:]
         while letters:
             letter, letters = letters[0], letters[1:]
             if letter in _WITH_VALUE:
-                said[letter], letters = letters or (rest.pop(0) if rest else ""), ""
+                options[letter], letters = letters or (rest.pop(0) if rest else ""), ""
             elif letter in _FLAGS:
-                said[letter] = ""
+                options[letter] = ""
             else:
-                raise UnknownOptionError(f"pdsh -{letter}: what stands in for pdsh on a job's nodes doesn't know that")
-    left_out = set(said.get("x", "").split(","))
-    hosts = [host for host in said.get("w", "").split(",") if host and host not in left_out]
+                raise UnknownOptionError(f"pdsh -{letter}: drumbeat's stand-in for pdsh has no such option")
+    left_out = set(options.get("x", "").split(","))
+    hosts = [host for host in options.get("w", "").split(",") if host and host not in left_out]
     if not hosts or not rest:
         raise UnknownOptionError("pdsh: hosts (-w a,b) and a command are needed")
-    return Line(hosts, " ".join(rest), "S" in said, "N" in said, "k" in said)
+    return Line(hosts, " ".join(rest), "S" in options, "N" in options, "k" in options)
 
 
 def filled(command: str, number: int, host: str) -> str:
@@ -111,7 +111,7 @@ def _start(folder: str, line: Line, number: int, host: str) -> subprocess.Popen[
 
 
 def _wait(shells: list[subprocess.Popen[bytes]], line: Line) -> int:
-    """The exit code of them all, when all have ended."""
+    """Waits for all shells to end, and gives the exit code."""
     ended = queue.SimpleQueue[int]()
 
     def follow(number: int) -> None:
@@ -134,7 +134,7 @@ def _wait(shells: list[subprocess.Popen[bytes]], line: Line) -> int:
 
 
 def _end_others(shells: list[subprocess.Popen[bytes]], line: Line, codes: dict[int, int]) -> int:
-    """By SIGTERM, whoever hasn't ended; the exit code of the one that had failed."""
+    """Ends the remaining shells by SIGTERM; gives the exit code of the one that failed."""
     number, code = next((number, code) for number, code in codes.items() if code)
     others = [other for other in range(len(shells)) if other not in codes]
     names = ", ".join(line.hosts[other] for other in others)
@@ -159,7 +159,7 @@ def _pumps(shell: subprocess.Popen[bytes], line: Line, host: str) -> list[thread
 
 
 def _pump(file: IO[bytes] | None, number: int, front: bytes) -> None:
-    """Passes lines on, each with its host. What can't be written is let go: a pipe that nobody reads stops its rank."""
+    """Passes lines on, each with its host. Lines that can't be written are dropped: a full pipe would stop the rank."""
     is_new = True
     while file is not None and (text := file.readline(_PIECE)):
         _write(number, (front if is_new else b"") + text)
