@@ -97,7 +97,7 @@ def test_machines_say_how_they_are(house: House):
     [
         ({"name": "lab", "type": "netlab", "nods": 2}, 422, "unknown key `nods`. Did you mean `nodes`?"),
         ({"name": "lab"}, 422, "the compute needs the key `type`"),
-        ({"name": "local", "type": "netlab"}, 422, "always there"),
+        ({"name": "local", "type": "netlab"}, 422, "built-in compute"),
         ({"name": "rack", "type": "ssh", "hosts": ["a"]}, 502, "nothing is reached from here"),
     ],
 )

@@ -10,7 +10,7 @@ TWICE = frozenset({
  "Choice", "Chosen", "Command", "Engine", "Environment", "Facts", "Found", "Holder", "Host",
     "InStore", "Inputs", "JobOutputs", "Kept", "Kind", "Launcher", "Line", "Lines", "Link", "Manifest", "Node",
     "Outputs", "Patience", "Piece", "Place", "Policy", "Reference", "Room", "Server", "Shelf", "Site", "SshHost",
-    "Step", "Store", "Told", "Verdict", "Watch", "Whole", "Word", "Work",
+    "Step", "Store", "Verdict", "Watch", "Whole", "Word", "Work",
 })  # fmt: skip
 """Names that still stand for more than one thing. A name that is unique now is removed; none is added."""
 

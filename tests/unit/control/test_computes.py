@@ -184,9 +184,9 @@ def test_a_compute_that_cant_be_taken_away_stays(town: Town):
 
 def test_what_is_always_there_can_be_neither_made_nor_deleted(town: Town):
     control = town.open()
-    with pytest.raises(SpecError, match="always there"):
+    with pytest.raises(SpecError, match="built-in compute"):
         control.computes.create({"name": "local", "type": "netlab"})
-    with pytest.raises(ConflictError, match="local is always there and can't be deleted"):
+    with pytest.raises(ConflictError, match="local is a built-in compute and can't be deleted"):
         control.computes.delete("local")
 
 

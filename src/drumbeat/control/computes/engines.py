@@ -248,7 +248,7 @@ class Engines(Mapping[str, Engine]):
 
     def _require_free(self, name: str) -> None:
         if name in self.given:
-            raise ConflictError(f"compute {name} is always there", fix="Give yours another name.")
+            raise ConflictError(f"compute {name} is a built-in compute", fix="Give yours another name.")
         target = self.loop.store.aliases().get(("compute", name))
         if target is not None:
             fix = f"Give it another name, or take the alias out: drumbeat alias remove compute {name}"
@@ -276,7 +276,7 @@ class Engines(Mapping[str, Engine]):
             self._look()
             old = self.known(name)
             if name in self.given:
-                raise ConflictError(f"compute {name} is always there and can't be deleted")
+                raise ConflictError(f"compute {name} is a built-in compute and can't be deleted")
             self._withdraw(name, old, "it's being deleted")
             try:
                 self.loop.store.set_compute(name, None)
