@@ -1,0 +1,272 @@
+"""Where metrics, parameters and tags of runs are kept, and the documents of MLflow's model registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from drumbeat.protocol.metric_lines import Spooled
+from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, RunCreated, RunStatus, Source
+
+Comparison = Mapping[str, Any]
+"""One condition of a search as mlflow's `SearchUtils.parse_search_filter` returns it: type, key, comparator, value."""
+
+Order = tuple[str, str, bool]
+"""What a search sorts by: type (`attribute`, `metric`, `parameter`, `tag`), key, whether ascending."""
+
+View = Literal["active", "deleted", "all"]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A group of runs."""
+
+    id: str
+    name: str
+    created_ms: int
+    updated_ms: int
+    is_archived: bool = False
+    """Archived here is what MLflow calls deleted: hidden from lists until it is restored."""
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Series:
+    """What is known of one metric of one rank without reading its points."""
+
+    name: str
+    rank: int
+    count: int
+    last: Point
+    """The point with the highest step; among these the latest, then the highest, as in MLflow."""
+    min: Point | None
+    """The lowest point, the first of several; None = no point is a number."""
+    max: Point | None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as kept."""
+
+    id: str
+    experiment: str
+    """Id of the experiment."""
+    name: str
+    status: RunStatus
+    start_ms: int
+    end_ms: int | None = None
+    user: str = ""
+    job: str = ""
+    """The job that it belongs to; "" = it was created outside of jobs."""
+    deleted_ms: int | None = None
+    """When it was deleted; None = it is active."""
+    params: Mapping[str, str] = field(default_factory=dict[str, str])
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    datasets: tuple[JsonObject, ...] = ()
+    model_inputs: tuple[JsonObject, ...] = ()
+    model_outputs: tuple[JsonObject, ...] = ()
+    metrics: tuple[Series, ...] = ()
+    """The series of rank 0, which are the run's, by name."""
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """A page of runs. token: asks for the next page; "" = this is the last."""
+
+    runs: tuple[Run, ...]
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class RunSearch:
+    """Which runs to return. Every comparison must hold."""
+
+    experiments: tuple[str, ...] = ()
+    """Ids of experiments; empty = all."""
+    comparisons: tuple[Comparison, ...] = ()
+    orders: tuple[Order, ...] = ()
+    """After these the latest start comes first, then the lower id."""
+    view: View = "active"
+    limit: int = 1000
+    token: str = ""
+
+
+@dataclass(frozen=True)
+class HistoryPage:
+    """Points of one series in the order of arrival.
+
+    after: what `history` is to be called with for the next page; None = there is none.
+    """
+
+    points: tuple[Point, ...]
+    after: int | None = None
+
+
+@dataclass(frozen=True)
+class RefusedParam:
+    """A parameter that was logged with another value than the one that is kept."""
+
+    run: str
+    key: str
+    kept: str
+    refused: str
+
+
+@dataclass(frozen=True)
+class Taken:
+    """How far the records of a source have been taken, and which parameters of these were not."""
+
+    offset: int
+    refused: tuple[RefusedParam, ...] = ()
+
+
+@dataclass(frozen=True)
+class Document:
+    """One JSON document: a registered model, a version of it, a logged model."""
+
+    kind: str
+    name: str
+    version: int
+    """0 where this kind has no versions."""
+    body: JsonObject
+
+
+class MetricStore(Protocol):
+    """Runs, their points and documents. Thread-safe; what a call has returned from is durable.
+
+    All methods raise AwayError while the database doesn't answer, and StorageError when it fails.
+    """
+
+    def take(self, source: Source, offset: int, records: Sequence[Spooled]) -> Taken:
+        """Takes the records of a spool from `offset` on, in one transaction with the offset that it returns.
+
+        Records that end at or before what was taken earlier are skipped. If `offset` is beyond that, there is a gap
+        and nothing is taken. Records of unknown runs are kept, as their creation may come from another node. The caller
+        refuses sources of jobs that don't exist: the store would keep their records.
+        """
+        ...
+
+    def taken(self, source: Source) -> int:
+        """Returns how far the records of a source have been taken; 0 = none have."""
+        ...
+
+    def write(self, records: Sequence[MetricRecord]) -> None:
+        """Keeps all the records, or none: raises ConflictError for a parameter that has another value already."""
+        ...
+
+    def ensure_run(self, run: RunCreated, experiment: str) -> Run:
+        """Returns the run, which is created if it doesn't exist, as is the experiment with this name."""
+        ...
+
+    def open_runs(self) -> list[tuple[str, str]]:
+        """Returns run and job of each run of a job that isn't settled."""
+        ...
+
+    def settle(self, run: str, status: RunStatus, end_ms: int) -> None:
+        """Ends a job's run for good: updates of its status that come later change nothing.
+
+        Runs of the same job that are still running end with it.
+        """
+        ...
+
+    def remove_run(self, run: str) -> None:
+        """Removes a run with all that is kept of it and, if it is a job's, all runs and sources of that job.
+
+        A run that doesn't exist is removed already.
+        """
+        ...
+
+    def run(self, run: str) -> Run:
+        """Returns one run. Raises NotFoundError."""
+        ...
+
+    def search_runs(self, search: RunSearch) -> RunPage:
+        """Returns the runs that the search asks for.
+
+        A comparison with something that a run doesn't have is false. Metrics are compared by their last value of rank
+        0. In an order by something that a run doesn't have, that run comes last. Raises SpecError for a comparator, an
+        attribute or a token that doesn't exist.
+        """
+        ...
+
+    def series(self, run: str) -> list[Series]:
+        """Returns all series of a run in the order in which their first points arrived; [] for an unknown run."""
+        ...
+
+    def primaries(self, runs: Sequence[str]) -> dict[str, Series]:
+        """Returns the first series of rank 0 of each of these runs that has one."""
+        ...
+
+    def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:
+        """Returns at most so many points of a series (at least 4) in the order of arrival.
+
+        All of them are points that were logged. Kept are the first, the last, and of each of equally long parts the
+        lowest and the highest. A part in which no point is a number is represented by its first point.
+        """
+        ...
+
+    def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
+        """Returns points of a series, whole, in the order of arrival. after: 0 = from the first point on."""
+        ...
+
+    def create_experiment(self, name: str, tags: Mapping[str, str], at_ms: int) -> Experiment:
+        """Creates an experiment. Raises ConflictError if the name is in use, by an archived experiment also."""
+        ...
+
+    def ensure_experiment(self, name: str, at_ms: int) -> Experiment:
+        """Returns the experiment with this name, which is created if it doesn't exist."""
+        ...
+
+    def experiment(self, id: str) -> Experiment:
+        """Returns one experiment. Raises NotFoundError."""
+        ...
+
+    def experiment_named(self, name: str) -> Experiment:
+        """Returns the experiment with this name. Raises NotFoundError."""
+        ...
+
+    def experiments(self, view: View = "active") -> list[Experiment]:
+        """Returns experiments, the last created first."""
+        ...
+
+    def rename_experiment(self, id: str, name: str, at_ms: int) -> Experiment:
+        """Gives an experiment another name; its id stays. Raises NotFoundError, and ConflictError for a name in use."""
+        ...
+
+    def archive_experiment(self, id: str, at_ms: int, *, is_archived: bool = True) -> Experiment:
+        """Hides an experiment with its runs, or with `is_archived` False shows them again. Raises NotFoundError."""
+        ...
+
+    def tag_experiment(self, id: str, key: str, value: str | None, at_ms: int) -> Experiment:
+        """Sets a tag of an experiment; None removes it. Raises NotFoundError."""
+        ...
+
+    def remove_experiment(self, id: str) -> None:
+        """Removes an experiment that has no runs. Raises NotFoundError, and ConflictError if it has runs."""
+        ...
+
+    def add_document(self, document: Document) -> Document:
+        """Keeps a new document. Raises ConflictError if kind, name and version are in use.
+
+        version -1: the number after the highest that this name ever had, counted from 1.
+        """
+        ...
+
+    def change_document(
+        self, kind: str, name: str, version: int, change: Callable[[JsonObject], JsonObject]
+    ) -> Document:
+        """Replaces a document's body by what `change`, which must be pure, makes of it. Raises NotFoundError."""
+        ...
+
+    def remove_documents(self, kind: str, name: str, version: int | None = None) -> int:
+        """Removes one version, or with None all; returns how many there were."""
+        ...
+
+    def document(self, kind: str, name: str, version: int = 0) -> Document:
+        """Returns one document. Raises NotFoundError."""
+        ...
+
+    def documents(self, kind: str, name: str | None = None) -> list[Document]:
+        """Returns the documents of a kind, or of one name of it, by name and version."""
+        ...

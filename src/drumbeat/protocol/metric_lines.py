@@ -1,0 +1,225 @@
+"""The lines in which nodes spool and forward records of runs.
+
+A line is eight hex digits of the CRC-32 of its JSON, a blank, the JSON and a newline. The offset of a line is its place
+in the spool in bytes, so an offset is always the end of a line or 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, NamedTuple, cast
+
+from drumbeat.protocol.metrics import (
+    RUN_STATUSES,
+    InputsLogged,
+    JsonObject,
+    MetricRecord,
+    OutputsLogged,
+    ParamsLogged,
+    Point,
+    PointsLogged,
+    RunCreated,
+    RunDeleted,
+    RunRestored,
+    RunStatus,
+    RunUpdated,
+    TagDeleted,
+    TagsSet,
+)
+
+MAX_NAME = 250
+"""Characters in the name of a metric and in the key of a parameter or tag, as in MLflow."""
+
+_RUN = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_MAX_INT = 2**63 - 1
+_SUM_DIGITS = 8
+
+
+class Spooled(NamedTuple):
+    """A record and where its line ends in the spool of its source."""
+
+    end: int
+    record: MetricRecord
+
+
+def value_to_json(value: float) -> float | str:
+    """Returns the value as JSON has it: `NaN`, `Infinity` and `-Infinity` are strings."""
+    if math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def value_from_json(value: object) -> float:
+    """Returns the value of a metric. Raises ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise _misfit("value", "a number", value)
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        raise _misfit("value", "a number", value) from None
+
+
+def line_of(record: MetricRecord) -> bytes:
+    """Returns the record's line, newline included."""
+    body = json.dumps(record_to_wire(record), separators=(",", ":")).encode()
+    return b"%08x %s\n" % (zlib.crc32(body), body)
+
+
+def record_of(line: bytes) -> MetricRecord:
+    """Returns the record of a line, with or without its newline.
+
+    Raises ValueError for a line that was cut or damaged, and for a record that isn't one.
+    """
+    body = line[_SUM_DIGITS + 1 :].rstrip(b"\n")
+    if line[: _SUM_DIGITS + 1] != b"%08x " % zlib.crc32(body):
+        raise ValueError(f"the checksum of a line of the spool doesn't match: {line[:80]!r}")
+    try:
+        return record_from_wire(json.loads(body))
+    except RecursionError:
+        raise ValueError("a record is nested too deeply") from None
+
+
+def spooled(body: bytes, offset: int) -> list[Spooled]:
+    """Returns the records of whole lines that begin at `offset` of the spool. Raises ValueError."""
+    records: list[Spooled] = []
+    for line in body.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            raise ValueError("the last line has no end")
+        offset += len(line)
+        records.append(Spooled(offset, record_of(line)))
+    return records
+
+
+def record_to_wire(record: MetricRecord) -> JsonObject:
+    """Returns the record as JSON-able values, with its `kind`."""
+    if isinstance(record, PointsLogged):
+        points = [(p.name, value_to_json(p.value), p.step, p.at_ms) for p in record.points]
+        return {"kind": "points", "run": record.run, "rank": record.rank, "points": points}
+    return {"kind": _KIND_OF[type(record)], **asdict(record)}
+
+
+def record_from_wire(wire: object) -> MetricRecord:
+    """Returns the record with these values. Raises ValueError, which names what doesn't fit."""
+    if not isinstance(wire, dict):
+        raise _misfit("record", "an object", wire)
+    fields = _Fields(cast(JsonObject, wire))
+    read = _READERS.get(fields.text("kind"))
+    if read is None:
+        raise ValueError(f"unknown kind of record {fields.text('kind')[:40]!r}; known: {', '.join(_READERS)}")
+    return read(fields)
+
+
+@dataclass(frozen=True)
+class _Fields:
+    """Reads the fields of a record. Every method raises ValueError with the field's name."""
+
+    values: Mapping[str, Any]
+
+    @property
+    def run(self) -> str:
+        run = self.values.get("run")
+        if not isinstance(run, str) or not _RUN.fullmatch(run):
+            raise _misfit("run", "32 hex digits", run)
+        return run
+
+    def text(self, key: str) -> str:
+        return _text(self.values.get(key, ""), key)
+
+    def number(self, key: str) -> int:
+        return _whole(self.values.get(key), key)
+
+    def texts(self, key: str) -> dict[str, str]:
+        value = self.values.get(key)
+        if not isinstance(value, dict):
+            raise _misfit(key, "an object of texts", value)
+        return {_named(name, key): _text(one, f"{key}.{name}") for name, one in cast(JsonObject, value).items()}
+
+    def objects(self, key: str) -> tuple[JsonObject, ...]:
+        value = self.values.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(one, dict) for one in cast("list[Any]", value)):
+            raise _misfit(key, "a list of objects", value)
+        return tuple(cast("list[JsonObject]", value))
+
+    def points(self) -> tuple[Point, ...]:
+        value = self.values.get("points")
+        if not isinstance(value, list):
+            raise _misfit("points", "a list", value)
+        return tuple(_point(one) for one in cast("list[Any]", value))
+
+
+def _point(wire: Any) -> Point:
+    if not isinstance(wire, list) or len(cast("list[Any]", wire)) != len(Point._fields):
+        raise _misfit("points", "lists of name, value, step, at_ms", wire)
+    name, value, step, at_ms = cast("list[Any]", wire)
+    return Point(_named(name, "points"), value_from_json(value), _whole(step, "step"), _whole(at_ms, "at_ms"))
+
+
+def _text(value: Any, key: str) -> str:
+    if not isinstance(value, str):
+        raise _misfit(key, "a text", value)
+    return value if value.isascii() and "\0" not in value else _stored(value)
+
+
+def _named(name: Any, key: str) -> str:
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+        raise _misfit(key, f"a name of 1 to {MAX_NAME} characters", name)
+    return _text(name, key)
+
+
+def _whole(value: Any, key: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _MAX_INT:
+        raise _misfit(key, "a whole number of 64 bits", value)
+    return value
+
+
+def _stored(text: str) -> str:
+    """Returns the text without what a database can't keep: zero bytes and halves of surrogate pairs."""
+    return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _misfit(key: str, expected: str, value: object) -> ValueError:
+    return ValueError(f"{key}: expected {expected}, got {value!r}"[:200])
+
+
+def _created(fields: _Fields) -> RunCreated:
+    names = {key: fields.text(key) for key in ("experiment", "name", "user", "job")}
+    return RunCreated(run=fields.run, start_ms=fields.number("start_ms"), tags=fields.texts("tags"), **names)
+
+
+def _updated(fields: _Fields) -> RunUpdated:
+    status = fields.text("status")
+    if status and status not in RUN_STATUSES:
+        raise _misfit("status", f"one of {', '.join(RUN_STATUSES)}", status)
+    end_ms = None if fields.values.get("end_ms") is None else fields.number("end_ms")
+    return RunUpdated(fields.run, cast("RunStatus | Literal['']", status), end_ms, fields.text("name"))
+
+
+_READERS: dict[str, Callable[[_Fields], MetricRecord]] = {
+    "points": lambda f: PointsLogged(f.run, f.number("rank"), f.points()),
+    "run_created": _created,
+    "run_updated": _updated,
+    "run_deleted": lambda f: RunDeleted(f.run, f.number("at_ms")),
+    "run_restored": lambda f: RunRestored(f.run),
+    "params": lambda f: ParamsLogged(f.run, f.texts("params")),
+    "tags": lambda f: TagsSet(f.run, f.texts("tags")),
+    "tag_deleted": lambda f: TagDeleted(f.run, f.text("key")),
+    "inputs": lambda f: InputsLogged(f.run, f.objects("datasets"), f.objects("models")),
+    "outputs": lambda f: OutputsLogged(f.run, f.objects("models")),
+}
+
+_KIND_OF: dict[type[Any], str] = {
+    RunCreated: "run_created",
+    RunUpdated: "run_updated",
+    RunDeleted: "run_deleted",
+    RunRestored: "run_restored",
+    ParamsLogged: "params",
+    TagsSet: "tags",
+    TagDeleted: "tag_deleted",
+    InputsLogged: "inputs",
+    OutputsLogged: "outputs",
+}

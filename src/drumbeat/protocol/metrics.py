@@ -1,0 +1,156 @@
+"""Points and the other records of runs, as they cross processes; `metric_lines` has their lines."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+RunStatus = Literal["RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED"]
+RUN_STATUSES: tuple[RunStatus, ...] = ("RUNNING", "SCHEDULED", "FINISHED", "FAILED", "KILLED")
+"""The words of MLflow for the states of a run."""
+
+DEFAULT_EXPERIMENT = "Default"
+DEFAULT_EXPERIMENT_ALIAS = "0"
+"""The id by which MLflow's clients know the experiment `Default`."""
+
+JsonObject = dict[str, Any]
+
+
+def run_id(job: str) -> str:
+    """Returns the id of a job's run: all ranks of all attempts write into it."""
+    return hashlib.sha256(f"drumbeat/run/{job}".encode()).hexdigest()[:32]
+
+
+def experiment_id(name: str) -> str:
+    """Returns the id of the experiment with this name, a decimal number as MLflow's clients expect."""
+    return str(int(hashlib.sha256(name.encode()).hexdigest()[:15], 16))
+
+
+def node_rank(node: int) -> int:
+    """Returns the rank under which a node's own points are kept: -1 for node 0, -2 for node 1."""
+    return -1 - node
+
+
+class Point(NamedTuple):
+    """One value of a metric."""
+
+    name: str
+    value: float
+    """May be not a number or infinite."""
+    step: int
+    at_ms: int
+    """Milliseconds since 1970, UTC."""
+
+
+class Source(NamedTuple):
+    """The spool that records come from: each node of each attempt has one."""
+
+    job: str
+    attempt: int
+    node: int
+
+
+@dataclass(frozen=True)
+class RunCreated:
+    """A run begins. A run that exists already stays as it is."""
+
+    run: str
+    experiment: str
+    """Id of the experiment."""
+    name: str
+    start_ms: int
+    user: str = ""
+    job: str = ""
+    """The job whose rank created it; "" = it was created outside of jobs."""
+    tags: dict[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class RunUpdated:
+    """A run has another status, end or name. An empty field leaves the value as it is."""
+
+    run: str
+    status: RunStatus | Literal[""] = ""
+    end_ms: int | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class RunDeleted:
+    """A run is hidden from searches until it is restored."""
+
+    run: str
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class RunRestored:
+    """A deleted run is visible again."""
+
+    run: str
+
+
+@dataclass(frozen=True)
+class PointsLogged:
+    """A rank, or with `node_rank` a node, logged points in this order."""
+
+    run: str
+    rank: int
+    points: tuple[Point, ...]
+
+
+@dataclass(frozen=True)
+class ParamsLogged:
+    """Parameters of a run, which never change: the first value of a key is kept."""
+
+    run: str
+    params: dict[str, str]
+
+
+@dataclass(frozen=True)
+class TagsSet:
+    """Tags of a run have these values; the last value of a key is kept."""
+
+    run: str
+    tags: dict[str, str]
+
+
+@dataclass(frozen=True)
+class TagDeleted:
+    """A run has no tag with this key any more."""
+
+    run: str
+    key: str
+
+
+@dataclass(frozen=True)
+class InputsLogged:
+    """A run used these datasets and models, each in the JSON of MLflow's `DatasetInput` and `ModelInput`."""
+
+    run: str
+    datasets: tuple[JsonObject, ...] = ()
+    models: tuple[JsonObject, ...] = ()
+
+
+@dataclass(frozen=True)
+class OutputsLogged:
+    """A run produced these models, each in the JSON of MLflow's `ModelOutput`."""
+
+    run: str
+    models: tuple[JsonObject, ...] = ()
+
+
+MetricRecord = (
+    RunCreated
+    | RunUpdated
+    | RunDeleted
+    | RunRestored
+    | PointsLogged
+    | ParamsLogged
+    | TagsSet
+    | TagDeleted
+    | InputsLogged
+    | OutputsLogged
+)
+"""All that is kept of runs arrives as one of these."""

@@ -1,0 +1,111 @@
+"""Lines of records are read back as they were, and damaged or invalid ones are refused."""
+
+from __future__ import annotations
+
+import json
+import math
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumbeat.protocol.metric_lines import line_of, record_of, spooled
+from drumbeat.protocol.metrics import (
+    InputsLogged,
+    MetricRecord,
+    OutputsLogged,
+    ParamsLogged,
+    Point,
+    PointsLogged,
+    RunCreated,
+    RunDeleted,
+    RunRestored,
+    RunUpdated,
+    TagDeleted,
+    TagsSet,
+    experiment_id,
+    node_rank,
+    run_id,
+)
+
+RUN = run_id("calm-fox")
+
+RECORDS: list[MetricRecord] = [
+    RunCreated(RUN, experiment_id("mnist"), "calm-fox", 1, "ada", "calm-fox", {"mlflow.runName": "calm-fox"}),
+    RunUpdated(RUN, "FINISHED", 3, "renamed"),
+    RunUpdated(RUN),
+    RunDeleted(RUN, 5),
+    RunRestored(RUN),
+    PointsLogged(RUN, 3, (Point("loss", 0.25, 7, 1_700_000_000_000), Point("lr", math.inf, -1, 0))),
+    PointsLogged(RUN, node_rank(1), ()),
+    ParamsLogged(RUN, {"lr": "0.1", "name": "größe\n\u2028"}),
+    TagsSet(RUN, {"a": ""}),
+    TagDeleted(RUN, "a"),
+    InputsLogged(RUN, ({"dataset": {"name": "d"}},), ({"model_id": "m-1"},)),
+    OutputsLogged(RUN, ({"model_id": "m-1", "step": 2},)),
+]
+
+
+def line_with(body: object) -> bytes:
+    text = json.dumps(body).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda r: type(r).__name__)
+def test_a_record_is_the_same_after_its_line_is_read(record: MetricRecord) -> None:
+    assert record_of(line_of(record)) == record
+
+
+def test_a_point_that_is_not_a_number_is_read_as_such() -> None:
+    record = record_of(line_of(PointsLogged(RUN, 0, (Point("loss", math.nan, 0, 0),))))
+    assert isinstance(record, PointsLogged)
+    assert math.isnan(record.points[0].value)
+
+
+def test_offsets_of_lines_are_their_ends_in_the_spool() -> None:
+    lines = [line_of(record) for record in RECORDS]
+    ends = [one.end for one in spooled(b"".join(lines), 1000)]
+    assert ends == [1000 + sum(map(len, lines[: n + 1])) for n in range(len(lines))]
+
+
+@given(cut=st.integers(0, 200), at=st.integers(0, 200), byte=st.integers(0, 255))
+def test_a_line_with_a_changed_or_missing_byte_is_refused(cut: int, at: int, byte: int) -> None:
+    whole = line_of(RECORDS[0])[:-1]
+    damaged = bytearray(whole[: len(whole) - cut])
+    if at < len(damaged):
+        damaged[at] = byte
+    if bytes(damaged) != whole:
+        with pytest.raises(ValueError, match="checksum"):
+            record_of(bytes(damaged))
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ([], "record: expected an object"),
+        ({"kind": "spans"}, "unknown kind of record 'spans'; known: points, "),
+        ({"kind": "tag_deleted", "run": "../x"}, "run: expected 32 hex digits"),
+        ({"kind": "points", "run": RUN, "rank": True, "points": []}, "rank: expected a whole number"),
+        ({"kind": "points", "run": RUN, "rank": 0, "points": [["a", "x", 0, 0]]}, "value: expected a number"),
+        ({"kind": "points", "run": RUN, "rank": 0, "points": [["", 1, 0, 0]]}, "points: expected a name of 1 to 250"),
+        ({"kind": "points", "run": RUN, "rank": 0, "points": [["a", 1, 2**63, 0]]}, "step: expected a whole number"),
+        ({"kind": "params", "run": RUN, "params": {"a": 1}}, "params.a: expected a text"),
+        ({"kind": "run_updated", "run": RUN, "status": "DONE"}, "status: expected one of RUNNING, "),
+        ({"kind": "inputs", "run": RUN, "datasets": [1]}, "datasets: expected a list of objects"),
+    ],
+)
+def test_a_record_that_does_not_fit_is_refused_by_name(body: object, message: str) -> None:
+    with pytest.raises(ValueError, match=message.replace("(", r"\(")):
+        record_of(line_with(body))
+
+
+def test_zero_bytes_and_half_characters_are_replaced() -> None:
+    record = record_of(line_with({"kind": "tags", "run": RUN, "tags": {"a": "x\0y\ud800z", "b": "😀"}}))
+    assert record == TagsSet(RUN, {"a": "x\ufffdy\ufffdz", "b": "😀"})
+
+
+def test_ids_of_runs_and_experiments_are_computed_from_names() -> None:
+    assert run_id("calm-fox") == run_id("calm-fox") != run_id("calm-fox-2")
+    assert len(run_id("a")) == 32
+    assert experiment_id("mnist").isdigit()
