@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from drumbeat.protocol.metrics import (
     RUN_STATUSES,
@@ -26,7 +26,6 @@ from drumbeat.protocol.metrics import (
     RunCreated,
     RunDeleted,
     RunRestored,
-    RunStatus,
     RunUpdated,
     TagDeleted,
     TagsSet,
@@ -182,7 +181,7 @@ def _stored(text: str) -> str:
     return text.replace("\0", "\ufffd").encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _misfit(key: str, expected: str, value: object) -> ValueError:
+def _misfit(key: str, expected: str, value: Any) -> ValueError:
     return ValueError(f"{key}: expected {expected}, got {value!r}"[:200])
 
 
@@ -193,10 +192,10 @@ def _created(fields: _Fields) -> RunCreated:
 
 def _updated(fields: _Fields) -> RunUpdated:
     status = fields.text("status")
-    if status and status not in RUN_STATUSES:
+    if status != "" and status not in RUN_STATUSES:
         raise _misfit("status", f"one of {', '.join(RUN_STATUSES)}", status)
     end_ms = None if fields.values.get("end_ms") is None else fields.number("end_ms")
-    return RunUpdated(fields.run, cast("RunStatus | Literal['']", status), end_ms, fields.text("name"))
+    return RunUpdated(fields.run, status, end_ms, fields.text("name"))
 
 
 _READERS: dict[str, Callable[[_Fields], MetricRecord]] = {
