@@ -7,7 +7,7 @@ from typing import cast
 
 from drumbeat.control.control import Control
 from drumbeat.server.app import make_app
-from drumbeat.server.room import ServerContext
+from drumbeat.server.context import ServerContext
 from tools.generated_page import write_or_check
 
 PLACE = Path(__file__).parent.parent / "docs" / "openapi.json"

@@ -59,7 +59,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             programs=str(Path(sys.executable).parent),
             ownership=Ownership.SHARED if url else Ownership.ALONE,
             make_engine=lambda spec: make_engine(spec, site),
-            data=StoreAccess(datastores.all, halves=home / "halves"),
+            data=StoreAccess(datastores.all, partial_writes=home / "halves"),
             datastores=datastores,
             endpoints=endpoints,
             caches=_caches(home, shared, has_file=not url),

@@ -39,8 +39,8 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.listing import ListedFile
 from drumbeat.stores.data import StoreAccess
-from drumbeat.stores.data.azure import AzureShelf
-from drumbeat.stores.data.shelf import Patience, Wanted
+from drumbeat.stores.data.azure import AzureBackend
+from drumbeat.stores.data.backend import Patience, Wanted
 from tests.real.store_servers import (
     Azurite,
     S3Server,
@@ -178,16 +178,16 @@ def test_an_account_that_nobody_answers_for(azurite: Azurite) -> None:
 
 def test_a_link_is_for_one_blob_for_reading_and_for_a_while(azurite: Azurite, container: str) -> None:
     spec = azurite.datastore("here", container)
-    shelf = AzureShelf(spec, "", Patience())
-    link = shelf.link(Wanted("a/f"), 600)
+    backend = AzureBackend(spec, "", Patience())
+    link = backend.link(Wanted("a/f"), 600)
     assert link
     assert {"sp=r", "sr=b"} <= set(link.url.partition("?")[2].split("&"))
     assert status_of(link.url) == 200
     assert status_of(link.url.replace("/a/f?", "/a/g?")) == 403
-    past = AzureShelf(spec, "", Patience(), lambda: NOW - timedelta(hours=2)).link(Wanted("a/f"), 600)
+    past = AzureBackend(spec, "", Patience(), lambda: NOW - timedelta(hours=2)).link(Wanted("a/f"), 600)
     assert past
     assert status_of(past.url) == 403
-    shelf.close()
+    backend.close()
 
 
 def test_an_address_with_its_own_signature(azurite: Azurite, container: str) -> None:

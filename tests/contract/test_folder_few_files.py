@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 from drumbeat.protocol.errors import UnreachableError
-from drumbeat.stores.data.folder import FolderShelf
-from drumbeat.stores.data.shelf import Wanted
+from drumbeat.stores.data.backend import Wanted
+from drumbeat.stores.data.folder import FolderBackend
 
 
 def test_a_server_without_files_to_open_is_asked_again(tmp_path: Path):
     (tmp_path / "a").write_text("x")
-    shelf = FolderShelf(tmp_path, "datastore here")
-    found = shelf.file("a")
+    backend = FolderBackend(tmp_path, "datastore here")
+    found = backend.file("a")
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))
     try:
         with pytest.raises(UnreachableError, match="the server has too many files open") as told:
-            next(shelf.read(Wanted("a", found.size, found.tag), 0, None))
+            next(backend.read(Wanted("a", found.size, found.tag), 0, None))
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     assert told.value.fix == "Raise its limit (ulimit -n)."

@@ -20,9 +20,9 @@ from drumbeat.protocol.roster import Member
 from drumbeat.server.access.auth import allowed_hosts
 from drumbeat.server.access.doors import TlsDoors
 from drumbeat.server.app import make_app
+from drumbeat.server.context import Identity, ServerContext
 from drumbeat.server.home import machine
 from drumbeat.server.process.running import Running
-from drumbeat.server.room import Identity, ServerContext
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
 from drumbeat.testing.memory_store import MemoryStore
@@ -40,14 +40,14 @@ class House:
     home: Path
     engine: FakeEngine
     control: Control
-    room: ServerContext
+    context: ServerContext
     url: str
     http: httpx.Client = field(init=False)
 
     @contextlib.contextmanager
     def connected(self) -> "Iterator[House]":
         """The same, asking this server."""
-        with client_of(self.room) as self.http:
+        with client_of(self.context) as self.http:
             yield self
 
     def submit(self, name: str, **document: Any) -> str:
@@ -122,8 +122,8 @@ def house_in(home: Path, port: int = 0) -> Iterator[House]:
     control.start()
     try:
         with (
-            served(control, home, port) as room,
-            House(home, engine, control, room, control.addresses.here[0]).connected() as house,
+            served(control, home, port) as context,
+            House(home, engine, control, context, control.addresses.here[0]).connected() as house,
         ):
             yield house
     finally:
@@ -141,9 +141,9 @@ def raw(house: House, path: str, method: str = "GET", body: bytes = b"", **heade
         connection.close()
 
 
-def client_of(room: ServerContext) -> httpx.Client:
+def client_of(context: ServerContext) -> httpx.Client:
     """Asks with the token."""
-    return httpx.Client(base_url=room.control.addresses.here[0], headers=BEARER, timeout=20, trust_env=False)
+    return httpx.Client(base_url=context.control.addresses.here[0], headers=BEARER, timeout=20, trust_env=False)
 
 
 @contextlib.contextmanager
@@ -154,14 +154,14 @@ def served(control: Control, home: Path, port: int = 0, doors: TlsDoors | None =
     listener.bind(("127.0.0.1", port))
     port = listener.getsockname()[1]
     control.addresses.here = (f"http://127.0.0.1:{port}",)
-    room = ServerContext(control, Identity(*machine(), pid=1, home=str(home)), doors=doors)
-    running = _running(room, port)
-    room.stop = running.stop
+    context = ServerContext(control, Identity(*machine(), pid=1, home=str(home)), doors=doors)
+    running = _running(context, port)
+    context.stop = running.stop
     thread = threading.Thread(target=running.run, args=([listener],))
     thread.start()
     try:
         assert running.ready.wait(60)
-        yield room
+        yield context
     finally:
         running.stop()
         thread.join(60)
@@ -172,10 +172,10 @@ class _Ready(Running):
     ready: threading.Event
 
 
-def _running(room: ServerContext, port: int) -> _Ready:
+def _running(context: ServerContext, port: int) -> _Ready:
     ready = threading.Event()
-    app = make_app(room, token=TOKEN, hosts=allowed_hosts(port))
-    running = _Ready(app, room, on_ready=ready.set, on_end=_nothing)
+    app = make_app(context, token=TOKEN, hosts=allowed_hosts(port))
+    running = _Ready(app, context, on_ready=ready.set, on_end=_nothing)
     running.ready = ready
     return running
 

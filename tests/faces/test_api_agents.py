@@ -67,16 +67,16 @@ def test_a_wait_ends_with_the_agent_that_waited(house: House) -> None:
     agent.say(Phase.ENROLLED)
     holds = wire.from_wire(Directive, agent.say(Phase.READY)).key
     body = {"status": wire.to_wire(agent.status(Phase.READY)), "holds": holds, "wait_s": 60}
-    with client_of(house.room) as http, pytest.raises(httpx.ReadTimeout):
+    with client_of(house.context) as http, pytest.raises(httpx.ReadTimeout):
         http.post(f"{agent.path}/sync", json=body, headers=agent.headers, timeout=0.3)
-    eventually(lambda: house.room.traffic.in_flight == 0)
+    eventually(lambda: house.context.traffic.in_flight == 0)
 
 
 @pytest.mark.parametrize("given", [{}, {"Authorization": "Bearer wrong"}, BEARER])
 def test_an_agent_without_its_secret_is_nobody(house: House, given: dict[str, str]) -> None:
     job = house.submit(f"nobody-{len(house.engine.gangs)}")
     agent = house.agent(job)
-    with client_of(house.room) as http:
+    with client_of(house.context) as http:
         http.headers.pop("Authorization")
         for method, path in [
             ("POST", "/sync"), ("GET", "/snapshots/x"), ("PUT", "/logs/1.1/0/0.log?offset=0"),
@@ -226,7 +226,7 @@ def test_what_a_long_check_found_missing_is_told_to_whoever_asks_next(
     put("b")
     assert missing() == []
     assert len(checks) == 2
-    assert house.room.lacking == {}
+    assert house.context.lacking == {}
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_an_output_may_have_any_name(house: House, tmp_path: Path, name: str) ->
     files = {path: {"size": 1, "sha256": hashlib.sha256(b"x").hexdigest()}}
     shown = house.http.post(f"{agent.path}/outputs/commit", json={"files": files}, headers=agent.headers)
     assert shown.json() == {"missing": []}
-    with Client(url=house.room.control.addresses.here[0], token=TOKEN) as client:
+    with Client(url=house.context.control.addresses.here[0], token=TOKEN) as client:
         assert f"outputs/{path}" in [one.path for one in client.files(job)]
         client.fetch(job, f"outputs/{path}", tmp_path / "got")
     assert (tmp_path / "got").read_bytes() == b"x"

@@ -121,8 +121,8 @@ def doors_in(
     control.start()
     try:
         with (
-            served(control, home, doors=doors) as room,
-            House(home, engine, control, room, control.addresses.here[0]).connected() as house,
+            served(control, home, doors=doors) as context,
+            House(home, engine, control, context, control.addresses.here[0]).connected() as house,
         ):
             yield Doors(house, engine, doors, clock)
     finally:
@@ -387,7 +387,7 @@ def test_who_comes_while_nobody_is_there_waits_in_the_queue(tmp_path: Path) -> N
     with doors_in(tmp_path) as there:
         enrolment = there.enrolment(there.house.submit("waits"))
         control = there.house.control
-        there.house.room.stop()
+        there.house.context.stop()
         eventually(lambda: there.doors._tending is None)
         with ThreadPoolExecutor(1) as pool:
             told = pool.submit(there.sync, enrolment)

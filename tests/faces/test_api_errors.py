@@ -97,7 +97,7 @@ def test_a_defect_is_told_as_one_without_its_insides(house: House, monkeypatch: 
 
     monkeypatch.setattr(house.control, "computes", broken)
     # The server closes the connection on which a defect showed.
-    with client_of(house.room) as http:
+    with client_of(house.context) as http:
         answer = http.get("/api/v1/computes")
     assert (answer.status_code, answer.json()["code"]) == (500, "error")
     assert "a secret" not in answer.text

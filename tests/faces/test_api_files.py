@@ -133,8 +133,8 @@ def test_a_sender_that_goes_away_leaves_nothing(house: House, caplog: pytest.Log
         head = f"PUT /api/v1/snapshots/{digest} HTTP/1.1\r\nHost: {urlsplit(house.url).netloc}\r\n"
         head += f"Authorization: Bearer {TOKEN}\r\nContent-Length: 1000\r\n\r\nonly this"
         sender.sendall(head.encode())
-        eventually(lambda: house.room.traffic.in_flight == 1)
-    eventually(lambda: house.room.traffic.in_flight == 0)
+        eventually(lambda: house.context.traffic.in_flight == 1)
+    eventually(lambda: house.context.traffic.in_flight == 0)
     assert house.http.head(f"/api/v1/snapshots/{digest}").status_code == 404
     # A machine that stands still for a while is told of, too.
     assert not [one for one in caplog.records if one.name != "drumbeat.control.gangs.watch"]

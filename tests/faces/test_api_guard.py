@@ -9,7 +9,7 @@ import pytest
 from drumbeat.control.control import Control
 from drumbeat.server.access.auth import allowed_hosts
 from drumbeat.server.app import make_app
-from drumbeat.server.room import ServerContext
+from drumbeat.server.context import ServerContext
 
 TOKEN = "tr33-frog"
 HOSTS = allowed_hosts(8080, ["training.example"])

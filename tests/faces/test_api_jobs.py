@@ -150,7 +150,7 @@ def test_the_server_says_who_it_is_and_what_it_does(house: House) -> None:
 def test_stop_waits_for_nobody_only_when_forced(tmp_path: Path) -> None:
     with house_in(tmp_path) as house:
         stopped: list[str] = []
-        house.room.stop = lambda: stopped.append("now")
+        house.context.stop = lambda: stopped.append("now")
         name = house.submit("in-the-way")
         refused = house.http.post("/api/v1/stop")
         assert (refused.status_code, refused.json()["code"]) == (409, "conflict")

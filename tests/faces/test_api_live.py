@@ -27,7 +27,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 def follow(house: House, job: str, last: str = "", **params: Any) -> Iterator[Told]:
     headers = {"Last-Event-ID": last} if last else {}
     with (
-        client_of(house.room) as http,
+        client_of(house.context) as http,
         http.stream("GET", f"/api/v1/jobs/{job}/events", params=params, headers=headers) as response,
     ):
         assert response.status_code == 200
@@ -161,21 +161,21 @@ def test_a_follower_who_leaves_is_forgotten(house: House) -> None:
     job = house.submit("left")
     told = follow(house, job)
     next(told)
-    assert len(house.room.fanout._bells[job_topic(job)]) == 1
+    assert len(house.context.fanout._bells[job_topic(job)]) == 1
     told.close()
     house.agent(job).log(b"x", 0)
     for _ in range(500):
-        if job_topic(job) not in house.room.fanout._bells:
+        if job_topic(job) not in house.context.fanout._bells:
             break
         threading.Event().wait(0.01)
-    assert job_topic(job) not in house.room.fanout._bells
+    assert job_topic(job) not in house.context.fanout._bells
 
 
 @pytest.mark.parametrize("last", ["x", "1", "1.x", "-1.2", "1.2.3", "٣.٤", "1." + "9" * 40])
 def test_an_id_that_is_none_of_ours_is_refused_or_harmless(house: House, last: str) -> None:
     job = house.submit(f"id-{abs(hash(last))}")
     answer = httpx.Response(0)
-    with client_of(house.room) as http:
+    with client_of(house.context) as http:
         headers = [(b"Last-Event-ID", last.encode())]
         with http.stream("GET", f"/api/v1/jobs/{job}/events", headers=headers) as answer:
             if answer.status_code != 200:

@@ -58,7 +58,7 @@ def agent(house: House) -> Agent:
 
 
 def test_a_store_that_is_silent_is_named_while_the_node_still_waits(house: House, agent: Agent, data: MemoryData):
-    house.room.silent_s, is_over = 0.2, threading.Event()
+    house.context.silent_s, is_over = 0.2, threading.Event()
 
     def read(*_asked: object) -> Iterator[bytes]:
         is_over.wait(60)
@@ -79,7 +79,7 @@ def test_a_store_that_is_silent_is_named_while_the_node_still_waits(house: House
 def test_a_list_that_takes_long_is_made_once_and_each_who_waits_is_told_of_it(
     house: House, agent: Agent, data: MemoryData
 ):
-    house.room.silent_s, is_over, listing = 0.2, threading.Event(), data.listing
+    house.context.silent_s, is_over, listing = 0.2, threading.Event(), data.listing
 
     def slow(uri: str, *, is_file: bool) -> Listing:
         is_over.wait(60)

@@ -103,8 +103,8 @@ class Away:
     """Takes a submit in, and can't say so the first `troubles` times: the database's connection breaks in a commit."""
 
     def __init__(self, house: House, monkeypatch: pytest.MonkeyPatch, troubles: int) -> None:
-        self.troubles, self.submit = troubles, house.room.control.jobs.submit
-        monkeypatch.setattr(house.room.control.jobs, "submit", self.taken)
+        self.troubles, self.submit = troubles, house.context.control.jobs.submit
+        monkeypatch.setattr(house.context.control.jobs, "submit", self.taken)
 
     def taken(self, request: Any) -> Any:
         told = self.submit(request)
@@ -157,7 +157,7 @@ def test_a_follower_that_reads_nothing_takes_no_memory_and_misses_nothing(house:
     write_logs(house, job, 1)
     before = psutil.Process().memory_info().rss
     with follower(house, job) as line:
-        eventually(lambda: job_topic(job) in house.room.fanout._bells)
+        eventually(lambda: job_topic(job) in house.context.fanout._bells)
         written = write_logs(house, job, 60)
         grown = psutil.Process().memory_info().rss - before
         assert grown < (60 << 20) + (30 << 20), "of which 60 MiB are this test's own copy"
@@ -180,13 +180,13 @@ def test_a_crowd_that_vanishes_leaves_nothing_behind(house: House) -> None:
 
     def come_and_vanish() -> None:
         crowd = [follower(house, job) for _ in range(50)]
-        eventually(lambda: house.room.traffic.in_flight == 50)
+        eventually(lambda: house.context.traffic.in_flight == 50)
         for one in crowd:
             # No goodbye: the connection is reset.
             one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             one.close()
-        eventually(lambda: house.room.traffic.in_flight == 0)
-        eventually(lambda: job_topic(job) not in house.room.fanout._bells)
+        eventually(lambda: house.context.traffic.in_flight == 0)
+        eventually(lambda: job_topic(job) not in house.context.fanout._bells)
 
     come_and_vanish()
     files, memory = opened(), psutil.Process().memory_info().rss
@@ -206,10 +206,10 @@ def test_an_upload_whose_sender_vanishes_keeps_nothing(house: House) -> None:
         head = f"PUT /api/v1/snapshots/{digest} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Length: 100000\r\n"
         line.sendall((head + f"Authorization: {BEARER['Authorization']}\r\n\r\nabc").encode())
         crowd.append(line)
-    eventually(lambda: house.room.traffic.in_flight == 20)
+    eventually(lambda: house.context.traffic.in_flight == 20)
     for line in crowd:
         line.close()
-    eventually(lambda: house.room.traffic.in_flight == 0)
+    eventually(lambda: house.context.traffic.in_flight == 0)
     snapshots = house.home / "snapshots"
     assert not [one for one in snapshots.rglob("*") if one.is_file()]
     assert house.http.head(f"/api/v1/snapshots/{digest}").status_code == 404

@@ -24,7 +24,7 @@ from drumbeat.client.discovery import Where, find, here, where_of
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.api.jobs import End, Event, LogPiece, StoryLine
 from drumbeat.protocol.errors import AwayError, UnauthorizedError, UnreachableError, VersionError
-from drumbeat.server import room
+from drumbeat.server import context
 from drumbeat.server.home import Home
 from drumbeat.server.process import serve
 
@@ -58,7 +58,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_client_and_server_speak_of_the_same_things() -> None:
-    assert discovery.PROTOCOL == room.PROTOCOL
+    assert discovery.PROTOCOL == context.PROTOCOL
     assert autostart.EXIT_TAKEN == serve.EXIT_TAKEN
 
 
@@ -238,7 +238,7 @@ def test_where_the_server_is_comes_from_arguments_then_the_environment(tmp_path:
 def test_another_protocol_is_told_with_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with house_in(tmp_path) as house:
         for theirs, older in ((2, "Update the client"), (0, "Update the server")):
-            monkeypatch.setattr(house.room, "identity", room.Identity(protocol=theirs, version="9.9"))
+            monkeypatch.setattr(house.context, "identity", context.Identity(protocol=theirs, version="9.9"))
             with pytest.raises(VersionError, match=older), Client(tmp_path, house.url, TOKEN) as client:
                 client.list()
 
@@ -272,7 +272,7 @@ def test_a_stream_goes_on_over_a_new_start_of_the_server(tmp_path: Path) -> None
             reading = threading.Thread(target=lambda: events.extend(stream))
             reading.start()
             eventually(lambda: any(isinstance(one, LogPiece) for one in events), within_s=60)
-            house.room.stop()
+            house.context.stop()
             _restart(house, tmp_path, job)
             reading.join(60)
     assert "".join(one.text for one in events if isinstance(one, LogPiece)) == "0\n1\n2\n3\n"
@@ -288,11 +288,11 @@ def _restart(house: House, home: Path, job: str) -> None:
             announce(home, url=moved.control.addresses.here[0])
             with House(home, house.engine, house.control, moved, moved.control.addresses.here[0]).connected() as other:
                 other.agent(job).log(f"{n}\n".encode(), 2 * n)
-                eventually(lambda room=moved: room.fanout._bells, within_s=60)
+                eventually(lambda context=moved: context.fanout._bells, within_s=60)
                 if n == 2:
                     other.agent(job).log(b"3\n", 6)
                     other.finish(job)
-                    eventually(lambda: not other.room.fanout._bells, within_s=60)
+                    eventually(lambda: not other.context.fanout._bells, within_s=60)
 
 
 def test_a_download_waits_for_a_server_that_starts_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.server.room import PROTOCOL, Identity
+from drumbeat.server.context import PROTOCOL, Identity
 
 from .api_house import TOKEN, House, house_in
 
@@ -37,7 +37,7 @@ def listed(house: House, protocol: int) -> subprocess.CompletedProcess[str]:
 @pytest.mark.parametrize("version", ["0.0.1", "99.0"])
 def test_another_version_of_the_same_protocol_is_as_good(house: House, version: str) -> None:
     house.submit(f"of-{version[0]}")
-    house.room.identity = Identity(version=version)
+    house.context.identity = Identity(version=version)
     told = listed(house, PROTOCOL)
     assert (told.returncode, told.stderr) == (0, "")
     assert f"of-{version[0]}" in told.stdout
@@ -63,7 +63,7 @@ NEWER_CLIENT = (
 def test_another_protocol_is_told_with_what_to_update(
     house: House, server: int, client: int, says: str, updated: str
 ) -> None:
-    house.room.identity = Identity(version="9.9", protocol=server)
+    house.context.identity = Identity(version="9.9", protocol=server)
     told = listed(house, client)
     assert (told.returncode, told.stdout) == (1, "")
     fix = f"  → Update the {updated}; a running server is replaced after `drumbeat server stop`.\n"

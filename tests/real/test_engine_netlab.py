@@ -30,7 +30,7 @@ from .guard import guarded
 
 pytestmark = [pytest.mark.feature("C7"), pytest.mark.timeout(900)]
 
-HOLDER = "drumbeat.engines.netlab.holder"
+HOLDER = "drumbeat.engines.netlab.lab_holder"
 
 try:
     require_tools()

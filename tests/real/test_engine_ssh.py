@@ -116,9 +116,9 @@ class TestSsh(EngineContract):
 def test_nothing_of_ours_is_installed_on_the_hosts(engine: SshEngine, hosts: SshLab):
     done = subprocess.run([PYTHON, "-I", "-c", "import drumbeat"], capture_output=True, check=False)
     assert done.returncode
-    (parcel,) = (hosts.folder / "homes" / "far-1" / ".drumbeat" / "node" / "agents").iterdir()
-    assert parcel.suffix == ".pyz"
-    assert parcel.stat().st_mode & 0o077 == 0
+    (archive,) = (hosts.folder / "homes" / "far-1" / ".drumbeat" / "node" / "agents").iterdir()
+    assert archive.suffix == ".pyz"
+    assert archive.stat().st_mode & 0o077 == 0
 
 
 def test_an_agent_that_came_only_in_part_is_none(hosts: SshLab, monkeypatch: pytest.MonkeyPatch):

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.runtimes.environments.collecting import collect
 from drumbeat.agent.runtimes.images import folders
 from drumbeat.agent.runtimes.images.folders import ImagePlace
@@ -208,7 +208,7 @@ def test_an_image_that_nobody_has_used_for_long_is_removed_unless_a_job_holds_it
 ):
     for name, value in {**storage, "DRUMBEAT_CACHE": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
-    engine = containers.find()
+    engine = container_engine.find()
     folder_of = folders.folder(engine)
     made = [ImagePlace(f"{folder_of}/{name}", engine) for name in ("held", "old", "new")]
     now = time.time()
@@ -222,5 +222,5 @@ def test_an_image_that_nobody_has_used_for_long_is_removed_unless_a_job_holds_it
         os.utime(f"{place.folder}/made", (now - days * 86400,) * 2)
     assert collect(folder_of, now, place_of=partial(ImagePlace, engine=engine)) == [made[1].folder]
     assert [place.made() is not None for place in made] == [True, False, True]
-    assert containers.has(engine, IMAGE), "only the name is taken away"
+    assert container_engine.has(engine, IMAGE), "only the name is taken away"
     podman(storage, "rmi", "localhost/drumbeat:held", "localhost/drumbeat:new")

@@ -85,7 +85,7 @@ def test_first_job_runs_on_the_wheel_with_a_server(
     assert brought.returncode == 0, brought.stderr
     assert [file.read_text() for file in (tmp_path / "results").rglob("note.txt")] == ["kept"]
     # What goes to nodes of other hosts is made of the installed package, too.
-    program = "from drumbeat.engines.parcel import parcel; print(len(parcel().content))"
+    program = "from drumbeat.engines.agent_archive import agent_archive; print(len(agent_archive().content))"
     made = installation.run("python", "-c", program)
     assert int(made.stdout) > 100_000, made.stderr
     assert installation.run("drumbeat", "server", "stop").returncode == 0

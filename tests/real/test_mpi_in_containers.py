@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.runtimes.images import inspection
 from drumbeat.engines.netlab.lab import require_tools
 from drumbeat.protocol.api.jobs import JobView
@@ -111,7 +111,7 @@ def test_an_image_with_another_mpi_is_refused_with_both(house: House):
 @pytest.mark.usefixtures("house")
 def test_the_python_in_an_image_is_looked_at():
     """By it, nodes are compared that have built their image each by itself."""
-    engine = containers.find()
+    engine = container_engine.find()
     found = inspection.python_in(engine, MPI_IMAGE)
     assert found
     assert found.python.startswith("3.")

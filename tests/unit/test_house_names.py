@@ -7,8 +7,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[2] / "src" / "drumbeat"
 
 TWICE = frozenset({
- "Choice", "Chosen", "Command", "Engine", "Environment", "Facts", "Found", "Holder", "Host",
-    "InStore", "Inputs", "JobOutputs", "Kept", "Kind", "Launcher", "Line", "Lines", "Link", "Manifest", "Node",
+ "Choice", "Chosen", "Command", "Engine", "Environment", "Facts", "Found", "Host",
+    "InStore", "Inputs", "JobOutputs", "Kept", "Kind", "Launcher", "Line", "Link", "Manifest", "Node",
     "Outputs", "Patience", "Piece", "Place", "Policy", "Reference", "Room", "Server", "Shelf", "Site", "SshHost",
     "Step", "Store", "Verdict", "Watch", "Whole", "Word", "Work",
 })  # fmt: skip

@@ -17,15 +17,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from drumbeat.agent.attempt_mounts import AttemptMounts
-from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s, tail
+from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node import HeldPort, member
 from drumbeat.agent.processes import RoundProcesses
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.status_reporter import StatusReporter
 from drumbeat.agent.world_check import WorldCheck
 from drumbeat.launch import more_ports
@@ -165,7 +165,7 @@ class Agent:
 
     def _stage(self) -> None:
         from drumbeat.agent.inputs.local import InputStager
-        from drumbeat.agent.logs.nodelog import NodeLog
+        from drumbeat.agent.logs.node_log import NodeLog
         from drumbeat.agent.setup import NodeSetup
 
         self._facts.staging = Work.GOING
@@ -343,7 +343,9 @@ class Agent:
         here = self._facts.round
         here.clearing = True
         say = self._posting(partial(self._on_clearing, here))
-        self._beside("containers", partial(containers.clear_all, self._root, say), partial(self._on_cleared, here))
+        self._beside(
+            "containers", partial(container_engine.clear_all, self._root, say), partial(self._on_cleared, here)
+        )
 
     def _on_clearing(self, here: RoundFacts, why: str) -> None:
         if here is self._facts.round:

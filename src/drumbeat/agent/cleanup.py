@@ -12,8 +12,8 @@ import sys
 from drumbeat.agent.inputs.appearing import vanish
 from drumbeat.agent.inputs.mounting.clearing import clear
 from drumbeat.agent.keeper.confinement import end_rest
-from drumbeat.agent.launchers import launchers
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.launchers import node_launchers
+from drumbeat.agent.runtimes import container_engine
 
 
 def main() -> int:
@@ -22,9 +22,9 @@ def main() -> int:
     here = glob.escape(root)
     held = [*glob.glob(f"{here}/keeper"), *glob.glob(f"{here}/errands/*")]
     left = [*(pid for one in held for pid in end_rest(one)), *clear(root)]
-    launchers.clear_all(root)
+    node_launchers.clear_all(root)
     vanish(root)
-    why = containers.clear(root)  # Last: an engine that doesn't answer takes its time.
+    why = container_engine.clear(root)  # Last: an engine that doesn't answer takes its time.
     if why:
         print(f"{root}: {why}", file=sys.stderr)  # noqa: T201 (no other process reports it)
     return bool(left or why)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from drumbeat.agent.ground import cache_folders, network
 from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.launcher import NodeRound
-from drumbeat.agent.launchers.launchers import node_launcher
+from drumbeat.agent.launchers.node_launchers import node_launcher
 from drumbeat.agent.node import seen_from
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes import container_engine
 from drumbeat.host.program import program
 from drumbeat.launch import render, starter
-from drumbeat.launch.containers import Engine, contained
+from drumbeat.launch.container_command import Engine, contained
 from drumbeat.launch.preparation import preparation
 from drumbeat.protocol import programs
 from drumbeat.protocol.agent import Enrolment, RankExit
@@ -26,7 +26,7 @@ from drumbeat.protocol.roster import Member, Roster
 
 if TYPE_CHECKING:
     from drumbeat.agent.keeper.errands import Errands
-    from drumbeat.agent.logs.nodelog import NodeLog
+    from drumbeat.agent.logs.node_log import NodeLog
     from drumbeat.protocol.plan import Container
 
 
@@ -83,7 +83,7 @@ class RoundProcesses:
         from drumbeat.agent.runtimes.images import inspection
         from drumbeat.agent.runtimes.images.pull import ImagePuller
 
-        self._engine = containers.find()
+        self._engine = container_engine.find()
         image = ImagePuller(self._enrolment, self._engine, log, errands).have(wanted, say)
         self._member_fields |= {"image": image.digest, "layers": "" if wanted.build else image.layers}
         if wanted.build and self._plan.nodes > 1:
@@ -127,8 +127,8 @@ class RoundProcesses:
         """Returns the process in the job's container, if it has one. Inputs may be links into the node's cache."""
         if self._plan.container is None:
             return spec
-        self._engine = self._engine or containers.find()  # Another agent may have provided it.
-        containers.note(self._engine, self._enrolment.root)
+        self._engine = self._engine or container_engine.find()  # Another agent may have provided it.
+        container_engine.note(self._engine, self._enrolment.root)
         shown = [folder for folder in (cache_folders.data_folder(),) if os.path.isdir(folder)]
         return contained(spec, self._plan, member, self._engine, shown)
 

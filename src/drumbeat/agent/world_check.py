@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable
 
 from drumbeat.host import processes
-from drumbeat.launch.launchers import launcher_of
+from drumbeat.launch.launcher_table import launcher_of
 from drumbeat.launch.worlds import ABOUT, HOROVOD, VARIABLES, Process, verdict
 from drumbeat.protocol.agent import Remark
 from drumbeat.protocol.plan import Plan

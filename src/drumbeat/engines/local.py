@@ -8,8 +8,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drumbeat.engines.enrolling import enrolment
-from drumbeat.engines.ownroom import not_started
+from drumbeat.engines.enrolment import enrolment
+from drumbeat.engines.start_errors import not_started
 from drumbeat.host.gangs import Gangs, StuckError
 from drumbeat.host.machine import gpus, memory_mib
 from drumbeat.ports import Gang, Machine, Sighting

@@ -16,8 +16,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from drumbeat.engines.enrolling import enrolment
-from drumbeat.engines.leftovers import Wanted, unwanted
+from drumbeat.engines.enrolment import enrolment
+from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 

@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from drumbeat.engines.parcel import parcel
+from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.remote import Answer, Host, RemoteEngine, understood
 from drumbeat.host.machine import is_private
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
@@ -96,7 +96,7 @@ class SshHost:
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
         """See `engines.remote.Reach`."""
-        place = _quoted(f"{self.folder}/agents/{parcel().name}")
+        place = _quoted(f"{self.folder}/agents/{agent_archive().name}")
         # After a power failure it may be there and empty, which Python runs without a word.
         has_agent = f"{{ test -f {place} && {_is_whole(place)}; }} || exit {_NO_AGENT}"
         asking = f"{has_agent}; exec {shlex.quote(self.python)} -I {place} drumbeat.host {verb}"
@@ -113,7 +113,7 @@ class SshHost:
         return understood(done.stdout, done.stderr)
 
     def _deliver(self) -> None:
-        folder, name = _quoted(f"{self.folder}/agents"), parcel().name
+        folder, name = _quoted(f"{self.folder}/agents"), agent_archive().name
         part = f"{folder}/{name}.$$"
         # What breaks off is for `cat` an end like any other.
         placed = f"cat > {part} && {_is_whole(part)} && mv -f {part} {folder}/{name}"
@@ -123,7 +123,7 @@ class SshHost:
             f"umask 077; mkdir -p {folder} && {{ {placed} || {{ rm -f {part}; exit 1; }}; }} && {{ {cleared} || :; }}"
         )
         with self._lock:
-            done = self._run(command, parcel().content, DELIVER_S)
+            done = self._run(command, agent_archive().content, DELIVER_S)
         if done.returncode:
             raise EngineError(f"the agent can't be put into {self.folder}: {_last_line(done.stderr)}")
 
@@ -229,7 +229,7 @@ def _quoted(place: str) -> str:
 
 def _is_whole(place: str) -> str:
     """A shell's test of whether the agent's file is all there."""
-    return f'[ "$(wc -c < {place})" -eq {len(parcel().content)} ]'
+    return f'[ "$(wc -c < {place})" -eq {len(agent_archive().content)} ]'
 
 
 def _last_line(said: bytes) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from drumbeat.launch import horovod
 from drumbeat.launch.launcher import JobShape
-from drumbeat.launch.launchers import LAUNCHERS, launcher_of
+from drumbeat.launch.launcher_table import LAUNCHERS, launcher_of
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Roster

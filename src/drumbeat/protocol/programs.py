@@ -8,13 +8,13 @@ from __future__ import annotations
 SERVER = "drumbeat.server"
 HOST = "drumbeat.host"
 SLURM_STEP = "drumbeat.host.slurmstep"
-NETLAB_HOLDER = "drumbeat.engines.netlab.holder"
+NETLAB_HOLDER = "drumbeat.engines.netlab.lab_holder"
 
 AGENT = "drumbeat.agent"
 CLEANUP = "drumbeat.agent.cleanup"
 KEEPER = "drumbeat.agent.keeper.keeper"
 ERRAND = "drumbeat.agent.keeper.errand"
-MOUNT_HOLDER = "drumbeat.agent.inputs.mounting.holder"
+MOUNT_HOLDER = "drumbeat.agent.inputs.mounting.mount_holder"
 
 MPI_CHILD = "drumbeat.agent.launchers.mpi.child"
 MPI_RANK = "drumbeat.agent.launchers.mpi.rank"

@@ -28,10 +28,10 @@ from drumbeat.server.api import (
     space,
     storage,
 )
-from drumbeat.server.room import ServerContext
+from drumbeat.server.context import ServerContext
 
 
-def make_app(room: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
+def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
     """The app. token: what every call but an agent's must carry. hosts: what `Host` may say (`auth.allowed_hosts`)."""
     app = FastAPI(
         title="drumbeat", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json",
@@ -40,7 +40,7 @@ def make_app(room: ServerContext, *, token: str, hosts: frozenset[str]) -> FastA
         # The guard checks it; here it is only told to those who read the description.
         dependencies=[Security(HTTPBearer(auto_error=False))],
     )  # fmt: skip
-    app.state.room = room
+    app.state.context = context
     for part in (
         about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage, space,
         sync, inputs,
@@ -48,14 +48,14 @@ def make_app(room: ServerContext, *, token: str, hosts: frozenset[str]) -> FastA
         app.include_router(part.router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
-    app.add_middleware(TrafficMeter, traffic=room.traffic)
+    app.add_middleware(TrafficMeter, traffic=context.traffic)
     app.add_middleware(Guard, token=token, hosts=hosts)
     return app
 
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
-    room: ServerContext = app.state.room
-    room.fanout.open(room.control.bus)
+    context: ServerContext = app.state.context
+    context.fanout.open(context.control.bus)
     yield
-    room.fanout.close()
+    context.fanout.close()

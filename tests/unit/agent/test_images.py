@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.agent.runtimes.containers import Access
+from drumbeat.agent.runtimes.container_engine import Access
 from drumbeat.agent.runtimes.images.build_errors import explain
 from drumbeat.agent.runtimes.images.inspection import read
 from drumbeat.protocol.plan import ImageBuild

@@ -14,18 +14,18 @@ import pytest
 
 from drumbeat.agent import cleanup
 from drumbeat.agent.agent import Agent
-from drumbeat.agent.course import RoundFacts, phase
 from drumbeat.agent.ground import children, marks
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.local import InputStager
 from drumbeat.agent.launchers.mpi import folder as mpi_folder
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.next_step import RoundFacts, phase
+from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.runtimes.environments import wheels
 from drumbeat.agent.runtimes.environments.collecting import collect
 from drumbeat.agent.runtimes.images.folders import ImagePlace
 from drumbeat.host.gangs import Gangs
 from drumbeat.launch import mpi
-from drumbeat.launch.containers import Engine
+from drumbeat.launch.container_command import Engine
 from drumbeat.protocol import layout
 from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import EngineError
@@ -66,9 +66,9 @@ def test_containers_of_a_gang_that_was_ended_by_force_are_removed_with_it(
     with monkeypatch.context() as patch:
         patch.setenv("CONTAINERS_STORAGE_CONF", "/of/the/node")
         (tmp_path / "tmp").mkdir()
-        scratch = Path(containers.scratch(podman, str(root)))
+        scratch = Path(container_engine.scratch(podman, str(root)))
         (scratch / "blob").touch()
-        assert containers.scratch(podman, str(root)) == str(scratch), "the same for each agent of the attempt"
+        assert container_engine.scratch(podman, str(root)) == str(scratch), "the same for each agent of the attempt"
     (tmp_path / "there").write_text("c0ffee\n")
     Gangs(tmp_path / "gangs", leave_s=0.0).stop("j.1")
     asked = (tmp_path / "asked").read_text().splitlines()
@@ -92,28 +92,28 @@ def docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     program = tmp_path / "docker"
     program.write_text(DOCKER.format(folder=tmp_path))
     program.chmod(0o755)
-    monkeypatch.setattr(containers, "_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(container_engine, "_PAUSES", (0.0, 0.0))
     (tmp_path / "there").write_text("c0ffee\n")
     root = tmp_path / "0" / "root"
     root.mkdir(parents=True)
-    containers.note(Engine(str(program), "docker", "0:0"), str(root))
+    container_engine.note(Engine(str(program), "docker", "0:0"), str(root))
     return str(root)
 
 
 def test_containers_of_an_engine_that_hangs_for_a_while_are_gone_in_the_end(
     docker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(containers, "_CLEAR_S", 0.5)
-    monkeypatch.setattr(containers, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(container_engine, "_CLEAR_S", 0.5)
+    monkeypatch.setattr(container_engine, "_AGAIN_S", 0.0)
     (tmp_path / "mute").touch()
     said: list[str] = []
 
     def say(why: str) -> None:
         said.append(why)
         (tmp_path / "mute").unlink()
-        monkeypatch.setattr(containers, "_CLEAR_S", 15.0)
+        monkeypatch.setattr(container_engine, "_CLEAR_S", 15.0)
 
-    containers.clear_all(docker, say)
+    container_engine.clear_all(docker, say)
     which = f"docker ps --all --filter label=drumbeat.root={docker}"
     assert said == [f"docker doesn't answer whether a container of this job is left: {which}"]
     assert not (tmp_path / "there").exists()
@@ -123,10 +123,10 @@ def test_a_container_that_is_not_removed_for_long_is_named_and_the_round_is_over
     docker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     (tmp_path / "stuck").touch()
-    monkeypatch.setattr(containers, "GIVE_UP_S", 0.0)
+    monkeypatch.setattr(container_engine, "GIVE_UP_S", 0.0)
     why = "docker doesn't remove container c0ffee of this job, which may run on: docker rm --force c0ffee"
     with pytest.raises(EngineError) as given_up:
-        containers.clear_all(docker, lambda _: pytest.fail("it isn't asked again"))
+        container_engine.clear_all(docker, lambda _: pytest.fail("it isn't asked again"))
     assert given_up.value.what == why
     agent = Agent(Enrolment("j", 1, 0, (), "s", docker, "/c", Plan("j", "e", "pytorch", 1, 1, "true", ())))
     here = agent._facts.round = RoundFacts(1, started=True, over=True, clearing=True, logs_sent=True)
@@ -146,10 +146,10 @@ def test_what_podman_does_not_remove_has_ended_and_holds_nobody_up(
 ):
     (tmp_path / "stuck").touch()
     (tmp_path / "docker").rename(tmp_path / "podman")
-    note = tmp_path / "0" / containers.NOTE
+    note = tmp_path / "0" / container_engine.NOTE
     note.write_text(note.read_text().replace("/docker", "/podman"))
     with pytest.raises(EngineError) as given_up:
-        containers.clear_all(docker, lambda _: pytest.fail("it isn't asked again"))
+        container_engine.clear_all(docker, lambda _: pytest.fail("it isn't asked again"))
     assert given_up.value.what == "podman doesn't remove container c0ffee of this job: podman rm --force c0ffee"
 
 

@@ -1,8 +1,8 @@
 """The launchers' part on a node: the table and its default."""
 
 from drumbeat.agent.launchers.launcher import NodeLauncher
-from drumbeat.agent.launchers.launchers import NODE_LAUNCHERS, node_launcher
-from drumbeat.launch.launchers import LAUNCHERS
+from drumbeat.agent.launchers.node_launchers import NODE_LAUNCHERS, node_launcher
+from drumbeat.launch.launcher_table import LAUNCHERS
 
 
 def test_every_part_on_a_node_belongs_to_a_launcher():

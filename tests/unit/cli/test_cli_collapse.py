@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drumbeat.cli.follow.collapse import NEAR_LINES, NEAR_S, Folding, collapse, name_ranks, prefix_of
-from drumbeat.cli.follow.lines import Line
+from drumbeat.cli.follow.line_assembly import Line
 from drumbeat.protocol.logs import LogName
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.computes import SlurmCompute
-from drumbeat.engines.parcel import parcel
+from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.slurm import engine as slurm_engine
 from drumbeat.engines.slurm import lookup
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
@@ -560,16 +560,18 @@ def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(engi
     for name in names[:2]:
         os.utime(agents / name, (0, 0))
     engine.start(a_gang())
-    assert sorted(path.name for path in agents.iterdir()) == sorted(["agent-1.pyz", "agent-2.pyz.8", parcel().name])
+    assert sorted(path.name for path in agents.iterdir()) == sorted(
+        ["agent-1.pyz", "agent-2.pyz.8", agent_archive().name]
+    )
 
 
 def test_an_agent_s_file_that_was_cut_short_is_brought_anew(engine: SlurmEngine, tmp_path: Path):
     """A server's machine lost its power before what it wrote had reached the disk."""
-    agent = tmp_path / "agents" / parcel().name
+    agent = tmp_path / "agents" / agent_archive().name
     agent.parent.mkdir()
     agent.touch()
     engine.start(a_gang())
-    assert agent.read_bytes() == parcel().content
+    assert agent.read_bytes() == agent_archive().content
     whole = agent.stat()
     engine.start(a_gang("another"))
     assert os.path.samestat(agent.stat(), whole), "what is whole is left alone"

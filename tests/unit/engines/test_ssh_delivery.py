@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.engines.parcel import parcel
+from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.ssh import Login, SshHost
 
 pytestmark = pytest.mark.feature("C4")
@@ -35,8 +35,10 @@ def test_parts_of_the_agent_that_nobody_brings_any_more_go_when_it_is_there(
     for name in names[:2]:
         os.utime(agents / name, (0, 0))
     Here(Login("h"), "python3", "~/node s")._deliver()
-    assert sorted(path.name for path in agents.iterdir()) == sorted(["agent-1.pyz", "agent-2.pyz.8", parcel().name])
-    assert (agents / parcel().name).read_bytes() == parcel().content
+    assert sorted(path.name for path in agents.iterdir()) == sorted(
+        ["agent-1.pyz", "agent-2.pyz.8", agent_archive().name]
+    )
+    assert (agents / agent_archive().name).read_bytes() == agent_archive().content
 
 
 @pytest.mark.parametrize("left", [None, 0, 1000])
@@ -44,10 +46,10 @@ def test_an_agent_s_file_that_a_power_failure_has_emptied_is_brought_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int | None
 ):
     monkeypatch.setenv("HOME", str(tmp_path))
-    place = tmp_path / "node s" / "agents" / parcel().name
+    place = tmp_path / "node s" / "agents" / agent_archive().name
     if left is not None:
         place.parent.mkdir(parents=True)
-        place.write_bytes(parcel().content[:left])
+        place.write_bytes(agent_archive().content[:left])
     host = Here(Login("h"), sys.executable, "~/node s")
     assert host.ask("about", {})["python"]
-    assert place.read_bytes() == parcel().content
+    assert place.read_bytes() == agent_archive().content

@@ -8,8 +8,8 @@ import pytest
 from fastapi import FastAPI
 
 from drumbeat.protocol.errors import AwayError
+from drumbeat.server.context import ServerContext
 from drumbeat.server.process.running import Running
-from drumbeat.server.room import ServerContext
 
 IDLE_S = 0.05
 

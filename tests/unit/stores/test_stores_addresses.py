@@ -22,11 +22,11 @@ from drumbeat.dialect.data.datastores import (
     kind_of_credentials,
 )
 from drumbeat.protocol.errors import DrumbeatError, RefusedError, TooBigError
-from drumbeat.stores.data import places, shelf
+from drumbeat.stores.data import backend, listings
 from drumbeat.stores.data.addresses import target_of, without_query
 from drumbeat.stores.data.autoindex import names_in
+from drumbeat.stores.data.backend import Counted, Found
 from drumbeat.stores.data.sas import is_skewed, why_refused
-from drumbeat.stores.data.shelf import Counted, Found
 
 pytestmark = pytest.mark.feature("D1", "D2", "X5")
 
@@ -189,22 +189,22 @@ def test_any_page_is_read(text: str) -> None:
 def test_a_listing_of_what_a_disk_cant_hold_is_refused() -> None:
     for bad in (["a", "a/b"], ["a//b"], ["../x"], ["/x"], ["n" * 300]):
         with pytest.raises(RefusedError) as refused:
-            places.listing_of("s3://b", "", [Found(one, 1, "t") for one in bad], "s3://b")
+            listings.listing_of("s3://b", "", [Found(one, 1, "t") for one in bad], "s3://b")
         assert refused.value.where == "s3://b"
         assert "Rename" in refused.value.fix
 
 
 def test_a_listing_of_too_many_files_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "MOST_FILES", 3)
+    monkeypatch.setattr(listings, "MOST_FILES", 3)
     with pytest.raises(TooBigError, match="more than 3 files"):
-        places.listing_of("s3://b", "", (Found(f"{n}", 1) for n in range(9)), "s3://b")
+        listings.listing_of("s3://b", "", (Found(f"{n}", 1) for n in range(9)), "s3://b")
 
 
 def test_keys_tell_stores_places_tags_and_sizes_apart_and_the_same_content_is_the_same() -> None:
     files = [Found("a", 1, "t"), Found("b", 1, "t"), Found("a", 1, "u"), Found("a", 2, "t")]
-    keys = {places.listed(store, one, "x").key for one in files for store in ("s3://b", "s3://c")}
+    keys = {listings.listed(store, one, "x").key for one in files for store in ("s3://b", "s3://c")}
     assert len(keys) == 8
-    assert {places.listed(store, Found(p, 1, "t", "5ha"), "x").key for store, p in (("s3://b", "a"), ("x", "c"))} == {
+    assert {listings.listed(store, Found(p, 1, "t", "5ha"), "x").key for store, p in (("s3://b", "a"), ("x", "c"))} == {
         "5ha"
     }
 
@@ -218,6 +218,6 @@ def test_blocks_are_the_same_bytes(pieces: list[bytes], size: int) -> None:
 
 
 def test_a_long_or_odd_place_is_shown_short() -> None:
-    assert len(shelf.shown("x" * 10_000)) < 200
-    assert "\n" not in shelf.shown("a\nb")
-    assert json.dumps(shelf.shown("a\ud800"))
+    assert len(backend.shown("x" * 10_000)) < 200
+    assert "\n" not in backend.shown("a\nb")
+    assert json.dumps(backend.shown("a\ud800"))

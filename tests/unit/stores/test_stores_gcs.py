@@ -13,14 +13,14 @@ from google.auth.exceptions import RefreshError
 
 from drumbeat.dialect.data.datastores import GcsDatastore
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError, StorageError, UnreachableError
-from drumbeat.stores.data.gcs import GcsShelf, _Stream
-from drumbeat.stores.data.shelf import Counted, Patience, Wanted
+from drumbeat.stores.data.backend import Counted, Patience, Wanted
+from drumbeat.stores.data.gcs import GcsBackend, _Stream
 
 pytestmark = pytest.mark.feature("D1")
 
 
 @pytest.fixture(scope="module")
-def shelf() -> GcsShelf:
+def backend() -> GcsBackend:
     key = rsa.generate_private_key(65537, 2048).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -31,15 +31,15 @@ def shelf() -> GcsShelf:
         "private_key": key.decode(),
         "token_uri": "https://oauth2.googleapis.com/token",
     }
-    return GcsShelf(
+    return GcsBackend(
         GcsDatastore.made({"name": "g", "bucket": "train", "credentials": {"service_account": account}}),
         "g",
         Patience(),
     )
 
 
-def test_a_link_is_signed_for_one_generation_of_one_file_and_expires(shelf: GcsShelf) -> None:
-    link = shelf.link(Wanted("a b/#1?.txt", 5, "17"), 600)
+def test_a_link_is_signed_for_one_generation_of_one_file_and_expires(backend: GcsBackend) -> None:
+    link = backend.link(Wanted("a b/#1?.txt", 5, "17"), 600)
     assert link
     parts = urlsplit(link.url)
     said = parse_qs(parts.query)
@@ -49,8 +49,8 @@ def test_a_link_is_signed_for_one_generation_of_one_file_and_expires(shelf: GcsS
 
 
 def test_a_public_file_has_its_own_address() -> None:
-    open_shelf = GcsShelf(GcsDatastore(name="g", bucket="train"), "g", Patience())
-    link = open_shelf.link(Wanted("a b", 5, "17"), 600)
+    open_backend = GcsBackend(GcsDatastore(name="g", bucket="train"), "g", Patience())
+    link = open_backend.link(Wanted("a b", 5, "17"), 600)
     assert link
     assert link.url == "https://storage.googleapis.com/train/a%20b?generation=17"
 
@@ -92,5 +92,5 @@ def test_what_broke_off_stays_broken_however_often_it_is_read() -> None:
         (OSError(), UnreachableError),
     ],
 )
-def test_what_errors_mean(shelf: GcsShelf, error: Exception, kind: type[Exception]) -> None:
-    assert shelf._judge(error).kind is kind
+def test_what_errors_mean(backend: GcsBackend, error: Exception, kind: type[Exception]) -> None:
+    assert backend._judge(error).kind is kind

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 
 from drumbeat.agent.keeper import ranks
 from drumbeat.agent.keeper.confinement import choose, end_rest
+from drumbeat.agent.keeper.kill_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.agent.keeper.listener import AgentListener, hold_folder, read_marker
 from drumbeat.agent.keeper.records import Records
 from drumbeat.agent.keeper.shared_memory import Segments
 from drumbeat.agent.keeper.signal_pipe import SignalPipe
 from drumbeat.agent.keeper.starter import Starter
-from drumbeat.agent.keeper.timing import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.host import processes
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.keeper import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from drumbeat.launch.containers import Engine
+from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from drumbeat.cli.follow.lines import Line
+from drumbeat.cli.follow.line_assembly import Line
 from drumbeat.protocol.logs import NODE_LOG, LogName, log_stem
 
 NEAR_LINES = 200

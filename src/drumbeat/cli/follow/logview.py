@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from drumbeat.cli.follow.collapse import Fold, Folding, place_of, prefix_of
-from drumbeat.cli.follow.lines import Line, Lines
+from drumbeat.cli.follow.line_assembly import Line, LineAssembler
 from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.protocol.api.jobs import Event, LogPiece
@@ -72,7 +72,7 @@ class LogView:
     def __init__(self, look: LogLook, away: threading.Event | None = None) -> None:
         self._look, self._width = look, look.width
         self._away = away or threading.Event()
-        self._lines = Lines(raw=look.is_raw)
+        self._lines = LineAssembler(raw=look.is_raw)
         self._folding = Folding()
         self._round: tuple[int, int] | None = None
 

@@ -18,7 +18,7 @@ from drumbeat.dialect.compute.computes import Compute as Spec
 from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.launch.containers import CONTAINER_ENGINES
+from drumbeat.launch.container_command import CONTAINER_ENGINES
 from drumbeat.ports import Engine, Machine
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 

@@ -18,7 +18,7 @@ from drumbeat.core.planning.environments import CURRENT
 from drumbeat.core.planning.plan import Facts, Planned, Sources
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.launch import horovod
-from drumbeat.launch.launchers import LAUNCHERS
+from drumbeat.launch.launcher_table import LAUNCHERS
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import NotYetError
 from drumbeat.protocol.plan import Plan

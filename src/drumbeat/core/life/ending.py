@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.life import aftermath, recovery, verdicts
+from drumbeat.core.life import aftermath, judge, recovery
 from drumbeat.core.life.events import (
     AgentSaid,
     CancelRequested,
@@ -21,7 +21,7 @@ from drumbeat.core.life.events import (
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.moves import move, then
 from drumbeat.core.life.recovery import Next
-from drumbeat.core.states import REASONS, Evidence
+from drumbeat.core.reasons import REASONS, Evidence
 from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State
@@ -47,17 +47,17 @@ def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision
     """A request to cancel outranks a failure: the job isn't retried. It doesn't undo a success."""
     if job.verdict and REASONS[job.verdict.reason].ends in (State.CANCELED, State.COMPLETED):
         return Decision(job)
-    verdict = verdicts.canceled(event)
+    verdict = judge.canceled(event)
     return move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)
 
 
 def lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
     """A node that its engine took away is the cause, whatever its ranks reported before."""
     left = _without_results(job, event.node, event.sentence)
-    is_stated = REASONS[verdicts.REASON_OF_LOSS[event.cause]].evidence is Evidence.STATED
+    is_stated = REASONS[judge.REASON_OF_LOSS[event.cause]].evidence is Evidence.STATED
     is_weaker = is_stated and _evidence(job) in (Evidence.RANKS, Evidence.SILENCE)
     is_cause = is_weaker or (job.verdict is not None and job.verdict.reason is Reason.NODE_TAKEN)
-    return stopped(replace(left, verdict=verdicts.by_loss(event)) if is_cause else left, now)
+    return stopped(replace(left, verdict=judge.by_loss(event)) if is_cause else left, now)
 
 
 def stopped(job: Job, now: datetime) -> Decision:
@@ -66,7 +66,7 @@ def stopped(job: Job, now: datetime) -> Decision:
     taken_node = next((status.member.node for status in statuses if status.is_taken), None)
     if taken_node is not None:  # Its engine will report the cause, or its agent is started again.
         is_cause = _evidence(job) is Evidence.RANKS
-        return Decision(replace(job, verdict=verdicts.taken(taken_node)) if is_cause else job)
+        return Decision(replace(job, verdict=judge.taken(taken_node)) if is_cause else job)
     if not job.are_all(Phase.ENDED, Phase.UPLOADING, Phase.UPLOADED):
         return Decision(job)
     return _after_stop(_judged_again(job), now)
@@ -80,9 +80,9 @@ def _judged_again(job: Job) -> Job:
     """Judges the round by all of its exits: the cause may differ from the first exit that was reported."""
     if _evidence(job) is Evidence.RANKS:
         if job.are_workers_done:  # A service rank missed the workers, and its exit was reported first.
-            well = replace(job, verdict=verdicts.finished(job))
+            well = replace(job, verdict=judge.finished(job))
             return _without_results(well, job.lost[0], "the node is gone") if job.lost else well
-        return replace(job, verdict=verdicts.failed(job))
+        return replace(job, verdict=judge.failed(job))
     return job
 
 
@@ -141,7 +141,7 @@ def _without_results(job: Job, node: int, why: str) -> Job:
     if job.verdict is None or job.verdict.reason is not Reason.FINISHED:
         return lost
     sentence = f"the ranks ended well, but the outputs of node {node} could not be kept: {why}"
-    return replace(lost, verdict=verdicts.of(Reason.RESULTS_LOST, sentence, node=node))
+    return replace(lost, verdict=judge.of(Reason.RESULTS_LOST, sentence, node=node))
 
 
 def _finalized(job: Job, now: datetime) -> Decision:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.diagnosis import alike, blame
-from drumbeat.core.life import aftermath, ending, verdicts
+from drumbeat.core.life import aftermath, ending, judge
 from drumbeat.core.life.events import (
     AgentSaid,
     CancelRequested,
@@ -56,11 +56,11 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.QUEUED, Granted():
             return _granted(job, event, now)
         case State.QUEUED, NeverFits():
-            return ending.end(replace(job, verdict=verdicts.of(Reason.TOO_BIG, event.sentence)), now)
+            return ending.end(replace(job, verdict=judge.of(Reason.TOO_BIG, event.sentence)), now)
         case State.QUEUED, CancelRequested():
-            return ending.end(replace(job, verdict=verdicts.canceled(event)), now)
+            return ending.end(replace(job, verdict=judge.canceled(event)), now)
         case State.PROVISIONING, GangRefused():
-            return ending.stop(job, verdicts.of(Reason.NODES_REFUSED, event.sentence), now)
+            return ending.stop(job, judge.of(Reason.NODES_REFUSED, event.sentence), now)
         case State.PROVISIONING, Unheard() if event.sentence != job.sentence:
             return move(job, now, State.PROVISIONING, Reason.STARTING_NODES, event.sentence)
         case ((State.PROVISIONING | State.STAGING), AgentSaid()):
@@ -70,11 +70,11 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.RUNNING, TimeUp():
             return _time_up(job, now)
         case State.RUNNING, JudgeDue() if job.judge_at:
-            return ending.stop(job, verdicts.failed(job), now)
+            return ending.stop(job, judge.failed(job), now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), NodeLost()):
             return _node_lost(job, event, now)
         case ((State.PROVISIONING | State.STAGING | State.RUNNING), CancelRequested()):
-            return ending.stop(job, verdicts.canceled(event), now)
+            return ending.stop(job, judge.canceled(event), now)
         case State.STOPPING, AgentSaid():
             return ending.stopped(job.with_node(event.node, event.status), now)
         case State.STOPPING, NodeLost():
@@ -84,7 +84,7 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case State.FINALIZING, AgentSaid():
             return ending.agent_finalizing(job, event, now)
         case State.FINALIZING, CancelRequested(discard=True):
-            verdict = verdicts.canceled(event)
+            verdict = judge.canceled(event)
             discarded = replace(verdict, sentence=f"{verdict.sentence}; results that weren't kept yet are discarded")
             return ending.end(replace(job, verdict=discarded), now)
         case State.FINALIZING, NodeLost():
@@ -146,7 +146,7 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
     if event.status.error:
         sentence = f"node {event.node} could not be prepared: {event.status.error}"
         reason = Reason.OUT_OF_REACH if event.status.is_passing else Reason.STAGING_FAILED
-        return ending.stop(updated, verdicts.of(reason, sentence, node=event.node), now)
+        return ending.stop(updated, judge.of(reason, sentence, node=event.node), now)
     enrolled = Decision(updated)
     if updated.state is State.PROVISIONING and all(updated.nodes):
         sentence = f"{counted(len(updated.nodes), 'agent')} enrolled"
@@ -159,7 +159,7 @@ def _if_ready(job: Job, now: datetime) -> Decision:
     if not job.are_all(Phase.READY):
         return Decision(job)
     if differs := alike.difference([status.member for status in job.nodes if status]):
-        return ending.stop(job, verdicts.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
+        return ending.stop(job, judge.of(Reason.ENVIRONMENTS_DIFFER, differs), now)
     return _run(job, now)
 
 
@@ -179,28 +179,28 @@ def _run(job: Job, now: datetime) -> Decision:
 def _agent_running(job: Job, event: AgentSaid, now: datetime) -> Decision:
     updated = job.with_node(event.node, event.status)
     if event.status.is_taken:
-        return ending.stop(updated, verdicts.taken(event.node), now)
+        return ending.stop(updated, judge.taken(event.node), now)
     if updated.are_workers_done:
-        return ending.stop(updated, verdicts.finished(updated), now)
+        return ending.stop(updated, judge.finished(updated), now)
     has_failed = any(ended.is_failure for _, ended in updated.exits)
     if has_failed and not (updated.has_ranks_left and _is_guess(job, updated)):
-        return ending.stop(updated, verdicts.failed(updated), now)
+        return ending.stop(updated, judge.failed(updated), now)
     if event.status.lost and event.status.round == job.round:
         sentence = f"the keeper of node {event.node} is gone, and its ranks with it"
-        return ending.stop(updated, verdicts.of(Reason.KEEPER_LOST, sentence, node=event.node), now)
+        return ending.stop(updated, judge.of(Reason.KEEPER_LOST, sentence, node=event.node), now)
     if has_failed:
         return _wait_for_the_first(updated, now)
     # An agent that has lost its keeper, and can't start another, reports no exits.
     updated = replace(updated, judge_at=None)
     if updated.are_all(Phase.ENDED):
-        return ending.finalize(replace(updated, verdict=verdicts.finished(updated)), now)
+        return ending.finalize(replace(updated, verdict=judge.finished(updated)), now)
     return Decision(updated)
 
 
 def _wait_for_the_first(job: Job, now: datetime) -> Decision:
     if job.judge_at:
         return Decision(job)
-    lost = verdicts.failed(job).sentence
+    lost = judge.failed(job).sentence
     sentence = f"{lost}; the rank that failed first has {JUDGE_AFTER.total_seconds():g} s to say why"
     return move(replace(job, judge_at=now + JUDGE_AFTER), now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
 
@@ -220,11 +220,11 @@ def _time_up(job: Job, now: datetime) -> Decision:
     if job.policy.timeout_s is None:
         return Decision(job)
     sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
-    return ending.stop(job, verdicts.of(Reason.TIMED_OUT, sentence), now)
+    return ending.stop(job, judge.of(Reason.TIMED_OUT, sentence), now)
 
 
 def _node_lost(job: Job, event: NodeLost, now: datetime) -> Decision:
-    return ending.stop(job.without_node(event.node), verdicts.by_loss(event), now)
+    return ending.stop(job.without_node(event.node), judge.by_loss(event), now)
 
 
 # --- small parts ------------------------------------------------------------------------------------------------

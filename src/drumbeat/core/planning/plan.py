@@ -26,7 +26,7 @@ from drumbeat.dialect.reading.problems import nearest
 from drumbeat.launch import environment as rank_environment
 from drumbeat.launch import horovod
 from drumbeat.launch.launcher import JobShape, Launcher
-from drumbeat.launch.launchers import LAUNCHERS
+from drumbeat.launch.launcher_table import LAUNCHERS
 from drumbeat.protocol import layout
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError

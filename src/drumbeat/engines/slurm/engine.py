@@ -17,10 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from drumbeat.dialect.compute.computes import SlurmCompute
-from drumbeat.engines.enrolling import enrolment
-from drumbeat.engines.leftovers import Wanted, unwanted
-from drumbeat.engines.ownroom import not_started
-from drumbeat.engines.parcel import parcel
+from drumbeat.engines.agent_archive import agent_archive
+from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.slurm import words
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.endings import judged
@@ -28,6 +26,8 @@ from drumbeat.engines.slurm.lookup import JobLookup
 from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_folder
 from drumbeat.engines.slurm.words import Stage
 from drumbeat.engines.ssh import route_to
+from drumbeat.engines.start_errors import not_started
+from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.host.gangs import write_private
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
@@ -143,10 +143,10 @@ class SlurmEngine:
         """What every node finds: the agent's file, and for each its enrolment."""
         agents = Path(agents_folder(self._spec))
         agents.mkdir(0o700, parents=True, exist_ok=True)
-        if not _is_whole(agents / parcel().name, len(parcel().content)):
-            part = agents / f"{parcel().name}.{threading.get_ident()}"
-            part.write_bytes(parcel().content)
-            part.replace(agents / parcel().name)
+        if not _is_whole(agents / agent_archive().name, len(agent_archive().content)):
+            part = agents / f"{agent_archive().name}.{threading.get_ident()}"
+            part.write_bytes(agent_archive().content)
+            part.replace(agents / agent_archive().name)
             _clear_parts(agents)
         folder.parent.mkdir(0o700, parents=True, exist_ok=True)
         folder.mkdir(0o700, exist_ok=True)
@@ -156,7 +156,7 @@ class SlurmEngine:
 
     def rendered(self, gang: Gang) -> str:
         """The batch script."""
-        return batch_script(self._spec, gang, self._job_name(gang.name), parcel().name)
+        return batch_script(self._spec, gang, self._job_name(gang.name), agent_archive().name)
 
     def observe(self, gang: Gang) -> Sighting:
         """What Slurm said when it was last asked."""

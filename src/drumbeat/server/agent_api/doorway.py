@@ -25,7 +25,7 @@ from drumbeat.server import errors
 from drumbeat.server.access.auth import bearer, values
 from drumbeat.server.access.traffic import KIB, TrafficMeter
 from drumbeat.server.agent_api import inputs, sync
-from drumbeat.server.room import ServerContext
+from drumbeat.server.context import ServerContext
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -45,15 +45,15 @@ PATH = re.compile(r"/agent/v1/([^/]+)/(\d{1,9})/(\d{1,9})/.+", re.ASCII | re.DOT
 log = logging.getLogger("drumbeat.server")
 
 
-def agents_app(room: ServerContext, hosts: Callable[[], frozenset[str]]) -> AgentsOnly:
+def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> AgentsOnly:
     """The app behind the doors. hosts: what `Host` may say now."""
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False)
-    app.state.room = room
+    app.state.context = context
     app.include_router(sync.router)
     app.include_router(inputs.router)
     errors.install(app)
-    app.add_middleware(TrafficMeter, traffic=room.traffic)
-    return AgentsOnly(app, room.control.secrets.check, hosts)
+    app.add_middleware(TrafficMeter, traffic=context.traffic)
+    return AgentsOnly(app, context.control.secrets.check, hosts)
 
 
 class AgentsOnly:
@@ -147,8 +147,8 @@ class Impatient(HttpToolsProtocol):
 class Doorway:
     """Lets in whoever comes to the doors, in the event loop that it was made in. state: of the server that runs."""
 
-    def __init__(self, room: ServerContext, doors: TlsDoors, state: ServerState) -> None:
-        self._room, self._doors, self._state = room, doors, state
+    def __init__(self, context: ServerContext, doors: TlsDoors, state: ServerState) -> None:
+        self._context, self._doors, self._state = context, doors, state
         self._loop = asyncio.get_running_loop()
         self._accepting: set[asyncio.Task[None]] = set()
         self._greeting: dict[asyncio.Task[None], socket.socket | None] = {}
@@ -162,7 +162,7 @@ class Doorway:
     def _config(self) -> uvicorn.Config:
         """Made when the first one comes: most servers have no doors."""
         config = uvicorn.Config(
-            agents_app(self._room, self._doors.hosts), http="httptools", ws="none", lifespan="off", log_config=None,
+            agents_app(self._context, self._doors.hosts), http="httptools", ws="none", lifespan="off", log_config=None,
             access_log=False, server_header=False, proxy_headers=False, timeout_keep_alive=75,
         )  # fmt: skip
         config.load()

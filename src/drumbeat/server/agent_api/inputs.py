@@ -18,8 +18,8 @@ from drumbeat.control.data.single_flight import Making
 from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.wire import to_wire
 from drumbeat.server.agent_api.sync import JSON_BODY, PREFIX, Admitted, Caller, json_object
+from drumbeat.server.context import ServerContext, away, current
 from drumbeat.server.paths import rest
-from drumbeat.server.room import ServerContext, away, current
 
 router = APIRouter(prefix=PREFIX, tags=["agents"])
 
@@ -33,29 +33,29 @@ async def get_listing(name: str, caller: Admitted) -> Response:
     """`{listing, folder}`: every file of an input, the same for the whole life of the job; the folder of the server's
     machine that it is, "" = it is none.
     """
-    inputs = caller.room.control.inputs
+    inputs = caller.context.control.inputs
     with inputs.asked(caller.job, name) as making:
-        await _made(name, making, caller.room)
+        await _made(name, making, caller.context)
 
     def told() -> dict[str, Any]:
         return {"listing": to_wire(inputs.listing(caller.job, name)), "folder": inputs.folder(caller.job, name)}
 
-    return await away(lambda: _json(told()), caller.room.stores)
+    return await away(lambda: _json(told()), caller.context.stores)
 
 
 @router.post("/inputs/{name}/links", openapi_extra=JSON_BODY, response_model=dict[str, Any])
 async def make_links(name: str, caller: Admitted, request: Request) -> Response:
     """Hears `{paths}`, answers `{links}`: an address for each file, null for one that is to be fetched from here."""
-    inputs, paths = caller.room.control.inputs, _paths(json_object(await request.body()))
+    inputs, paths = caller.context.control.inputs, _paths(json_object(await request.body()))
     told = lambda: _json({"links": to_wire(inputs.links(caller.job, name, paths))})  # noqa: E731 - it runs in a thread
-    return await _in_time(f"input {name}", told, caller.room)
+    return await _in_time(f"input {name}", told, caller.context)
 
 
 @router.get("/outputs/{name}/link")
 async def make_output_link(name: str, caller: Admitted) -> dict[str, Any]:
     """`{links}`: the one at which the ranks write an output themselves."""
-    direct = caller.room.control.direct
-    return {"links": [to_wire(await _in_time(f"output {name}", lambda: direct.link(caller.job, name), caller.room))]}
+    direct = caller.context.control.direct
+    return {"links": [to_wire(await _in_time(f"output {name}", lambda: direct.link(caller.job, name), caller.context))]}
 
 
 @router.get("/inputs/{name}/files/" + rest("path"), response_class=StreamingResponse)
@@ -64,15 +64,15 @@ async def get_input_file(
 ) -> StreamingResponse:
     """The bytes of one file of an input, or a range of them."""
     offset, length = _span(range)
-    size, pieces = await _in_time(f"input {name}", lambda: _read(caller, name, path, (offset, length)), caller.room)
+    size, pieces = await _in_time(f"input {name}", lambda: _read(caller, name, path, (offset, length)), caller.context)
     headers = {"Content-Length": str(size), "Content-Range": f"bytes {offset}-{max(0, offset + size - 1)}/*"}
-    return StreamingResponse(_streamed(name, pieces, caller.room), 206, headers, "application/octet-stream")
+    return StreamingResponse(_streamed(name, pieces, caller.context), 206, headers, "application/octet-stream")
 
 
 @router.get("/peers")
 async def get_peers(caller: Admitted) -> dict[str, Any]:
     """`{peers}`: of each node of the attempt what its agent said of itself, null for one that hasn't come yet."""
-    job = (await away(lambda: current(caller.room.control, caller.job))).job
+    job = (await away(lambda: current(caller.context.control, caller.job))).job
     return {"peers": [to_wire(said.member) if said else None for said in job.nodes]}
 
 
@@ -82,15 +82,15 @@ def _json(told: dict[str, Any]) -> Response:
 
 
 def _read(caller: Caller, name: str, path: str, span: tuple[int, int | None]) -> tuple[int, Iterator[bytes]]:
-    return caller.room.control.inputs.read(caller.job, name, path, span)
+    return caller.context.control.inputs.read(caller.job, name, path, span)
 
 
-async def _streamed(name: str, pieces: Iterator[bytes], room: ServerContext) -> AsyncGenerator[bytes]:
-    while (piece := await _in_time(f"input {name}", lambda: next(pieces, None), room)) is not None:
+async def _streamed(name: str, pieces: Iterator[bytes], context: ServerContext) -> AsyncGenerator[bytes]:
+    while (piece := await _in_time(f"input {name}", lambda: next(pieces, None), context)) is not None:
         yield piece
 
 
-async def _made(name: str, making: Making[Frozen], room: ServerContext) -> None:
+async def _made(name: str, making: Making[Frozen], context: ServerContext) -> None:
     """Waits for the list of an input; a store that isn't done yet is said so, before the node takes the server for
     silent. No thread waits meanwhile: the nodes of a job may be many.
     """
@@ -101,7 +101,7 @@ async def _made(name: str, making: Making[Frozen], room: ServerContext) -> None:
             loop.call_soon_threadsafe(is_done.set)
 
     making.on_done(ring)
-    with move_on_after(room.silent_s):
+    with move_on_after(context.silent_s):
         await is_done.wait()
     if not making.is_done:
         raise UnreachableError(
@@ -110,14 +110,15 @@ async def _made(name: str, making: Making[Frozen], room: ServerContext) -> None:
     making.result()
 
 
-async def _in_time(what: str, call: Callable[[], T], room: ServerContext) -> T:
+async def _in_time(what: str, call: Callable[[], T], context: ServerContext) -> T:
     """A store that is silent is told of, before the node takes the server for silent. The call goes on to its end."""
     try:
-        with fail_after(room.silent_s):
-            return await to_thread.run_sync(call, limiter=room.stores, abandon_on_cancel=True)
+        with fail_after(context.silent_s):
+            return await to_thread.run_sync(call, limiter=context.stores, abandon_on_cancel=True)
     except TimeoutError:
         where = what.replace(" ", "s.", 1)
-        raise UnreachableError(f"{what}: its store has sent nothing for {room.silent_s:.0f} s", where=where) from None
+        sentence = f"{what}: its store has sent nothing for {context.silent_s:.0f} s"
+        raise UnreachableError(sentence, where=where) from None
 
 
 def _span(said: str) -> tuple[int, int | None]:

@@ -24,9 +24,9 @@ from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.wire import from_wire, to_wire
 from drumbeat.server.access.auth import bearer
+from drumbeat.server.context import ContextOf, Lacking, ServerContext, away
 from drumbeat.server.fanout import TopicBell
 from drumbeat.server.paths import rest
-from drumbeat.server.room import Lacking, RoomOf, ServerContext, away
 
 LONGEST_WAIT_S = 60.0
 
@@ -47,22 +47,22 @@ class Caller:
     attempt: int
     node: int
     secret: str
-    room: ServerContext
+    context: ServerContext
 
     async def admitted(self) -> Caller:
         """Raises UnauthorizedError or StaleError unless it may still speak."""
-        await away(lambda: self.room.control.agents.admit(self.job, self.attempt, self.secret))
+        await away(lambda: self.context.control.agents.admit(self.job, self.attempt, self.secret))
         return self
 
 
 def _caller(
     request: Request,
-    room: RoomOf,
+    context: ContextOf,
     job: str,
     attempt: Annotated[int, InPath(ge=0, le=10**9)],
     node: Annotated[int, InPath(ge=0, le=10**9)],
 ) -> Caller:
-    return Caller(job, attempt, node, bearer(request.headers.raw), room)
+    return Caller(job, attempt, node, bearer(request.headers.raw), context)
 
 
 async def _admitted(caller: Annotated[Caller, Depends(_caller)]) -> Caller:
@@ -81,8 +81,8 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
     status = _status(body)
     if status.has_sent_logs:
         await settle_logs(caller, status)
-    with caller.room.fanout.bell(job_topic(caller.job)) as bell:
-        control = caller.room.control
+    with caller.context.fanout.bell(job_topic(caller.job)) as bell:
+        control = caller.context.control
         directive = await away(
             lambda: control.agents.report(caller.job, caller.attempt, caller.node, caller.secret, status)
         )
@@ -94,13 +94,13 @@ async def sync(caller: Speaking, request: Request) -> JSONResponse:
 
 async def settle_logs(caller: Caller, status: AgentStatus) -> None:
     """Has the disk take a round's logs when its node first says that they are all here, and may be let go then."""
-    control, node = caller.room.control, (caller.job, caller.attempt, caller.node)
+    control, node = caller.context.control, (caller.job, caller.attempt, caller.node)
     if not await away(lambda: control.agents.has_news_of_logs(*node, caller.secret, status)):
         return
     try:
         # A slow disk must not hold up what other agents say.
         which = (caller.job, caller.attempt, status.round, caller.node)
-        await away(lambda: control.artifacts.settle_logs(*which), caller.room.commits)
+        await away(lambda: control.artifacts.settle_logs(*which), caller.context.commits)
     except StorageError as error:
         notice(caller, f"its logs wait for the server's disk: {error}")
         raise
@@ -130,13 +130,13 @@ class DirectiveWait:
 
 async def another(caller: Caller, held: Directive, wait: DirectiveWait, request: Request) -> Directive:
     """The next directive; when the time is over the one that is held, with the servers that are known by then."""
-    room = caller.room
+    context = caller.context
     hanging_up = asyncio.create_task(wait.end_with(request))
     try:
         key = held.key
-        while not room.fanout.is_closing and wait.left_s and held.key == key:
+        while not context.fanout.is_closing and wait.left_s and held.key == key:
             await wait.bell.wait(wait.left_s)
-            held = await away(lambda: room.control.agents.directive(caller.job, caller.attempt))
+            held = await away(lambda: context.control.agents.directive(caller.job, caller.attempt))
     finally:
         hanging_up.cancel()
     return held
@@ -145,7 +145,7 @@ async def another(caller: Caller, held: Directive, wait: DirectiveWait, request:
 @router.get("/registries")
 async def get_registries(caller: Admitted) -> dict[str, object]:
     """`{auths, insecure}`: with what the images are pulled that the job's plan names."""
-    return await away(lambda: caller.room.control.agents.registry_access(caller.job))
+    return await away(lambda: caller.context.control.agents.registry_access(caller.job))
 
 
 @router.get("/snapshots/{digest}", response_class=StreamingResponse)
@@ -156,7 +156,7 @@ async def get_snapshot(digest: str, caller: Admitted) -> StreamingResponse:
 
 
 def _open(caller: Caller, digest: str) -> BinaryIO:
-    control = caller.room.control
+    control = caller.context.control
     plan = control.store.load(caller.job).job.plan
     if digest not in _digests(plan):
         raise ForbiddenError("this snapshot isn't one of the job's", where=digest[:80])
@@ -178,7 +178,7 @@ def _pieces(file: BinaryIO) -> Iterator[bytes]:
 @router.put("/logs/" + rest("path"), openapi_extra=BODY)
 async def put_log(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
     """Adds to a rank's log, `{attempt}.{round}/{node}/{rank}.log`, or the node's, `…/node.log`; answers its size."""
-    file, control = own_log(path, caller), caller.room.control
+    file, control = own_log(path, caller), caller.context.control
     data = await request.body()
     try:
         size = await away(lambda: control.artifacts.append_log(caller.job, file, offset, data))
@@ -193,8 +193,8 @@ async def put_log(path: str, offset: Offset, caller: Admitted, request: Request)
 
 def notice(caller: Caller, sentence: str) -> None:
     """Shows what keeps the job's logs from being stored to all who look at it; "" = nothing any more."""
-    if caller.room.notices.say(caller.job, sentence):
-        caller.room.control.bus.publish(job_topic(caller.job))
+    if caller.context.notices.say(caller.job, sentence):
+        caller.context.control.bus.publish(job_topic(caller.job))
 
 
 def own_log(path: str, caller: Caller) -> str:
@@ -214,32 +214,33 @@ async def commit_outputs(caller: Admitted, request: Request) -> dict[str, list[s
 
     Much to check takes longer than an agent waits for an answer, and so it asks again meanwhile and afterwards.
     """
-    artifacts, room, node = caller.room.control.artifacts, caller.room, (caller.job, caller.attempt, caller.node)
+    context, node = caller.context, (caller.job, caller.attempt, caller.node)
+    artifacts = context.control.artifacts
     body = await request.body()
-    if node in room.committing:
+    if node in context.committing:
         raise UnreachableError("the server is still checking them")
-    room.committing.add(node)
+    context.committing.add(node)
     try:
         files = await away(lambda: _files(json_object(body)))  # A long list takes seconds to read.
-        found = room.lacking.get(node)
+        found = context.lacking.get(node)
         if found and found.files == files:
             return {"missing": found.missing}
-        room.lacking.pop(node, None)
-        missing = await away(lambda: artifacts.commit_outputs(*node, files), room.commits)
+        context.lacking.pop(node, None)
+        missing = await away(lambda: artifacts.commit_outputs(*node, files), context.commits)
     finally:
-        room.committing.discard(node)
+        context.committing.discard(node)
     if missing:
-        for older in [one for one in room.lacking if one[0] == caller.job and one[1] != caller.attempt]:
-            del room.lacking[older]
-        room.lacking[node] = Lacking(files, missing)
+        for older in [one for one in context.lacking if one[0] == caller.job and one[1] != caller.attempt]:
+            del context.lacking[older]
+        context.lacking[node] = Lacking(files, missing)
     return {"missing": missing}
 
 
 @router.put("/outputs/" + rest("path"), openapi_extra=BODY)
 async def put_output(path: str, offset: Offset, caller: Admitted, request: Request) -> dict[str, int]:
     """Adds to an output file that isn't shown before the commit; answers its size."""
-    data, artifacts = await request.body(), caller.room.control.artifacts
-    caller.room.lacking.pop((caller.job, caller.attempt, caller.node), None)
+    data, artifacts = await request.body(), caller.context.control.artifacts
+    caller.context.lacking.pop((caller.job, caller.attempt, caller.node), None)
     size = await away(lambda: artifacts.append_output(caller.job, caller.attempt, caller.node, path, offset, data))
     return {"size": size}
 

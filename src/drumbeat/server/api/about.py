@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from drumbeat.control.control import Control
 from drumbeat.protocol.api.server import DoorView, StatusView, VersionView
 from drumbeat.protocol.errors import ConflictError
-from drumbeat.server.room import RoomOf
+from drumbeat.server.context import ContextOf
 
 AFTER_THE_END_S = 5.0
 STOP_FIX = (
@@ -61,31 +61,31 @@ def _named(jobs: list[str]) -> str:
 
 
 @router.get("/version")
-async def version(room: RoomOf) -> VersionView:
+async def version(context: ContextOf) -> VersionView:
     """Who answers."""
-    return VersionView(**asdict(room.identity))
+    return VersionView(**asdict(context.identity))
 
 
 @router.get("/status")
-def status(room: RoomOf) -> StatusView:
+def status(context: ContextOf) -> StatusView:
     """How the server is."""
     return StatusView(
-        uptime_s=time.monotonic() - room.started,
-        unfinished=tuple(one.name for one in room.control.store.heads()),
-        publishing=tuple(room.control.pending_outputs.own()),
-        idle_s=room.traffic.idle_s(own=1),
-        idle_stop_s=room.idle_stop_s,
-        doors=tuple(DoorView(**asdict(one)) for one in room.doors.shown()) if room.doors else (),
-        others=tuple(room.control.addresses.others),
-        retain_s=room.control.space.retain_s,
+        uptime_s=time.monotonic() - context.started,
+        unfinished=tuple(one.name for one in context.control.store.heads()),
+        publishing=tuple(context.control.pending_outputs.own()),
+        idle_s=context.traffic.idle_s(own=1),
+        idle_stop_s=context.idle_stop_s,
+        doors=tuple(DoorView(**asdict(one)) for one in context.doors.shown()) if context.doors else (),
+        others=tuple(context.control.addresses.others),
+        retain_s=context.control.space.retain_s,
     )
 
 
 @router.post("/stop", status_code=202)
-def stop(room: RoomOf, body: StopRequest | None = None) -> dict[str, bool]:
+def stop(context: ContextOf, body: StopRequest | None = None) -> dict[str, bool]:
     """Ends the server; jobs that run go on without it. One that isn't the only one is followed by another."""
     is_forced = body is not None and body.force
-    if not is_forced and not room.control.addresses.others and not _is_done(room.control):
-        raise _refusal(room.control)
-    room.stop()
+    if not is_forced and not context.control.addresses.others and not _is_done(context.control):
+        raise _refusal(context.control)
+    context.stop()
     return {"stopping": True}

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.computes import AliasView
+from drumbeat.server.context import ControlOf
 from drumbeat.server.paths import rest
-from drumbeat.server.room import ControlOf
 
 router = APIRouter(prefix="/api/v1", tags=["aliases"])
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from drumbeat.control.computes.computes import ComputeUsage
 from drumbeat.ports import Machine, Reservation
 from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView
-from drumbeat.server.room import ControlOf
+from drumbeat.server.context import ControlOf
 
 router = APIRouter(prefix="/api/v1/computes", tags=["computes"])
 

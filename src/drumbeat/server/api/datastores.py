@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.data import DatastoreView
-from drumbeat.server.room import ControlOf
+from drumbeat.server.context import ControlOf
 
 router = APIRouter(prefix="/api/v1/datastores", tags=["datastores"])
 

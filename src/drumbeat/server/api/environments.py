@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from drumbeat.control.catalog.environments import curated_views
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.requests import EnvironmentFiles
-from drumbeat.server.room import ControlOf
+from drumbeat.server.context import ControlOf
 
 router = APIRouter(prefix="/api/v1/environments", tags=["environments"])
 

@@ -19,8 +19,8 @@ from drumbeat.control.control import Control
 from drumbeat.protocol.api.jobs import FileView
 from drumbeat.protocol.errors import NotFoundError, RefusedError, StorageError
 from drumbeat.server import errors
+from drumbeat.server.context import ControlOf, away
 from drumbeat.server.paths import rest
-from drumbeat.server.room import ControlOf, away
 
 router = APIRouter(prefix="/api/v1", tags=["files"])
 

@@ -12,7 +12,7 @@ from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.states import State
 from drumbeat.server.api.job_views import job_view, job_with_story, story_lines
 from drumbeat.server.api.log_reader import LogReader
-from drumbeat.server.room import ControlOf, RoomOf, current
+from drumbeat.server.context import ContextOf, ControlOf, current
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
@@ -52,11 +52,11 @@ def list_jobs(
 
 
 @router.get("/jobs/{name}")
-def show(name: str, room: RoomOf) -> JobWithStory:
+def show(name: str, context: ContextOf) -> JobWithStory:
     """One job and its story."""
-    control = room.control
+    control = context.control
     record = current(control, name)
-    return job_with_story(record, control.store.story(name), room.notices.of(record.job))
+    return job_with_story(record, control.store.story(name), context.notices.of(record.job))
 
 
 @router.get("/jobs/{name}/story")

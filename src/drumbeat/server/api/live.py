@@ -24,8 +24,8 @@ from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.api.job_views import job_view, story_lines
 from drumbeat.server.api.log_reader import LogReader
+from drumbeat.server.context import ContextOf, ServerContext, away, current
 from drumbeat.server.fanout import Fanout
-from drumbeat.server.room import RoomOf, ServerContext, away, current
 
 BATCH = 256 << 10
 """Bytes of log in one pull."""
@@ -56,7 +56,7 @@ class EventStream(StreamingResponse):
 async def follow(
     *,
     name: str,
-    room: RoomOf,
+    context: ContextOf,
     after: Annotated[int, Query(ge=0)] = 0,
     story: Annotated[int, Query(ge=0)] = 0,
     logs: bool = True,
@@ -67,9 +67,9 @@ async def follow(
     A job is over when it has ended and its outputs are in their places, or have been held up for half a minute.
     """
     position, told = seen(last_event_id) if last_event_id else (after, story)
-    await away(lambda: current(room.control, name))
-    follower = Follower(room, name, position, told, has_logs=logs)
-    return EventStream(events(follower, room.fanout), headers={"Cache-Control": "no-store"})
+    await away(lambda: current(context.control, name))
+    follower = Follower(context, name, position, told, has_logs=logs)
+    return EventStream(events(follower, context.fanout), headers={"Cache-Control": "no-store"})
 
 
 def seen(event_id: str) -> tuple[int, int]:
@@ -99,9 +99,9 @@ async def events(follower: Follower, fanout: Fanout) -> AsyncIterator[bytes]:
 class Follower:
     """One reader's place in a job. `pull` blocks and is called by one thread at a time."""
 
-    def __init__(self, room: ServerContext, job: str, position: int, story: int, *, has_logs: bool) -> None:
-        self.control, self.notices, self.job, self.story = room.control, room.notices, job, story
-        self.reader = LogReader(room.control.artifacts, job, position)
+    def __init__(self, context: ServerContext, job: str, position: int, story: int, *, has_logs: bool) -> None:
+        self.control, self.notices, self.job, self.story = context.control, context.notices, job, story
+        self.reader = LogReader(context.control.artifacts, job, position)
         self.has_logs = has_logs
         self.has_more = self.is_done = False
         self._seen = (-1, "")

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.space import Freed, Usage
-from drumbeat.server.room import ControlOf
+from drumbeat.server.context import ControlOf
 
 router = APIRouter(prefix="/api/v1", tags=["space"])
 

@@ -19,7 +19,7 @@ from drumbeat.protocol.api.data import EntryView, ListingView, WrittenView
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError
 from drumbeat.protocol.listing import ListedFile, Listing
 from drumbeat.server.api.files import BINARY, Arriving, cut_of
-from drumbeat.server.room import ControlOf, away
+from drumbeat.server.context import ControlOf, away
 
 WRITES = CapacityLimiter(8)
 """Stores may be slow, and nobody's snapshot waits for that."""

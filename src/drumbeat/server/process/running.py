@@ -11,7 +11,7 @@ import uvicorn
 
 from drumbeat.protocol.errors import StorageError
 from drumbeat.server.agent_api.doorway import Doorway
-from drumbeat.server.room import ServerContext, away
+from drumbeat.server.context import ServerContext, away
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -23,14 +23,14 @@ class Running(uvicorn.Server):
     """Runs until `stop`, a signal, or nothing to do for the idle time."""
 
     def __init__(
-        self, app: FastAPI, room: ServerContext, *, on_ready: Callable[[], None], on_end: Callable[[], None]
+        self, app: FastAPI, context: ServerContext, *, on_ready: Callable[[], None], on_end: Callable[[], None]
     ) -> None:
         config = uvicorn.Config(
             app, loop="uvloop", http="httptools", ws="none", lifespan="on", log_config=None, access_log=False,
             server_header=False, proxy_headers=False, timeout_keep_alive=75, timeout_graceful_shutdown=1,
         )  # fmt: skip
         super().__init__(config)
-        self.room, self.on_ready, self.on_end = room, on_ready, on_end
+        self.context, self.on_ready, self.on_end = context, on_ready, on_end
         self._idle: asyncio.Task[None] | None = None
         self._doorway: Doorway | None = None
 
@@ -41,36 +41,36 @@ class Running(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens, then says so."""
         await super().startup(sockets)
-        if self.room.doors is not None:
-            self._doorway = Doorway(self.room, self.room.doors, self.server_state)
-            self.room.doors.begin(self._doorway)
-        self.room.traffic.touch()  # Nobody could ask before.
+        if self.context.doors is not None:
+            self._doorway = Doorway(self.context, self.context.doors, self.server_state)
+            self.context.doors.begin(self._doorway)
+        self.context.traffic.touch()  # Nobody could ask before.
         self.on_ready()
-        if self.room.idle_stop_s:
-            self._idle = asyncio.create_task(self._stop_when_idle(self.room.idle_stop_s))
+        if self.context.idle_stop_s:
+            self._idle = asyncio.create_task(self._stop_when_idle(self.context.idle_stop_s))
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Sends long polls and streams home, then waits for what is left."""
         self.on_end()
         if self._idle is not None:
             self._idle.cancel()
-        self.room.fanout.close()
-        if self._doorway is not None and self.room.doors is not None:
+        self.context.fanout.close()
+        if self._doorway is not None and self.context.doors is not None:
             await self._doorway.close()
-            self.room.doors.end()
+            self.context.doors.end()
         await super().shutdown(sockets)
         if self._doorway is not None:
             await self._doorway.see_off()
 
     def _may_have_work(self) -> bool:
         try:
-            return self.room.control.has_unfinished_work()
+            return self.context.control.has_unfinished_work()
         except StorageError:  # Nobody knows now.
             return True
 
     async def _stop_when_idle(self, idle_s: float) -> None:
         """The time counts from the last request, or from when the last work was seen."""
-        traffic = self.room.traffic
+        traffic = self.context.traffic
         while not self.should_exit:
             await asyncio.sleep(min(idle_s / 10, LONGEST_LOOK_S))
             if traffic.idle_s() < idle_s:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from drumbeat.control.computes.agent_addresses import Endpoints
     from drumbeat.control.control import Control
     from drumbeat.server.access.doors import TlsDoors
-    from drumbeat.server.room import ServerContext
+    from drumbeat.server.context import ServerContext
 
 EXIT_TAKEN = 3
 """Another server has this home."""
@@ -103,23 +103,23 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
     """Serves until stopped, in whatever way."""
     from drumbeat.server.access.auth import allowed_hosts
     from drumbeat.server.app import make_app
+    from drumbeat.server.context import Identity, ServerContext
     from drumbeat.server.process.running import Running
-    from drumbeat.server.room import Identity, ServerContext
 
     home, options, port = stand.home, stand.options, listeners[0].getsockname()[1]
     hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
-    room = ServerContext(stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors)
-    app = make_app(room, token=home.token(), hosts=hosts)
+    context = ServerContext(stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors)
+    app = make_app(context, token=home.token(), hosts=hosts)
     url = options.url(port)
-    running = Running(app, room, on_ready=lambda: _announce(home, room, url), on_end=home.withdraw)
-    room.stop, told.stop = told.now, running.stop
+    running = Running(app, context, on_ready=lambda: _announce(home, context, url), on_end=home.withdraw)
+    context.stop, told.stop = told.now, running.stop
     if not told.is_told:
         running.run(sockets=listeners)
 
 
-def _announce(home: Home, room: ServerContext, url: str) -> None:
-    identity = room.identity
+def _announce(home: Home, context: ServerContext, url: str) -> None:
+    identity = context.identity
     home.announce(
         {
             "url": url, "host": identity.host, "boot_id": identity.boot_id, "pid": identity.pid,

@@ -18,53 +18,65 @@ from drumbeat.ports import Entry, Written
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError, UnreachableError
 from drumbeat.protocol.listing import Link, ListedFile, Listing
 from drumbeat.stores.data.addresses import Target, target_of
-from drumbeat.stores.data.halves import Halves
-from drumbeat.stores.data.places import below, listed, listing_of
-from drumbeat.stores.data.shelf import MOST_FILES, Counted, Found, Patience, Shelf, SignsWrites, Wanted, changed, shown
+from drumbeat.stores.data.backend import (
+    MOST_FILES,
+    Backend,
+    Counted,
+    Found,
+    Patience,
+    SignsWrites,
+    Wanted,
+    changed,
+    shown,
+)
+from drumbeat.stores.data.listings import below, listed, listing_of
+from drumbeat.stores.data.partial_writes import PartialWrites
 
-MOST_SHELVES = 64
+MAX_BACKENDS = 64
 
 
 class StoreAccess:
     """Data in the datastores that a function gives, and at addresses. Close it at the end.
 
-    halves: a folder of this process's own, where it is written down what a write that is broken off may leave.
+    partial_writes: a folder of this process's own, where it is written down what a write that is broken off may leave.
     """
 
     def __init__(
         self,
         datastores: Callable[[], Mapping[str, Datastore]],
         patience: Patience | None = None,
-        halves: Path | None = None,
+        partial_writes: Path | None = None,
     ) -> None:
-        self._datastores, self._patience, self._halves = datastores, patience or Patience(), Halves(halves)
-        self._shelves: OrderedDict[str, Shelf] = OrderedDict()
+        self._datastores, self._patience = datastores, patience or Patience()
+        self._partial_writes = PartialWrites(partial_writes)
+        self._backends: OrderedDict[str, Backend] = OrderedDict()
         self._lock = threading.Lock()
 
     def close(self) -> None:
         """Ends every connection that is kept."""
         with self._lock:
-            while self._shelves:
-                self._shelves.popitem()[1].close()
+            while self._backends:
+                self._backends.popitem()[1].close()
 
     # --- what DataAccess has --------------------------------------------------------------------------------------
     def listing(self, uri: str, *, is_file: bool) -> Listing:
-        target, shelf = self._find(uri)
+        target, backend = self._find(uri)
         if is_file:
-            return Listing((listed(shelf.address, self._file(target, shelf), _name(target), alone=True),), is_file=True)
+            file = self._file(target, backend)
+            return Listing((listed(backend.address, file, _name(target), alone=True),), is_file=True)
         try:
-            found = listing_of(shelf.address, target.place, shelf.files(target.place), target.title)
+            found = listing_of(backend.address, target.place, backend.files(target.place), target.title)
         except NotFoundError:
-            _require_no_file(target, shelf)
+            _require_no_file(target, backend)
             raise
-        if not found.files and target.place and not shelf.knows_folders:
-            _require_no_file(target, shelf)
+        if not found.files and target.place and not backend.knows_folders:
+            _require_no_file(target, backend)
             raise _nothing_in(target)
         return found
 
     def links(self, uri: str, files: Sequence[ListedFile], lifetime_s: float) -> list[Link | None]:
-        target, shelf = self._find(uri)
-        return [shelf.link(_wanted(target, file), lifetime_s) for file in files]
+        target, backend = self._find(uri)
+        return [backend.link(_wanted(target, file), lifetime_s) for file in files]
 
     def folder(self, uri: str) -> str:
         target = target_of(uri, self._datastores())
@@ -74,113 +86,113 @@ class StoreAccess:
         return str(path) if path.exists() else ""
 
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
-        target, shelf = self._find(uri)
+        target, backend = self._find(uri)
         wanted = _wanted(target, file)
         most = max(0, file.size - offset)
         count = most if length is None else min(most, length)
         if file.size == 0:
-            _require_same(target, shelf, wanted)
+            _require_same(target, backend, wanted)
         if count:
             is_whole = count == file.size
-            pieces = shelf.read(wanted, offset, None if is_whole else count)
+            pieces = backend.read(wanted, offset, None if is_whole else count)
             yield from _checked(pieces, count, file.sha256 if is_whole else "", target, wanted)
 
     def write(self, uri: str, path: str, pieces: Iterable[bytes], size: int) -> Written:
-        target, shelf = self._find(uri)
+        target, backend = self._find(uri)
         place, counted = below(target.place, path), Counted(pieces, size)
-        if not shelf.shows_halves:
-            return replace(shelf.write(place, counted, ""), path=path)
-        with self._halves.begun(shelf.address, place) as aside:
-            written = shelf.write(place, counted, aside)
-        self._halves.remove_left(shelf.address, shelf.remove)
+        if not backend.shows_partial_writes:
+            return replace(backend.write(place, counted, ""), path=path)
+        with self._partial_writes.begun(backend.address, place) as aside:
+            written = backend.write(place, counted, aside)
+        self._partial_writes.remove_left(backend.address, backend.remove)
         return replace(written, path=path)
 
     def write_link(self, uri: str, lifetime_s: float) -> Link:
-        target, shelf = self._find(uri)
-        if not isinstance(shelf, SignsWrites):
+        target, backend = self._find(uri)
+        if not isinstance(backend, SignsWrites):
             what = f"a store of type `{target.spec.type}` signs no link that a rank could write at"
             raise RefusedError(what, where=target.title, fix="Use mode upload: the server writes it there at the end.")
         if not target.place:
             raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
-        return shelf.write_link(target.place, lifetime_s)
+        return backend.write_link(target.place, lifetime_s)
 
     def entries(self, uri: str) -> Sequence[Entry]:
-        target, shelf = self._find(uri)
+        target, backend = self._find(uri)
         try:
-            found = list(islice(shelf.entries(target.place), MOST_FILES))
+            found = list(islice(backend.entries(target.place), MOST_FILES))
         except NotFoundError:
             if not target.place:
                 raise
             found = []
         if not found and target.place:
-            return _itself(target, shelf)
+            return _itself(target, backend)
         return sorted((_entry(one) for one in found), key=lambda one: one.path)
 
     def remove(self, uri: str, path: str) -> None:
-        target, shelf = self._find(uri)
-        shelf.remove(below(target.place, path))
+        target, backend = self._find(uri)
+        backend.remove(below(target.place, path))
 
     # --- finding --------------------------------------------------------------------------------------------------
-    def _find(self, uri: str) -> tuple[Target, Shelf]:
+    def _find(self, uri: str) -> tuple[Target, Backend]:
         target = target_of(uri, self._datastores())
         key = _fingerprint(target)
         with self._lock:
-            shelf = self._shelves.get(key)
-            if shelf is not None:
-                self._shelves.move_to_end(key)
-                return target, shelf
-        made = make_shelf(
+            backend = self._backends.get(key)
+            if backend is not None:
+                self._backends.move_to_end(key)
+                return target, backend
+        made = make_backend(
             target, self._patience
         )  # Who looks for credentials in its environment may take long: nobody waits with it.
         with self._lock:
-            shelf = self._shelves.setdefault(key, made)
-            over = self._shelves.popitem(last=False)[1] if len(self._shelves) > MOST_SHELVES else None
-        for one in (made if made is not shelf else None, over):
+            backend = self._backends.setdefault(key, made)
+            over = self._backends.popitem(last=False)[1] if len(self._backends) > MAX_BACKENDS else None
+        for one in (made if made is not backend else None, over):
             if one is not None:
                 one.close()
-        return target, shelf
+        return target, backend
 
-    def _file(self, target: Target, shelf: Shelf) -> Found:
+    def _file(self, target: Target, backend: Backend) -> Found:
         if not target.place and not isinstance(target.spec, spec_of.HttpDatastore):
             raise RefusedError("this is the whole store, not a file", where=target.title, fix="Name a file in it.")
         try:
-            return shelf.file(target.place)
+            return backend.file(target.place)
         except (NotFoundError, ConflictError):
-            if not _has_something(target, shelf):
+            if not _has_something(target, backend):
                 raise
         named = f"`{shown(target.place)}`" if target.place else "it"
         what = f"{named} is a folder, not a file"
         raise RefusedError(what, where=target.title, fix="Write `type: uri_folder`, or name a file in it.")
 
 
-def make_shelf(target: Target, patience: Patience) -> Shelf:
+def make_backend(target: Target, patience: Patience) -> Backend:
     """The adapter for a store. Raises RefusedError where its library is missing."""
     spec, title = target.spec, target.title
     match spec:
         case spec_of.FolderDatastore():
-            from drumbeat.stores.data.folder import FolderShelf
+            from drumbeat.stores.data.folder import FolderBackend
 
-            return FolderShelf(Path(spec.path), title)
+            return FolderBackend(Path(spec.path), title)
         case spec_of.HttpDatastore():
-            from drumbeat.stores.data.http import HttpShelf
+            from drumbeat.stores.data.http import HttpBackend
 
-            return HttpShelf(spec, title, patience, target.query)
+            return HttpBackend(spec, title, patience, target.query)
         case spec_of.AzureBlobDatastore() | spec_of.DataLakeDatastore():
-            from drumbeat.stores.data.azure import AzureShelf
+            from drumbeat.stores.data.azure import AzureBackend
 
-            return AzureShelf(spec, title, patience)
+            return AzureBackend(spec, title, patience)
         case spec_of.S3Datastore():
-            from drumbeat.stores.data.s3 import S3Shelf
+            from drumbeat.stores.data.s3 import S3Backend
 
-            return S3Shelf(spec, title, patience)
+            return S3Backend(spec, title, patience)
         case spec_of.SftpDatastore():
-            from drumbeat.stores.data.sftp import SftpShelf
+            from drumbeat.stores.data.sftp import SftpBackend
 
-            return SftpShelf(spec, title, patience)
+            return SftpBackend(spec, title, patience)
         case spec_of.GcsDatastore():
-            from drumbeat.stores.data.gcs import GcsShelf
+            from drumbeat.stores.data.gcs import GcsBackend
 
-            return GcsShelf(spec, title, patience)
+            return GcsBackend(spec, title, patience)
         case spec_of.AzureFileDatastore():
             fix = "Mount the share where the server runs, and make a datastore of type `folder` of it."
             raise RefusedError("datastores of type `azure_file` aren't supported", where=title, fix=fix)
@@ -224,36 +236,36 @@ def _checked(pieces: Iterator[bytes], count: int, sha256: str, target: Target, w
         raise changed(target.title, wanted.place)
 
 
-def _require_same(target: Target, shelf: Shelf, wanted: Wanted) -> None:
-    found = shelf.file(wanted.place)
+def _require_same(target: Target, backend: Backend, wanted: Wanted) -> None:
+    found = backend.file(wanted.place)
     if (found.size, found.tag) != (wanted.size, wanted.tag):
         raise changed(target.title, wanted.place)
 
 
-def _require_no_file(target: Target, shelf: Shelf) -> None:
+def _require_no_file(target: Target, backend: Backend) -> None:
     """Says so when what was asked for as a folder is a file."""
     try:
-        shelf.file(target.place)
+        backend.file(target.place)
     except DrumbeatError:
         return
     what = f"`{shown(target.place)}` is a file, not a folder"
     raise RefusedError(what, where=target.title, fix="Write `type: uri_file`.")
 
 
-def _has_something(target: Target, shelf: Shelf) -> bool:
+def _has_something(target: Target, backend: Backend) -> bool:
     try:
-        return next(iter(shelf.entries(target.place)), None) is not None
+        return next(iter(backend.entries(target.place)), None) is not None
     except DrumbeatError:
         return False
 
 
-def _itself(target: Target, shelf: Shelf) -> Sequence[Entry]:
+def _itself(target: Target, backend: Backend) -> Sequence[Entry]:
     """The one line of a file; none of an empty folder."""
     try:
-        return [_entry(shelf.file(target.place))]
+        return [_entry(backend.file(target.place))]
     except (NotFoundError, ConflictError):
-        if shelf.knows_folders:
-            next(iter(shelf.entries(target.place)), None)  # Raises where there is none.
+        if backend.knows_folders:
+            next(iter(backend.entries(target.place)), None)  # Raises where there is none.
             return []
         raise _nothing_in(target) from None
 

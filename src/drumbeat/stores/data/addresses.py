@@ -25,7 +25,7 @@ from drumbeat.dialect.data.datastores import (
 )
 from drumbeat.dialect.reading.problems import either, short
 from drumbeat.protocol.errors import RefusedError, SpecError, UnknownNameError
-from drumbeat.stores.data.places import place_of
+from drumbeat.stores.data.listings import place_of
 
 D = TypeVar("D", bound=Datastore)
 Stores = Mapping[str, Datastore]

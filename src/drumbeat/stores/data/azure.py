@@ -22,9 +22,9 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.listing import Link
 from drumbeat.stores.data.azure_blocks import put_blocks
+from drumbeat.stores.data.backend import Counted, Found, Patience, Trouble, Wanted, asked, changed
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.sas import is_skewed, why_refused
-from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed
 
 DIGEST = "drumbeat_sha256"
 """Metadata of blobs that drumbeat wrote: their content's SHA-256, in hex."""
@@ -77,11 +77,11 @@ _BUSY = Trouble(
 )
 
 
-class AzureShelf:
+class AzureBackend:
     """A container. now: the time, for signatures."""
 
     knows_folders = False
-    shows_halves = False
+    shows_partial_writes = False
 
     def __init__(
         self,

@@ -11,8 +11,8 @@ import io
 import math
 from typing import Any
 
+from drumbeat.stores.data.backend import Counted
 from drumbeat.stores.data.libraries import library
-from drumbeat.stores.data.shelf import Counted
 
 BLOCK = 8 << 20
 MOST_BLOCKS = 45_000

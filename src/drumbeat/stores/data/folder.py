@@ -19,8 +19,8 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import Link
-from drumbeat.stores.data.halves import HALF
-from drumbeat.stores.data.shelf import PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.backend import PIECE, Counted, Found, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX
 from drumbeat.stores.folder.disk import sync_folder, write_all
 
 _TROUBLES: dict[int, Trouble] = {
@@ -52,11 +52,11 @@ def _judge(error: BaseException) -> Trouble:
     return _TROUBLES.get(number, Trouble(StorageError, f"the disk refused ({os.strerror(number)})"))
 
 
-class FolderShelf:
+class FolderBackend:
     """A folder. Links in it may point to what is in it, not out of it."""
 
     knows_folders = True
-    shows_halves = True
+    shows_partial_writes = True
 
     def __init__(self, root: Path, title: str) -> None:
         self._root, self._title = root.expanduser(), title
@@ -87,7 +87,7 @@ class FolderShelf:
             names = sorted(path.name for path in self._inside(place).iterdir())
         for name in names:
             below = f"{place}/{name}" if place else name
-            if not name.endswith(HALF):
+            if not name.endswith(PARTIAL_SUFFIX):
                 with self._asked("list", below):
                     yield self._entry(below)
 

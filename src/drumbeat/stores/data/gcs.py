@@ -15,8 +15,8 @@ from drumbeat.dialect.data.datastores import GcsDatastore
 from drumbeat.ports import Written
 from drumbeat.protocol.errors import ConflictError, ForbiddenError, NotFoundError, StorageError, UnreachableError
 from drumbeat.protocol.listing import Link
+from drumbeat.stores.data.backend import Counted, Found, Patience, Trouble, Wanted, asked, changed
 from drumbeat.stores.data.libraries import library
-from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed
 
 PIECE = 8 << 20
 LONGEST_LINK_S = 7 * 24 * 3600
@@ -32,11 +32,11 @@ _TROUBLES: dict[int, Trouble] = {
 }
 
 
-class GcsShelf:
+class GcsBackend:
     """A bucket. A file's tag is its generation, which names its content for ever."""
 
     knows_folders = False
-    shows_halves = False
+    shows_partial_writes = False
 
     def __init__(self, spec: GcsDatastore, title: str, patience: Patience) -> None:
         self._spec, self._title = spec, title

@@ -25,8 +25,7 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.listing import Link
 from drumbeat.stores.data.autoindex import is_index, names_in
-from drumbeat.stores.data.heads import Heads
-from drumbeat.stores.data.shelf import (
+from drumbeat.stores.data.backend import (
     MOST_FILES,
     PIECE,
     Counted,
@@ -38,6 +37,7 @@ from drumbeat.stores.data.shelf import (
     changed,
     refused,
 )
+from drumbeat.stores.data.head_client import HeadClient
 
 LARGEST_PAGE = 64 << 20
 DEEPEST = 64
@@ -61,11 +61,11 @@ _FOLDER = Trouble(ConflictError, "it is a folder", "Write `type: uri_folder`, or
 _READ_ONLY = Trouble(RefusedError, "web servers can only be read here", "Use a datastore of another type.")
 
 
-class HttpShelf:
+class HttpBackend:
     """What is below an address. query: of the address of one file, where it has one."""
 
     knows_folders = True
-    shows_halves = False
+    shows_partial_writes = False
 
     def __init__(self, spec: HttpDatastore, title: str, patience: Patience, query: str = "") -> None:
         held = spec.credentials if isinstance(spec.credentials, HttpCredentials) else None
@@ -85,10 +85,13 @@ class HttpShelf:
 
     # --- reading --------------------------------------------------------------------------------------------------
     def files(self, place: str) -> Iterator[Found]:
-        with self._asked("list", place), closing(Heads(self._spec.url, self._sent, self._patience.answer_s)) as heads:
+        with (
+            self._asked("list", place),
+            closing(HeadClient(self._spec.url, self._sent, self._patience.answer_s)) as heads,
+        ):
             yield from heads.each(self._walk(place), lambda one: self._file(one, heads))
 
-    def _file(self, place: str, heads: Heads) -> Found:
+    def _file(self, place: str, heads: HeadClient) -> Found:
         """As a HEAD tells it, or as `file` finds out. The quick way is for plain answers alone."""
         told = heads.ask(self._url(place))
         found = _found(place, told) if told else None

@@ -19,9 +19,9 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import Link
+from drumbeat.stores.data.backend import PIECE, Counted, Found, Patience, Trouble, Wanted, asked, changed
 from drumbeat.stores.data.libraries import library
 from drumbeat.stores.data.s3_parts import PART, put_parts
-from drumbeat.stores.data.shelf import PIECE, Counted, Found, Patience, Trouble, Wanted, asked, changed
 
 LONGEST_LINK_S = 7 * 24 * 3600
 
@@ -65,11 +65,11 @@ _TROUBLES: dict[str, Trouble] = {
 """By S3's error code; by the status where an answer has no body (HEAD)."""
 
 
-class S3Shelf:
+class S3Backend:
     """A bucket, or what is below a prefix of it."""
 
     knows_folders = False
-    shows_halves = False
+    shows_partial_writes = False
 
     def __init__(self, spec: S3Datastore, title: str, patience: Patience) -> None:
         self._spec, self._title, self._patience = spec, title, patience

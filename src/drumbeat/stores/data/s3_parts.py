@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from drumbeat.protocol.errors import ConflictError, StorageError
+from drumbeat.stores.data.backend import Counted
 from drumbeat.stores.data.libraries import library
-from drumbeat.stores.data.shelf import Counted
 
 PART = 16 << 20
 MOST_PARTS = 9_000

@@ -24,9 +24,9 @@ from drumbeat.protocol.errors import (
     UnreachableError,
 )
 from drumbeat.protocol.listing import Link
-from drumbeat.stores.data.halves import HALF
+from drumbeat.stores.data.backend import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused
 from drumbeat.stores.data.libraries import library
-from drumbeat.stores.data.shelf import Counted, Found, Patience, Trouble, Wanted, asked, changed, refused
+from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +45,11 @@ _TROUBLES: dict[int, Trouble] = {
 }
 
 
-class SftpShelf:
+class SftpBackend:
     """A folder on another machine. Connections are kept for the next question, a few of them."""
 
     knows_folders = True
-    shows_halves = True
+    shows_partial_writes = True
 
     def __init__(self, spec: SftpDatastore, title: str, patience: Patience) -> None:
         self._spec, self._title, self._patience = spec, title, patience
@@ -80,7 +80,9 @@ class SftpShelf:
     def _in(self, line: _Line, folder: str) -> list[Found]:
         there = line.sftp.listdir_attr(line.inside(folder))
         names = sorted((str(one.filename), one) for one in there)
-        return [self._entry(line, _below(folder, name), one) for name, one in names if not name.endswith(HALF)]
+        return [
+            self._entry(line, _below(folder, name), one) for name, one in names if not name.endswith(PARTIAL_SUFFIX)
+        ]
 
     def _entry(self, line: _Line, place: str, status: Any) -> Found:
         if stat.S_ISLNK(status.st_mode):

@@ -15,7 +15,7 @@ from contextlib import suppress
 from drumbeat.agent.ground import children, locks
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.inputs.mounting.clearing import clear, end_holder, folder_of, state, unmount
-from drumbeat.agent.inputs.mounting.holder import MOUNT_S
+from drumbeat.agent.inputs.mounting.mount_holder import MOUNT_S
 from drumbeat.agent.inputs.mounting.rates import Rates, measure
 from drumbeat.host import processes
 from drumbeat.host.program import program

@@ -9,8 +9,8 @@ import subprocess
 from dataclasses import replace
 
 from drumbeat.agent.ground import children
-from drumbeat.agent.runtimes import containers
-from drumbeat.launch.containers import Engine
+from drumbeat.agent.runtimes import container_engine
+from drumbeat.launch.container_command import Engine
 from drumbeat.launch.environment import scrubbed
 from drumbeat.launch.mpi import INTEL_MPI, MPICH, OPEN_MPI
 from drumbeat.protocol.agent import RankExit
@@ -56,7 +56,7 @@ def require_inside(own: str, engine: Engine, image: str) -> None:
         what = f"this node has {own}, which hands each rank an open file, and that doesn't go into a container"
         fix = "Install Open MPI on the nodes and in the image (Debian: openmpi-bin)."
         raise RefusedError(what, where="environment.image", fix=fix)
-    inside = read(containers.inside(engine, image, ("mpirun", "--version")).stdout)
+    inside = read(container_engine.inside(engine, image, ("mpirun", "--version")).stdout)
     if inside != own:
         what = f"this node has {own}, and image {image} has {inside or 'no mpirun, by which its MPI would be known'}"
         fix = "Ranks in containers join the node's own mpirun: have the same MPI on the nodes and in the image."

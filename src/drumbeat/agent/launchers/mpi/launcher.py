@@ -5,7 +5,7 @@ from __future__ import annotations
 from drumbeat.agent.launchers.launcher import NodeLauncher, NodeRound
 from drumbeat.agent.launchers.mpi import folder, installation
 from drumbeat.agent.launchers.remote import addresses
-from drumbeat.launch.containers import Engine
+from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.plan import Plan
 
 

@@ -14,7 +14,7 @@ import sys
 from drumbeat.agent.keeper.liveness import LIVENESS_FILE
 from drumbeat.agent.launchers.mpi import handover
 from drumbeat.host.program import become
-from drumbeat.launch.containers import with_given
+from drumbeat.launch.container_command import with_given
 
 BEGIN_TIMEOUT_S = 600.0
 """How long mpirun may take until it has started this rank's child."""

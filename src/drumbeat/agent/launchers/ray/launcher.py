@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from drumbeat.agent.launchers.launcher import NodeLauncher, NodeRound
 from drumbeat.agent.launchers.ray import folder, installation
-from drumbeat.launch.containers import Engine
+from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
 

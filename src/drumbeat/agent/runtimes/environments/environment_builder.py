@@ -11,7 +11,7 @@ from typing import Any
 
 from drumbeat.agent.ground import cache_folders
 from drumbeat.agent.keeper.errands import Command, Errands
-from drumbeat.agent.logs.nodelog import NodeLog
+from drumbeat.agent.logs.node_log import NodeLog
 from drumbeat.agent.runtimes.environments import builders, install_errors, interpreters, wheels
 from drumbeat.agent.runtimes.environments.builders import Builder, Step
 from drumbeat.agent.runtimes.environments.collecting import collect, size_of

@@ -12,13 +12,13 @@ from typing import Any
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.inputs.snapshots import bring
 from drumbeat.agent.keeper.errands import Command, Errands
-from drumbeat.agent.logs.nodelog import NodeLog
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.logs.node_log import NodeLog
+from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.runtimes.environments.collecting import collect
 from drumbeat.agent.runtimes.environments.folders import Place
 from drumbeat.agent.runtimes.images import build_errors, folders, inspection
 from drumbeat.agent.runtimes.images.folders import ImagePlace
-from drumbeat.launch.containers import Engine, build_line
+from drumbeat.launch.container_command import Engine, build_line
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.faults import faultpoint
@@ -35,7 +35,7 @@ class Work:
 
     image: str
     build: ImageBuild
-    access: containers.Access
+    access: container_engine.Access
     tell: Callable[[str], None]
 
 
@@ -50,7 +50,7 @@ class ImageBuilder:
         self._known: dict[str, Any] | None = None
         """The failure that was there before."""
 
-    def provide(self, wanted: Container, access: containers.Access, tell: Callable[[str], None]) -> None:
+    def provide(self, wanted: Container, access: container_engine.Access, tell: Callable[[str], None]) -> None:
         """Has the image, pinned for this attempt. Raises RefusedError with a sentence when it can't be built."""
         if wanted.build is None:
             raise ValueError("nothing is to be built")
@@ -92,7 +92,7 @@ class ImageBuilder:
         try:
             text = _read(build, context)
             for base in build.bases:
-                containers.fetch(self._engine, base, work.access, work.tell)
+                container_engine.fetch(self._engine, base, work.access, work.tell)
             self._build(work, context, text, lock)
         except RefusedError as error:
             place.mark_failed(error.what, self._log.tail(_TAIL_LINES))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from drumbeat.agent.ground import cache_folders
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.runtimes.environments.folders import Place
-from drumbeat.launch.containers import Engine
+from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.plan import BUILT
 
 
@@ -27,22 +27,22 @@ class ImagePlace(Place):
     def made(self) -> dict[str, Any] | None:
         """What `mark_made` wrote; None = it isn't there, or its image has gone since."""
         told = self.told()
-        return told if told and containers.has(self.engine, str(told["image"])) else None
+        return told if told and container_engine.has(self.engine, str(told["image"])) else None
 
     def forget(self) -> None:
         """It stays while somebody's container is of its image, which may be there though nobody marked it as made."""
         image = f"{BUILT}:{os.path.basename(self.folder)}"
-        if containers.remove(self.engine, image):
+        if container_engine.remove(self.engine, image):
             super().forget()
 
     def unmake(self) -> None:
         """Removes its image too; other images that have layers of it keep these."""
         if told := self.told():
-            containers.remove(self.engine, str(told["image"]))
+            container_engine.remove(self.engine, str(told["image"]))
         super().unmake()
 
 
 def folder(engine: Engine) -> str:
     """Where the images of this engine's storage are written down. Raises RefusedError."""
-    told = f"{socket.gethostname()} {engine.kind} {containers.storage(engine)}"
+    told = f"{socket.gethostname()} {engine.kind} {container_engine.storage(engine)}"
     return os.path.abspath(f"{cache_folders.folder('images')}/{hashlib.sha256(told.encode()).hexdigest()[:12]}")

@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.runtimes.environments.distributions import fingerprint, normal
-from drumbeat.launch.containers import Engine
+from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.fingerprint import Fingerprint
 
@@ -35,7 +35,7 @@ class Image:
 
 def look(engine: Engine, name: str) -> Image:
     """The image of that name, which is there. Raises RefusedError."""
-    said = containers.ask(engine, "image", "inspect", name)
+    said = container_engine.ask(engine, "image", "inspect", name)
     try:
         return read(json.loads(said.stdout)[0], name)
     except (ValueError, LookupError, TypeError, AttributeError):
@@ -64,7 +64,7 @@ def _of_registry(told: dict[str, Any], name: str) -> str:
 def python_in(engine: Engine, name: str) -> Fingerprint | None:
     """Of the `python` that a container finds on its PATH, else `python3`; None = there is none."""
     for program in ("python", "python3"):
-        said = containers.inside(engine, name, (program, "-c", _ASKS))
+        said = container_engine.inside(engine, name, (program, "-c", _ASKS))
         try:
             version, found = json.loads(said.stdout)
         except ValueError:

@@ -12,10 +12,10 @@ from typing import Any
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.keeper.errands import Errands
-from drumbeat.agent.logs.nodelog import NodeLog
-from drumbeat.agent.runtimes import containers
+from drumbeat.agent.logs.node_log import NodeLog
+from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.runtimes.images import inspection
-from drumbeat.launch.containers import Engine
+from drumbeat.launch.container_command import Engine
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import UnreachableError
 from drumbeat.protocol.plan import Container
@@ -40,7 +40,7 @@ class ImagePuller:
 
         with self._access(wanted, say) as access:
             if wanted.build is None:
-                containers.fetch(self._engine, wanted.image, access, tell)
+                container_engine.fetch(self._engine, wanted.image, access, tell)
             else:
                 from drumbeat.agent.runtimes.images.build import ImageBuilder
 
@@ -48,11 +48,11 @@ class ImagePuller:
         return inspection.look(self._engine, wanted.image)
 
     @contextlib.contextmanager
-    def _access(self, wanted: Container, say: Say) -> Generator[containers.Access]:
+    def _access(self, wanted: Container, say: Say) -> Generator[container_engine.Access]:
         """What the server gives for the job's registries, in a folder that only this user can read."""
         scratch = self._scratch()
         if not wanted.registries:
-            yield containers.Access(scratch=scratch)
+            yield container_engine.Access(scratch=scratch)
             return
         told = self._asked(say)
         folder = f"{self._enrolment.root}/{_ACCESS}"
@@ -60,13 +60,13 @@ class ImagePuller:
         os.mkdir(folder, 0o700)
         try:
             _write_credentials(f"{folder}/config.json", told["auths"])
-            yield containers.Access(folder, tuple(told["insecure"]), scratch)
+            yield container_engine.Access(folder, tuple(told["insecure"]), scratch)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _scratch(self) -> str:
         try:
-            return containers.scratch(self._engine, self._enrolment.root)
+            return container_engine.scratch(self._engine, self._enrolment.root)
         except OSError:  # Perhaps nothing is to be fetched; else the engine says what is wrong.
             return ""
 

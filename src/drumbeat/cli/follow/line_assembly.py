@@ -14,7 +14,7 @@ from drumbeat.protocol.logs import LogName
 SILENT_S = 0.5
 BACK_S = 30.0
 """How long agents may take to send on what they have, after a new start of their server."""
-LONGEST, LONGEST_RAW = 1 << 16, 1 << 26
+MAX_LINE_LENGTH, MAX_RAW_LINE_LENGTH = 1 << 16, 1 << 26
 """Characters after which an unfinished line is shown in pieces."""
 
 
@@ -34,12 +34,12 @@ class _Unfinished:
     is_begun: bool = False
 
 
-class Lines:
+class LineAssembler:
     """The unfinished lines of every rank. raw: keep all of a line, not only what follows its last carriage return."""
 
     def __init__(self, *, raw: bool = False) -> None:
         self._raw = raw
-        self._longest = LONGEST_RAW if raw else LONGEST
+        self._longest = MAX_RAW_LINE_LENGTH if raw else MAX_LINE_LENGTH
         self._open: dict[LogName, _Unfinished] = {}
         self._heard_from = 0.0
 

@@ -1,4 +1,4 @@
-"""Places in stores: which ones there can be, and what a listing of them may look like on a node's disk."""
+"""The listings of folders in stores: which places a store can have, and which of them a node's disk can hold."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from drumbeat.protocol.errors import ForbiddenError, RefusedError, TooBigError
 from drumbeat.protocol.listing import ListedFile, Listing
 from drumbeat.protocol.listing import listing as in_order
-from drumbeat.stores.data.shelf import MOST_FILES, Found, shown
+from drumbeat.stores.data.backend import MOST_FILES, Found, shown
 from drumbeat.stores.folder.paths import parts_of
 
 

@@ -1,4 +1,4 @@
-"""What an adapter gives for one kind of store: files by their place in it, and troubles in our words.
+"""The backend of a datastore: what each adapter provides, files by their place in it and errors in our words.
 
 A place is a path in the store, with `/`, "" = its root; it has been checked before it comes here.
 """
@@ -63,16 +63,16 @@ class Patience:
     take_s: float = 60.0
 
 
-class Shelf(Protocol):
+class Backend(Protocol):
     """One store: a bucket, a container, a folder. Safe for several threads. Raises what `DataAccess` raises.
 
     address: where it is, for people and for keys; without credentials. knows_folders: a folder can be there and empty.
-    shows_halves: a file is seen while it is written.
+    shows_partial_writes: a file is seen while it is written.
     """
 
     address: str
     knows_folders: bool
-    shows_halves: bool
+    shows_partial_writes: bool
 
     def close(self) -> None:
         """Ends connections that it keeps."""
@@ -109,7 +109,7 @@ class Shelf(Protocol):
 
 @runtime_checkable
 class SignsWrites(Protocol):
-    """A shelf whose store can let others write."""
+    """A backend whose store can let others write."""
 
     def write_link(self, place: str, lifetime_s: float) -> Link:
         """An address to PUT one file at. Raises RefusedError."""

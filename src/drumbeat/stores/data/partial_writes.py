@@ -1,4 +1,4 @@
-"""What files are called while they are written, in stores that show one before it is whole.
+"""The names of files that are being written, in stores that show a file before it is whole.
 
 Each name is written down before there is such a file, so that what a server leaves that was killed, or whose connection
 broke, is known for its own and removed: at the next write to that store, for then it can be reached.
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StorageError
 
-HALF = ".drumbeat-part"
+PARTIAL_SUFFIX = ".drumbeat-part"
 """How they end. Such files aren't listed."""
 
 
@@ -23,8 +23,8 @@ AT_ONCE = 16
 """How many are removed beside one write, which waits for that."""
 
 
-class Halves:
-    """Those of one process. folder: where they are written down, None = nowhere. For any thread."""
+class PartialWrites:
+    """The partial writes of one process. folder: where their names are kept, None = nowhere. For any thread."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder, self._lock = folder, threading.Lock()
@@ -37,7 +37,7 @@ class Halves:
     def begun(self, store: str, place: str) -> Generator[str]:
         """A name beside `place` for one write, which removes the file itself when it can. Raises StorageError."""
         note = secrets.token_hex(8)
-        name = f".{note}{HALF}"
+        name = f".{note}{PARTIAL_SUFFIX}"
         half = f"{place.rpartition('/')[0]}/{name}".lstrip("/")
         self._note(note, json.dumps([store, half]))
         try:
@@ -52,18 +52,18 @@ class Halves:
         """Removes some of what is left in this store, which has just been reached; ends when it isn't any more."""
         with self._lock:
             mine = [note for note, (where, _) in self._left.items() if where == store][:AT_ONCE]
-            halves = [(note, self._left.pop(note)[1]) for note in mine]
-        while halves:
-            note, half = halves[-1]
+            partial_writes = [(note, self._left.pop(note)[1]) for note in mine]
+        while partial_writes:
+            note, half = partial_writes[-1]
             try:
                 with suppress(NotFoundError):
                     remove(half)
             except DrumbeatError:
                 break
             self._forget(note)
-            halves.pop()
+            partial_writes.pop()
         with self._lock:
-            self._left.update({note: (store, half) for note, half in halves})
+            self._left.update({note: (store, half) for note, half in partial_writes})
 
     def _note(self, note: str, told: str) -> None:
         if self._folder is not None:

@@ -8,7 +8,7 @@ from drumbeat.agent.launchers.mpi import launcher as mpi
 from drumbeat.agent.launchers.ray import launcher as ray
 
 NODE_LAUNCHERS = {"pytorch": pytorch.LAUNCHER, "mpi": mpi.LAUNCHER, "ray": ray.LAUNCHER}
-"""By the name in `launch.launchers.LAUNCHERS`."""
+"""By the name in `launch.launcher_table.LAUNCHERS`."""
 
 
 def node_launcher(name: str) -> NodeLauncher:

@@ -12,7 +12,7 @@ import pytest
 from drumbeat.dialect.data.datastores import FolderDatastore
 from drumbeat.protocol.errors import StorageError, UnreachableError
 from drumbeat.stores.data import StoreAccess
-from drumbeat.stores.data.halves import HALF, Halves
+from drumbeat.stores.data.partial_writes import PARTIAL_SUFFIX, PartialWrites
 
 pytestmark = pytest.mark.feature("D3", "F10")
 
@@ -30,7 +30,7 @@ def pieces():
     time.sleep(600)
 
 stores = {"here": FolderDatastore(name="here", path=sys.argv[1])}
-StoreAccess(lambda: stores, halves=Path(sys.argv[2])).write(sys.argv[3], "deep/model.pt", pieces(), 8)
+StoreAccess(lambda: stores, partial_writes=Path(sys.argv[2])).write(sys.argv[3], "deep/model.pt", pieces(), 8)
 """
 
 
@@ -41,11 +41,11 @@ def store(tmp_path: Path) -> Path:
 
 
 def access(store: Path, home: Path) -> StoreAccess:
-    return StoreAccess(lambda: {"here": FolderDatastore(name="here", path=str(store))}, halves=home)
+    return StoreAccess(lambda: {"here": FolderDatastore(name="here", path=str(store))}, partial_writes=home)
 
 
 def halves(store: Path) -> list[Path]:
-    return [*store.rglob(f".*{HALF}")]
+    return [*store.rglob(f".*{PARTIAL_SUFFIX}")]
 
 
 def killed(store: Path, home: Path) -> None:
@@ -71,7 +71,7 @@ def test_what_a_killed_server_left_goes_with_its_next_write_there_and_another_se
 
 
 def test_what_could_not_be_removed_is_tried_again_at_the_next_write_to_that_store(tmp_path: Path):
-    noted, removed = Halves(tmp_path / "halves"), list[str]()
+    noted, removed = PartialWrites(tmp_path / "halves"), list[str]()
     with pytest.raises(UnreachableError), noted.begun("sftp://far", "run/model.pt") as name:
         raise UnreachableError("the line broke")
 
@@ -83,7 +83,7 @@ def test_what_could_not_be_removed_is_tried_again_at_the_next_write_to_that_stor
     asked = list[str]()
     noted.remove_left("sftp://far", lambda place: (asked.append(place), refuse(place))[1])
     assert len(asked) == 1, "a store that can't be reached isn't asked for the rest"
-    again = Halves(tmp_path / "halves")
+    again = PartialWrites(tmp_path / "halves")
     again.remove_left("sftp://near", removed.append)
     assert removed == []
     again.remove_left("sftp://far", removed.append)

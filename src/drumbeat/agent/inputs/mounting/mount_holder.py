@@ -1,4 +1,4 @@
-"""Holds the mount of one input until SIGINT: `python -I -m drumbeat.agent.inputs.mounting.holder FOLDER`.
+"""Holds the mount of one input until SIGINT: `python -I -m drumbeat.agent.inputs.mounting.mount_holder FOLDER`.
 
 FOLDER has `wanted.json` (name, file, place, rclone's path), `listing.json` and `enrolment.json`, which a new agent
 replaces; the holder writes `state.json` there, and to `holder.log` what can't be read. It ends when rclone does.
@@ -43,7 +43,7 @@ _OPTIONS = (
 reader, not rclone."""
 
 
-class Holder:
+class MountHolder:
     """One mount."""
 
     def __init__(self, folder: str) -> None:
@@ -171,7 +171,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, _leave)
-    return Holder(folder).run()
+    return MountHolder(folder).run()
 
 
 if __name__ == "__main__":

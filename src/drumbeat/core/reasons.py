@@ -1,4 +1,4 @@
-"""What the states and reasons of a job mean: the tables that everything else reads.
+"""The tables of reasons: the state, class of retry, advice and sentence of each, and the states that follow each state.
 
 A reason decides the state and the class of retry, never the other way round. A word of an engine that isn't in these
 tables changes no state; it is kept as `observed`.

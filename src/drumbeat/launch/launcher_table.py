@@ -1,4 +1,4 @@
-"""The table of launchers."""
+"""The table of launchers, by name."""
 
 from __future__ import annotations
 

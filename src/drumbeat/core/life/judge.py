@@ -1,4 +1,4 @@
-"""The verdicts on a round, an attempt or a job: why it is stopped, or has ended."""
+"""Judges rounds, attempts and jobs: gives the verdict that says why one is stopped, or has ended."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from drumbeat.core.diagnosis import blame
 from drumbeat.core.life.events import CancelRequested, Loss, NodeLost
 from drumbeat.core.life.job import Job
-from drumbeat.core.states import REASONS
+from drumbeat.core.reasons import REASONS
 from drumbeat.core.verdict import Verdict
 from drumbeat.core.words import counted
 from drumbeat.launch import worlds

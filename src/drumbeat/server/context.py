@@ -1,4 +1,4 @@
-"""What the handlers of a request find: the control room, the fan-out, who we are."""
+"""The context of every request: the control room, the fan-out, the server's identity."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ async def away(call: Callable[[], T], limiter: CapacityLimiter | None = None) ->
     return await to_thread.run_sync(call, limiter=limiter)
 
 
-def _room(request: Request) -> ServerContext:
-    return request.app.state.room
+def _context(request: Request) -> ServerContext:
+    return request.app.state.context
 
 
 def _control(request: Request) -> Control:
-    return request.app.state.room.control
+    return request.app.state.context.control
 
 
-RoomOf = Annotated[ServerContext, Depends(_room)]
+ContextOf = Annotated[ServerContext, Depends(_context)]
 ControlOf = Annotated[Control, Depends(_control)]

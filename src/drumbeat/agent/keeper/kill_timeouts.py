@@ -1,4 +1,7 @@
-"""How long processes that are being ended may take, for rounds and errands alike."""
+"""The timeouts for ending what a round or an errand leaves behind.
+
+The grace of the ranks themselves is `grace_s` of the plan (`dialect/job/recovery_settings.py`).
+"""
 
 LEFTOVER_GRACE_S = 1.0
 """Between SIGTERM and SIGKILL, for what a round or a command leaves behind."""

@@ -1,6 +1,6 @@
-"""What this machine itself lacks when a gang is to start: room on its disk, files, memory, processes.
+"""The errors of a gang's start that this machine causes: its disk, files, memory or processes are used up.
 
-It comes back, and the gang isn't at fault: its start is asked for again, while a refusal would end the job for good.
+They pass, and the gang isn't at fault: its start is tried again, while a refusal would end the job for good.
 """
 
 from __future__ import annotations

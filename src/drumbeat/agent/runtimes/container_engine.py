@@ -18,7 +18,7 @@ from typing import Any
 
 from drumbeat.agent.ground import children
 from drumbeat.agent.ground.files import write_whole
-from drumbeat.launch.containers import CONTAINER_ENGINES, LABEL, MAX_PROCESSES, Engine, run_once
+from drumbeat.launch.container_command import CONTAINER_ENGINES, LABEL, MAX_PROCESSES, Engine, run_once
 from drumbeat.protocol.errors import EngineError, RefusedError
 
 NOTE = "containers.json"

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.agent.course import Facts, RoundFacts, Step, Work, next_step, phase, status
+from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, phase, status
 from drumbeat.protocol.agent import Directive, Order, Phase, RankExit
 from drumbeat.protocol.roster import Member
 

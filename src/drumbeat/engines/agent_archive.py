@@ -25,7 +25,7 @@ _LONG_AGO = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True)
-class Parcel:
+class AgentArchive:
     """`python -I FILE MODULE …` runs one of its modules."""
 
     content: bytes
@@ -38,7 +38,7 @@ class Parcel:
 
 
 @cache
-def parcel() -> Parcel:
+def agent_archive() -> AgentArchive:
     """The agent of this very drumbeat."""
     package = Path(drumbeat.__file__).parent
     sources = [package / "__init__.py", package / "_version.py"]
@@ -49,7 +49,7 @@ def parcel() -> Parcel:
         for file in sources:
             _add(archive, f"drumbeat/{file.relative_to(package).as_posix()}", file.read_bytes())
     content = written.getvalue()
-    return Parcel(content, hashlib.sha256(content).hexdigest())
+    return AgentArchive(content, hashlib.sha256(content).hexdigest())
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from drumbeat.launch.containers import LABEL, Engine, contained
+from drumbeat.launch.container_command import LABEL, Engine, contained
 from drumbeat.protocol.plan import Container, InputPlan, OutputPlan, Plan
 from drumbeat.protocol.process import ProcessSpec
 

@@ -6,29 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.cli.follow.lines import LONGEST, SILENT_S, Line, Lines
+from drumbeat.cli.follow.line_assembly import MAX_LINE_LENGTH, SILENT_S, Line, LineAssembler
 from drumbeat.protocol.logs import LogName
 
 ZERO, ONE = LogName(1, 1, 0, 0), LogName(1, 1, 0, 1)
 
 
-def feed_all(lines: Lines, *pieces: str) -> list[str]:
+def feed_all(lines: LineAssembler, *pieces: str) -> list[str]:
     return [line.text for piece in pieces for line in lines.feed(ZERO, piece, 0.0)]
 
 
 def test_a_line_that_was_cut_is_put_together():
-    assert feed_all(Lines(), "ep", "och 1\nepo", "ch 2\n") == ["epoch 1", "epoch 2"]
+    assert feed_all(LineAssembler(), "ep", "och 1\nepo", "ch 2\n") == ["epoch 1", "epoch 2"]
 
 
 def test_ranks_do_not_mix():
-    lines = Lines()
+    lines = LineAssembler()
     assert lines.feed(ZERO, "from ", 0.0) == []
     assert lines.feed(ONE, "from 1\n", 0.0) == [Line(ONE, "from 1")]
     assert lines.feed(ZERO, "0\n", 0.0) == [Line(ZERO, "from 0")]
 
 
 def test_an_unfinished_line_is_shown_after_silence_and_its_end_does_not_repeat_it():
-    lines = Lines()
+    lines = LineAssembler()
     assert lines.feed(ZERO, "waiting …", 0.0) == []
     assert lines.silent(SILENT_S - 0.01) == []
     assert lines.silent(SILENT_S) == [Line(ZERO, "waiting …")]
@@ -37,18 +37,18 @@ def test_an_unfinished_line_is_shown_after_silence_and_its_end_does_not_repeat_i
 
 
 def test_what_follows_a_part_that_was_shown_is_a_line_of_its_own():
-    lines = Lines()
+    lines = LineAssembler()
     lines.feed(ZERO, "loading", 0.0)
     lines.silent(1.0)
     assert lines.feed(ZERO, " done\n\nafter\n", 1.0) == [Line(ZERO, " done"), Line(ZERO, ""), Line(ZERO, "after")]
 
 
 def test_an_empty_line_is_a_line():
-    assert feed_all(Lines(), "a\n\nb\n") == ["a", "", "b"]
+    assert feed_all(LineAssembler(), "a\n\nb\n") == ["a", "", "b"]
 
 
 def test_the_end_shows_what_is_unfinished():
-    lines = Lines()
+    lines = LineAssembler()
     lines.feed(ZERO, "Killed", 0.0)
     assert lines.end() == [Line(ZERO, "Killed")]
     assert lines.end() == []
@@ -64,11 +64,11 @@ def test_the_end_shows_what_is_unfinished():
     ],
 )
 def test_of_a_progress_bar_the_last_state_is_shown(pieces: list[str], shown: list[str]):
-    assert feed_all(Lines(), *pieces) == shown
+    assert feed_all(LineAssembler(), *pieces) == shown
 
 
 def test_a_progress_bar_that_pauses_shows_each_pause_once():
-    lines = Lines()
+    lines = LineAssembler()
     lines.feed(ZERO, " 0%\r10%", 0.0)
     assert lines.silent(1.0) == [Line(ZERO, "10%")]
     lines.feed(ZERO, "\r20%", 1.0)
@@ -77,32 +77,32 @@ def test_a_progress_bar_that_pauses_shows_each_pause_once():
 
 
 def test_raw_lines_are_never_broken():
-    lines = Lines(raw=True)
+    lines = LineAssembler(raw=True)
     assert lines.feed(ZERO, "a" * 100_000, 0.0) == []
     assert lines.silent(3600.0) == []
     assert lines.feed(ZERO, "b\n", 3600.0) == [Line(ZERO, "a" * 100_000 + "b")]
 
 
 def test_raw_lines_keep_their_carriage_returns():
-    assert feed_all(Lines(raw=True), " 0%\r1", "00%\r\n") == [" 0%\r100%\r"]
+    assert feed_all(LineAssembler(raw=True), " 0%\r1", "00%\r\n") == [" 0%\r100%\r"]
 
 
 def test_a_line_without_end_comes_in_pieces():
-    shown = feed_all(Lines(), "x" * (LONGEST + 5), "y" * 3 + "\n")
-    assert [len(text) for text in shown] == [LONGEST, 8]
+    shown = feed_all(LineAssembler(), "x" * (MAX_LINE_LENGTH + 5), "y" * 3 + "\n")
+    assert [len(text) for text in shown] == [MAX_LINE_LENGTH, 8]
 
 
 def test_a_progress_bar_that_never_ends_its_line_is_not_kept_whole():
-    lines = Lines()
-    for step in range(LONGEST):
+    lines = LineAssembler()
+    for step in range(MAX_LINE_LENGTH):
         assert lines.feed(ZERO, f"{step:>9}\r", 0.0) == []
-    assert lines.end() == [Line(ZERO, f"{LONGEST - 1:>9}")]
+    assert lines.end() == [Line(ZERO, f"{MAX_LINE_LENGTH - 1:>9}")]
 
 
 @given(text=st.text(alphabet="ab\n\r"), cuts=st.lists(st.integers(0, 50)))
 def test_where_the_pieces_are_cut_does_not_matter(text: str, cuts: list[int]):
     places = sorted({0, len(text), *(cut for cut in cuts if cut < len(text))})
     pieces = [text[start:end] for start, end in pairwise(places)]
-    whole, cut = Lines(), Lines()
+    whole, cut = LineAssembler(), LineAssembler()
     assert feed_all(cut, *pieces) == feed_all(whole, text)
     assert cut.end() == whole.end()

@@ -1,4 +1,4 @@
-"""What is there although no job wants it: a start that was given up may be carried out after its stop."""
+"""The gangs that run although no job wants them: a start that was given up may be carried out after its stop."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""`python -I -m drumbeat.engines.netlab.holder FOLDER LOCK`: a lab lives in this process. Standard library and `ip`.
+"""Holds the namespaces of one lab: `python -I -m drumbeat.engines.netlab.lab_holder FOLDER LOCK`.
 
-It is in the network namespace of the lab's switch, a bridge, and every node's first process is below it. When it ends,
-however it ends, the kernel ends all of them, their networks and the one interface that the machine has of the lab.
+A lab lives in this process, which needs the standard library and the program `ip` only. It is in the network namespace
+of the lab's switch, a bridge, and every node's first process is below it. However it ends, the kernel then ends all
+of them, their networks and the one interface that the machine has of the lab.
 
 LOCK is the open `holder.lock` of FOLDER, which its server has locked: it stays so until the holder and all that it has
 forked are gone. The holder reads `lab.json`, which names the nodes, and writes `holder.json` when all of them are up. A
@@ -61,11 +62,11 @@ def main() -> int:
     (folder / "hosts").write_text(
         f"127.0.0.1\tlocalhost\n::1\tlocalhost\n{lab['gateway']}\t{lab['name']}-server\n{hosts}"
     )
-    Holder(folder, lab).hold()
+    LabHolder(folder, lab).hold()
     return 0
 
 
-class Holder:
+class LabHolder:
     """The nodes of a lab, kept up."""
 
     def __init__(self, folder: Path, lab: dict[str, Any]) -> None:
