@@ -31,18 +31,18 @@ lint: setup ## Style, types, walls between the rooms, generated pages
 	exit $$status
 
 # The type checker keeps one core busy: lint runs beside the tests, and its words come after theirs.
-check: setup ## The fast loop: lint, unit and contract tests
+check: setup ## The fast loop: lint, unit tests, and contract tests that need no servers of stores
 	@status=0; said=$$(mktemp); $(MAKE) --no-print-directory lint >$$said 2>&1 & lint=$$!; \
-	$(PYTEST) -q $(FAST) || status=$$?; \
+	$(PYTEST) -q -m "not servers and not thorough" $(FAST) || status=$$?; \
 	wait $$lint || status=$$?; cat $$said; rm -f $$said; exit $$status
 
 # The tests run even when lint has failed; its failure still counts.
-test: setup ## Everything: lint and all tests; pytest's closing line comes last
+test: setup ## Lint and every test that isn't marked thorough; pytest's closing line comes last
 	@status=0; $(MAKE) --no-print-directory lint || status=$$?; \
 	$(PYTEST) $(OPTIONS) || status=$$?; \
 	exit $$status
 
-thorough: setup ## make test, and what it leaves out: every fault at every point, every launcher on every engine
+thorough: setup ## Every test: every fault at every point, every launcher, recipe and kind of failure
 	TESTS_THOROUGH=1 $(PYTEST) $(OPTIONS)
 
 coverage: setup ## Which lines the unit and contract tests run

@@ -16,6 +16,8 @@ FOLDER_MARKS = frozenset({"contract", "faces", "real", "chaos"})
 # The tests of a file here share a server, a store or a trained model: one worker runs them all, one after the other.
 # Files that share a server of a session, or must not run beside each other, name a lane that they share.
 LANE_BY_FILE = frozenset({"faces", "real", "chaos"})
+SERVERS = frozenset({"stores", "postgres"})
+"""Lanes whose tests start servers of object stores or PostgreSQL: `make check` excludes them."""
 ENGINES = frozenset({"local", "netlab", "ssh", "slurm"})
 """Values of parameters that divide the lane of a file: its tests on one engine share nothing with those on another."""
 DURATIONS = TESTS / "durations.toml"
@@ -75,6 +77,8 @@ def mark_by_folder(item: pytest.Item) -> None:
         item.add_marker(folder)
     if folder in LANE_BY_FILE and item.get_closest_marker("xdist_group") is None:
         item.add_marker(pytest.mark.xdist_group("-".join([item.path.stem, *engines_of(item)])))
+    if lane_of(item) in SERVERS:
+        item.add_marker("servers")
 
 
 def engines_of(item: pytest.Item) -> list[str]:

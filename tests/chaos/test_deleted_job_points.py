@@ -14,8 +14,16 @@ from .mortal import Mortal, check
 
 pytestmark = pytest.mark.feature("M9", "F5")
 
+SHOWN = ("delete.committed", "delete.renamed")
+POINTS = [
+    pytest.param(point, marks=() if point in SHOWN else pytest.mark.thorough)
+    for point in ELSEWHERE
+    if point.startswith("delete.")
+]
+"""In `make test`, those of SHOWN; in `make thorough`, all."""
 
-@pytest.mark.parametrize("point", [point for point in ELSEWHERE if point.startswith("delete.")])
+
+@pytest.mark.parametrize("point", POINTS)
 def test_job_is_deleted_whole_when_its_server_is_killed(mortal: Mortal, point: str):
     stays, goes = mortal.go("completed"), mortal.go("completed")
     snapshots = {path.name for path in mortal.house.home.glob("snapshots/*/*.tar")}

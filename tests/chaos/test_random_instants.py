@@ -8,10 +8,10 @@ from .instants import PHASES, ROWS, Instant, draw
 from .mortal import Mortal
 from .playing import Play
 
-SEEDS = (27, 36, 51)
-"""Agent and server killed, an agent stopped, two jobs."""
-MORE_SEEDS = (9, 23, 43)
-"""A server killed, a keeper killed, a cancel and a kill: `make thorough` and `make chaos` have them."""
+SEEDS = (27, 36)
+"""Agent and server killed, an agent stopped."""
+MORE_SEEDS = (9, 23, 43, 51)
+"""A server killed, a keeper killed, a cancel and a kill, two jobs: `make thorough` and `make chaos` have them."""
 DRAWN = [
     *(pytest.param(draw(seed, is_short=True), id=f"seed-{seed}") for seed in SEEDS),
     *(pytest.param(draw(seed, is_short=True), id=f"seed-{seed}", marks=pytest.mark.thorough) for seed in MORE_SEEDS),

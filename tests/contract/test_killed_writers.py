@@ -14,6 +14,7 @@ from drumbeat.ports import JobFilter
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.stores.sql import make_store
 from drumbeat.testing.artifacts_contract import contents, text
+from tests.runs import is_thorough
 
 pytestmark = [
     pytest.mark.real,
@@ -22,7 +23,7 @@ pytestmark = [
     pytest.mark.xdist_group("test_killed_writers"),
 ]
 
-ROUNDS = 8
+ROUNDS = 8 if is_thorough() else 4
 
 STORE_WRITER = """
 import itertools, sys

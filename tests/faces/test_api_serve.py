@@ -135,6 +135,7 @@ def test_it_comes_back_to_its_port_with_its_token(tmp_path: Path) -> None:
         assert (tmp_path / "token").read_text() == token
 
 
+@pytest.mark.thorough
 def test_it_stops_by_itself_only_when_nothing_is_unfinished(tmp_path: Path) -> None:
     """An output that its store doesn't take yet is work without requests: a job's agents always have one open."""
     with socket.create_server(("127.0.0.1", 0)) as store, serving(tmp_path, "--idle-stop", "1") as server:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fuzz.inputs import NAMES, Corpus
 
-SECONDS = int(float(os.environ.get("DRUMBEAT_FUZZ_S", "7")))
+SECONDS = int(float(os.environ.get("DRUMBEAT_FUZZ_S", "3")))
 LONG_S = 30
 """From here on what is kept is made small again after the run, which takes a while: `make fuzz`, not `make test`."""
 

@@ -135,6 +135,7 @@ def test_nothing_survives_the_end_of_the_job(boxed: House, first: str):
 
 
 @pytest.mark.feature("F6")
+@pytest.mark.thorough
 def test_a_job_whose_agents_hang_leaves_no_container(boxed: House, podman: dict[str, str]):
     """It is ended by force, and the container engine with it, which would have removed them."""
     keys = "{max_retries: 0, grace_s: 1, lost_after_s: 20}"
@@ -160,7 +161,9 @@ esac
 
 
 @pytest.mark.feature("F6")
-@pytest.mark.parametrize("mute", ["exit 1", "exec sleep 600"], ids=["refuses", "hangs"])
+@pytest.mark.parametrize(
+    "mute", ["exit 1", pytest.param("exec sleep 600", marks=pytest.mark.thorough)], ids=["refuses", "hangs"]
+)
 def test_no_round_begins_while_dockers_daemon_may_still_run_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mute: str
 ):
@@ -208,6 +211,7 @@ def test_an_image_that_cannot_be_had_fails_the_job_with_the_engine_s_words(boxed
 
 
 @pytest.mark.feature("C4")
+@pytest.mark.thorough
 def test_in_a_slurm_job_each_node_runs_its_ranks_in_containers_of_its_own(
     podman: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ):

@@ -174,6 +174,7 @@ def put_away(house: House) -> None:
 
 @pytest.mark.timeout(900)
 @pytest.mark.feature("D3", "D1")
+@pytest.mark.thorough
 def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back(own_house: House, tmp_path: Path):
     house = own_house
     put_away(house)
@@ -197,6 +198,7 @@ def test_a_store_that_is_down_holds_nobody_up_and_has_the_output_when_it_is_back
 
 
 @pytest.mark.feature("D3")
+@pytest.mark.thorough
 def test_run_ends_with_1_where_an_output_is_nowhere_and_what_is_known_is_refused_before(
     own_house: House, tmp_path: Path
 ):
@@ -229,6 +231,7 @@ def test_an_output_that_is_held_up_can_be_given_up(own_house: House):
 
 
 @pytest.mark.feature("X2", "X4", "D1")
+@pytest.mark.thorough
 def test_no_secret_is_anywhere_in_what_the_server_and_a_job_wrote(own_house: House, azurite: Azurite, tmp_path: Path):
     house = own_house
     azure_store(house, azurite, "secret")
@@ -249,6 +252,7 @@ def test_no_secret_is_anywhere_in_what_the_server_and_a_job_wrote(own_house: Hou
 
 
 @pytest.mark.feature("X2")
+@pytest.mark.thorough
 def test_the_servers_log_tells_no_address_that_was_asked(own_house: House, azurite: Azurite, web_server: WebServer):
     azure_store(own_house, azurite, "told")
     web_server.put("digits/a.csv", b"1\n")

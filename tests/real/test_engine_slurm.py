@@ -108,6 +108,7 @@ class TestSlurm(EngineContract):
 
         return lose
 
+    @pytest.mark.thorough
     def test_a_node_that_vanished_is_named_with_a_sentence(
         self, engine: SlurmEngine, lose: Callable[[Gang, int], None]
     ) -> None:
@@ -386,6 +387,7 @@ def test_a_job_that_is_canceled_leaves_nothing(house: House, lab: SlurmLab, tmp_
 
 # --- what Slurm does --------------------------------------------------------------------------------------------
 @pytest.mark.feature("C4", "L3")
+@pytest.mark.thorough
 def test_what_is_canceled_in_slurm_ends_with_a_sentence(house: House, lab: SlurmLab, tmp_path: Path):
     job = submitted(house, until_go(tmp_path / "go", "trap : TERM"))
     reach(house, job, "running")
@@ -406,7 +408,7 @@ def test_what_is_canceled_while_it_waits_ends_too(house: House, lab: SlurmLab):
 
 
 @pytest.mark.feature("C6")
-@pytest.mark.parametrize("partition", ["low", "slow"])
+@pytest.mark.parametrize("partition", ["low", pytest.param("slow", marks=pytest.mark.thorough)])
 def test_preemption_is_told_as_such_and_the_job_goes_on(house: House, lab: SlurmLab, tmp_path: Path, partition: str):
     """The one partition requeues, the other cancels after a while of grace."""
     go = tmp_path / "go"
@@ -447,7 +449,7 @@ def test_slurm_s_time_limit_ends_a_job_as_timed_out_and_names_it(house: House, l
 
 
 @pytest.mark.feature("C4")
-@pytest.mark.parametrize("how", ["off", "cut"])
+@pytest.mark.parametrize("how", [pytest.param("off", marks=pytest.mark.thorough), "cut"])
 def test_a_node_that_is_lost_costs_an_attempt_and_no_retry(house: House, lab: SlurmLab, tmp_path: Path, how: str):
     go = tmp_path / "go"
     job = submitted(house, until_go(go), max_retries=0)
@@ -481,6 +483,7 @@ def test_a_job_doesn_t_notice_that_slurmctld_is_away(house: House, lab: SlurmLab
     assert (seen.attempt, seen.round, seen.failures) == (1, 1, ())
 
 
+@pytest.mark.thorough
 def test_a_job_submitted_while_slurmctld_is_away_starts_when_it_is_back(house: House, lab: SlurmLab):
     lab.kill_slurmctld()
     job = submitted(house, "true")
@@ -513,6 +516,7 @@ def test_a_server_killed_after_sbatch_submits_once(own_house: House, lab: SlurmL
 
 
 @pytest.mark.feature("C4", "F5")
+@pytest.mark.thorough
 def test_a_server_killed_when_a_gang_was_canceled_is_followed_by_one_that_clears_it(
     own_house: House, lab: SlurmLab, fault: Path
 ):

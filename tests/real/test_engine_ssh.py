@@ -137,6 +137,7 @@ def test_an_agent_that_came_only_in_part_is_none(hosts: SshLab, monkeypatch: pyt
     assert reach.ask("look", {"folder": "~/.drumbeat/half/gangs", "ended": []})["cpus"]
 
 
+@pytest.mark.thorough
 def test_computes_and_servers_that_share_a_host_leave_each_other_s_gangs_alone(hosts: SshLab, tmp_path: Path):
     login = hosts.login("far-1")
     document = {
@@ -195,6 +196,7 @@ def test_the_server_s_address_is_found_by_the_route(engine: SshEngine, hosts: Ss
     assert route_to("127.0.0.1", 22) == "127.0.0.1"
 
 
+@pytest.mark.thorough
 def test_a_host_that_is_down_is_unusable_and_no_reason_to_give_a_gang_up(engine: SshEngine, hosts: SshLab):
     gang = spread(a_gang(nodes=2))
     engine.start(gang)

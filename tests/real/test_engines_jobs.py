@@ -131,6 +131,7 @@ def test_the_server_is_killed_and_the_ranks_never_notice(place: Place, go: Path)
 
 @pytest.mark.parametrize("made", ["netlab"], indirect=True, scope="module")  # An ssh host would be out of reach, too.
 @pytest.mark.feature("F5")
+@pytest.mark.thorough
 def test_nodes_from_which_the_server_isnt_reached_are_named_and_not_asked_for_without_end(place: Place):
     way = ["ip", "route", "{}", "blackhole", f"{place.lab.gateway}/32"]
     ways = [place.lab.inside(node, way) for node in place.nodes]
@@ -182,6 +183,7 @@ def test_a_node_that_is_lost_is_replaced_by_another_one(place: Place, go: Path):
 
 @ON_SSH
 @pytest.mark.feature("F5")
+@pytest.mark.thorough
 def test_an_agent_that_was_cut_off_and_replaced_is_told_so_and_stops_its_ranks(place: Place, go: Path):
     job = submitted(place, COUNTS.format(go=go), drumbeat="{lost_after_s: 20, max_retries: 0}")
     counting(place, job)

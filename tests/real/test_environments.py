@@ -157,6 +157,7 @@ def test_ranks_run_in_the_environment_that_their_node_has_made_and_the_next_job_
 
 
 @pytest.mark.feature("E1")
+@pytest.mark.thorough
 def test_constraints_limit_what_is_installed(tmp_path: Path, wheels: Path):
     with gang(
         tmp_path / "g", TELLS, python=mine(wheels, "--constraint tiny<2", "tiny", "--constraint absent==7")
@@ -187,6 +188,7 @@ def test_agents_that_ask_at_once_have_it_made_once(tmp_path: Path, wheels: Path,
 
 @pytest.mark.timeout(900)
 @pytest.mark.feature("E4")
+@pytest.mark.thorough
 def test_those_who_waited_for_one_that_failed_fail_with_it(
     tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -253,6 +255,7 @@ def _words(pid: int) -> str:
 
 
 @pytest.mark.feature("E1")
+@pytest.mark.thorough
 def test_an_environment_whose_interpreter_is_gone_is_made_again(tmp_path: Path, wheels: Path):
     for n in (1, 2):
         with gang(tmp_path / f"g{n}", TELLS, python=mine(wheels, "tiny")) as there:
@@ -323,6 +326,7 @@ def test_uv_makes_it_with_a_pip_and_says_what_is_wrong(tmp_path: Path, wheels: P
 # --- nodes that differ --------------------------------------------------------------------------------------------
 @pytest.mark.timeout(900)
 @pytest.mark.feature("E3")
+@pytest.mark.thorough
 def test_nodes_tell_what_their_environments_are_made_of(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch):
     (wheels / "tiny-2.0-py3-none-any.whl").rename(wheels / "later")
     with gang(tmp_path / "g", nodes=2, python=mine(wheels, "tiny")) as there:
@@ -439,6 +443,7 @@ def test_after_another_start_of_the_machine_a_node_is_prepared_again(tmp_path: P
 
 # --- with a server ------------------------------------------------------------------------------------------------
 @pytest.mark.feature("E1", "E4", "L12")
+@pytest.mark.thorough
 def test_a_job_file_with_an_environment_and_a_preparation(wheels: Path, own_house: House):
     own_house.script(f"--no-index\n--find-links {wheels}\ntiny==1.0\n", file="requirements.txt")
     path = own_house.job_file(
@@ -462,6 +467,7 @@ def test_a_job_file_with_an_environment_and_a_preparation(wheels: Path, own_hous
 
 
 @pytest.mark.feature("E4")
+@pytest.mark.thorough
 def test_a_job_whose_environment_cannot_be_made_says_why_and_keeps_the_log(wheels: Path, own_house: House):
     own_house.script(f"--no-index\n--find-links {wheels}\n\ntiny==7\n", file="requirements.txt")
     path = own_house.job_file(code=".", command="python t.py", environment="{conda_file: requirements.txt}")
@@ -475,7 +481,9 @@ def test_a_job_whose_environment_cannot_be_made_says_why_and_keeps_the_log(wheel
 
 
 @pytest.mark.feature("E4", "F10")
-@pytest.mark.parametrize(("tool", "asked"), [("pip", "tiny==7"), ("uv", "tiny")])
+@pytest.mark.parametrize(
+    ("tool", "asked"), [pytest.param("pip", "tiny==7", marks=pytest.mark.thorough), ("uv", "tiny")]
+)
 def test_an_index_that_cant_be_reached_is_told_and_may_be_there_later(
     own_house: House, monkeypatch: pytest.MonkeyPatch, tool: str, asked: str
 ):

@@ -44,6 +44,7 @@ def node_log(house: House, job: str) -> str:
 
 
 @pytest.mark.feature("E1")
+@pytest.mark.thorough
 def test_ten_jobs_at_once_have_a_new_environment_made_once_and_the_next_one_finds_it(house: House, wheels: Path):
     requirements(house, wheels, "tiny==1.0")
     made = house.run("environment", "create", "mine", "--requirements", house.folder / "requirements.txt")
@@ -92,6 +93,7 @@ def test_the_same_content_under_another_name_and_spelling_is_not_made_again(hous
 
 
 @pytest.mark.feature("E4")
+@pytest.mark.thorough
 def test_a_wrong_requirement_fails_with_its_file_and_line(house: House, wheels: Path):
     conda = house.folder / "environment.yml"
     conda.write_text(

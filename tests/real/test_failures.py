@@ -17,15 +17,15 @@ from .places import PLACES, Place, slurm
 pytestmark = [pytest.mark.feature("F1", "F6", "L2", "L6", "L7"), pytest.mark.timeout(1800)]
 
 PAIRS = [
-    ("netlab", "torchrun: a rank raises"),
+    pytest.param("netlab", "torchrun: a rank raises", marks=pytest.mark.thorough),
     pytest.param("netlab", "deepspeed by itself: a rank raises", marks=pytest.mark.thorough),
     ("netlab", "deepspeed by itself: wrong count"),
     pytest.param("netlab", "deepspeed by itself: a rank is killed", marks=pytest.mark.thorough),
     ("netlab", "tensorflow MultiWorkerMirrored: a rank raises"),
-    ("netlab", "horovod by gloo: wrong count"),
+    pytest.param("netlab", "horovod by gloo: wrong count", marks=pytest.mark.thorough),
     ("slurm", "accelerate: a rank is killed"),
-    ("slurm", "lightning: a rank raises"),
-    ("slurm", "mpi: launcher missing"),
+    pytest.param("slurm", "lightning: a rank raises", marks=pytest.mark.thorough),
+    pytest.param("slurm", "mpi: launcher missing", marks=pytest.mark.thorough),
     pytest.param("ssh", "torchrun: wrong count", marks=pytest.mark.thorough),
     ("ssh", "deepspeed by pytorch: port taken"),
 ]

@@ -128,12 +128,17 @@ def test_other_content_is_another_image_and_one_that_was_removed_is_built_again(
             f"FROM {IMAGE}\n\nRUN true && \\\n    cat /nothere\n",
             "docker/Dockerfile, line 3 (RUN true && cat /nothere): its command ended with exit code 1: cat: can't open",
         ),
-        (
+        pytest.param(
             f"FROM {IMAGE}\nCOPY nothere /x\n",
             "docker/Dockerfile, line 2 (COPY nothere /x): podman build says: building",
+            marks=pytest.mark.thorough,
         ),
-        (f"FROM {IMAGE}\nRUNN x\n", "docker/Dockerfile, line 2"),
-        ("FROM localhost:1/nobody/nothing:1\n", "podman can't pull image localhost:1/nobody/nothing:1: "),
+        pytest.param(f"FROM {IMAGE}\nRUNN x\n", "docker/Dockerfile, line 2", marks=pytest.mark.thorough),
+        pytest.param(
+            "FROM localhost:1/nobody/nothing:1\n",
+            "podman can't pull image localhost:1/nobody/nothing:1: ",
+            marks=pytest.mark.thorough,
+        ),
     ],
 )
 def test_a_build_that_fails_is_told_with_its_line_and_its_own_words(house: House, dockerfile: str, says: str):
@@ -143,6 +148,7 @@ def test_a_build_that_fails_is_told_with_its_line_and_its_own_words(house: House
 
 
 @pytest.mark.feature("F1")
+@pytest.mark.thorough
 def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_by_the_next_job(
     house: House, storage: dict[str, str]
 ):
@@ -185,6 +191,7 @@ def test_an_agent_killed_before_a_build_is_noted_is_followed_by_one_that_notes_i
     clean(storage)
 
 
+@pytest.mark.thorough
 def test_a_registered_one_is_known_by_name_and_made_ahead(house: House, storage: dict[str, str]):
     place = folder(house)
     (place.parent / "env.yml").write_text("name: boxed\nbuild: {path: docker}\n")

@@ -56,6 +56,7 @@ def test_wheel_holds_agent_and_migrations_and_no_tests(wheel: Path):
     assert not [name for name in names if "test_" in name or name.endswith((".pyc", ".orig"))]
 
 
+@pytest.mark.thorough
 def test_light_client_knows_its_version_and_says_what_a_server_needs(installation: Installation, tmp_path: Path):
     version = installation.run("drumbeat", "--version")
     assert version.stdout == f"drumbeat {__version__}\n"

@@ -57,6 +57,7 @@ def trains(house: House, compute: str, material: Material, name: str, nodes: int
 
 
 @pytest.mark.feature("L6", "T6")
+@pytest.mark.thorough
 def test_deepspeeds_own_launcher_trains_on_two_nodes_without_sshd(place: Place, material: Material, variables: Any):
     trains(place.house, place.compute, material, "deepspeed by itself", 2)
     until(lambda: not place.processes(), what="the end of everything")
@@ -68,6 +69,7 @@ def test_deepspeed_trains_with_mpis_ranks(house: House, material: Material, vari
     trains(house, "local", material, "deepspeed by mpi", 1)
 
 
+@pytest.mark.thorough
 def test_lightning_trains_with_ranks_that_are_there(house: House, material: Material, variables: Any):
     trains(house, "local", material, "lightning", 2)
 

@@ -64,6 +64,7 @@ def completed(house: House, job: str) -> None:
     assert ended.state == "completed", ended.sentence
 
 
+@pytest.mark.thorough
 def test_200_mib_on_one_line_arrive_whole_and_take_little_memory(house: House):
     job = submitted(house, "line", "head -c 209715200 /dev/zero | tr '\\0' x")
     following = Following(house, job)

@@ -38,6 +38,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("place", "name", "nodes"), PAIRS, indirect=["place"])
+@pytest.mark.thorough
 def test_a_launcher_trains_on_nodes_of_their_own(place: Place, material: Material, name: str, nodes: int):
     row = ROWS[name]
     if lacks := row.missing():

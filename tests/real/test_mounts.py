@@ -348,7 +348,9 @@ def test_a_holder_that_is_killed_is_followed_by_another_one(depot: Depot, held: 
     depot.ended(held)
 
 
-@pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "forgotten"])
+@pytest.mark.parametrize(
+    "is_noted", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["noted", "forgotten"]
+)
 def test_what_is_left_when_all_are_killed_is_swept(depot: Depot, held: str, is_noted: bool):
     victims = [agent_of(depot, held), keeper_of(depot, held), holder_of(depot, held), rclone_of(depot, held)]
     assert mounted(str(depot.folder)) == [str(depot.root(held) / "inputs" / "train")]

@@ -80,6 +80,7 @@ def test_ranks_in_containers_join_the_node_s_mpirun(house: House):
 
 
 @pytest.mark.feature("C7")
+@pytest.mark.thorough
 def test_over_nodes_with_addresses_of_their_own(house: House):
     try:
         require_tools()

@@ -102,6 +102,7 @@ def test_a_job_of_a_server_that_was_killed_ends_at_the_other(houses: list[House]
     assert two.logs(job) == {0: "went on\n"}
 
 
+@pytest.mark.thorough
 def test_agents_go_to_a_server_that_came_after_them(houses: list[House], tmp_path: Path):
     one, two = houses
     job = submitted(one, tmp_path / "go", drumbeat=POLLS)
@@ -118,6 +119,7 @@ def test_agents_go_to_a_server_that_came_after_them(houses: list[House], tmp_pat
     until(lambda: two.client.status().others == (), what="that the other is known to be gone")
 
 
+@pytest.mark.thorough
 def test_agents_on_other_machines_find_the_other_servers_door(houses: list[House], lab: str, tmp_path: Path):
     one, two = houses
     job = submitted(one, tmp_path / "go", compute=lab, resources="{instance_count: 2}", drumbeat=POLLS)
@@ -141,6 +143,7 @@ def test_a_server_with_a_folder_of_its_own_is_refused(houses: list[House]):
     assert "DRUMBEAT_SHARED=FOLDER" in refused.stderr
 
 
+@pytest.mark.thorough
 def test_a_database_that_crashes_costs_no_job_that_was_taken(houses: list[House], cluster: Cluster, tmp_path: Path):
     one, names = houses[0], [f"j-{n}" for n in range(12)]
     waits = submitted(one, tmp_path / "go", drumbeat=POLLS)

@@ -93,8 +93,8 @@ def containing(folder: Path, *texts: str) -> list[Path]:
 @pytest.mark.parametrize(
     ("password", "insecure", "says"),
     [
-        ("wrong", True, "drumbeat registry create"),
-        (PASSWORD, False, "server gave HTTP response to HTTPS client"),
+        pytest.param("wrong", True, "drumbeat registry create", marks=pytest.mark.thorough),
+        pytest.param(PASSWORD, False, "server gave HTTP response to HTTPS client", marks=pytest.mark.thorough),
         ("", True, "drumbeat registry create"),
     ],
 )

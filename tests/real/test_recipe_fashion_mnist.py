@@ -42,6 +42,7 @@ def runs(digits, tmp_path_factory) -> dict[int, tuple[str, Path]]:
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.thorough
 def test_held_out_digits_are_read_right(runs, ranks):
     out, model = runs[ranks]
     metrics = json.loads((model / "metrics.json").read_text())
@@ -52,6 +53,7 @@ def test_held_out_digits_are_read_right(runs, ranks):
     assert (model / "model.pt").stat().st_size > 100_000
 
 
+@pytest.mark.thorough
 def test_every_epoch_reports_once_over_all_ranks(runs):
     epochs = re.findall(
         r"^epoch (\d)/8: train_loss=[\d.]+ .*val_accuracy=[\d.]+ images_per_s=\d+$", runs[4][0], re.MULTILINE
@@ -59,6 +61,7 @@ def test_every_epoch_reports_once_over_all_ranks(runs):
     assert epochs == [str(number) for number in range(1, 9)]
 
 
+@pytest.mark.thorough
 def test_the_number_of_ranks_does_not_change_the_result(runs):
     first = [re.search(r"epoch 1/8: train_loss=([\d.]+) val_loss=([\d.]+)", out) for out, _ in runs.values()]
     two, four = ([float(value) for value in found.groups()] for found in first if found)
@@ -81,6 +84,7 @@ def test_a_missing_file_ends_in_one_sentence(tmp_path):
     )
 
 
+@pytest.mark.thorough
 def test_writing_digits_twice_gives_the_same_bytes(digits, tmp_path):
     subprocess.run([sys.executable, RECIPE / "make_digits.py", tmp_path], check=True)
     for path in digits.iterdir():

@@ -54,6 +54,7 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 
 @pytest.mark.feature("T6", "E2")
+@pytest.mark.thorough
 def test_the_recipe_reaches_its_outcome_in_one_command(house: House, tmp_path: Path):
     subprocess.run([sys.executable, DIGITS, tmp_path / "data"], check=True, capture_output=True)
     name = "horovod-recipe"
@@ -73,7 +74,8 @@ def test_the_recipe_reaches_its_outcome_in_one_command(house: House, tmp_path: P
     assert facts == {"test": {"accuracy": pytest.approx(float(found[1]), abs=1e-4), "images": 360}, "ranks": 4}
 
 
-@pytest.mark.parametrize("name", [pytest.param("horovod by mpi", marks=pytest.mark.thorough), "horovod by gloo"])
+@pytest.mark.parametrize("name", ["horovod by mpi", "horovod by gloo"])
+@pytest.mark.thorough
 def test_both_controllers_train_on_nodes_with_addresses_of_their_own(place: Place, material: Material, name: str):
     row = ROWS[name]
     cell = run(place.house.client, row, row.job(material.of(row), place.compute, 2), place.house.folder / "results")
@@ -122,11 +124,13 @@ KILLED = ("os.kill(os.getpid(), 9)", "SIGKILL")
 @pytest.mark.parametrize(
     ("where", "launcher", "how"),
     [
-        ("local", "mpi", RAISES), ("local", "pytorch", KILLED),
-        ("netlab", "mpi", KILLED), ("netlab", "pytorch", RAISES),
+        pytest.param("local", "mpi", RAISES, marks=pytest.mark.thorough),
+        pytest.param("local", "pytorch", KILLED, marks=pytest.mark.thorough),
+        ("netlab", "mpi", KILLED),
+        pytest.param("netlab", "pytorch", RAISES, marks=pytest.mark.thorough),
     ],
     ids=["local-mpi-raises", "local-gloo-killed", "netlab-mpi-killed", "netlab-gloo-raises"],
-)  # fmt: skip
+)
 def test_the_rank_that_failed_is_named(
     request: pytest.FixtureRequest, horovod: Path, tmp_path: Path, where: str, launcher: str, how: tuple[str, str]
 ):
@@ -159,6 +163,7 @@ def test_a_job_without_horovod_says_which_module_and_which_environment(house: Ho
     assert "No module named 'horovod'" in failed(house, wanted).sentence
 
 
+@pytest.mark.thorough
 def test_ranks_that_nobody_tells_of_each_other_are_told_of(house: House, horovod: Path, tmp_path: Path):
     go = tmp_path / "go"
     script = (

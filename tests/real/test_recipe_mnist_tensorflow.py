@@ -56,6 +56,7 @@ def train(house: House, digits: Path, file: str, *more: str) -> tuple[str, dict[
     return done.stdout, json.loads(metrics.read_text())
 
 
+@pytest.mark.thorough
 def test_workers_in_step_learn_the_digits_by_fit(house: House, digits: Path):
     out, metrics = train(house, digits, "job.yml")
     assert metrics["test"]["accuracy"] >= 0.95  # type: ignore[index]
@@ -63,6 +64,7 @@ def test_workers_in_step_learn_the_digits_by_fit(house: House, digits: Path):
     assert len(re.findall(r"Epoch 6/6", out)) == 1
 
 
+@pytest.mark.thorough
 def test_workers_of_a_parameter_server_learn_the_digits_by_a_loop_of_their_own(house: House, digits: Path):
     out, metrics = train(house, digits, "job_ps.yml")
     assert metrics["test"]["accuracy"] >= AT_OWN_PACE  # type: ignore[index]

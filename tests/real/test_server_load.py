@@ -175,6 +175,7 @@ def kill_while(house: House, state: State, seconds: float) -> Counter[str]:
 
 @pytest.mark.feature("F5")
 @pytest.mark.timeout(max(400, 100 + 12 * JOBS))
+@pytest.mark.thorough
 def test_a_server_that_is_killed_under_load_loses_nothing_and_doubles_nothing(own_house: House):
     house = own_house
     (house.folder / "marks").mkdir()

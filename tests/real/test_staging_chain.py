@@ -77,7 +77,7 @@ def assert_read_once(depot: Depot, *contents: dict[str, bytes]) -> None:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("tells_sha256", [True, False])
+@pytest.mark.parametrize("tells_sha256", [True, pytest.param(False, marks=pytest.mark.thorough)])
 def test_three_nodes_read_the_store_once(depot: Depot, tells_sha256: bool):
     depot.data.tells_sha256 = tells_sha256
     assert_read_once(depot, {"first/big": BIG}, {"second/big": os.urandom(len(BIG))})
@@ -88,6 +88,7 @@ def a_heap(folder: str) -> dict[str, bytes]:
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.thorough
 def test_three_nodes_read_very_many_small_files_once(depot: Depot):
     assert_read_once(depot, a_heap("first"), a_heap("second"))
 

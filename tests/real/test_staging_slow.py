@@ -122,6 +122,7 @@ def fetch(folder: Path, data: MemoryData, patience: Patience, server: Server | N
     return Path(files.place(name_of(file))).read_bytes()
 
 
+@pytest.mark.thorough
 def test_an_answer_that_stops_is_gone_on_with_where_it_stopped(tmp_path: Path, data: MemoryData):
     stalling = Stalling(data, blocks=5)
     try:
@@ -220,6 +221,7 @@ def test_what_a_store_refuses_for_good_is_told_at_once(tmp_path: Path, data: Mem
     assert str(raised.value) == "inputs.train: the disk is full. Make room on it."
 
 
+@pytest.mark.thorough
 def test_code_is_waited_for_longer_than_wrong_content_is_while_the_servers_disk_refuses(
     tmp_path: Path, data: MemoryData
 ):

@@ -125,7 +125,7 @@ def s3_place(server: S3Server) -> Iterator[Place]:
         )
 
 
-@pytest.fixture(params=["azure", "s3"])
+@pytest.fixture(params=[pytest.param("azure", marks=pytest.mark.thorough), "s3"])
 def place(request: pytest.FixtureRequest, azurite: Azurite, s3_server: S3Server) -> Iterator[Place]:
     with azure_place(azurite) if request.param == "azure" else s3_place(s3_server) as place:
         yield place

@@ -95,6 +95,7 @@ def forget(folder: Path) -> None:
 
 @pytest.mark.usefixtures("tools")
 @pytest.mark.feature("D6")
+@pytest.mark.thorough
 def test_ranks_read_on_while_the_server_is_down_and_the_mount_goes_when_it_is_back(
     own: House, web_server: WebServer, tmp_path: Path
 ):
@@ -120,7 +121,7 @@ def test_ranks_read_on_while_the_server_is_down_and_the_mount_goes_when_it_is_ba
 
 @pytest.mark.usefixtures("tools")
 @pytest.mark.feature("C4", "D6")
-@pytest.mark.parametrize("where", [netlab, slurm], ids=["netlab", "slurm"])
+@pytest.mark.parametrize("where", [netlab, pytest.param(slurm, marks=pytest.mark.thorough)], ids=["netlab", "slurm"])
 def test_nodes_of_clusters_mount_for_themselves(
     where: Callable[[Path], contextlib.AbstractContextManager[Place]],
     web_server: WebServer,
@@ -234,6 +235,7 @@ def test_a_path_that_can_be_none_is_refused(own: House, data: Path, written: str
 
 @pytest.mark.usefixtures("tools")
 @pytest.mark.feature("E5")
+@pytest.mark.thorough
 def test_ranks_in_containers_have_mounts_and_paths_of_their_own(
     web_server: WebServer, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ):
@@ -258,7 +260,7 @@ def test_ranks_in_containers_have_mounts_and_paths_of_their_own(
 
 
 # --- mltable ----------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("mode", ["eval_mount", "eval_download"])
+@pytest.mark.parametrize("mode", ["eval_mount", pytest.param("eval_download", marks=pytest.mark.thorough)])
 @pytest.mark.usefixtures("tools")
 def test_the_files_of_a_table_come_from_several_stores(own: House, mode: str, azurite: Azurite, tmp_path: Path):
     own.client.create_datastore(azurite.datastore("blobs", azurite.container()))
@@ -284,6 +286,7 @@ def test_the_files_of_a_table_come_from_several_stores(own: House, mode: str, az
     assert any("is mounted" in line for line in story(own, "table")) is (mode == "eval_mount")
 
 
+@pytest.mark.thorough
 def test_a_table_that_chooses_among_files_is_refused(own: House, tmp_path: Path):
     own.client.create_datastore({"name": "share", "type": "folder", "path": str(tmp_path)})
     (tmp_path / "table").mkdir()
@@ -338,8 +341,11 @@ def test_ranks_write_a_file_by_a_link_for_it_alone(own: House, azurite: Azurite,
     [
         ("{mode: direct}", "names no place in a store"),
         ("{mode: direct, path: 'azureml://datastores/default/paths/x'}", "stores sign links for one file at a time"),
-        ("{mode: direct, type: uri_file, path: 'azureml://datastores/default/paths/x'}",
-         "a store of type `folder` signs no link that a rank could write at"),
+        pytest.param(
+            "{mode: direct, type: uri_file, path: 'azureml://datastores/default/paths/x'}",
+            "a store of type `folder` signs no link that a rank could write at",
+            marks=pytest.mark.thorough,
+        ),
     ],
 )  # fmt: skip
 def test_what_cannot_be_direct_is_refused_before_anything_starts(own: House, output: str, said: str):

@@ -103,6 +103,7 @@ def kept(folder: Path) -> list[str]:
     return [path.name for path in sorted((folder / "cache" / "wheels").glob("*/*.whl"))]
 
 
+@pytest.mark.thorough
 def test_a_wheel_is_built_with_its_settings_and_taken_where_it_fits(tmp_path: Path, wheels: Path):
     said, log = run(tmp_path / "g1", mine(wheels))
     assert said == "2017 vanilla 1.0\n"  # C++17, though it asks for 14
@@ -140,7 +141,8 @@ def test_environments_that_ask_at_once_have_it_built_once(tmp_path: Path, wheels
     assert sum("was built on this machine before" in log for log in logs) == 1
 
 
-@pytest.mark.parametrize("point", [pytest.param("wheel.begun", marks=pytest.mark.thorough), "wheel.built"])
+@pytest.mark.parametrize("point", ["wheel.begun", "wheel.built"])
+@pytest.mark.thorough
 def test_an_agent_killed_on_the_way_leaves_nothing_half(
     tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ):
@@ -174,6 +176,7 @@ def test_what_a_killed_agent_was_building_ends_with_it(tmp_path: Path, wheels: P
         until(lambda: not mentioning(build), what="the end of the build")
 
 
+@pytest.mark.thorough
 def test_a_build_that_fails_says_what_the_compiler_said(tmp_path: Path, wheels: Path):
     source(wheels, "native", "1.0", BACKEND.replace("CODE", "#include <nothing.h>"))
     (tmp_path / "g").mkdir()

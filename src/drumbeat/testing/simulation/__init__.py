@@ -9,7 +9,7 @@ checked, and at the end the faults cease and everything has to come to rest.
     python -m drumbeat.testing.simulation --seeds 100 --store sqlite    the real store, or the URL of an empty database
     python -m drumbeat.testing.simulation --seed 4711                   one schedule again, its steps printed
 
-`make check` runs 500 schedules, `make test` 2,000, `make thorough` 10,000. More of them, through
+`make check` runs 500 schedules, `make test` 1,000, `make thorough` 10,000. More of them, through
 the tests (which then take as long as they take: no test is given up after 300 s):
 
     DRUMBEAT_SIMULATIONS=1000000 python -m pytest -n 16 tests/unit/simulation
