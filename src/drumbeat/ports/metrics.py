@@ -94,13 +94,13 @@ class RunSearch:
 
 @dataclass(frozen=True)
 class HistoryPage:
-    """Points of one series in the order of arrival.
-
-    after: what `history` is to be called with for the next page; None = there is none.
-    """
+    """Points of one series in the order of arrival."""
 
     points: tuple[Point, ...]
-    after: int | None = None
+    after: int
+    """What `history` is to be called with to go on: for the next page, or for points that arrive later."""
+    is_last: bool
+    """Whether these are the last points that have arrived so far."""
 
 
 @dataclass(frozen=True)
