@@ -18,7 +18,7 @@ from drumbeat.dialect.job import distribution, extensions, job, resources
 from drumbeat.dialect.pipelines import component, nodes
 from drumbeat.dialect.pipelines import pipeline_job as pipelines
 from drumbeat.dialect.reading.shape import Model
-from drumbeat.dialect.sweeping import search_space, sweep
+from drumbeat.dialect.sweeping import policies, search_space, sweep
 from tools.generated_page import write_or_check
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -177,9 +177,11 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
             sweep.RandomSampling,
             sweep.GridSampling,
             sweep.BayesianSampling,
-            sweep.BanditPolicy,
-            sweep.MedianStoppingPolicy,
-            sweep.TruncationSelectionPolicy,
+            policies.BanditPolicy,
+            policies.MedianStoppingPolicy,
+            policies.TruncationSelectionPolicy,
+            policies.SweepExtensions,
+            policies.Asha,
             *search_space.FUNCTIONS,
         ),
     ),

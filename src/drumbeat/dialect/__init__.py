@@ -54,6 +54,13 @@ if TYPE_CHECKING:
     from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob
     from drumbeat.dialect.reading.expressions import Reference, references, render
     from drumbeat.dialect.reading.writer import dumps, to_dict
+    from drumbeat.dialect.sweeping.policies import (
+        Asha,
+        BanditPolicy,
+        MedianStoppingPolicy,
+        SweepExtensions,
+        TruncationSelectionPolicy,
+    )
     from drumbeat.dialect.sweeping.search_space import (
         Choice,
         LogNormal,
@@ -68,15 +75,12 @@ if TYPE_CHECKING:
         Uniform,
     )
     from drumbeat.dialect.sweeping.sweep import (
-        BanditPolicy,
         BayesianSampling,
         GridSampling,
-        MedianStoppingPolicy,
         Objective,
         RandomSampling,
         SweepJob,
         SweepJobLimits,
-        TruncationSelectionPolicy,
     )
 
 HOMES = {
@@ -124,16 +128,20 @@ HOMES = {
         "Randint",
         "Uniform",
     ],
-    "sweeping.sweep": [
+    "sweeping.policies": [
+        "Asha",
         "BanditPolicy",
+        "MedianStoppingPolicy",
+        "SweepExtensions",
+        "TruncationSelectionPolicy",
+    ],
+    "sweeping.sweep": [
         "BayesianSampling",
         "GridSampling",
-        "MedianStoppingPolicy",
         "Objective",
         "RandomSampling",
         "SweepJob",
         "SweepJobLimits",
-        "TruncationSelectionPolicy",
     ],
     "builders.sweep": ["Sweep"],
     "reading.writer": ["dumps", "to_dict"],
@@ -143,6 +151,7 @@ HOME_OF = {name: home for home, names in HOMES.items() for name in names}
 __all__ = [
     "AmlCompute",
     "AmlTokenIdentity",
+    "Asha",
     "AssetTypes",
     "BanditPolicy",
     "BayesianSampling",
@@ -195,6 +204,7 @@ __all__ = [
     "SshHost",
     "SshService",
     "Sweep",
+    "SweepExtensions",
     "SweepJob",
     "SweepJobLimits",
     "TensorBoardService",

@@ -9,25 +9,23 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from drumbeat.dialect.environments.environment import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
-from drumbeat.dialect.job.extensions import Extensions
 from drumbeat.dialect.job.job import JobHead
 from drumbeat.dialect.job.resources import QueueSettings, Resources
 from drumbeat.dialect.reading.expressions import missing
 from drumbeat.dialect.reading.problems import fold, nearest, shown, words
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, by_type, chosen, model_or_text
+from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, chosen, model_or_text
 from drumbeat.dialect.reading.values import (
     AsText,
     Count,
     Filled,
     Identifier,
-    Number,
     Seconds,
-    Tally,
     Variable,
     Whole,
     complaint,
     named,
 )
+from drumbeat.dialect.sweeping.policies import PolicyValue, SweepExtensions
 from drumbeat.dialect.sweeping.search_space import Choice, QUniform, SearchValue, Uniform
 
 
@@ -111,55 +109,6 @@ class Objective(Model):
     primary_metric: Filled = Field(description="Name of the metric, exactly as the script logs it.")
 
 
-class Policy(Model):
-    """What the policies for ending hopeless trials early have in common."""
-
-    evaluation_interval: Tally = Field(default=1, description="Reports of the metric between two evaluations.")
-    delay_evaluation: Tally = Field(default=0, description="Reports before the first evaluation.")
-
-
-class BanditPolicy(Policy):
-    """Ends a trial that is further from the best one than the slack."""
-
-    type: Annotated[Literal["bandit"], AnyCase()] = Field(default="bandit", description="Always `bandit`.")
-    slack_factor: Annotated[Number, Field(ge=0)] | None = Field(
-        default=None, description="Allowed distance, as a ratio."
-    )
-    slack_amount: Annotated[Number, Field(ge=0)] | None = Field(default=None, description="Allowed distance, absolute.")
-
-    def contradictions(self) -> Iterator[Contradiction]:
-        if (self.slack_factor is None) == (self.slack_amount is None):
-            many = "neither" if self.slack_factor is None else "both"
-            fix = "Give exactly one of them."
-            yield Contradiction(("slack_factor",), f"{many} of `slack_factor` and `slack_amount`", fix)
-
-
-class MedianStoppingPolicy(Policy):
-    """Ends a trial that is worse than the median of the others' averages."""
-
-    type: Annotated[Literal["median_stopping"], AnyCase()] = Field(
-        default="median_stopping", description="Always `median_stopping`."
-    )
-
-
-class TruncationSelectionPolicy(Policy):
-    """Ends the worst trials at each evaluation."""
-
-    type: Annotated[Literal["truncation_selection"], AnyCase()] = Field(
-        default="truncation_selection", description="Always `truncation_selection`."
-    )
-    truncation_percentage: Annotated[Whole, Field(ge=1, le=99)] = Field(
-        description="Share of trials to end, in percent."
-    )
-    exclude_finished_jobs: bool = Field(default=False, description="Whether to ignore finished trials.")
-
-
-PolicyValue = Annotated[
-    BanditPolicy | MedianStoppingPolicy | TruncationSelectionPolicy,
-    by_type(BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy, what="early termination"),
-]
-
-
 class SweepJobLimits(Model):
     """Number and duration of trials."""
 
@@ -196,7 +145,7 @@ class SweepJob(JobHead):
     limits: SweepJobLimits = Field(default_factory=SweepJobLimits, description="Number and duration of trials.")
     queue_settings: QueueSettings = Field(default_factory=QueueSettings, description="Queue settings.")
     resources: Resources = Field(default_factory=Resources, description="Nodes of each trial, like `trial.resources`.")
-    drumbeat: Extensions = Field(default_factory=Extensions, description="What drumbeat adds to the dialect.")
+    drumbeat: SweepExtensions = Field(default_factory=SweepExtensions, description="What drumbeat adds to the dialect.")
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from sampling_contradictions(self.sampling_algorithm, self.search_space)

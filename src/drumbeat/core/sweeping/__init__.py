@@ -1,0 +1,1 @@
+"""Sweeps: which values a trial gets, which trials are stopped early, and which one is the best. No clock, no chance."""
