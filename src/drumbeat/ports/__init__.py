@@ -9,15 +9,14 @@ from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, S
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
 from drumbeat.ports.engines import Doors, Engine, Gang, Machine, Sighting
+from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer, Ownership
 from drumbeat.ports.space import MachineCaches
 from drumbeat.ports.store import (
     Change,
     Head,
     JobFilter,
     Letter,
-    LiveServer,
     Message,
-    Ownership,
     PendingEffect,
     Record,
     Reservation,
@@ -27,6 +26,7 @@ from drumbeat.ports.store import (
 )
 
 __all__ = [
+    "LEASE_TIMEOUT",
     "Artifacts",
     "Asset",
     "AssetKind",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from typing import Protocol
 
 from drumbeat.core.life.aftermath import outputs_left
@@ -12,6 +11,7 @@ from drumbeat.core.life.events import AgentSaid, CancelRequested, Effect, StoryE
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
 from drumbeat.ports.catalog import Catalog, Use
+from drumbeat.ports.leases import LiveServer, Ownership
 from drumbeat.protocol.states import State
 
 
@@ -113,17 +113,6 @@ class Head:
 
 
 @dataclass(frozen=True)
-class LiveServer:
-    """A server that hasn't been replaced and hasn't left. address: on its machine. doors: where agents on other
-    machines call it, by compute.
-    """
-
-    token: int
-    address: str
-    doors: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-
-
-@dataclass(frozen=True)
 class JobFilter:
     """Which jobs to list, newest first. Every condition that is set must hold."""
 
@@ -137,15 +126,6 @@ class JobFilter:
     """Name of the last job of the page before."""
     parent: str | None = None
     """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
-
-
-class Ownership(Enum):
-    """Whether a server has the store to itself."""
-
-    ALONE = auto()
-    """No other server can be running (a file lock says so): the jobs of earlier servers are this one's at once."""
-    SHARED = auto()
-    """Other servers may be running: a silent one is watched for a while before its jobs are claimed."""
 
 
 class Store(Catalog, Protocol):

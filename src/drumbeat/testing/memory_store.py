@@ -13,6 +13,7 @@ from threading import RLock
 from drumbeat.core.life.events import KeepStory, StoryEntry
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import (
+    LEASE_TIMEOUT,
     Change,
     Head,
     JobFilter,
@@ -72,7 +73,7 @@ class Shelf:
 class MemoryStore(MemoryCatalog):
     """The `Store` port over a `Shelf`. Two stores over one shelf are two servers that share a database.
 
-    silent_after: how long a server may be silent before `claim` replaces it, by `monotonic`.
+    lease_timeout: how long a server may be silent before `claim` replaces it, by `monotonic`.
     """
 
     def __init__(
@@ -80,12 +81,12 @@ class MemoryStore(MemoryCatalog):
         shelf: Shelf | None = None,
         *,
         monotonic: Callable[[], float] = time.monotonic,
-        silent_after: timedelta = timedelta(seconds=15),
+        lease_timeout: timedelta = LEASE_TIMEOUT,
     ) -> None:
         self.shelf = shelf or Shelf()
         super().__init__(self.shelf.catalog, self.shelf.lock)
         self._monotonic = monotonic
-        self._silent_s = silent_after.total_seconds()
+        self._silent_s = lease_timeout.total_seconds()
         self._heard: dict[int, tuple[int, float]] = {}
 
     # --- leases ---

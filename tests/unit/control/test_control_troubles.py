@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.control.control import Control, Setting
-from drumbeat.control.gangs import watch
+from drumbeat.control.gangs import heartbeats
 from drumbeat.control.loop.outbox import RETRY_INTERVAL_S
 from drumbeat.core.life.events import NodeLost, StopGang
 from drumbeat.engines.local import LocalEngine
@@ -125,7 +125,7 @@ def test_a_silent_node_is_given_up_after_lost_after(house: House):
 @pytest.mark.feature("F5")
 def test_nodes_that_never_call_are_told_of_and_given_up(house: House, monkeypatch: pytest.MonkeyPatch):
     """Seen by reading: behind a firewall a job got new nodes every ten minutes, for ever, and nobody was told why."""
-    monkeypatch.setattr(watch, "FIRST_CALL_S", 0.1)
+    monkeypatch.setattr(heartbeats, "FIRST_CALL_S", 0.1)
     name = house.submit("j", nodes=2, drumbeat={"lost_after_s": 0.3})
     until(lambda: house.state(name) is State.FAILED)
     record = house.store.load(name)

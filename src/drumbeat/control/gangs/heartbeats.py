@@ -1,14 +1,22 @@
-"""Heartbeats of agents: when each was heard last, on the monotonic clock of a server that may itself stand still."""
+"""Heartbeats of agents: when each was heard last, and after how long a silence a node counts as lost.
+
+The job's own key `drumbeat: lost_after_s` sets that time; its default is in `dialect/job/recovery_settings.py`. It runs
+on this server's monotonic clock, which begins with the server; the time in which the server stood still doesn't count.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
+from drumbeat.core.life.job import Job
 from drumbeat.ports import Clock
 
 log = logging.getLogger(__name__)
+
+FIRST_CALL_S = 60.0
+"""After this time an agent that has not called yet is reported: it may never do so."""
 
 Node = tuple[str, int, int]
 """Job, attempt, node."""
@@ -61,3 +69,13 @@ class Heartbeats:
         with self._lock:
             now = self._excused_now()
             return now - self._heard.setdefault((job, attempt, node), now)
+
+
+def without_first_call(job: Job, silent: Mapping[int, float]) -> list[int]:
+    """Returns the nodes whose agents are late with their first call. silent: seconds of silence, by node."""
+    return [node for node, silent_s in silent.items() if silent_s > FIRST_CALL_S and job.nodes[node] is None]
+
+
+def lost_by_silence(job: Job, silent: Mapping[int, float]) -> dict[int, float]:
+    """Returns the nodes that have been silent for longer than the job's `lost_after_s`, with their seconds."""
+    return {node: silent_s for node, silent_s in silent.items() if silent_s > job.plan.lost_after_s}

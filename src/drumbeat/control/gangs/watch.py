@@ -1,7 +1,6 @@
 """The watch over running gangs: engines are asked about them, and a node whose state stays unknown is given up.
 
-A missed heartbeat is not a death. An engine's word that a node is gone is; silence alone counts only after the job's
-own `lost_after_s`, on this server's monotonic clock, which begins with the server.
+A missed heartbeat is not a death. An engine's word that a node is gone is; the rule for silence is in `heartbeats.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from drumbeat.control.computes.engines import Engines
-from drumbeat.control.gangs.heartbeats import Heartbeats
+from drumbeat.control.gangs.heartbeats import Heartbeats, lost_by_silence, without_first_call
 from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.events import Event, GangSeen, Loss, NodeLost, Unheard
 from drumbeat.core.life.job import Job
@@ -23,8 +22,6 @@ log = logging.getLogger(__name__)
 
 OBSERVE_INTERVAL_S = 1.0
 """How often engines are asked about the gangs that should be running."""
-FIRST_CALL_S = 60.0
-"""After this time an agent that has not called yet is reported: it may never do so."""
 MAX_NODES_NAMED = 5
 """A sentence about more nodes names none of them: it would change with each agent that calls."""
 PAUSED_AFTER_S = 3 * OBSERVE_INTERVAL_S
@@ -94,13 +91,10 @@ class GangWatch:
         if sighting.waits:
             self._excuse_all(job)
         silent = {node: self._silent_s(job, node) for node in range(job.plan.nodes) if node not in sighting.gone}
-        unheard = [node for node, silent_s in silent.items() if silent_s > FIRST_CALL_S and job.nodes[node] is None]
-        if unheard:
+        if unheard := without_first_call(job, silent):
             events.append(Unheard(job.attempt, f"no agent of {_say_nodes(unheard)} has called {_where(gang)} yet"))
         lost = {node: NodeLost(job.attempt, node, why, sighting.cause) for node, why in sighting.gone.items()}
-        for node, silent_s in silent.items():
-            if silent_s > job.plan.lost_after_s:
-                lost[node] = _silent(job, gang, node, silent_s)
+        lost |= {node: _silent(job, gang, node, silent_s) for node, silent_s in lost_by_silence(job, silent).items()}
         new = [lost[node] for node in sorted(lost) if node not in job.lost]
         if new:
             self.engines.look()  # Before anything is placed again.

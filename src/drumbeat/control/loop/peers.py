@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from drumbeat.control.bus import job_topic
 from drumbeat.core.life.events import AgentSaid, PublishOutputs
-from drumbeat.ports import Head, Letter, Ownership, Record, Store
+from drumbeat.ports import LEASE_TIMEOUT, Head, Letter, Ownership, Record, Store
 from drumbeat.protocol.errors import StaleError
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.states import State
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 INBOX_BUDGET_S = 1.0
 """About how long one look may spend on the inbox: the lease has to be kept in between."""
 
-FRESH_S = 5.0
-"""How long after a heartbeat no other server can hold this server's jobs; stores wait three times as long."""
+FRESH_S = LEASE_TIMEOUT.total_seconds() / 3
+"""How long after a heartbeat no other server can hold this server's jobs."""
 
 AgentHeard = Callable[[str, int, int], None]
 """Is called with job, attempt and node of each agent that called another server."""

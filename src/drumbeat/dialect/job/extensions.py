@@ -1,14 +1,17 @@
-"""The `drumbeat:` table: what drumbeat adds to the dialect."""
+"""The `drumbeat:` table: what drumbeat adds to the dialect.
+
+The keys of retries, grace and silence are in `recovery_settings.py`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import Count, Filled, Tally, Text, Wait
+from drumbeat.dialect.job.recovery_settings import RecoverySettings
+from drumbeat.dialect.reading.shape import AnyCase, Model
+from drumbeat.dialect.reading.values import Count, Filled, Text
 
 
 class Checkpoints(Model):
@@ -19,35 +22,15 @@ class Checkpoints(Model):
     )
 
 
-class Extensions(Model):
+class Extensions(RecoverySettings):
     """What drumbeat adds.
 
     Which of these a person set is in `model_fields_set`.
     """
 
-    max_retries: Tally = Field(
-        default=3,
-        description="Maximum number of restarts after failures of the job; preemption and lost nodes don't count.",
-    )
-    grace_s: Wait = Field(default=30.0, description="Seconds between SIGTERM and SIGKILL.")
-    lost_after_s: Wait = Field(default=600.0, description="Seconds to wait for a node whose state is unknown.")
-    min_nodes: Count | None = Field(
-        default=None,
-        description="Minimum number of nodes to continue with; `instance_count` when not set, and no other value in "
-        "this version.",
-    )
-    max_nodes: Count | None = Field(
-        default=None,
-        description="Maximum number of nodes; `instance_count` when not set, and no other value in this version.",
-    )
     warm_start: bool = Field(
         default=True,
         description="Whether ranks start in prepared interpreters. Refused in this version, except `false`.",
-    )
-    hang_after_s: Wait = Field(
-        default=600.0,
-        description="Seconds of silence before drumbeat looks for a hang; 0 means never. Refused in this version, "
-        "except 0.",
     )
     environment: Annotated[Literal["job", "current"], AnyCase()] = Field(
         default="job", description="`job` uses the job's environment, `current` the server's Python interpreter."
@@ -72,9 +55,3 @@ class Extensions(Model):
     checkpoints: Checkpoints = Field(
         default_factory=Checkpoints, description="Retention of checkpoints. Refused in this version."
     )
-
-    def contradictions(self) -> Iterator[Contradiction]:
-        if self.min_nodes and self.max_nodes and self.min_nodes > self.max_nodes:
-            yield Contradiction(
-                ("min_nodes",), f"at least {self.min_nodes} nodes, but `max_nodes` allows {self.max_nodes}"
-            )

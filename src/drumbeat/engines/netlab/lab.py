@@ -18,8 +18,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from drumbeat.engines.netlab.lab_holder import HELD, LOCK, ip
-from drumbeat.engines.netlab.shaping import bits_per_s, burst_bytes, free_subnet
+from drumbeat.engines.netlab.iproute import ip
+from drumbeat.engines.netlab.lab_holder import HELD, LOCK
+from drumbeat.engines.netlab.shaping import bits_per_s, burst_bytes
+from drumbeat.engines.netlab.subnets import free_subnet
 from drumbeat.host import processes
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 from drumbeat.protocol.programs import NETLAB_HOLDER

@@ -18,12 +18,13 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any, NoReturn
 
+from drumbeat.engines.netlab.iproute import ip
+from drumbeat.engines.netlab.shaping import shape
 from drumbeat.host import processes
 from drumbeat.host.gangs import write_private
 from drumbeat.host.kernel import call
@@ -217,28 +218,9 @@ def _be_first(node: dict[str, Any], folder: Path, tell: int, go: int) -> NoRetur
         os._exit(1)
 
 
-# --- parts ------------------------------------------------------------------------------------------------------
-def shape(device: str, bits: int, burst: int) -> None:
-    """Sends no faster than that (tc-tbf(8)); 0 = as fast as it goes."""
-    if bits:
-        rate = ["tbf", "rate", f"{bits}bit", "burst", str(burst), "latency", "50ms"]
-        _run("tc", "qdisc", "replace", "dev", device, "root", *rate)
-
-
 def hardware_address(address: str) -> str:
     """A locally administered one for an IPv4 address."""
     return "02:db:" + ":".join(f"{byte:02x}" for byte in socket.inet_aton(address))
-
-
-def ip(*words: str) -> None:
-    """One call of the program `ip`. Raises OSError with what it said."""
-    _run("ip", *words)
-
-
-def _run(*words: str) -> None:
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise OSError(1, f"{' '.join(words)}: {done.stderr.strip()}")
 
 
 if __name__ == "__main__":

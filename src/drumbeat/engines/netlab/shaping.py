@@ -1,11 +1,13 @@
-"""Rates and subnets: pure."""
+"""Bandwidth limits of a lab's links: rates are parsed here, and applied to devices.
+
+The lab's holder imports it: standard library and `protocol` only.
+"""
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from collections.abc import Iterable, Sequence
 
+from drumbeat.engines.netlab.iproute import tc
 from drumbeat.protocol.errors import EngineError
 
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]?)(?:bit|bit/s|bps)?", re.IGNORECASE)
@@ -13,8 +15,6 @@ _FACTOR = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
 _LEAST_BURST = 64 << 10
 _TICK_S = 0.004
 """A kernel that looks at its queues 250 times a second must find that much in the bucket."""
-
-_FIRST, _PREFIX = "10.128.0.0/9", 24
 
 
 def bits_per_s(rate: str) -> int:
@@ -30,15 +30,8 @@ def burst_bytes(bits: int) -> int:
     return max(_LEAST_BURST, round(bits / 8 * _TICK_S))
 
 
-def free_subnet(taken: Iterable[str], tries: Sequence[int]) -> ipaddress.IPv4Network:
-    """A private /24 that overlaps none of the networks of this machine. tries: numbers to choose it by, in order."""
-    networks = [ipaddress.ip_network(one, strict=False) for one in taken]
-    first = ipaddress.ip_network(_FIRST)
-    assert isinstance(first, ipaddress.IPv4Network)  # noqa: S101 - the constant above
-    many = 1 << (_PREFIX - first.prefixlen)
-    for number in tries:
-        base = int(first.network_address) + (number % many << 32 - _PREFIX)
-        found = ipaddress.IPv4Network((base, _PREFIX))
-        if not any(found.overlaps(one) for one in networks if one.version == 4):
-            return found
-    raise EngineError("no free private subnet was found", fix="Name one in the compute's file: subnet: 10.77.0.0/24")
+def shape(device: str, bits: int, burst: int) -> None:
+    """Limits the rate at which a device sends (tc-tbf(8)). bits: per second, 0 = no limit. burst: in bytes."""
+    if bits:
+        rate = ["tbf", "rate", f"{bits}bit", "burst", str(burst), "latency", "50ms"]
+        tc("qdisc", "replace", "dev", device, "root", *rate)

@@ -20,9 +20,9 @@ UNFINISHED = tuple(state.value for state in State if not state.is_terminal)
 class Watch:
     """Since when each server's beats have stood still, by this process's own clock."""
 
-    def __init__(self, monotonic: Callable[[], float], silent_after: timedelta) -> None:
+    def __init__(self, monotonic: Callable[[], float], lease_timeout: timedelta) -> None:
         self._monotonic = monotonic
-        self._silent_s = silent_after.total_seconds()
+        self._silent_s = lease_timeout.total_seconds()
         self._heard: dict[int, tuple[int, float]] = {}
         self._lock = threading.Lock()
 

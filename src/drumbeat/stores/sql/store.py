@@ -14,6 +14,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import (
+    LEASE_TIMEOUT,
     Asset,
     AssetKind,
     Change,
@@ -37,15 +38,13 @@ from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases, facts, settings
 from drumbeat.stores.sql.upgrade import upgrade
 
-SILENT_AFTER = timedelta(seconds=15)
-
 
 def make_store(
-    place: str | Path, *, monotonic: Callable[[], float] = time.monotonic, silent_after: timedelta = SILENT_AFTER
+    place: str | Path, *, monotonic: Callable[[], float] = time.monotonic, lease_timeout: timedelta = LEASE_TIMEOUT
 ) -> SqlStore:
     """The store at a URL, or in an SQLite file at a path, its tables made or brought up to date.
 
-    silent_after: how long a server may be silent, by `monotonic`, before `claim` replaces it; several times the time
+    lease_timeout: how long a server may be silent, by `monotonic`, before `claim` replaces it; several times the time
     between beats. Raises RefusedError, StorageError, VersionError.
     """
     database = Database(parse_url(place))
@@ -54,7 +53,7 @@ def make_store(
     except BaseException:
         database.close()
         raise
-    return SqlStore(database, leases.Watch(monotonic, silent_after))
+    return SqlStore(database, leases.Watch(monotonic, lease_timeout))
 
 
 class SqlStore:

@@ -1,0 +1,41 @@
+"""The keys of the `drumbeat:` table about waiting and recovery, with their defaults: retries, grace, lost nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from drumbeat.dialect.reading.shape import Contradiction, Model
+from drumbeat.dialect.reading.values import Count, Tally, Wait
+
+
+class RecoverySettings(Model):
+    """Retries, grace, and the times after which a node or a job counts as lost."""
+
+    max_retries: Tally = Field(
+        default=3,
+        description="Maximum number of restarts after failures of the job; preemption and lost nodes don't count.",
+    )
+    grace_s: Wait = Field(default=30.0, description="Seconds between SIGTERM and SIGKILL.")
+    lost_after_s: Wait = Field(default=600.0, description="Seconds to wait for a node whose state is unknown.")
+    hang_after_s: Wait = Field(
+        default=600.0,
+        description="Seconds of silence before drumbeat looks for a hang; 0 means never. Refused in this version, "
+        "except 0.",
+    )
+    min_nodes: Count | None = Field(
+        default=None,
+        description="Minimum number of nodes to continue with; `instance_count` when not set, and no other value in "
+        "this version.",
+    )
+    max_nodes: Count | None = Field(
+        default=None,
+        description="Maximum number of nodes; `instance_count` when not set, and no other value in this version.",
+    )
+
+    def contradictions(self) -> Iterator[Contradiction]:
+        if self.min_nodes and self.max_nodes and self.min_nodes > self.max_nodes:
+            yield Contradiction(
+                ("min_nodes",), f"at least {self.min_nodes} nodes, but `max_nodes` allows {self.max_nodes}"
+            )
