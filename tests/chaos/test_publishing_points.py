@@ -32,12 +32,14 @@ WRITES = (
     "    place.parent.mkdir()\n"
     "    place.write_bytes(bytes([n]) * (50_000 + n))\n"
 )
-SERVERS = ("publish.file:4", "publish.copied", "publish.registered", "effect.published")
+SERVERS = ("publish.file:4",)
+LATE = ("publish.copied", "publish.registered", "effect.published")
 AGENTS = ("agent.output_sent:4", "agent.before_commit")
 ELSEWHERE = (
     "publish.file", "store.outputs_shown", "store.outputs_moved", "agent.output_sent", "agent.after_commit",
 )  # fmt: skip
-"""Points near the others, or passed in test_every_point.py by a job whose outputs stay here."""
+"""LATE are points after a copy; ELSEWHERE, points near the others, or passed
+in test_every_point.py by a job whose outputs stay here."""
 
 
 @dataclass
@@ -98,7 +100,7 @@ def place(mortal: Mortal, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.mark.parametrize(
-    "point", [*SERVERS, *AGENTS, *(pytest.param(one, marks=pytest.mark.thorough) for one in ELSEWHERE)]
+    "point", [*SERVERS, *AGENTS, *(pytest.param(one, marks=pytest.mark.thorough) for one in (*LATE, *ELSEWHERE))]
 )
 def test_an_output_is_whole_once_whoever_died(mortal: Mortal, place: Place, point: str):
     mortal.light(point)

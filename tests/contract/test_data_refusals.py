@@ -488,7 +488,9 @@ ASKS: dict[str, Callable[[StoreAccess], object]] = {
 
 
 @pytest.mark.feature("F10")
-@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize(
+    "ask", ["a read", *(pytest.param(ask, marks=pytest.mark.thorough) for ask in ASKS if ask != "a read")]
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_store_that_takes_calls_and_answers_none_is_given_up(kind: str, ask: str) -> None:
     patience = Patience(connect_s=1, answer_s=0.3, take_s=30)

@@ -62,6 +62,7 @@ def test_client_and_server_speak_of_the_same_things() -> None:
     assert autostart.EXIT_TAKEN == serve.EXIT_TAKEN
 
 
+@pytest.mark.thorough
 def test_programs_that_want_a_server_at_once_start_one(home: Path) -> None:
     wanting = [
         subprocess.Popen([sys.executable, "-c", START, home], stdout=subprocess.PIPE, text=True) for _ in range(4)

@@ -32,6 +32,7 @@ def test_whatever_comes_in_is_taken_or_refused_in_words(target: str, tmp_path: P
         corpus.shrink(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_run_begins_with_what_the_one_before_found(tmp_path: Path) -> None:
     corpus = Corpus("paths", tmp_path / "kept")
     seeds = len(list(corpus.seeds.iterdir()))

@@ -119,7 +119,7 @@ echo saved
 
 
 @pytest.mark.feature("F6")
-@pytest.mark.parametrize("first", ["nobody", "agent", "keeper"])
+@pytest.mark.parametrize("first", [pytest.param("nobody", marks=pytest.mark.thorough), "agent", "keeper"])
 def test_nothing_survives_the_end_of_the_job(boxed: House, first: str):
     nap = 8_000_000 + os.getpid()
     script = f"setsid sleep {nap} & setsid env -i /bin/sleep {nap} & trap '' TERM; echo begun; sleep {nap}"
@@ -161,9 +161,8 @@ esac
 
 
 @pytest.mark.feature("F6")
-@pytest.mark.parametrize(
-    "mute", ["exit 1", pytest.param("exec sleep 600", marks=pytest.mark.thorough)], ids=["refuses", "hangs"]
-)
+@pytest.mark.parametrize("mute", ["exit 1", "exec sleep 600"], ids=["refuses", "hangs"])
+@pytest.mark.thorough
 def test_no_round_begins_while_dockers_daemon_may_still_run_the_last_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mute: str
 ):

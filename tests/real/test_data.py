@@ -220,6 +220,7 @@ def test_run_ends_with_1_where_an_output_is_nowhere_and_what_is_known_is_refused
 
 
 @pytest.mark.feature("D3")
+@pytest.mark.thorough
 def test_an_output_that_is_held_up_can_be_given_up(own_house: House):
     house = own_house
     put_away(house)
@@ -316,6 +317,7 @@ def test_an_upload_that_broke_off_is_told_as_partial_and_gone_on_with(house: Hou
 
 
 @pytest.mark.feature("D8")
+@pytest.mark.thorough
 def test_a_job_remembers_which_commit_its_code_was(house: House, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(gitstate, "PATIENCE_S", 60.0)
     folder = house.folder / "versioned"

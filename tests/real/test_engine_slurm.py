@@ -21,7 +21,7 @@ from drumbeat.core.life.events import Loss
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.host.processes import command_lines
-from drumbeat.ports import Gang, Machine
+from drumbeat.ports import Engine, Gang, Machine
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import EngineContract, a_gang, stop
@@ -107,6 +107,10 @@ class TestSlurm(EngineContract):
             lab.lab.switch_off(lab.names[node])
 
         return lose
+
+    @pytest.mark.thorough
+    def test_gangs_of_two_attempts_are_two(self, engine: Engine) -> None:
+        super().test_gangs_of_two_attempts_are_two(engine)
 
     @pytest.mark.thorough
     def test_a_node_that_vanished_is_named_with_a_sentence(
@@ -449,7 +453,8 @@ def test_slurm_s_time_limit_ends_a_job_as_timed_out_and_names_it(house: House, l
 
 
 @pytest.mark.feature("C4")
-@pytest.mark.parametrize("how", [pytest.param("off", marks=pytest.mark.thorough), "cut"])
+@pytest.mark.parametrize("how", ["off", "cut"])
+@pytest.mark.thorough
 def test_a_node_that_is_lost_costs_an_attempt_and_no_retry(house: House, lab: SlurmLab, tmp_path: Path, how: str):
     go = tmp_path / "go"
     job = submitted(house, until_go(go), max_retries=0)

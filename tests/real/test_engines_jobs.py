@@ -117,6 +117,7 @@ def test_cancel_gives_the_grace_time_and_leaves_nothing(place: Place):
 
 @ON_SSH
 @pytest.mark.feature("F5", "F10")
+@pytest.mark.thorough
 def test_the_server_is_killed_and_the_ranks_never_notice(place: Place, go: Path):
     job = submitted(place, COUNTS.format(go=go))
     counting(place, job)
@@ -205,6 +206,7 @@ def test_a_rank_that_fails_is_named_and_all_start_again_where_they_are(place: Pl
     assert any("rank 1 on node 1 stopped with exit code 5" in line.sentence for line in place.house.client.story(job))
 
 
+@ON_NETLAB
 @pytest.mark.feature("C3")
 def test_a_gang_gets_all_of_its_nodes_or_waits_and_says_what_for(place: Place, go: Path):
     first = submitted(place, f"while [ ! -e {go} ]; do sleep 0.05; done", 2)

@@ -169,6 +169,7 @@ def test_constraints_limit_what_is_installed(tmp_path: Path, wheels: Path):
 
 @pytest.mark.timeout(900)
 @pytest.mark.feature("E1")
+@pytest.mark.thorough
 def test_agents_that_ask_at_once_have_it_made_once(tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("PIP_DEFAULT_TIMEOUT", "250")
     with (
@@ -208,14 +209,8 @@ def test_those_who_waited_for_one_that_failed_fail_with_it(
 
 @pytest.mark.timeout(900)
 @pytest.mark.feature("E1")
-@pytest.mark.parametrize(
-    "point",
-    [
-        pytest.param("environment.begun", marks=pytest.mark.thorough),
-        "environment.installed",
-        pytest.param("environment.made", marks=pytest.mark.thorough),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("point", ["environment.begun", "environment.installed", "environment.made"])
 def test_an_agent_killed_on_the_way_leaves_nothing_half(
     tmp_path: Path, wheels: Path, monkeypatch: pytest.MonkeyPatch, point: str
 ):
@@ -267,6 +262,7 @@ def test_an_environment_whose_interpreter_is_gone_is_made_again(tmp_path: Path, 
 
 # --- what can't be made -------------------------------------------------------------------------------------------
 @pytest.mark.feature("E4")
+@pytest.mark.thorough
 def test_a_package_that_does_not_build_is_named_with_its_own_error(tmp_path: Path, wheels: Path):
     broken_source(wheels, "fast", "0.1", "raise RuntimeError('fast.h: no such file')")
     with gang(tmp_path / "g", python=mine(wheels, "tiny", "fast")) as there:

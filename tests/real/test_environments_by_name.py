@@ -76,6 +76,7 @@ def test_ten_jobs_at_once_have_a_new_environment_made_once_and_the_next_one_find
 
 
 @pytest.mark.feature("E1", "E4")
+@pytest.mark.thorough
 def test_the_same_content_under_another_name_and_spelling_is_not_made_again(house: House, wheels: Path):
     first = house.job_file(command=PRINTS, environment="{conda_file: ../requirements.txt}")
     requirements(house, wheels, "tiny == 2.0  # the newest")
@@ -121,6 +122,7 @@ def test_a_curated_name_is_what_a_person_makes_of_it(house: House, wheels: Path)
 
 
 @pytest.mark.feature("L12")
+@pytest.mark.thorough
 def test_a_computes_preparation_comes_before_the_jobs_on_every_node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("DRUMBEAT_CACHE", str(tmp_path / "cache"))
     with places.netlab(tmp_path) as place:

@@ -27,7 +27,7 @@ PAIRS = [
     pytest.param("slurm", "lightning: a rank raises", marks=pytest.mark.thorough),
     pytest.param("slurm", "mpi: launcher missing", marks=pytest.mark.thorough),
     pytest.param("ssh", "torchrun: wrong count", marks=pytest.mark.thorough),
-    ("ssh", "deepspeed by pytorch: port taken"),
+    pytest.param("ssh", "deepspeed by pytorch: port taken", marks=pytest.mark.thorough),
 ]
 
 

@@ -173,6 +173,7 @@ def test_a_build_whose_agent_is_killed_goes_on_and_one_that_is_killed_is_built_b
 
 
 @pytest.mark.feature("F5")
+@pytest.mark.thorough
 def test_an_agent_killed_before_a_build_is_noted_is_followed_by_one_that_notes_it(
     house: House, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ):

@@ -298,6 +298,7 @@ print("closed")
 """
 
 
+@pytest.mark.thorough
 def test_a_child_that_nobody_has_waited_for_doesn_t_hold_up_the_end_of_its_namespace():
     """The kernel ends a namespace when all of it has been waited for: a keeper would wait for itself."""
     if not works("namespace"):

@@ -151,7 +151,10 @@ def job_files() -> list[str]:
     return [text for text in re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL) if "command:" in text]
 
 
-@pytest.mark.parametrize("number", range(len(job_files())))
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(number, marks=pytest.mark.thorough if number % 3 else ()) for number in range(len(job_files()))],
+)
 def test_every_job_file_of_the_page_can_be_planned(house: House, number: int):
     house.script("", f"page{number}")
     path = house.folder / f"page{number}" / "job.yml"

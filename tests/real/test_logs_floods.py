@@ -78,6 +78,7 @@ def test_200_mib_on_one_line_arrive_whole_and_take_little_memory(house: House):
     assert found == expected.hexdigest()
 
 
+@pytest.mark.thorough
 def test_a_binary_log_is_kept_as_it_is_and_shown_without_harm(house: House, tmp_path: Path):
     job = submitted(house, "binary", "(head -c 2000000 /dev/urandom; head -c 1000000 /dev/zero) | tee outputs/copy")
     shown = Following(house, job).whole()
@@ -88,6 +89,7 @@ def test_a_binary_log_is_kept_as_it_is_and_shown_without_harm(house: House, tmp_
     assert (tmp_path / "got" / "logs/1.1/0/0.log").read_bytes() == (tmp_path / "got/outputs/default/copy").read_bytes()
 
 
+@pytest.mark.thorough
 def test_two_ranks_flood_while_the_server_is_killed_and_no_line_is_lost_or_doubled(own_house: House):
     house = own_house
     script = (

@@ -238,6 +238,7 @@ def test_a_time_limit_ends_the_job(house: House):
 
 
 @pytest.mark.feature("C3")
+@pytest.mark.thorough
 def test_twenty_jobs_at_once_all_run_in_order_and_never_overlap_their_slots(house: House):
     slots = len(os.sched_getaffinity(0))
     house.script("import time\nprint(time.time(), flush=True)\ntime.sleep(0.05)\nprint(time.time(), flush=True)\n")

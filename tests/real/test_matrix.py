@@ -27,13 +27,13 @@ def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
 
 
 PAIRS = [
-    pytest.param("netlab", "mpi per process", 3, marks=pytest.mark.thorough),
-    pytest.param("netlab", "mpi per node", 2, marks=pytest.mark.thorough),
-    pytest.param("netlab", "ray", 2, marks=pytest.mark.thorough),
-    pytest.param("ssh", "mpi per process", 2, marks=pytest.mark.thorough),
+    ("netlab", "mpi per process", 3),
+    ("netlab", "mpi per node", 2),
+    ("netlab", "ray", 2),
+    ("ssh", "mpi per process", 2),
     ("ssh", "pytorch", 3),
     ("slurm", "mpi per process", 3),
-    pytest.param("netlab", "tensorflow ParameterServer", 2, marks=pytest.mark.thorough),
+    ("netlab", "tensorflow ParameterServer", 2),
 ]
 
 

@@ -281,7 +281,14 @@ def test_an_agent_that_is_killed_takes_no_mount_along(depot: Depot, held: str, t
     until(lambda: not is_alive(holder), what="the end of its holder")
 
 
-@pytest.mark.parametrize("point", [point for point in ELSEWHERE if point.startswith("mount.")])
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(point, marks=() if point == "mount.made" else pytest.mark.thorough)
+        for point in ELSEWHERE
+        if point.startswith("mount.")
+    ],
+)
 def test_an_agent_that_is_killed_while_it_mounts_is_followed_by_one_that_goes_on(
     depot: Depot, point: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
@@ -324,7 +331,9 @@ def test_a_node_that_is_told_to_go_and_comes_back_has_its_mount_again(depot: Dep
     gone(depot, "back")
 
 
-@pytest.mark.parametrize("whom", [keeper_of, rank_of, holder_of, rclone_of])
+@pytest.mark.parametrize(
+    "whom", [keeper_of, rclone_of, *(pytest.param(one, marks=pytest.mark.thorough) for one in (rank_of, holder_of))]
+)
 def test_whoever_is_killed_the_mount_goes_with_the_job(
     depot: Depot, held: str, tmp_path: Path, whom: Callable[[Depot, str], int]
 ):
@@ -348,9 +357,8 @@ def test_a_holder_that_is_killed_is_followed_by_another_one(depot: Depot, held: 
     depot.ended(held)
 
 
-@pytest.mark.parametrize(
-    "is_noted", [True, pytest.param(False, marks=pytest.mark.thorough)], ids=["noted", "forgotten"]
-)
+@pytest.mark.parametrize("is_noted", [True, False], ids=["noted", "forgotten"])
+@pytest.mark.thorough
 def test_what_is_left_when_all_are_killed_is_swept(depot: Depot, held: str, is_noted: bool):
     victims = [agent_of(depot, held), keeper_of(depot, held), holder_of(depot, held), rclone_of(depot, held)]
     assert mounted(str(depot.folder)) == [str(depot.root(held) / "inputs" / "train")]

@@ -94,6 +94,7 @@ def test_over_nodes_with_addresses_of_their_own(house: House):
     assert {logs[rank] for rank in range(4)} == {"sum 10 of 4 on 2 hosts; in the image: True\n"}
 
 
+@pytest.mark.thorough
 def test_the_rank_that_fails_is_named_and_the_others_end(house: House):
     found = start(house, FAILS)
     assert found.state == "failed"

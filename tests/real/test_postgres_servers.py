@@ -133,6 +133,7 @@ def test_agents_on_other_machines_find_the_other_servers_door(houses: list[House
     assert two.client.get(job).attempt == 1
 
 
+@pytest.mark.thorough
 def test_a_server_with_a_folder_of_its_own_is_refused(houses: list[House]):
     """It couldn't end the nodes of the others' jobs, and would run each a second time."""
     begin(houses[0])

@@ -112,6 +112,7 @@ def test_a_registry_that_lets_nobody_in_is_told_in_its_words(
     assert PASSWORD not in found.sentence
 
 
+@pytest.mark.thorough
 def test_a_build_pulls_what_it_is_made_from_with_them(house: House, registry: RegistryServer):
     register(house, registry)
     place = house.folder / "job" / "docker"

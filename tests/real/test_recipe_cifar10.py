@@ -62,6 +62,7 @@ def test_what_is_written_is_read_back(tmp_path: Path):
     assert again.labels.equal(split.labels)
 
 
+@pytest.mark.thorough
 def test_writing_the_stand_in_twice_gives_the_same_bytes(images: Path, tmp_path: Path):
     subprocess.run([sys.executable, RECIPE / "make_images.py", tmp_path], check=True, stdout=subprocess.DEVNULL)
     for path in images.iterdir():

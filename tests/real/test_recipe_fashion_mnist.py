@@ -74,6 +74,7 @@ def test_one_process_needs_no_launcher(digits, tmp_path):
     assert "1 ranks on" in done.stdout
 
 
+@pytest.mark.thorough
 def test_a_missing_file_ends_in_one_sentence(tmp_path):
     command = [sys.executable, RECIPE / "train.py", "--data", tmp_path / "nowhere"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

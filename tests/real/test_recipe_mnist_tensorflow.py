@@ -80,6 +80,7 @@ def test_each_script_trains_under_the_other_job_file_too(house: House, digits: P
     assert metrics["test"]["accuracy"] >= AT_OWN_PACE  # type: ignore[index]
 
 
+@pytest.mark.thorough
 def test_a_missing_file_ends_in_one_sentence(house: House, tmp_path: Path):
     python = curated.folder(ENVIRONMENT) / "bin" / "python"
     command = [python, RECIPE / "fit.py", "--data", tmp_path / "nowhere"]

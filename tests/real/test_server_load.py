@@ -255,6 +255,7 @@ def check_marks(house: House, sent: dict[str, str]) -> None:
 
 @pytest.mark.feature("F10")
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount a small disk")
+@pytest.mark.thorough
 def test_on_a_full_disk_a_job_is_refused_whole_or_taken_in_whole(own_house: House):
     house = own_house
     house.home.mkdir()

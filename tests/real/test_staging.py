@@ -280,7 +280,18 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_is_fetched(
         assert data.asked == []
 
 
-@pytest.mark.parametrize("point", [point for point in ELSEWHERE if point.startswith("cache.")])
+SHOWN = ("cache.piece", "cache.renamed")
+"""Points at which `make test` kills an agent; `make thorough` does so at each."""
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(point, marks=() if point in SHOWN else pytest.mark.thorough)
+        for point in ELSEWHERE
+        if point.startswith("cache.")
+    ],
+)
 def test_an_agent_that_is_killed_at_a_point_is_followed_by_one_that_goes_on(
     depot: Depot, point: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):

@@ -39,6 +39,7 @@ BLOCK = 1 << 16
 LARGE = os.urandom(12 * BLOCK)
 
 
+@pytest.mark.thorough
 def test_a_job_whose_store_is_slow_says_how_slow_and_when_it_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -127,6 +127,7 @@ def test_workers_without_a_chief_end_the_job_and_the_servers_are_stopped(lab: La
 
 
 @ON_NETLAB
+@pytest.mark.thorough
 def test_workers_alone_meet_on_uneven_nodes(lab: Lab):
     ended = lab.run({"worker_count": 3})
     assert (ended.state, ended.sentence) == ("completed", "3 ranks ended with exit code 0")
@@ -149,6 +150,7 @@ def test_the_task_that_failed_is_named_by_its_role(lab: Lab, words: tuple[str, s
 
 
 @ON_NETLAB
+@pytest.mark.thorough
 def test_a_port_that_somebody_has_taken_is_told_by_its_task(lab: Lab):
     """Chief and worker 1 are on node 0."""
     ended = lab.run(WITH_CHIEF, "take", "worker 1")

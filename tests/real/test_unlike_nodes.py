@@ -84,6 +84,7 @@ def nothing_began(place: Place, found: JobView) -> bool:
     return not any("started" in line.sentence for line in story) and "began" not in "".join(logs.values())
 
 
+@pytest.mark.thorough
 def test_pythons_that_differ_in_a_package_end_the_job_by_name(place: Place):
     found = run(place, 3, compute="mixed")
     assert (found.state, found.reason) == ("failed", "environments_differ"), found.sentence

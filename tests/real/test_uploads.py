@@ -147,6 +147,7 @@ def test_what_a_killed_upload_left_isnt_sent_again(place: Place, big: Path):
     assert place.left() == 0, "nothing begun is left behind"
 
 
+@pytest.mark.thorough
 def test_what_has_another_content_by_now_is_sent_and_nothing_of_the_old_is_in_it(place: Place, big: Path):
     place.killed_in_the_middle(big)
     content = bytearray(big.read_bytes())
@@ -158,6 +159,7 @@ def test_what_has_another_content_by_now_is_sent_and_nothing_of_the_old_is_in_it
     assert place.has(bytes(content))
 
 
+@pytest.mark.thorough
 def test_a_file_that_ends_too_early_isnt_put_there_and_can_be_sent_again(place: Place, big: Path):
     access = place.access
     with pytest.raises(Exception, match="ended after"):
@@ -167,6 +169,7 @@ def test_a_file_that_ends_too_early_isnt_put_there_and_can_be_sent_again(place: 
     assert place.has(big.read_bytes())
 
 
+@pytest.mark.thorough
 def test_a_person_whose_upload_was_killed_types_the_command_again(house: House, azurite: Azurite, tmp_path: Path):
     # What the kernel holds between client and server comes after the client's death as well: it mustn't be the rest.
     size = HALF + BLOCK + sum(_most_held(one) for one in ("wmem", "rmem"))

@@ -121,7 +121,8 @@ def test_ranks_read_on_while_the_server_is_down_and_the_mount_goes_when_it_is_ba
 
 @pytest.mark.usefixtures("tools")
 @pytest.mark.feature("C4", "D6")
-@pytest.mark.parametrize("where", [netlab, pytest.param(slurm, marks=pytest.mark.thorough)], ids=["netlab", "slurm"])
+@pytest.mark.parametrize("where", [netlab, slurm], ids=["netlab", "slurm"])
+@pytest.mark.thorough
 def test_nodes_of_clusters_mount_for_themselves(
     where: Callable[[Path], contextlib.AbstractContextManager[Place]],
     web_server: WebServer,
@@ -140,6 +141,7 @@ def test_nodes_of_clusters_mount_for_themselves(
 
 
 @pytest.mark.feature("D6")
+@pytest.mark.thorough
 def test_a_plan_says_that_it_is_mounted_only_where_it_is_asked_for(own: House):
     place = "azureml://datastores/workspaceblobstore/paths/x"
     said = {}
@@ -218,12 +220,9 @@ def test_what_is_there_already_is_left_alone_and_refused(own: House, data: Path,
 
 @pytest.mark.parametrize(
     "written",
-    [
-        "file:/a/../b",
-        # tests/unit/core/test_inputs.py has all of them.
-        *(pytest.param(one, marks=pytest.mark.thorough) for one in ("file:/", "data/x", "/proc/x", "https://host/x")),
-    ],
+    ["file:/a/../b", "file:/", "data/x", "/proc/x", "https://host/x"],
 )
+@pytest.mark.thorough  # tests/unit/core/test_inputs.py has all of them.
 def test_a_path_that_can_be_none_is_refused(own: House, data: Path, written: str):
     file = own.job_file(
         "bad", command="echo done", inputs=f"{{data: {{path: '{data}', path_on_compute: '{written}'}}}}"
