@@ -64,9 +64,9 @@ def leave_out(config: pytest.Config, items: list[pytest.Item]) -> None:
     Those of a GPU are for machines that have one.
     """
     marks = [*(["thorough"] if is_quick(config) else []), *([] if os.environ["TESTS_GPUS"] else ["gpu"])]
-    left = [item for item in items if any(item.get_closest_marker(mark) for mark in marks)]
-    items[:] = [item for item in items if item not in set(left)]
-    config.hook.pytest_deselected(items=left)
+    left = {item: None for item in items if any(item.get_closest_marker(mark) for mark in marks)}
+    items[:] = [item for item in items if item not in left]
+    config.hook.pytest_deselected(items=list(left))
 
 
 def mark_by_folder(item: pytest.Item) -> None:
