@@ -135,6 +135,7 @@ def test_a_store_that_is_closed_when_the_server_comes_back_has_it_later(mortal: 
 
 
 @pytest.mark.feature("F10")
+@pytest.mark.thorough
 def test_a_slow_store_has_it_whole_once_when_the_server_died_in_the_middle(mortal: Mortal, place: Place):
     place.gate.mode = "slow"
     mortal.light("publish.file:5")

@@ -99,6 +99,7 @@ def test_of_servers_that_are_started_at_once_one_serves(tmp_path: Path) -> None:
             one.process.communicate()
 
 
+@pytest.mark.thorough
 def test_it_ends_at_once_whatever_is_open(tmp_path: Path) -> None:
     with serving(tmp_path) as server, server.client() as http:
         body = {"document": {"name": "j", "command": "sleep 60", "drumbeat": {"environment": "current"}}}
@@ -125,6 +126,7 @@ def _end_what_runs(home: Path) -> None:
         assert server.end()[0] == 0
 
 
+@pytest.mark.thorough
 def test_it_comes_back_to_its_port_with_its_token(tmp_path: Path) -> None:
     with serving(tmp_path) as server:
         first, token = server.address(), (tmp_path / "token").read_text()

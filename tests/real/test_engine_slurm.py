@@ -344,6 +344,7 @@ def words_of(process: psutil.Process) -> list[str]:
 
 
 @pytest.mark.feature("C3")
+@pytest.mark.thorough
 def test_a_job_that_waits_says_for_what(house: House, lab: SlurmLab, tmp_path: Path):
     other = lab.slurm("sbatch", "--parsable", "-N3", "-o/dev/null", "--wrap", "srun sleep 600").strip()
     until(lambda: lab.slurm("squeue", "-h", "-t", "R"), "the nodes are busy")

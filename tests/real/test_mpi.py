@@ -374,6 +374,7 @@ def test_a_rank_that_aborts_mpi_has_failed_though_it_is_quicker_than_mpi_to_end_
 
 
 @pytest.mark.feature("L3", "F1")
+@pytest.mark.thorough
 def test_a_killed_rank_is_named_and_the_next_round_has_an_mpirun_of_its_own(few: Jobs):
     job = few.begun(WAITS, drumbeat="{max_retries: 1, grace_s: 5}")
     (second,) = [
