@@ -35,7 +35,7 @@ from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
 from drumbeat.control.outputs.stories import Stories
-from drumbeat.control.space import Space
+from drumbeat.control.space.space import Space
 from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
 from drumbeat.protocol.errors import StorageError
 

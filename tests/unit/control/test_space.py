@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from drumbeat.control import space as control_space
+from drumbeat.control.space.job_pruning import TRIMMED
+from drumbeat.control.space.space import Space
 from drumbeat.ports import Asset
 from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest
 from drumbeat.protocol.api.space import Freed, SpaceItem
@@ -170,7 +171,7 @@ def test_prune_leaves_young_jobs(house):
 def test_prune_that_keeps_outputs_removes_logs_and_says_so_in_the_story(house):
     ended(house, "a", code=True)
     freed = house.control.space.prune(NOW, keep_outputs=True, is_dry=False)
-    assert [(one.name, one.note) for one in freed.items] == [("a", control_space.TRIMMED)]
+    assert [(one.name, one.note) for one in freed.items] == [("a", TRIMMED)]
     assert [one.path for one in house.control.jobs.files("a")] == [
         "outputs/default/model.bin", "plan.json", "story.jsonl",
     ]  # fmt: skip
@@ -241,7 +242,7 @@ class Caches:
 def test_caches_of_the_machine_are_pruned_with_what_is_needed(house):
     caches = Caches()
     control = house.control
-    made = control_space.Space(control.loop, control.artifacts, control.catalogs.environments, caches)
+    made = Space(control.loop, control.artifacts, control.catalogs.environments, caches)
     control.catalogs.environments.create(
         {"name": "torch", "version": "1", "conda_file": "c.yml"},
         texts("name: x\ndependencies: [python=3.11, pip, {pip: [attrs==23.1]}]\n"),

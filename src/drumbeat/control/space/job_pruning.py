@@ -1,0 +1,92 @@
+"""The pruning of jobs by age: old jobs are deleted, or lose their logs and checkpoints and keep their outputs."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from datetime import timedelta
+
+from drumbeat.control.bus import job_topic
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.space.items import freed_of, job_item
+from drumbeat.control.space.job_removal import JobRemoval
+from drumbeat.control.space.references import ReferenceReader, References
+from drumbeat.core import retention
+from drumbeat.core.life.events import StoryEntry
+from drumbeat.ports import Artifacts, Change, JobSpace
+from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
+from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
+
+log = logging.getLogger(__name__)
+
+TRIMMED = "logs and checkpoints; its outputs are kept"
+"""The note on a job that stays without them."""
+
+
+class JobPruner:
+    """Prunes jobs that have ended. stopping: is set when the server stops; the rest is left for the next time."""
+
+    def __init__(
+        self,
+        loop: Loop,
+        artifacts: Artifacts,
+        references: ReferenceReader,
+        removal: JobRemoval,
+        stopping: threading.Event,
+    ) -> None:
+        self._loop, self._store, self._artifacts = loop, loop.store, artifacts
+        self._references, self._removal, self._stopping = references, removal, stopping
+
+    def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool, by: str) -> Freed:
+        """Deletes the jobs that ended at least so long ago. keep_outputs: those that have outputs are only trimmed."""
+        world = self._references.all()
+        asked = retention.expired(world.jobs, self._loop.clock.now(), older_than)
+        spaces = {name: self._removal.space_of(name) for name in asked}
+        trimmed = [name for name in asked if keep_outputs and spaces[name].outputs]
+        decision = retention.decide([name for name in asked if name not in trimmed], world.jobs, world.assets)
+        kept = list(decision.reasons.values())
+        if is_dry:
+            gone = [job_item(world.needs(name), spaces[name]) for name in decision.jobs]
+            return freed_of([*gone, *self._trim(trimmed, world, spaces, is_dry=True)], kept)
+        items: list[SpaceItem] = []
+        for name in decision.jobs:
+            if self._stopping.is_set():
+                break
+            with self._removal.lock:
+                try:
+                    gone, left = self._removal.delete(name, world, by)
+                except (ConflictError, NotFoundError) as error:  # Another client was quicker, or needs it by now.
+                    kept.append(KeptItem(f"job {name}", error.what, error.fix))
+                else:
+                    items, kept = [*items, *gone], [*kept, *left]
+                    world = world.without([name])
+        return freed_of([*items, *self._trim(trimmed, world, spaces, is_dry=False)], kept)
+
+    def _trim(
+        self, names: list[str], world: References, spaces: dict[str, JobSpace], *, is_dry: bool
+    ) -> list[SpaceItem]:
+        """Removes logs and checkpoints of jobs that stay."""
+        items: list[SpaceItem] = []
+        for name in names:
+            size = spaces[name].logs + spaces[name].checkpoints
+            if not size or world.needs(name).unplaced:
+                continue
+            if not is_dry:
+                self._artifacts.remove_logs(name)
+                self._loop.call(lambda name=name: self._say(name, "logs and checkpoints were removed by prune"))
+                log.info("logs and checkpoints of job %s were removed by prune: %d bytes", name, size)
+            parts = {"logs": spaces[name].logs, "checkpoints": spaces[name].checkpoints}
+            items.append(SpaceItem("job", name, size, world.needs(name).ended_at, TRIMMED, parts))
+        return items
+
+    def _say(self, name: str, sentence: str) -> None:
+        """Adds a line to the story of a job that has ended; what another server holds is said in the log alone."""
+        record = self._store.load(name)
+        job = record.job
+        line = StoryEntry(self._loop.clock.now(), job.state, job.reason, sentence, job.attempt, job.round)
+        try:
+            self._store.commit(self._loop.token, [Change(job, record.version, story=(line,))])
+        except StaleError as error:
+            log.info("the story of job %s doesn't say it: %s", name, error)
+        else:
+            self._loop.bus.publish(job_topic(name))

@@ -1,0 +1,148 @@
+"""What a server can be asked about space: deleting jobs, giving space back, and saying what takes it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import replace
+from datetime import timedelta
+
+from drumbeat.control.catalog.environments import Environments
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.space.cache_pruning import CachePruner
+from drumbeat.control.space.items import freed_of, job_item, needed_by, refusal, snapshot_item, unknown
+from drumbeat.control.space.job_pruning import TRIMMED, JobPruner
+from drumbeat.control.space.job_removal import JobRemoval
+from drumbeat.control.space.references import ReferenceReader
+from drumbeat.core import retention
+from drumbeat.ports import Artifacts, MachineCaches
+from drumbeat.protocol.api.space import Freed, Usage
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError
+
+log = logging.getLogger(__name__)
+
+RETAIN = "retain_s"
+"""The name of the setting."""
+INTERVAL_S = 60.0
+"""How often removals that were interrupted are finished, and the retention rule is applied."""
+MIN_RETAIN_S = 60.0
+
+
+class Space:
+    """What a server can be asked about space. For any thread. caches: of this machine; None = they aren't looked at."""
+
+    def __init__(
+        self, loop: Loop, artifacts: Artifacts, environments: Environments, caches: MachineCaches | None = None
+    ) -> None:
+        self._loop, self._store, self._artifacts = loop, loop.store, artifacts
+        self._caches, self._stopping = caches, threading.Event()
+        self._references = ReferenceReader(loop.store)
+        self._removal = JobRemoval(loop, artifacts, self._references, self._stopping)
+        self._jobs = JobPruner(loop, artifacts, self._references, self._removal, self._stopping)
+        self._unused = CachePruner(loop, artifacts, environments, caches)
+        self._thread = threading.Thread(target=self._run, name="space", daemon=True)
+
+    def start(self) -> None:
+        """Finishes what an earlier server left, and then applies the retention rule at intervals."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread after the job that it is deleting."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self.apply_retention()
+            except Exception as error:
+                log.warning("space is given back later: %s", error, exc_info=not isinstance(error, DrumbeatError))
+            self._stopping.wait(INTERVAL_S)
+
+    # --- the retention rule -----------------------------------------------------------------------------------
+    @property
+    def retain_s(self) -> float:
+        """After how many seconds jobs that have ended are deleted; 0 = never."""
+        return float(self._store.setting(RETAIN) or 0.0)
+
+    def set_retention(self, retain_s: float) -> None:
+        """Sets the rule for all servers over this store; it survives restarts. 0 = nothing is deleted."""
+        if retain_s and not MIN_RETAIN_S <= retain_s < timedelta.max.total_seconds():
+            what = f"jobs can't be retained for {retain_s:g} s; the shortest time is {MIN_RETAIN_S:g} s"
+            raise RefusedError(what, where="retain_s", fix="Give a longer time, like 30d; `off` turns the rule off.")
+        self._store.set_setting(RETAIN, repr(retain_s) if retain_s else "")
+        log.info("retention: %s", f"jobs are deleted {retain_s:g} s after their end" if retain_s else "off")
+
+    def apply_retention(self) -> Freed:
+        """Finishes removals, and deletes the jobs whose time is over."""
+        self._removal.finish_removals()
+        retain_s = self.retain_s
+        if not retain_s:
+            return Freed()
+        age = timedelta(seconds=retain_s)
+        freed = self._jobs.prune(age, keep_outputs=False, is_dry=False, by="the retention rule")
+        self._unused.prune_snapshots(self._references.all(), (), (), is_dry=False)
+        return freed
+
+    def finish_removals(self) -> None:
+        """Removes the files of jobs whose rows are gone already."""
+        self._removal.finish_removals()
+
+    # --- deleting ---------------------------------------------------------------------------------------------
+    def delete(self, name: str, by: str) -> Freed:
+        """Deletes a job and all that only it needs. Idempotent: a job that was deleted is finished, and nothing more.
+
+        Raises NotFoundError; ConflictError with the reason why it is kept.
+        """
+        try:
+            self._store.load(name)
+        except NotFoundError:
+            self._store.delete_job(self._loop.token, name)  # Raises for a name that no job has had.
+            self._removal.finish_removals()
+            return Freed()
+        self._removal.await_end(name)
+        world = self._references.all()
+        if kept := retention.decide([name], world.jobs, world.assets).reasons.get(name):
+            raise refusal(kept)
+        with self._removal.lock:
+            return freed_of(*self._removal.delete(name, world, by))
+
+    def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool) -> Freed:
+        """Deletes the jobs that ended at least so long ago, snapshots that nothing needs, and what the caches of this
+        machine hold unused for so long. keep_outputs: jobs that have kept outputs stay, without logs and checkpoints.
+        """
+        if not is_dry:
+            self._removal.finish_removals()
+        jobs = self._jobs.prune(older_than, keep_outputs=keep_outputs, is_dry=is_dry, by="prune")
+        going = [one.name for one in jobs.items if one.kind == "job" and one.note != TRIMMED] if is_dry else []
+        orphans = self._unused.prune_snapshots(
+            self._references.all(), going, {one.name for one in jobs.items}, is_dry=is_dry
+        )
+        caches = self._unused.prune_caches(older_than, is_dry=is_dry)
+        items = [*jobs.items, *orphans, *caches.items]
+        return replace(freed_of(items, [*jobs.kept, *caches.kept]), is_dry=is_dry)
+
+    # --- usage ------------------------------------------------------------------------------------------------
+    def usage(self) -> Usage:
+        """What takes space, the biggest first."""
+        world = self._references.all()
+        jobs = {one.name: one for one in world.jobs}
+        needed = retention.needed_snapshots(world.jobs, world.assets)
+        items = [
+            job_item(jobs.get(name) or unknown(name, self._store.removals()), space)
+            for name, space in self._artifacts.job_space().items()
+        ]
+        for one in self._artifacts.snapshots():
+            users = needed.get(one.digest)
+            note = needed_by(users) if users else "nothing needs it"
+            items.append(replace(snapshot_item(one.digest, one.size, one.asked_at), note=note))
+        if self._caches:
+            items += self._caches.usage()
+        items.sort(key=lambda one: (-one.size, one.kind, one.name))
+        totals: dict[str, int] = {}
+        for one in items:
+            totals[one.kind] = totals.get(one.kind, 0) + one.size
+        totals = dict(sorted(totals.items(), key=lambda pair: -pair[1]))
+        free = self._caches.free() if self._caches else 0
+        return Usage(tuple(items), totals, sum(totals.values()), free, self.retain_s)
