@@ -8,6 +8,7 @@ import pytest
 
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.peers import PeerServers
+from drumbeat.control.loop.placer import Placer
 from drumbeat.ports import Change, Head, Letter
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.testing.simulation.actions import Action, schedule
@@ -110,6 +111,6 @@ def test_a_server_that_is_stopped_while_it_places_gives_no_slots_that_another_ga
     meanwhile = [Action("submit", 5, 13), Action("place", 0, 1)]  # All six slots, with a higher priority.
     actions = [Action("submit", 3, 0), Action("server_will_stop", 47, 0), Action("place", 0, 0), *meanwhile]
     assert not failure(actions, TWO)
-    tell = Loop._tell
-    monkeypatch.setattr(Loop, "_tell", lambda self, placed, _booked: tell(self, placed, None))
+    tell = Placer._tell
+    monkeypatch.setattr(Placer, "_tell", lambda self, placed, _booked: tell(self, placed, None))
     assert failure(actions, TWO) == "Violation: 10 of 6 slots are held"

@@ -11,6 +11,7 @@ from drumbeat.control.control import Control
 from drumbeat.control.gangs.agents import Agents
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import Outbox
+from drumbeat.control.loop.placer import Placer
 from drumbeat.core import placement
 from drumbeat.core.life import ending, machine
 from drumbeat.core.life.events import Decision, GangSeen, Granted
@@ -149,12 +150,12 @@ def results_are_not_kept(patch: pytest.MonkeyPatch) -> None:
 
 
 def nobody_says_what_a_job_waits_for(patch: pytest.MonkeyPatch) -> None:
-    waits = Loop._waits
+    waits = Placer._waits
 
-    def silent(self: Loop, job: str, reason: object, _sentence: str, *, is_judged: bool) -> None:
+    def silent(self: Placer, job: str, reason: object, _sentence: str, *, is_judged: bool) -> None:
         waits(self, job, reason, ".", is_judged=is_judged)
 
-    patch.setattr(Loop, "_waits", silent)
+    patch.setattr(Placer, "_waits", silent)
 
 
 def who_waits_is_told_what_another_needs(patch: pytest.MonkeyPatch) -> None:
@@ -162,7 +163,7 @@ def who_waits_is_told_what_another_needs(patch: pytest.MonkeyPatch) -> None:
 
 
 def who_waits_is_not_told(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Loop, "_waits", lambda _self, _job, _reason, _sentence, *, is_judged: None)
+    patch.setattr(Placer, "_waits", lambda _self, _job, _reason, _sentence, *, is_judged: None)
 
 
 def an_engine_that_is_away_is_not_told_of(patch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from drumbeat.control.computes.broken_engine import BrokenEngine
-from drumbeat.control.loop.loop import Loop, Supply
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.placer import Supply
 from drumbeat.dialect.compute.computes import Compute as Spec
 from drumbeat.dialect.compute.computes import compute_from
 from drumbeat.dialect.reading.problems import nearest

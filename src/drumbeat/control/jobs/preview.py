@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from drumbeat.control.jobs import submit
-from drumbeat.control.loop.loop import Loop, waiting
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.placer import waiting
 from drumbeat.core.life.job import Job
 from drumbeat.core.placement import Placed, Room
 from drumbeat.core.planning import plan as planning
@@ -47,5 +48,5 @@ def _placed(job: Job, loop: Loop) -> Placed:
     rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in loop.supply.machines.get(compute, ())]
     unfinished = loop.unfinished()
     queue = [waiting(one) for one in loop.jobs_queued(unfinished) if one.plan.compute == compute]
-    said = loop.placed(compute, [*queue, waiting(job)], rooms, loop.holdings(compute, unfinished))
+    said = loop.placer.placed(compute, [*queue, waiting(job)], rooms, loop.placer.holdings(compute, unfinished))
     return next(one for one in said if one.job == job.name)

@@ -10,23 +10,22 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeVar
 
 from drumbeat.control.bus import Bus, job_topic
 from drumbeat.control.loop.peers import Peers
-from drumbeat.core.life.events import Event, Granted, JudgeDue, NeverFits, TimeUp, Waits
+from drumbeat.control.loop.placer import Booking, Placer, Supply
+from drumbeat.core.life.events import Event, JudgeDue, TimeUp, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.machine import JUDGE_AFTER, decide
-from drumbeat.core.need import Slot
-from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
-from drumbeat.ports import Change, Clock, Machine, Message, Ownership, Record, Store
-from drumbeat.protocol.errors import ConflictError, StaleError, StorageError, UnreachableError
+from drumbeat.ports import Change, Clock, Message, Ownership, Record, Store
+from drumbeat.protocol.errors import StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
-from drumbeat.protocol.states import Reason, State
+from drumbeat.protocol.states import State
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -35,25 +34,6 @@ CALL_TIMEOUT_S = 60.0
 """How long a caller waits for its work on the loop's thread."""
 TICK_INTERVAL_S = 0.5
 """How often the server beats, looks at its peers, and checks deadlines."""
-
-
-@dataclass(frozen=True)
-class Booking:
-    """Slots for a job, and the compute's count of bookings at which they were free."""
-
-    slots: tuple[Slot, ...]
-    booked: int
-
-
-@dataclass(frozen=True)
-class Supply:
-    """What jobs are placed on, by compute."""
-
-    machines: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict[str, tuple[Machine, ...]])
-    troubles: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Computes that no job can start on now, and why."""
-    with_queue: frozenset[str] = frozenset()
-    """Computes whose engines choose machines, and wait for them, themselves."""
 
 
 class Loop:
@@ -71,6 +51,7 @@ class Loop:
         self._due_at: dict[str, dict[datetime, float]] = {}
         """The deadlines of each job, on the monotonic clock: since it was given them or this server began."""
         self.supply = Supply()
+        self.placer = Placer(self)
         self.has_effects = threading.Event()
         self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
@@ -292,10 +273,7 @@ class Loop:
         """Grants slots to whoever is next, and tells the others why they wait. What fails is done again at a tick."""
         self.must_place = False
         try:
-            unfinished = self.unfinished()
-            for compute in sorted({job.plan.compute for job in self.jobs_queued(self.jobs)}):
-                queue = [waiting(job) for job in self.jobs_queued(unfinished) if job.plan.compute == compute]
-                self._place(compute, queue, unfinished)
+            self.placer.place()
         except Exception:
             self.must_place = True
             raise
@@ -309,73 +287,6 @@ class Loop:
         """Those that wait for slots."""
         return [record.job for record in list(records.values()) if record.job.state is State.QUEUED]
 
-    def _place(self, compute: str, queue: list[Waiting], unfinished: dict[str, Record]) -> None:
-        supply = self.supply
-        trouble = supply.troubles.get(compute, "" if compute in supply.machines else "it isn't there any more")
-        if trouble:
-            for one in queue:
-                self._wait_for(compute, one.job, trouble)
-            return
-        booked = self.store.booked(compute)
-        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in supply.machines.get(compute, ())]
-        held = self.holdings(compute, unfinished)
-        for placed in self.placed(compute, queue, rooms, held):
-            if placed.job not in self.jobs:
-                continue
-            try:
-                self._tell(placed, booked)
-            except ConflictError:  # Another server was quicker; what follows was chosen by what was there before.
-                self.must_place = True
-                return
-            booked += bool(placed.slots)
-
-    def placed(self, compute: str, queue: list[Waiting], rooms: list[Room], held: list[Holding]) -> list[Placed]:
-        """A word for every job of a compute's queue."""
-        if compute in self.supply.with_queue:
-            return enqueue(queue, rooms, compute=compute)
-        return place(queue, rooms, held, self.clock.now(), compute=compute)
-
-    def _wait_for(self, compute: str, job: str, trouble: str) -> None:
-        """For a compute that can't be used: it may be again."""
-        if job in self.jobs:
-            sentence = f"compute {compute} can't be used: {trouble}"
-            self._waits(job, Reason.WAITING_FOR_SLOTS, sentence, is_judged=False)
-
-    def _waits(self, job: str, reason: Reason, sentence: str, *, is_judged: bool) -> None:
-        """A job is `accepted` until it was seen that it fits at all; once it has fitted, it waits whatever there is."""
-        is_new = not is_judged and self.jobs[job].job.reason is Reason.ACCEPTED
-        self.apply(job, Waits(Reason.ACCEPTED if is_new else reason, sentence))
-
-    def holdings(self, compute: str, unfinished: dict[str, Record]) -> list[Holding]:
-        """Who holds the slots of a compute, and until when at the latest."""
-        held: dict[tuple[str, int], list[Slot]] = {}
-        for one in self.store.reservations(compute):
-            held.setdefault((one.job, one.attempt), []).append(one.slot)
-        jobs = {name: record.job for name, record in unfinished.items()}
-        return [
-            Holding(name, tuple(slots), jobs[name].deadline, jobs[name].waits_for)
-            if name in jobs
-            else Holding(name, tuple(slots))
-            for (name, _), slots in held.items()
-        ]
-
-    def _tell(self, placed: Placed, booked: int) -> None:
-        if placed.never and self.jobs[placed.job].job.reason is Reason.ACCEPTED:
-            self.apply(placed.job, NeverFits(placed.sentence))
-        elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.
-            self.apply(placed.job, Waits(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))
-        elif placed.slots:
-            self.apply(placed.job, Granted(placed.slots), Booking(placed.slots, booked))
-        elif placed.reason is not None:
-            self._waits(placed.job, placed.reason, placed.sentence, is_judged=not placed.is_unsure)
-
 
 def _nothing() -> None:
     """Nobody called; only the time has come."""
-
-
-def waiting(job: Job) -> Waiting:
-    """A queued job as placement sees it."""
-    limit = job.policy.timeout_s
-    lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
-    return Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided)

@@ -1,0 +1,122 @@
+"""The placement of queued jobs: slots are granted to the jobs that are next, and the others hear why they wait.
+
+Which job is next is decided by `core/placement.py`. This runs on the loop's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from drumbeat.core.life.events import Granted, NeverFits, Waits
+from drumbeat.core.life.job import Job
+from drumbeat.core.need import Slot
+from drumbeat.core.placement import Holding, Placed, Room, Waiting, enqueue, place
+from drumbeat.ports import Machine, Record
+from drumbeat.protocol.errors import ConflictError
+from drumbeat.protocol.states import Reason
+
+if TYPE_CHECKING:
+    from drumbeat.control.loop.loop import Loop
+
+
+@dataclass(frozen=True)
+class Booking:
+    """Slots for a job, and the compute's count of bookings at which they were free."""
+
+    slots: tuple[Slot, ...]
+    booked: int
+
+
+@dataclass(frozen=True)
+class Supply:
+    """What jobs are placed on, by compute."""
+
+    machines: Mapping[str, tuple[Machine, ...]] = field(default_factory=dict[str, tuple[Machine, ...]])
+    troubles: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Computes that no job can start on now, and why."""
+    with_queue: frozenset[str] = frozenset()
+    """Computes whose engines choose machines, and wait for them, themselves."""
+
+
+class Placer:
+    """Places the queued jobs of a loop."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+
+    def place(self) -> None:
+        """Places the jobs of every compute's queue. The loop does it again at a tick when it fails."""
+        unfinished = self._loop.unfinished()
+        for compute in sorted({job.plan.compute for job in self._loop.jobs_queued(self._loop.jobs)}):
+            queue = [waiting(job) for job in self._loop.jobs_queued(unfinished) if job.plan.compute == compute]
+            self._place(compute, queue, unfinished)
+
+    def _place(self, compute: str, queue: list[Waiting], unfinished: dict[str, Record]) -> None:
+        supply = self._loop.supply
+        trouble = supply.troubles.get(compute, "" if compute in supply.machines else "it isn't there any more")
+        if trouble:
+            for one in queue:
+                self._wait_for(compute, one.job, trouble)
+            return
+        booked = self._loop.store.booked(compute)
+        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in supply.machines.get(compute, ())]
+        held = self.holdings(compute, unfinished)
+        for placed in self.placed(compute, queue, rooms, held):
+            if placed.job not in self._loop.jobs:
+                continue
+            try:
+                self._tell(placed, booked)
+            except ConflictError:  # Another server was quicker; what follows was chosen by what was there before.
+                self._loop.must_place = True
+                return
+            booked += bool(placed.slots)
+
+    def placed(self, compute: str, queue: list[Waiting], rooms: list[Room], held: list[Holding]) -> list[Placed]:
+        """A word for every job of a compute's queue."""
+        if compute in self._loop.supply.with_queue:
+            return enqueue(queue, rooms, compute=compute)
+        return place(queue, rooms, held, self._loop.clock.now(), compute=compute)
+
+    def _wait_for(self, compute: str, job: str, trouble: str) -> None:
+        """For a compute that can't be used: it may be again."""
+        if job in self._loop.jobs:
+            sentence = f"compute {compute} can't be used: {trouble}"
+            self._waits(job, Reason.WAITING_FOR_SLOTS, sentence, is_judged=False)
+
+    def _waits(self, job: str, reason: Reason, sentence: str, *, is_judged: bool) -> None:
+        """A job is `accepted` until it was seen that it fits at all; once it has fitted, it waits whatever there is."""
+        is_new = not is_judged and self._loop.jobs[job].job.reason is Reason.ACCEPTED
+        self._loop.apply(job, Waits(Reason.ACCEPTED if is_new else reason, sentence))
+
+    def holdings(self, compute: str, unfinished: dict[str, Record]) -> list[Holding]:
+        """Who holds the slots of a compute, and until when at the latest."""
+        held: dict[tuple[str, int], list[Slot]] = {}
+        for one in self._loop.store.reservations(compute):
+            held.setdefault((one.job, one.attempt), []).append(one.slot)
+        jobs = {name: record.job for name, record in unfinished.items()}
+        return [
+            Holding(name, tuple(slots), jobs[name].deadline, jobs[name].waits_for)
+            if name in jobs
+            else Holding(name, tuple(slots))
+            for (name, _), slots in held.items()
+        ]
+
+    def _tell(self, placed: Placed, booked: int) -> None:
+        if placed.never and self._loop.jobs[placed.job].job.reason is Reason.ACCEPTED:
+            self._loop.apply(placed.job, NeverFits(placed.sentence))
+        elif placed.never:  # There was more when it came, and there may be again: GPUs go with their driver, say.
+            self._loop.apply(placed.job, Waits(Reason.WAITING_FOR_SLOTS, f"{placed.sentence} now"))
+        elif placed.slots:
+            self._loop.apply(placed.job, Granted(placed.slots), Booking(placed.slots, booked))
+        elif placed.reason is not None:
+            self._waits(placed.job, placed.reason, placed.sentence, is_judged=not placed.is_unsure)
+
+
+def waiting(job: Job) -> Waiting:
+    """A queued job as placement sees it."""
+    limit = job.policy.timeout_s
+    lasts = timedelta(seconds=limit + job.plan.grace_s) if limit is not None else None
+    return Waiting(job.name, job.need, job.policy.priority, job.submitted_at, lasts, job.avoided)
