@@ -24,6 +24,9 @@ from tools.generated_page import write_or_check
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "jobfile.md"
 LATER = "Parsed and checked now; running them comes later."
+SWEEP = """\
+Many trials of one command, named after the sweep: `SWEEP_0`, `SWEEP_1`, … Where a choice lists mappings, a trial has
+the keys of one of them as parameters, too; where not every trial has a value, its use belongs in `$[[ ]]`."""
 
 HEAD = """\
 # The job file
@@ -168,7 +171,7 @@ CHAPTERS: list[tuple[str, str, tuple[type[Model], ...]]] = [
     ),
     (
         "Sweep",
-        LATER,
+        SWEEP,
         (
             sweep.SweepJob,
             sweep.Trial,

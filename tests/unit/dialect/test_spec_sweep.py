@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from drumbeat.core.sweeping.sobol import MAX_DIMENSIONS
 from drumbeat.dialect import RandomSampling, SweepJob, dumps, from_dict, loads, to_dict
+from drumbeat.dialect.sweeping.parameters import MAX_SOBOL, parameter_names
 from drumbeat.protocol.errors import SpecError
 
 SWEEP: dict[str, Any] = {
@@ -40,6 +42,9 @@ SWEEP: dict[str, Any] = {
     "resources": {"instance_count": 1},
     "identity": {"type": "aml_token"},
 }
+
+
+UNIFORM = {"type": "uniform", "min_value": 0, "max_value": 1}
 
 
 def refusal(**keys: Any) -> str:
@@ -99,10 +104,59 @@ def test_the_log_base_may_be_a_number() -> None:
         ({"limits": {"max_total_trials": 0}}, "must be at least 1, got the number 0"),
         ({"trial": {"command": "${{search_space.lt}}"}}, "no value in the search space named `lt`. Did you mean `lr`?"),
         ({"trial": {"command": "${{inputs.x}}"}}, "there is no input `x`"),
+        (
+            {"trial": {"command": "${{search_space.width}}"}},
+            "${{search_space.width}} has no value in trials that",
+        ),
+        ({"objective": {"goal": "minimize", "primary_metric": " "}}, "this text is empty"),
+        ({"outputs": {"o": {"path": "x/${{search_space.lr}}"}}}, "${{search_space.lr}} has no meaning here"),
+        ({"name": "x" * 250}, "trials are named after it, so at most 247 are left"),
+        ({"search_space": {"x": {"type": "choice", "values": ["a ${{name}}"]}}}, "would be read as an expression"),
+        ({"search_space": {"x": {"type": "choice", "values": [{"y": "$[[a]]"}]}}}, "Write the values without `$[[`."),
+        (
+            {"search_space": {"y": UNIFORM, "x": {"type": "choice", "values": [{"y": 1}]}}},
+            "`y` in a branch of `x` is the name of another parameter, too. Rename one of them.",
+        ),
+        (
+            {"sampling_algorithm": "grid", "search_space": {"x": {"type": "choice", "values": [{"y": UNIFORM}]}}},
+            "`search_space.x.values.0.y`: `grid` sampling can't draw from `uniform`. Use `choice`",
+        ),
+        (
+            {"search_space": {f"x{number}": UNIFORM for number in range(65)}},
+            "`sobol` draws from at most 64 functions, and the search space has 65. Leave `rule` out.",
+        ),
+        ({"drumbeat": {"asha": {}}}, "one rule that ends trials early, and `early_termination` is another"),
+        (
+            {"early_termination": None, "drumbeat": {"asha": {"min_reports": 4, "max_reports": 4}}},
+            "no rung lies below 4 reports: the first is at 4",
+        ),
+        ({"drumbeat": {"asha": {"reduction_factor": 1}}}, "must be at least 2, got the number 1"),
+        ({"drumbeat": {"asha": {"grace_period": 1}}}, "`grace_period`"),
     ],
 )
 def test_what_cant_be_meant_is_refused(keys: dict[str, Any], sentence: str) -> None:
     assert sentence in refusal(**keys)
+
+
+@pytest.mark.feature("S2")
+def test_asha_and_the_keys_of_trials_are_read() -> None:
+    extensions = {"asha": {"min_reports": 2, "max_reports": 50, "reduction_factor": 3}, "max_retries": 0}
+    job = from_dict(
+        {key: value for key, value in SWEEP.items() if key != "early_termination"} | {"drumbeat": extensions}
+    )
+    assert isinstance(job, SweepJob)
+    assert to_dict(job)["drumbeat"] == extensions
+    assert loads(dumps(job)) == job
+
+
+def test_parameter_of_one_branch_may_be_used_in_an_optional_part() -> None:
+    job = from_dict(SWEEP | {"trial": {"command": "t ${{search_space.kind}} $[[--w ${{search_space.width}}]]"}})
+    assert isinstance(job, SweepJob)
+    assert parameter_names(job.search_space) == {"lr": True, "net": True, "kind": True, "width": False, "depth": False}
+
+
+def test_sobol_has_a_dimension_for_each_function_that_is_allowed() -> None:
+    assert MAX_SOBOL == MAX_DIMENSIONS
 
 
 def test_what_is_missing_is_named() -> None:

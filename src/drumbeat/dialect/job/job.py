@@ -55,6 +55,11 @@ class JobHead(Model):
     inputs: dict[Identifier, InputValue] = Field(default_factory=dict, description="Inputs, by name.")
     outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="Outputs, by name.")
 
+    @property
+    def absent_inputs(self) -> list[str]:
+        """The optional inputs without a value."""
+        return [name for name, value in self.inputs.items() if isinstance(value, Input) and value.is_absent]
+
 
 class CommandJob(JobHead):
     """A command that runs on one node, or as ranks on several."""
@@ -120,11 +125,8 @@ class CommandJob(JobHead):
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from size_contradictions(self)
-        absent = [name for name, value in self.inputs.items() if isinstance(value, Input) and value.is_absent]
-        yield from reference_contradictions(self.command, [*self.inputs], [*self.outputs], absent)
-        for name, output in self.outputs.items():
-            for problem, near in missing(output.path or "", {"name": (), "inputs": [*self.inputs]}, absent):
-                yield Contradiction(("outputs", name, "path"), problem.what, problem.fix, near)
+        yield from reference_contradictions(self.command, [*self.inputs], [*self.outputs], self.absent_inputs)
+        yield from output_contradictions(self)
 
     @classmethod
     def document_contradictions(cls, document: Mapping[str, Any]) -> Iterator[Contradiction]:
@@ -142,6 +144,14 @@ def reference_contradictions(
     """What the command asks for and the job doesn't have."""
     for problem, near in missing(command, {"inputs": inputs, "outputs": outputs, "name": ()}, absent):
         yield Contradiction(("command",), problem.what, problem.fix, near)
+
+
+def output_contradictions(job: JobHead) -> Iterator[Contradiction]:
+    """Expressions in paths of outputs that have no value."""
+    names = {"name": (), "inputs": [*job.inputs]}
+    for name, output in job.outputs.items():
+        for problem, near in missing(output.path or "", names, job.absent_inputs):
+            yield Contradiction(("outputs", name, "path"), problem.what, problem.fix, near)
 
 
 def size_contradictions(job: CommandJob) -> Iterator[Contradiction]:

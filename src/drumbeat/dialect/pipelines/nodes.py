@@ -40,13 +40,13 @@ from drumbeat.dialect.reading.values import (
     complaint,
     pattern,
 )
+from drumbeat.dialect.sweeping.parameters import sampling_contradictions, space_contradictions
 from drumbeat.dialect.sweeping.search_space import SearchValue
 from drumbeat.dialect.sweeping.sweep import (
     Objective,
     PolicyValue,
     SamplingValue,
     SweepJobLimits,
-    sampling_contradictions,
 )
 
 NodeName = Annotated[
@@ -136,6 +136,7 @@ class SweepNode(RunNode):
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from sampling_contradictions(self.sampling_algorithm, self.search_space)
+        yield from space_contradictions(self.search_space)
         if isinstance(self.trial, CommandComponent):
             yield from port_contradictions(self, self.trial, [*self.search_space])
 

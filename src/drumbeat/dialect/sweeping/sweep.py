@@ -9,9 +9,9 @@ from pydantic import BeforeValidator, Field, ValidationInfo
 
 from drumbeat.dialect.environments.environment import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
-from drumbeat.dialect.job.job import JobHead
+from drumbeat.dialect.job.job import JobHead, output_contradictions
 from drumbeat.dialect.job.resources import QueueSettings, Resources
-from drumbeat.dialect.reading.expressions import missing
+from drumbeat.dialect.reading.expressions import missing, references
 from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, chosen, model_or_text
 from drumbeat.dialect.reading.values import (
@@ -25,8 +25,12 @@ from drumbeat.dialect.reading.values import (
     complaint,
     named,
 )
+from drumbeat.dialect.sweeping.parameters import parameter_names, sampling_contradictions, space_contradictions
 from drumbeat.dialect.sweeping.policies import PolicyValue, SweepExtensions
-from drumbeat.dialect.sweeping.search_space import Choice, QUniform, SearchValue, Uniform
+from drumbeat.dialect.sweeping.search_space import SearchValue
+
+MAX_NAME = 247
+"""Trials add `_` and their number to the name of a sweep; a name has 255 characters at most."""
 
 
 class Trial(Model):
@@ -120,19 +124,8 @@ class SweepJobLimits(Model):
     trial_timeout: Seconds | None = Field(default=None, description="Seconds after which a trial is ended.")
 
 
-def sampling_contradictions(sampling: object, space: Mapping[str, object]) -> Iterator[Contradiction]:
-    """Which functions a sampling algorithm can't draw from."""
-    kind = sampling if isinstance(sampling, str) else getattr(sampling, "type", "")
-    fits = {"grid": (Choice,), "bayesian": (Choice, Uniform, QUniform)}.get(kind)
-    for name, function in space.items():
-        if fits and not isinstance(function, fits):
-            able = words([str(cls.kind()) for cls in fits], "or")
-            what = f"`{kind}` sampling can't draw from `{getattr(function, 'type', '')}`"
-            yield Contradiction(("search_space", name), what, f"Use {able}, or `random` sampling.")
-
-
 class SweepJob(JobHead):
-    """Many trials of one command. Parsed and checked now; running them comes later."""
+    """Many trials of one command, each with values of its own from the search space."""
 
     type: Annotated[Literal["sweep"], AnyCase()] = Field(default="sweep", description="Always `sweep`.")
     trial: TrialValue = Field(description="The command of each trial, or a reference to a component.")
@@ -149,7 +142,28 @@ class SweepJob(JobHead):
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from sampling_contradictions(self.sampling_algorithm, self.search_space)
-        if isinstance(self.trial, Trial):
-            names = {"inputs": [*self.inputs], "outputs": [*self.outputs], "search_space": [*self.search_space]}
-            for problem, near in missing(self.trial.command, names | {"name": []}):
-                yield Contradiction(("trial", "command"), problem.what, problem.fix, near)
+        yield from space_contradictions(self.search_space)
+        yield from self._command_contradictions()
+        yield from output_contradictions(self)
+        if self.early_termination and self.drumbeat.asha:
+            what = "a sweep has one rule that ends trials early, and `early_termination` is another"
+            yield Contradiction(("drumbeat", "asha"), what, "Leave one of them out.")
+        if self.name and len(self.name) > MAX_NAME:
+            what = (
+                f"the name has {len(self.name)} characters; trials are named after it, so at most {MAX_NAME} are left"
+            )
+            yield Contradiction(("name",), what)
+
+    def _command_contradictions(self) -> Iterator[Contradiction]:
+        if not isinstance(self.trial, Trial):
+            return
+        drawn = parameter_names(self.search_space)
+        names = {"inputs": [*self.inputs], "outputs": [*self.outputs], "search_space": [*drawn], "name": []}
+        problems = [*missing(self.trial.command, names, self.absent_inputs)]
+        yield from (Contradiction(("trial", "command"), problem.what, problem.fix, near) for problem, near in problems)
+        for reference in () if problems else references(self.trial.command):
+            if reference.kind == "search_space" and not drawn[reference.name] and not reference.optional:
+                what = f"{reference.text} has no value in trials that draw another branch"
+                yield Contradiction(
+                    ("trial", "command"), what, "Put its use in `$[[ ]]`, or add it to every branch.", reference.text
+                )

@@ -1,0 +1,47 @@
+"""The values of one trial, as its command, its environment variables and people read them.
+
+A choice between mappings (branches) gives a mapping. Its keys become parameters beside the others, and the choice
+itself has the whole branch as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import cast
+
+Scalar = bool | int | float | str
+Value = Scalar | Mapping[str, "Value"]
+Values = Mapping[str, Value]
+"""By parameter, in the order of the search space. JSON can hold it."""
+
+PREFIX = "AZUREML_SWEEP_"
+
+
+def texts(values: Values) -> dict[str, str]:
+    """Each parameter's text, those of branches included: what `${{search_space.x}}` stands for."""
+    flat: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            branch = cast("Values", value)
+            flat[name] = json.dumps(branch, ensure_ascii=False)
+            flat |= texts(branch)
+        else:
+            flat[name] = str(value)
+    return flat
+
+
+def variables(values: Values) -> dict[str, str]:
+    """The environment variables `AZUREML_SWEEP_<name>` of a trial."""
+    return {f"{PREFIX}{name}": text for name, text in texts(values).items()}
+
+
+def in_one_line(values: Values) -> str:
+    """`lr=0.1, batch=32`, for stories and tables; a branch is shown by its parts."""
+    parts: list[str] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            parts.append(in_one_line(cast("Values", value)))
+        else:
+            parts.append(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}")
+    return ", ".join(part for part in parts if part)
