@@ -17,6 +17,7 @@ from drumbeat.client.answers import view, views
 from drumbeat.client.connection import Connection, part
 from drumbeat.client.data import DataCalls
 from drumbeat.client.discovery import where_of
+from drumbeat.client.job_request import request_of
 from drumbeat.client.registries import RegistryCalls
 from drumbeat.client.space import SpaceCalls
 from drumbeat.protocol import wire
@@ -83,7 +84,7 @@ class Client(DataCalls, RegistryCalls, SpaceCalls):
     def _post(self, path: str, job: GivenJob, given: sending.Given, *, is_sending: bool) -> Any:
         # First what can be wrong in the file: no server is started for that.
         written = sending.written(job, given)
-        request = sending.request_of(written, self.connection, is_sending=is_sending)
+        request = request_of(written, self.connection, is_sending=is_sending)
         return self.connection.call("POST", path, json=wire.to_wire(request))
 
     # --- looking ----------------------------------------------------------------------------------------------

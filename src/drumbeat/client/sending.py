@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from drumbeat.client.connection import Connection, part
-from drumbeat.protocol.api.requests import MAX_NOTES, EnvironmentFiles, JobRequest
+from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import NotFoundError, SpecError
 
 if TYPE_CHECKING:
@@ -44,6 +43,8 @@ class WrittenJob:
     base: Path
     source: str
     text: str = ""
+    keys: tuple[str, ...] = ()
+    """The keys that lead to it in the file, of a part of a job."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +91,6 @@ def described(compute: GivenCompute, sets: Sequence[str]) -> tuple[dict[str, Any
     return to_dict(compute_from(compute) if isinstance(compute, Mapping) else compute), "compute"
 
 
-def request_of(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
-    """The request. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
-    parcel = JobParcel(job, connection, is_sending=is_sending)
-    document, code, inputs = parcel.document(), parcel.code(), parcel.inputs()
-    environment = parcel.environment()
-    notes = (*parcel.remarks(), *parcel.followed)
-    return JobRequest(
-        document, uuid.uuid4().hex, job.source, experiment_of(job.base), code, inputs, environment, notes[:MAX_NOTES]
-    )
-
-
 def experiment_of(base: Path) -> str:
     """The folder's name, as far as it can name an experiment."""
     return re.sub(r"[^A-Za-z0-9_-]+", "-", base.name).strip("-_")[:255] or "default"
@@ -122,7 +112,7 @@ class JobParcel:
             return written
         from drumbeat.client.gitstate import git_properties
 
-        told = git_properties(self._place(code, "code"))
+        told = git_properties(self.local_place(code, "code"))
         given = cast("dict[str, Any]", written.get("properties") or {})
         return {**written, "properties": {**told, **given}} if told else written
 
@@ -143,7 +133,7 @@ class JobParcel:
 
     def _code_place(self) -> Path | None:
         code = self.written.document.get("code")
-        return self._place(code, "code") if isinstance(code, str) and not is_remote(code) else None
+        return self.local_place(code, "code") if isinstance(code, str) and not is_remote(code) else None
 
     def environment(self) -> EnvironmentFiles:
         """The files that the job's environment names."""
@@ -154,7 +144,7 @@ class JobParcel:
             return EnvironmentFiles()
         from drumbeat.client.environments import Around, files_of
 
-        around = Around(self.written.base, self.written.source, self.written.text, ("environment",))
+        around = Around(self.written.base, self.written.source, self.written.text, (*self.written.keys, "environment"))
         return files_of(cast("Mapping[str, Any]", written), around, self._kept)
 
     def inputs(self) -> dict[str, str]:
@@ -173,7 +163,7 @@ class JobParcel:
         from drumbeat.dialect.data.paths import Local, reference_to
 
         found = reference_to(path, f"{self.written.source}: {key}") if isinstance(path, str) else None
-        return self._place(found.path, key) if isinstance(found, Local) else None
+        return self.local_place(found.path, key) if isinstance(found, Local) else None
 
     def _input(self, place: Path, key: str, datastore: str | None) -> str:
         if datastore:
@@ -205,11 +195,12 @@ class JobParcel:
         except NotFoundError:
             return {}  # The server says so, with the names that there are.
 
-    def _place(self, path: str, key: str) -> Path:
+    def local_place(self, path: str, key: str) -> Path:
         """The absolute place of a path in the job."""
         place = (self.written.base / Path(path.removeprefix("file://")).expanduser()).resolve()
         if not place.exists():
-            where, fix = f"{self.written.source}: {key}", f"Paths count from {self.written.base}."
+            where = f"{self.written.source}: {'.'.join((*self.written.keys, key))}"
+            fix = f"Paths count from {self.written.base}."
             raise SpecError(f"there is nothing at {path}", where=where, fix=fix)
         return place
 

@@ -14,14 +14,15 @@ from typing import Any, cast
 
 from drumbeat.dialect.builders.bindings import OPEN, Binding, Outputs, bound, open_pipeline, port
 from drumbeat.dialect.data.inputs_outputs import Output
-from drumbeat.dialect.pipelines.component import CommandComponent
+from drumbeat.dialect.pipelines.absolute_paths import with_absolute_paths
+from drumbeat.dialect.pipelines.component_file import Component, component_from, load_component_text
 from drumbeat.dialect.pipelines.nodes import CommandNode, NodeHead
 from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineJob, PipelineNode
-from drumbeat.dialect.reading.loader import DocumentKind, load_model
+from drumbeat.dialect.reading.loader import read_text
 from drumbeat.dialect.reading.problems import nearest
+from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError
 
-COMPONENT = DocumentKind("a component", lambda _document, _places: CommandComponent, "`command:`")
 SETTINGS = ("default_datastore", "default_compute", "continue_on_step_failure", "force_rerun")
 HEAD = ("name", "display_name", "experiment_name", "description", "tags", "compute")
 
@@ -30,13 +31,14 @@ HEAD = ("name", "display_name", "experiment_name", "description", "tags", "compu
 class ComponentStep:
     """One use of a component as a step; `compute`, `resources`, … may be set."""
 
-    component: CommandComponent
+    component: Component
     inputs: dict[str, Any]
     compute: str | None = None
     resources: Any = None
     limits: Any = None
     distribution: Any = None
     environment_variables: dict[str, Any] = field(default_factory=dict[str, Any])
+    environment: Any = None
     outputs: Outputs = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,17 +49,23 @@ class ComponentStep:
         """What the step is called where no variable names it."""
         return self.component.name
 
-    def to_node(self, names: Mapping[int, str]) -> CommandNode:
+    def to_node(self, names: Mapping[int, str]) -> CommandNode | PipelineNode:
         """The step as the file has it."""
-        keys = ("compute", "resources", "limits", "distribution", "environment_variables")
+        keys = ("compute", "resources", "limits", "distribution", "environment_variables", "environment")
         own = {key: getattr(self, key) for key in keys if getattr(self, key)}
         inputs = bound(self.inputs, self.component.inputs, names)
-        return CommandNode.made({**own, "component": self.component, "inputs": inputs})
+        cls = PipelineNode if isinstance(self.component, PipelineComponent) else CommandNode
+        return cls.made({**own, "component": self.component, "inputs": inputs})
 
 
 def load_component(source: str | Path) -> Callable[..., ComponentStep]:
-    """The component in a YAML file, as a function of its inputs that gives a step."""
-    component = cast("CommandComponent", load_model(source, COMPONENT))
+    """The component in a YAML file, as a function of its inputs that gives a step.
+
+    The paths in it count from its file.
+    """
+    loaded = load_component_text(read_text(Path(source)), str(source))
+    document = with_absolute_paths(to_dict(loaded), Path(source).absolute().parent)
+    component = component_from(document, str(source))
 
     def use(**inputs: Any) -> ComponentStep:
         for name in inputs:

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from drumbeat.dialect.data.inputs_outputs import Input, Output
+from drumbeat.dialect.data.inputs_outputs import Input, OutputValue
 from drumbeat.dialect.environments.environment import EnvironmentValue
 from drumbeat.dialect.job.distribution import Distribution
 from drumbeat.dialect.job.resources import Resources
@@ -33,7 +33,7 @@ class ComponentHead(Model):
     tags: dict[Text, AsText] = Field(default_factory=dict, description="Free-form labels.")
     is_deterministic: bool = Field(default=True, description="Whether an earlier result may be reused.")
     inputs: dict[Identifier, Input] = Field(default_factory=dict, description="Inputs: data or parameters.")
-    outputs: dict[Identifier, Output] = Field(default_factory=dict, description="Outputs.")
+    outputs: dict[Identifier, OutputValue] = Field(default_factory=dict, description="Outputs.")
 
 
 class CommandComponent(ComponentHead):

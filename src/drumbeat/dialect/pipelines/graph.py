@@ -7,7 +7,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from drumbeat.dialect.data.inputs_outputs import Input, Output
-from drumbeat.dialect.reading.expressions import Reference, missing, references
+from drumbeat.dialect.reading.expressions import WORDS, Reference, missing, references
 from drumbeat.dialect.reading.problems import either
 from drumbeat.dialect.reading.shape import Contradiction, Loc, Model
 from drumbeat.protocol.errors import SpecError
@@ -56,11 +56,14 @@ def step_contradictions(
 ) -> Iterator[Contradiction]:
     """References to missing steps, inputs and outputs, and steps that wait for each other."""
     names = {"parent.inputs": inputs, "inputs": inputs, "parent.jobs.outputs": (), "parent.jobs.inputs": (), "name": ()}
+    of_outputs = {"parent.outputs": outputs, "outputs": outputs, **dict.fromkeys(WORDS, ())}
     for step, node in jobs.items():
         for key, text in bindings(node):
             yield from _bound(("jobs", step, *key), text, names, jobs)
+        own: Mapping[str, object] = getattr(node, "inputs", {})
+        known = {**of_outputs, "inputs": [*own], "parent.inputs": inputs}
         for key, text in targets(node):
-            for problem, near in missing(text, {"parent.outputs": outputs, "outputs": outputs, "name": ()}):
+            for problem, near in missing(text, known):
                 yield Contradiction(("jobs", step, *key), problem.what, problem.fix, near)
     try:
         TopologicalSorter(depends_on(jobs)).prepare()

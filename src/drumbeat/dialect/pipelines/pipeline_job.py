@@ -21,6 +21,7 @@ from drumbeat.dialect.pipelines.nodes import (
     SweepNode,
     node_validator,
 )
+from drumbeat.dialect.reading.expressions import WORDS, missing
 from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model, model_or_text
 from drumbeat.dialect.reading.values import Filled
 
@@ -65,7 +66,7 @@ Node = Annotated[
 
 
 class PipelineJob(JobHead):
-    """Steps whose inputs are other steps' outputs. Parsed and checked now; running them comes later."""
+    """Steps, each a job, whose inputs may be other steps' outputs."""
 
     type: Annotated[Literal["pipeline"], AnyCase()] = Field(default="pipeline", description="Always `pipeline`.")
     jobs: dict[NodeName, Node] = Field(default_factory=dict, description="The steps, by name.")
@@ -81,6 +82,10 @@ class PipelineJob(JobHead):
         if not self.jobs and self.component is None:
             yield Contradiction((), "the pipeline has no steps", "Write them under `jobs:`.")
         yield from step_contradictions(cast("dict[str, NodeHead]", self.jobs), [*self.inputs], [*self.outputs])
+        known = {**dict.fromkeys(WORDS, ()), "inputs": [*self.inputs], "parent.inputs": [*self.inputs]}
+        for name, output in self.outputs.items():
+            for problem, near in missing(output.path or "", known):
+                yield Contradiction(("outputs", name, "path"), problem.what, problem.fix, near)
 
 
 for model in (PipelineComponent, PipelineNode, PipelineJob):

@@ -19,7 +19,11 @@ Kind = Literal[
     "parent.jobs.inputs",
     "parent.jobs.outputs",
     "name",
+    "default_datastore",
+    "output_name",
 ]
+WORDS: tuple[Kind, ...] = ("name", "default_datastore", "output_name")
+"""Expressions of one word: the job's name, the pipeline's default datastore, the name of the output itself."""
 
 WORD = "[A-Za-z_][A-Za-z0-9_-]*"
 FORM = re.compile(
@@ -42,6 +46,8 @@ NOUNS: dict[Kind, str] = {
     "parent.jobs.inputs": "such step input",
     "parent.jobs.outputs": "such step output",
     "name": "name",
+    "default_datastore": "name",
+    "output_name": "name",
 }
 KINDS: dict[str, Kind] = {kind: kind for kind in NOUNS}
 
@@ -138,8 +144,8 @@ def parts(template: str) -> Iterator[str | Reference]:
 def read(text: str, start: int, *, optional: bool) -> Reference:
     """The reference that `text`, braces included, says."""
     inside = text[3:-2].strip()
-    if inside == "name":
-        return Reference("name", "", text, start, optional=optional)
+    if inside in WORDS:
+        return Reference(KINDS[inside], "", text, start, optional=optional)
     match = FORM.fullmatch(inside)
     if not match:
         raise Malformed(f"{shown(text)} isn't an expression", start)
@@ -174,7 +180,7 @@ def missing(
 
 
 def _missing(reference: Reference, names: Mapping[str, Sequence[str]]) -> Problem | None:
-    if reference.kind == "name" and "name" in names:
+    if reference.kind in WORDS and reference.kind in names:
         return None
     if reference.kind not in names:
         return Problem(f"{reference.text} has no meaning here")

@@ -10,6 +10,8 @@ from drumbeat.protocol.api.constraints import NO_OTHER_KEYS, Constraint, limited
 MAX_NOTES = 200
 MAX_FILES = 50
 """Of an environment."""
+MAX_PARTS = 2000
+"""Steps of a pipeline, nested pipelines among them."""
 
 Digest = Annotated[str, Constraint(pattern=r"^[0-9a-f]{64}$")]
 InputPlace = Annotated[
@@ -48,6 +50,23 @@ _NO_FILES: dict[str, Any] = {"main": "", "files": {}, "lines": [], "context": ""
 
 
 @dataclass(frozen=True)
+class StepParts:
+    """What the client sent for one step of a pipeline: code, local inputs, and the files of its environment."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = NO_OTHER_KEYS
+
+    code: Digest | None = field(default=None, metadata=limited("SHA-256 of the snapshot with the step's code."))
+    inputs: dict[str, InputPlace] = field(
+        default_factory=dict[str, str],
+        metadata=limited("Of each input with a local path: where it is now.", default=dict[str, str]()),
+    )
+    environment: EnvironmentFiles = field(
+        default_factory=EnvironmentFiles,
+        metadata=limited("The files that the step's environment names.", default=_NO_FILES),
+    )
+
+
+@dataclass(frozen=True)
 class JobRequest:
     """A job to submit or to plan."""
 
@@ -69,4 +88,12 @@ class JobRequest:
     notes: tuple[Note, ...] = field(
         default=(),
         metadata=limited("What only the client sees; printed with the plan's own notes.", max_length=MAX_NOTES),
+    )
+    parts: dict[str, StepParts] = field(
+        default_factory=dict[str, StepParts],
+        metadata=limited(
+            "Of a pipeline: what belongs to each step, by its path, such as `train` or `outer/inner`.",
+            max_length=MAX_PARTS,
+            default=dict[str, Any](),
+        ),
     )

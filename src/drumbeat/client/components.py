@@ -1,0 +1,187 @@
+"""The components of a pipeline or a sweep: their files are read here and put into the document that is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, cast
+
+from drumbeat.dialect.pipelines.component import CommandComponent
+from drumbeat.dialect.pipelines.component_file import component_path, load_component_text, registered_name
+from drumbeat.dialect.pipelines.trials import with_component
+from drumbeat.dialect.reading.loader import read_text
+from drumbeat.dialect.reading.writer import to_dict
+from drumbeat.protocol.errors import SpecError
+
+MAX_DEPTH = 20
+"""Component files that name one another, one inside the other."""
+
+Table = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where something is written. base: the folder that its paths count from. text: of the file, "" = none."""
+
+    base: Path
+    source: str
+    text: str = ""
+    keys: tuple[str, ...] = ()
+    """The keys that lead to it in the file."""
+    depth: int = 0
+    """The number of files that lead to this one."""
+
+    def at(self, *keys: str) -> Origin:
+        """Returns the origin of what stands below these keys."""
+        return replace(self, keys=(*self.keys, *keys))
+
+    def where(self, *keys: str) -> str:
+        """Returns the place of a key, for messages."""
+        return f"{self.source}: {'.'.join((*self.keys, *keys))}"
+
+
+@dataclass(frozen=True)
+class StepSource:
+    """What of a step lies on this machine: three tables of keys, each with the file that it is written in."""
+
+    inputs: tuple[Table, Origin]
+    command: tuple[Table, Origin] | None = None
+    """What names the code."""
+    environment: tuple[Table, Origin] | None = None
+
+
+@dataclass(frozen=True)
+class Inlined:
+    """A document with the components' files in it. steps: what else belongs to each step, by its path."""
+
+    document: Table
+    steps: dict[str, StepSource] = field(default_factory=dict[str, StepSource])
+
+
+def inline(document: Mapping[str, Any], origin: Origin) -> Inlined:
+    """Returns a pipeline's document with its components. Raises SpecError."""
+    whole, steps = dict(document), dict[str, StepSource]()
+    compute = _compute(whole, None)
+    if isinstance(whole.get("component"), str | dict):
+        component, inside = _component(whole["component"], origin, ("component",))
+        if isinstance(component, dict):
+            steps |= _jobs(cast("Table", component), inside, "", compute)
+        whole["component"] = component
+    else:
+        steps |= _jobs(whole, origin, "", compute)
+    return Inlined(whole, steps)
+
+
+def inline_component(document: Mapping[str, Any], origin: Origin) -> Inlined:
+    """Returns a component's document with the components that it names, for its registration."""
+    whole = dict(document)
+    if whole.get("type") == "pipeline":
+        return Inlined(whole, _jobs(whole, origin, "", None))
+    return Inlined(whole, {"": StepSource(({}, origin), (whole, origin), (whole, origin))})
+
+
+def inline_trial(document: Mapping[str, Any], origin: Origin) -> tuple[Table, Origin]:
+    """Returns a sweep's document with the component that its `trial` names, and the origin of that component.
+
+    A registered component stays a name, which the server looks up.
+    """
+    trial = document.get("trial")
+    if not isinstance(trial, str):
+        return dict(document), origin
+    component, inside = _component(trial, origin, ("trial",))
+    if isinstance(component, str):
+        return dict(document), origin
+    made = load_component_text(inside.text, inside.source)
+    if not isinstance(made, CommandComponent):
+        raise SpecError("a trial is a command", where=origin.where("trial"), fix="Name a component of type command.")
+    try:
+        return with_component(document, made), inside
+    except SpecError as error:
+        raise SpecError(error.what, where=origin.where(error.where), fix=error.fix) from None
+
+
+# --- the steps --------------------------------------------------------------------------------------------------
+def _jobs(pipeline: Table, origin: Origin, prefix: str, compute: str | None) -> dict[str, StepSource]:
+    """Puts the components into the steps of a pipeline's table; returns what else belongs to each step."""
+    nodes = cast("Table", pipeline.get("jobs") or {})
+    done, steps = dict(nodes), dict[str, StepSource]()
+    for name, node in nodes.items():
+        if isinstance(node, dict):
+            done[name] = dict(cast("Table", node))
+            steps |= dict(_step(done[name], origin.at("jobs", name), f"{prefix}{name}", compute))
+    pipeline["jobs"] = done
+    return steps
+
+
+def _step(node: Table, origin: Origin, path: str, compute: str | None) -> Iterator[tuple[str, StepSource]]:
+    """Puts a step's component into its table."""
+    component: Any
+    key = "trial" if node.get("type") == "sweep" else "component"
+    own = _compute(node, compute)
+    if node.get("type") in (None, "command", "sweep", "pipeline") and key in node:
+        component, inside = _component(node[key], origin, (key,))
+        node[key] = component
+    else:
+        component, inside = None, origin
+    table = cast("Table", component) if isinstance(component, dict) else None
+    if table is not None and table.get("type") == "pipeline":
+        node["type"] = "pipeline"
+        yield path, StepSource((_inputs(node, table, own), origin))
+        yield from _jobs(table, inside, f"{path}/", own).items()
+        return
+    command = (table, inside) if table is not None else (node, origin)
+    environment = (node, origin) if node.get("environment") is not None else command
+    has_command = table is not None or "command" in node
+    yield (
+        path,
+        StepSource(
+            (_inputs(node, table, own), origin),
+            command if has_command else None,
+            environment if has_command or node.get("environment") is not None else None,
+        ),
+    )
+
+
+def _compute(table: Table, outer: str | None) -> str | None:
+    settings = cast("Table", table.get("settings") or {})
+    return settings.get("default_compute") or table.get("compute") or outer
+
+
+def _inputs(node: Table, component: Table | None, compute: str | None) -> Table:
+    """The inputs of a step. A text that goes to an input for data is a path: it is written out."""
+    given = cast("Table", node.get("inputs") or {})
+    ports = cast("Table", component.get("inputs") or {}) if component is not None else {}
+    written = {name: _written_out(value, ports.get(name)) for name, value in given.items()}
+    if written != given:
+        node["inputs"] = written
+    return {"inputs": written, "compute": compute}
+
+
+def _written_out(value: Any, port: Any) -> Any:
+    kind = cast("Table", port).get("type", "uri_folder") if isinstance(port, dict) else ""
+    is_data = kind not in ("", "string", "number", "integer", "boolean")
+    return {"type": kind, "path": value} if is_data and isinstance(value, str) and "${{" not in value else value
+
+
+# --- one component ----------------------------------------------------------------------------------------------
+def _component(given: Any, origin: Origin, keys: tuple[str, ...]) -> tuple[Any, Origin]:
+    """The component as a table and where it is written; a registered one stays a name."""
+    if isinstance(given, dict):
+        return dict(cast("Table", given)), origin.at(*keys)
+    if not isinstance(given, str) or registered_name(given, origin.where(*keys)) is not None:
+        return given, origin
+    return read_component(component_path(given, origin.base), origin, keys)
+
+
+def read_component(path: Path, named_by: Origin, keys: tuple[str, ...]) -> tuple[Table, Origin]:
+    """Returns the component in a file, and its origin. Raises SpecError."""
+    if named_by.depth > MAX_DEPTH:
+        raise SpecError("component files name one another in a circle", where=named_by.where(*keys))
+    try:
+        text = read_text(path)
+    except SpecError as error:
+        fix = f"{error.fix} A registered component is named `azureml:NAME:VERSION`.".strip()
+        raise SpecError(f"{error.what}: {path}", where=named_by.where(*keys), fix=fix) from None
+    component = load_component_text(text, str(path))
+    return to_dict(component), Origin(path.absolute().parent, str(path), text, depth=named_by.depth + 1)

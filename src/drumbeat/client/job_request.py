@@ -1,0 +1,63 @@
+"""The request that submits or plans a job: its document, and what was sent of it."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any
+
+from drumbeat.client.connection import Connection
+from drumbeat.client.sending import JobParcel, WrittenJob, experiment_of
+from drumbeat.protocol.api.requests import MAX_NOTES, JobRequest
+
+
+def request_of(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
+    """The request. is_sending: what lies here is sent first, unless the server has it; else only hashed."""
+    if job.document.get("type") == "pipeline":
+        return _pipeline(job, connection, is_sending=is_sending)
+    if isinstance(job.document.get("trial"), str):
+        return _sweep(job, connection, is_sending=is_sending)
+    parcel = JobParcel(job, connection, is_sending=is_sending)
+    document, code, inputs = parcel.document(), parcel.code(), parcel.inputs()
+    environment = parcel.environment()
+    notes = (*parcel.remarks(), *parcel.followed)
+    return JobRequest(
+        document, uuid.uuid4().hex, job.source, experiment_of(job.base), code, inputs, environment, notes[:MAX_NOTES]
+    )
+
+
+def _pipeline(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
+    """A pipeline: what belongs to each step is sent beside what belongs to the whole."""
+    from drumbeat.client.parts import send_parts
+
+    sent = send_parts(job, connection, is_sending=is_sending)
+    settings: dict[str, Any] = sent.document.get("settings") or {}
+    compute = settings.get("default_compute") or sent.document.get("compute")
+    own = {"inputs": sent.document.get("inputs"), "compute": compute}
+    parcel = JobParcel(replace(job, document=own), connection, is_sending=is_sending)
+    inputs = parcel.inputs()
+    notes = (*parcel.remarks(), *parcel.followed, *sent.notes)
+    return JobRequest(
+        sent.document, uuid.uuid4().hex, job.source, experiment_of(job.base), inputs=inputs,
+        notes=notes[:MAX_NOTES], parts=sent.parts,
+    )  # fmt: skip
+
+
+def _sweep(job: WrittenJob, connection: Connection, *, is_sending: bool) -> JobRequest:
+    """A sweep whose trial is a component: code and environment are the component's, inputs are the sweep's."""
+    from drumbeat.client.components import Origin, inline_trial
+
+    origin = Origin(job.base, job.source, job.text)
+    document, of_trial = inline_trial(job.document, origin)
+    sweep = replace(job, document=document)
+    own = JobParcel(sweep, connection, is_sending=is_sending)
+    inputs = own.inputs()
+    if isinstance(document.get("trial"), str):
+        return JobRequest(document, uuid.uuid4().hex, job.source, experiment_of(job.base), inputs=inputs)
+    written = WrittenJob(document["trial"], of_trial.base, of_trial.source, of_trial.text, of_trial.keys)
+    trial = JobParcel(written, connection, is_sending=is_sending)
+    notes = (*trial.remarks(), *own.followed)
+    return JobRequest(
+        document, uuid.uuid4().hex, job.source, experiment_of(job.base), trial.code(), inputs, trial.environment(),
+        notes[:MAX_NOTES],
+    )  # fmt: skip

@@ -1,0 +1,93 @@
+"""What belongs to the steps of a pipeline and lies on this machine: sent, and named by the steps' paths."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from drumbeat.client.components import Inlined, Origin, StepSource, inline
+from drumbeat.client.connection import Connection
+from drumbeat.client.sending import JobParcel, WrittenJob, is_remote, kept
+from drumbeat.protocol.api.requests import EnvironmentFiles, StepParts
+from drumbeat.protocol.errors import SpecError
+
+
+@dataclass(frozen=True)
+class SentParts:
+    """A document with its components, and what was sent for its steps. notes: what a person should know of them."""
+
+    document: dict[str, Any]
+    parts: dict[str, StepParts] = field(default_factory=dict[str, StepParts])
+    notes: tuple[str, ...] = ()
+
+
+def send_parts(job: WrittenJob, connection: Connection, *, is_sending: bool) -> SentParts:
+    """Returns a pipeline's document with its components in it, and the parts of its steps. Raises SpecError."""
+    inlined = inline(job.document, Origin(job.base, job.source, job.text))
+    return send_inlined(inlined, connection, is_sending=is_sending)
+
+
+def send_inlined(inlined: Inlined, connection: Connection, *, is_sending: bool) -> SentParts:
+    """Sends what belongs to the steps of a document."""
+    courier = Courier(connection, is_sending=is_sending)
+    parts = {path: courier.parts(path, source) for path, source in inlined.steps.items()}
+    return SentParts(inlined.document, parts, tuple(courier.notes))
+
+
+@dataclass(frozen=True)
+class Courier:
+    """Sends the parts of steps. notes: its remarks, one step after the other."""
+
+    connection: Connection
+    is_sending: bool
+    notes: list[str] = field(default_factory=list[str])
+
+    def parts(self, path: str, source: StepSource) -> StepParts:
+        """Sends what belongs to one step."""
+        inputs = self._parcel(*source.inputs)
+        places = inputs.inputs()
+        code = self._code(*source.command) if source.command else None
+        files = self._parcel(*source.environment).environment() if source.environment else EnvironmentFiles()
+        self.notes.extend(f"step {path}: {note}" for note in inputs.followed)
+        return StepParts(code, places, files)
+
+    def _parcel(self, table: Mapping[str, Any], origin: Origin) -> JobParcel:
+        written = WrittenJob(dict(table), origin.base, origin.source, origin.text, origin.keys)
+        return JobParcel(written, self.connection, is_sending=self.is_sending)
+
+    def _code(self, table: Mapping[str, Any], origin: Origin) -> str | None:
+        parcel = self._parcel(table, origin)
+        includes: list[str] = table.get("additional_includes") or []
+        if not includes:
+            self.notes.extend(f"step {'.'.join(origin.keys)}: {note}" for note in parcel.remarks())
+            return parcel.code()
+        code = table.get("code")
+        if isinstance(code, str) and is_remote(code):
+            raise SpecError("files can't be added to code that isn't here", where=origin.where("additional_includes"))
+        place = parcel.local_place(code, "code") if isinstance(code, str) else None
+        added = [parcel.local_place(include, "additional_includes") for include in includes]
+        with _together(place, added) as folder:
+            return kept(self.connection, folder, "code", is_sending=self.is_sending)
+
+
+@contextmanager
+def _together(code: Path | None, added: list[Path]) -> Generator[Path]:
+    """A folder with a step's code and the files and folders that are added to it."""
+    with tempfile.TemporaryDirectory(prefix="drumbeat-code-") as temporary:
+        folder = Path(temporary) / "code"
+        if code is not None and code.is_dir():
+            shutil.copytree(code, folder, symlinks=True)
+        else:
+            folder.mkdir()
+            added = [*([code] if code else []), *added]
+        for place in added:
+            if place.is_dir():
+                shutil.copytree(place, folder / place.name, symlinks=True, dirs_exist_ok=True)
+            else:
+                shutil.copy2(place, folder / place.name)
+        yield folder

@@ -1,0 +1,237 @@
+"""From a pipeline's document to its graph.
+
+Components must be in the document: the client reads their files, and the server looks up registered ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from graphlib import CycleError, TopologicalSorter
+from typing import cast
+
+from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports
+from drumbeat.core.pipelines.graph import Bound, Graph, OfStep, Settings, Step, Value
+from drumbeat.core.pipelines.outputs import placed, step_outputs
+from drumbeat.core.pipelines.scope import Scope, producer, settings_of
+from drumbeat.dialect.data.inputs_outputs import Input, Output
+from drumbeat.dialect.pipelines.component import CommandComponent
+from drumbeat.dialect.pipelines.nodes import CommandNode, OtherNode, ParallelNode, SweepNode
+from drumbeat.dialect.pipelines.pipeline_job import PipelineJob, PipelineNode
+from drumbeat.dialect.reading.expressions import Reference
+from drumbeat.dialect.reading.problems import either
+from drumbeat.dialect.reading.shape import Model
+from drumbeat.protocol.errors import NotYetError, SpecError
+
+MAX_STEPS = 1000
+MAX_DEPTH = 20
+IN_A_COMPONENT = ("command", "code", "environment", "environment_variables", "resources", "distribution")
+
+
+def expand(job: PipelineJob, name: str) -> Graph:
+    """Returns the graph of a pipeline. Raises SpecError, NotYetError, with the step's path as the place."""
+    scope = _whole(job, name)
+    steps = {step.path: step for step in _steps(scope)}
+    if len(steps) > MAX_STEPS:
+        raise SpecError(f"{len(steps)} steps are more than a pipeline can have; at most {MAX_STEPS}", where="jobs")
+    outputs = {output: made for output in scope.outputs if (made := producer(scope.jobs, "", output))}
+    return Graph(job, _in_order(steps), outputs)
+
+
+def _whole(job: PipelineJob, name: str) -> Scope:
+    inside = job.component
+    given = dict(job.inputs)
+    settings = settings_of(Settings(compute=job.compute or ""), job.settings)
+    if isinstance(inside, str):
+        raise _unread(inside, "component")
+    if inside is None:
+        inputs = {key: _own_input(key, value) for key, value in given.items()}
+        return _with_places(Scope("", job.jobs, inputs, job.outputs, settings, name))
+    _check_names(given, inside.inputs, "inputs", "")
+    inputs = bind_ports(inside.inputs, given, _no_references, "")
+    outputs = _merged_outputs(inside.outputs, job.outputs)
+    return _with_places(Scope("", inside.jobs, inputs, outputs, settings, name))
+
+
+def _with_places(scope: Scope) -> Scope:
+    """The whole pipeline with the paths of its own outputs filled in: `${{name}}` there is its name."""
+    words = {**scope.words, "name": scope.name}
+    return replace(scope, outputs={name: placed(output, name, words) for name, output in scope.outputs.items()})
+
+
+def _own_input(name: str, value: object) -> Bound:
+    """An input of the pipeline itself, which is its own declaration."""
+    if not isinstance(value, Input):
+        return Bound(cast("Value", value))
+    return bind_ports({name: value}, {}, _no_references, "")[name]
+
+
+def _no_references(reference: Reference) -> Value:
+    raise SpecError(f"{reference.text} has no meaning here")
+
+
+def _unread(text: str, where: str) -> SpecError:
+    fix = "Send the pipeline with `drumbeat run`, which reads the files of components, or name a registered one."
+    return SpecError(f"component {text} is a file that was not sent with the pipeline", where=where, fix=fix)
+
+
+# --- the steps --------------------------------------------------------------------------------------------------
+def _steps(scope: Scope) -> Iterator[Step]:
+    if scope.prefix.count("/") > MAX_DEPTH:
+        raise SpecError(f"pipelines are nested more than {MAX_DEPTH} deep", where=scope.place)
+    for name, node in scope.jobs.items():
+        path = f"{scope.prefix}{name}"
+        match node:
+            case PipelineNode():
+                yield from _steps(_nested(scope, name, node))
+            case CommandNode() | SweepNode():
+                yield _step(scope, path, node)
+            case ParallelNode():
+                what = "this version of drumbeat doesn't run `parallel` steps yet"
+                raise NotYetError(what, where=f"{path}.type", fix="Write it as a `command` step.")
+            case _:
+                kind = node.type if isinstance(node, OtherNode) else type(node).__name__
+                what = f"drumbeat reads `{kind}` steps but doesn't run them"
+                raise NotYetError(
+                    what, where=f"{path}.type", fix="Write it as a `command`, `sweep` or `pipeline` step."
+                )
+
+
+def _nested(outer: Scope, name: str, node: PipelineNode) -> Scope:
+    path, inside = f"{outer.prefix}{name}", node.component
+    if isinstance(inside, str):
+        raise _unread(inside, f"{path}.component")
+    _check_names(node.inputs, inside.inputs, "inputs", path)
+    _check_names(node.outputs, inside.outputs, "outputs", path)
+    settings = settings_of(outer.settings, node.settings)
+    if node.compute:
+        settings = replace(settings, compute=node.compute)
+    inputs = bind_ports(inside.inputs, node.inputs, resolver(outer), path)
+    outputs = step_outputs(inside.outputs, node.outputs, outer.outputs)
+    return Scope(f"{path}/", inside.jobs, inputs, outputs, settings, outer.name)
+
+
+def _step(scope: Scope, path: str, node: CommandNode | SweepNode) -> Step:
+    declared = node.trial if isinstance(node, SweepNode) else node.component
+    if isinstance(declared, str):
+        raise _unread(declared, f"{path}.{'trial' if isinstance(node, SweepNode) else 'component'}")
+    settings = replace(scope.settings, compute=node.compute) if node.compute else scope.settings
+    component = declared or _own_component(node)
+    inputs = _step_inputs(scope, path, node)
+    outputs = step_outputs(component.outputs, node.outputs, scope.outputs)
+    placed_outputs = {name: placed(one, name, scope.words, settings.datastore) for name, one in outputs.items()}
+    return Step(path, node, component, inputs, placed_outputs, settings)
+
+
+def _step_inputs(scope: Scope, path: str, node: CommandNode | SweepNode) -> dict[str, Bound]:
+    declared = node.trial if isinstance(node, SweepNode) else node.component
+    if not isinstance(declared, CommandComponent):
+        return bind_inputs(node.inputs, resolver(scope), path)
+    drawn = [*node.search_space] if isinstance(node, SweepNode) else []
+    _check_names({**node.inputs, **dict.fromkeys(drawn)}, declared.inputs, "inputs", path)
+    _check_names(node.outputs, declared.outputs, "outputs", path)
+    ports = {name: port for name, port in declared.inputs.items() if name not in drawn}
+    return bind_ports(ports, node.inputs, resolver(scope), path)
+
+
+def _own_component(node: CommandNode | SweepNode) -> CommandComponent:
+    """The component that a step with a command of its own would have written."""
+    keys = {key: getattr(node, key) for key in IN_A_COMPONENT if key in node.model_fields_set}
+    return CommandComponent.model_construct({*keys}, type="command", **keys)
+
+
+def _check_names(given: Mapping[str, object], ports: Mapping[str, object], table: str, path: str) -> None:
+    for name in given:
+        if name not in ports:
+            where = f"{path}.{table}.{name}" if path else f"{table}.{name}"
+            fix = either(name, ports, "It takes" if table == "inputs" else "It gives")
+            raise SpecError(f"the component has no {table[:-1]} `{name}`", where=where, fix=fix)
+
+
+def _merged_outputs(declared: Mapping[str, Output], own: Mapping[str, Output]) -> dict[str, Output]:
+    _check_names(own, declared, "outputs", "")
+    return {name: own.get(name, output) for name, output in declared.items()}
+
+
+# --- what an expression points at -------------------------------------------------------------------------------
+def resolver(scope: Scope) -> Resolve:
+    """Returns what resolves the references of a scope's steps."""
+
+    def resolve(reference: Reference) -> Value:
+        match reference.kind:
+            case "parent.inputs" | "inputs":
+                return _pipeline_input(scope, reference)
+            case "parent.jobs.outputs":
+                return _step_output(scope, reference)
+            case "parent.jobs.inputs":
+                return _step_input(scope, reference)
+            case "name":
+                return scope.name
+            case _:
+                return _no_references(reference)
+
+    return resolve
+
+
+def _pipeline_input(scope: Scope, reference: Reference) -> Value:
+    if reference.path:
+        raise NotYetError(f"{reference.text}: groups of inputs are not supported", fix="Give each input a name.")
+    if reference.name not in scope.inputs:
+        what = f"{reference.text}: there is no input of the pipeline named `{reference.name}`"
+        raise SpecError(what, fix=either(reference.name, scope.inputs, "There are"))
+    return scope.inputs[reference.name].value
+
+
+def _step_output(scope: Scope, reference: Reference) -> OfStep:
+    node = _node(scope, reference)
+    path = f"{scope.prefix}{reference.job}"
+    if isinstance(node, PipelineNode):
+        made = producer(scope.jobs, scope.prefix, reference.name, reference.job)
+        if made is None:
+            fix = f"Bind it there: `outputs: {{x: ${{{{parent.outputs.{reference.name}}}}}}}`."
+            what = f"{reference.text}: no step of `{reference.job}` gives output `{reference.name}`"
+            raise SpecError(what, fix=fix)
+        return made
+    if isinstance(node, CommandNode | SweepNode):
+        declared = node.trial if isinstance(node, SweepNode) else node.component
+        known = declared.outputs if isinstance(declared, CommandComponent) else node.outputs
+        if reference.name not in known:
+            what = f"{reference.text}: step `{reference.job}` has no output `{reference.name}`"
+            raise SpecError(what, fix=either(reference.name, known, "It has"))
+    return OfStep(path, reference.name, reference.path)
+
+
+def _step_input(scope: Scope, reference: Reference) -> Value:
+    """What another step takes. Circles among inputs are refused where the document is read."""
+    node = _node(scope, reference)
+    path = f"{scope.prefix}{reference.job}"
+    if isinstance(node, PipelineNode):
+        bound = _nested(scope, reference.job, node).inputs
+    elif isinstance(node, CommandNode | SweepNode):
+        bound = _step_inputs(scope, path, node)
+    else:
+        bound = dict[str, Bound]()
+    if reference.name not in bound:
+        what = f"{reference.text}: step `{reference.job}` has no input `{reference.name}`"
+        raise SpecError(what, fix=either(reference.name, bound, "It has"))
+    return bound[reference.name].value
+
+
+def _node(scope: Scope, reference: Reference) -> Model:
+    if reference.job not in scope.jobs:
+        what = f"{reference.text}: there is no step `{reference.job}`"
+        raise SpecError(what, fix=either(reference.job, scope.jobs, "Steps"))
+    return scope.jobs[reference.job]
+
+
+# --- their order ------------------------------------------------------------------------------------------------
+def _in_order(steps: Mapping[str, Step]) -> dict[str, Step]:
+    """The steps, each after those whose outputs it takes, and otherwise as the file has them."""
+    sorter = TopologicalSorter({path: step.after for path, step in steps.items()})
+    try:
+        ordered = [*sorter.static_order()]
+    except CycleError as error:
+        circle: list[str] = error.args[1]
+        what = f"steps wait for each other: {' → '.join(reversed(circle))}"
+        raise SpecError(what, where=circle[0], fix="Take one of these inputs from elsewhere.") from None
+    return {path: steps[path] for path in ordered if path in steps}

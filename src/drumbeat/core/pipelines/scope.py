@@ -1,0 +1,75 @@
+"""A pipeline in which steps are written: the whole one, or a nested one with what it has from those around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from drumbeat.core.pipelines.graph import Bound, OfStep, Settings
+from drumbeat.core.pipelines.outputs import parent_output
+from drumbeat.dialect.data.inputs_outputs import Output
+from drumbeat.dialect.pipelines.nodes import NodeHead
+from drumbeat.dialect.pipelines.pipeline_job import PipelineComponent, PipelineNode, PipelineSettings
+from drumbeat.dialect.reading.shape import Model
+
+DEFAULT_DATASTORE = "default"
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A pipeline in which steps are written: the whole, or a nested one."""
+
+    prefix: str
+    """What the paths of its steps begin with: "" or `outer/`."""
+    jobs: Mapping[str, Model]
+    inputs: Mapping[str, Bound]
+    outputs: Mapping[str, Output]
+    """How its outputs are declared, with what the pipelines around it say of them."""
+    settings: Settings
+    name: str
+    """The pipeline job's name, as `${{name}}` in its own section gives it."""
+
+    @property
+    def place(self) -> str:
+        """The path of the nested pipeline, "" = the whole."""
+        return self.prefix.rstrip("/")
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What its expressions mean in the paths of outputs."""
+        values = {key: one.value for key, one in self.inputs.items() if isinstance(one.value, bool | int | float | str)}
+        return {
+            "default_datastore": self.settings.datastore or DEFAULT_DATASTORE,
+            **{f"parent.inputs.{key}": str(value) for key, value in values.items()},
+        }
+
+
+def settings_of(outer: Settings, own: PipelineSettings) -> Settings:
+    """Returns the settings of a pipeline: its own, else those around it."""
+    given = own.model_fields_set
+    return Settings(
+        compute=own.default_compute or outer.compute,
+        datastore=(own.default_datastore or outer.datastore).removeprefix("azureml:"),
+        is_continued=own.continue_on_step_failure if "continue_on_step_failure" in given else outer.is_continued,
+        is_forced=outer.is_forced or own.force_rerun,
+    )
+
+
+def producer(jobs: Mapping[str, Model], prefix: str, output: str, nested: str = "") -> OfStep | None:
+    """Returns the step that gives an output of a pipeline; None where no step does.
+
+    nested: the step of `jobs` that is that pipeline, "" = the pipeline that has `jobs`.
+    """
+    if nested:
+        inside = jobs[nested]
+        component = inside.component if isinstance(inside, PipelineNode) else None
+        if not isinstance(component, PipelineComponent):
+            return None
+        return producer(component.jobs, f"{prefix}{nested}/", output)
+    for name, node in jobs.items():
+        for own, value in getattr(node, "outputs", {}).items() if isinstance(node, NodeHead) else ():
+            if parent_output(value) == output:
+                if isinstance(node, PipelineNode):
+                    return producer(jobs, prefix, own, name)
+                return OfStep(f"{prefix}{name}", own)
+    return None

@@ -1,0 +1,89 @@
+"""What a step gives to the inputs of its component: parameters in their types and limits, and data."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from drumbeat.dialect.data.inputs_outputs import Input
+from drumbeat.dialect.reading.problems import nearest, shown, words
+from drumbeat.protocol.errors import SpecError
+
+Scalar = bool | int | float | str
+
+_INTEGER = re.compile(r"[+-]?\d{1,400}")
+_BOOLEANS = {"true": True, "false": False}
+ARTICLES = {"integer": "an integer", "number": "a number", "boolean": "`true` or `false`", "string": "a string"}
+
+
+def parameter(port: Input, value: Scalar, where: str) -> Scalar:
+    """Returns a value in the type of the parameter that takes it. Raises SpecError, which names `where`.
+
+    A string takes a boolean as its word: `True` or `False`.
+    """
+    typed = _typed(port.type, value)
+    if typed is None:
+        raise SpecError(f"expected {ARTICLES[port.type]}, got {shown(value)}", where=where)
+    if port.enum is not None:
+        allowed = [_typed(port.type, one) for one in port.enum]
+        if typed not in allowed:
+            names = [str(one) for one in allowed]
+            what = f"{shown(str(typed))} is none of {words(names, 'or')}"
+            raise SpecError(what, where=where, fix=nearest(str(typed), names))
+    if isinstance(typed, int | float) and not isinstance(typed, bool):
+        _check_limits(port, typed, where)
+    return typed
+
+
+def _typed(kind: str, value: Scalar) -> Scalar | None:
+    """Returns the value as a parameter type has it; None where it is of another."""
+    if kind == "string":
+        return str(value)
+    if kind == "boolean":
+        return value if isinstance(value, bool) else _BOOLEANS.get(str(value).strip().casefold())
+    if isinstance(value, bool):
+        return None
+    if kind == "integer":
+        is_whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+        return int(value) if is_whole or (isinstance(value, str) and _INTEGER.fullmatch(value.strip())) else None
+    return value if not isinstance(value, str) else _number(value)
+
+
+def _number(text: str) -> float | int | None:
+    if _INTEGER.fullmatch(text.strip()):
+        return int(text)
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if number - number == 0 else None  # Neither infinite nor NaN, which JSON has no word for.
+
+
+def _check_limits(port: Input, value: float, where: str) -> None:
+    if port.min is not None and value < port.min:
+        raise SpecError(f"{value} is below the minimum, {port.min}", where=where)
+    if port.max is not None and value > port.max:
+        raise SpecError(f"{value} is above the maximum, {port.max}", where=where)
+
+
+def data(port: Input, value: Any, where: str) -> Input:
+    """Returns data as the input that takes it has it: of the port's type, in the value's mode if it names one.
+
+    value: an `Input`, or a path. Raises SpecError.
+    """
+    if isinstance(value, Input):
+        if value.is_parameter:
+            raise SpecError(f"expected data, got a parameter of type `{value.type}`", where=where)
+        given = {key: getattr(value, key) for key in value.model_fields_set}
+    elif isinstance(value, str):
+        given = {"path": value}
+    else:
+        raise SpecError(f"expected data, got {shown(value)}", where=where, fix="Write `path:` with where it is.")
+    declared = {key: getattr(port, key) for key in ("type", "mode") if key in port.model_fields_set}
+    has_type = isinstance(value, Input) and "type" in value.model_fields_set
+    kinds = {given["type"], declared["type"]} if "type" in declared and has_type else set[str]()
+    if kinds == {"uri_file", "uri_folder"}:
+        what = f"expected a `{declared['type']}`, got a `{given['type']}`"
+        raise SpecError(what, where=where, fix=f"Write `type: {declared['type']}`.")
+    kind = {"type": declared["type"]} if "type" in declared else {}
+    return Input.made({**declared, **given, **kind})

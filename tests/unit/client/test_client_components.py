@@ -1,0 +1,159 @@
+"""Component files that a pipeline or a sweep names: read from where each is written, and put into the document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drumbeat.client.components import Inlined, Origin, inline, inline_trial
+from drumbeat.dialect import from_dict, load_component, pipeline
+from drumbeat.dialect.job_file import load_file
+from drumbeat.dialect.reading.writer import to_dict
+from drumbeat.protocol.errors import SpecError
+
+TRAIN = """\
+type: command
+name: train
+command: python train.py ${{inputs.data}} ${{inputs.lr}} ${{outputs.model}}
+code: ./src
+environment: {conda_file: conda.yml, image: i}
+inputs: {data: {type: uri_folder}, lr: {type: number, default: 0.1}, note: {type: string, optional: true}}
+outputs: {model: {type: uri_folder}}
+"""
+INNER = """\
+type: pipeline
+inputs: {data: {type: uri_folder}}
+outputs: {model: }
+jobs:
+  fit:
+    type: command
+    component: ../train/train.yml
+    inputs: {data: "${{parent.inputs.data}}"}
+    outputs: {model: "${{parent.outputs.model}}"}
+"""
+
+
+def lay(folder: Path, **files: str) -> Path:
+    for name, text in {"train/train.yml": TRAIN, "inner/inner.yml": INNER, **files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def inlined(folder: Path, text: str) -> Inlined:
+    file = lay(folder, **{"p.yml": text}) / "p.yml"
+    loaded = load_file(file)
+    return inline(to_dict(loaded.job), Origin(loaded.base, "p.yml", loaded.text))
+
+
+@pytest.mark.feature("P1")
+def test_components_are_put_into_the_pipeline_and_keep_the_folder_of_their_file(tmp_path: Path) -> None:
+    text = (
+        "type: pipeline\njobs:\n  fit: {component: ./train/train.yml, inputs: {data: ./data}}\n"
+        "  outer: {component: file:./inner/inner.yml, inputs: {data: {path: ./data}}}\n"
+    )
+    made = inlined(tmp_path, text)
+    assert [*made.steps] == ["fit", "outer", "outer/fit"]
+    assert made.document["jobs"]["outer"]["type"] == "pipeline"
+    assert made.document["jobs"]["fit"]["inputs"] == {"data": {"type": "uri_folder", "path": "./data"}}
+    for path in ("fit", "outer/fit"):
+        source = made.steps[path]
+        assert source.command
+        assert source.environment
+        assert source.command[1].base.resolve() == tmp_path / "train"
+        assert source.command[0]["code"] == "./src"
+        assert source.environment[1].base.resolve() == tmp_path / "train"
+    assert made.steps["fit"].inputs[1].base == tmp_path
+    assert from_dict(made.document)
+
+
+@pytest.mark.feature("P1")
+def test_an_environment_at_the_step_is_looked_up_beside_the_pipeline(tmp_path: Path) -> None:
+    text = (
+        "type: pipeline\njobs:\n  fit:\n    component: ./train/train.yml\n    inputs: {data: {path: d}}\n"
+        "    environment: {conda_file: here.yml, image: i}\n  own: {command: x, code: ./c}\n"
+    )
+    made = inlined(tmp_path, text)
+    fit, own = made.steps["fit"].environment, made.steps["own"].command
+    assert fit
+    assert own
+    assert (fit[1].base, fit[1].keys) == (tmp_path, ("jobs", "fit"))
+    assert (own[0]["code"], own[1].base) == ("./c", tmp_path)
+
+
+@pytest.mark.feature("P1")
+def test_a_registered_component_stays_a_name(tmp_path: Path) -> None:
+    made = inlined(
+        tmp_path, "type: pipeline\njobs: {fit: {component: azureml:train@latest, inputs: {data: {path: d}}}}\n"
+    )
+    assert made.document["jobs"]["fit"]["component"] == "azureml:train@latest"
+    assert made.steps["fit"].command is None
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("./trian/train.yml", "p.yml: jobs.fit.component: no such file"),
+        ("./train.yml", "A registered component is named `azureml:NAME:VERSION`."),
+        ("azureml:x@best", "components have no label `best`; there is `latest`"),
+        ("./parallel.yml", "this version of drumbeat doesn't run components of type `parallel`"),
+        ("./loop.yml", "component files name one another in a circle"),
+    ],
+)
+def test_a_component_that_cannot_be_read_is_refused_with_its_place(tmp_path: Path, name: str, problem: str) -> None:
+    loop = "type: pipeline\njobs: {again: {type: pipeline, component: ./loop.yml}}\n"
+    lay(tmp_path, **{"parallel.yml": "type: parallel\ntask: {}\n", "loop.yml": loop})
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - SpecError and NotYetError
+        inlined(tmp_path, f"type: pipeline\njobs: {{fit: {{component: '{name}'}}}}\n")
+    assert problem in str(caught.value)
+
+
+SWEEP = """\
+type: sweep
+trial: ./train/train.yml
+sampling_algorithm: random
+search_space: {lr: {type: uniform, min_value: 0, max_value: 1}}
+objective: {goal: minimize, primary_metric: loss}
+inputs: {data: {path: ./data}}
+"""
+
+
+@pytest.mark.feature("S1", "P1")
+def test_a_sweep_of_a_component_has_its_command_and_its_defaults(tmp_path: Path) -> None:
+    lay(tmp_path)
+    loaded = from_dict({**_document(SWEEP), "inputs": {"data": {"path": "./data"}}})
+    document, origin = inline_trial(to_dict(loaded), Origin(tmp_path, "s.yml"))
+    assert document["trial"]["command"] == ("python train.py ${{inputs.data}} ${{search_space.lr}} ${{outputs.model}}")
+    assert document["inputs"]["note"] == {"type": "string", "optional": True}
+    assert origin.base.resolve() == tmp_path / "train"
+    assert from_dict(document)
+    with pytest.raises(SpecError, match=r"s\.yml: search_space\.rate: the component has no input `rate`"):
+        inline_trial(
+            {**document, "trial": "./train/train.yml", "search_space": {"rate": {}}}, Origin(tmp_path, "s.yml")
+        )
+
+
+def _document(text: str) -> dict[str, Any]:
+    import yaml
+
+    return yaml.safe_load(text)
+
+
+@pytest.mark.feature("P1", "J2")
+def test_a_component_loaded_in_python_keeps_the_paths_of_its_file(tmp_path: Path) -> None:
+    lay(tmp_path)
+    fit, outer = load_component(tmp_path / "train/train.yml"), load_component(tmp_path / "inner/inner.yml")
+
+    @pipeline
+    def whole() -> dict[str, Any]:
+        first = fit(data="./d")
+        return {"model": outer(data=first.outputs.model).outputs.model}
+
+    jobs = to_dict(whole().to_job())["jobs"]
+    assert jobs["first"]["component"]["code"] == str(tmp_path / "train/src")
+    assert jobs["first"]["component"]["environment"]["conda_file"] == str(tmp_path / "train/conda.yml")
+    nested = jobs["step"]["component"]["jobs"]["fit"]["component"]
+    assert nested == str(tmp_path / "train/train.yml")

@@ -1,0 +1,244 @@
+"""A pipeline's document as a graph: nested pipelines, bindings, defaults, settings and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drumbeat.core.pipelines.expansion import expand
+from drumbeat.core.pipelines.graph import Data, Graph, OfStep, step_job
+from drumbeat.core.pipelines.step_jobs import step_document, step_request
+from drumbeat.dialect import PipelineJob, from_dict, loads
+from drumbeat.protocol.api.requests import JobRequest, StepParts
+from drumbeat.protocol.errors import NotYetError, SpecError
+
+TRAIN: dict[str, Any] = {
+    "name": "train",
+    "command": "train ${{inputs.data}} ${{inputs.lr}} $[[--n ${{inputs.n}}]] ${{inputs.flag}} ${{outputs.model}}",
+    "environment_variables": {"A": "1", "B": "1"},
+    "inputs": {
+        "data": {"type": "uri_folder", "mode": "download"},
+        "lr": {"type": "number", "default": 0.1, "min": 0, "max": 1},
+        "n": {"type": "integer", "optional": True},
+        "flag": {"type": "string", "default": False},
+    },
+    "outputs": {"model": {"type": "uri_folder"}},
+}
+
+
+def graph(jobs: dict[str, Any], **keys: Any) -> Graph:
+    job = from_dict({"type": "pipeline", "jobs": jobs, **keys})
+    assert isinstance(job, PipelineJob)
+    return expand(job, "p")
+
+
+def prep(**keys: Any) -> dict[str, Any]:
+    return {"command": "prep ${{outputs.out}}", "outputs": {"out": None}, **keys}
+
+
+def train(data: object = "${{parent.jobs.prep.outputs.out}}", **inputs: object) -> dict[str, Any]:
+    return {"component": TRAIN, "inputs": {"data": data, **inputs}}
+
+
+def document(made: Graph, path: str, **jobs: str) -> dict[str, Any]:
+    return step_document(made, made.step(path), "p", jobs)
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize(
+    "text", ["${{parent.jobs.prep.outputs.out}}", "${{jobs.prep.outputs.out}}", "${{ parent.jobs.prep.outputs.out }}"]
+)
+def test_a_step_takes_the_output_of_another_in_either_form(text: str) -> None:
+    made = graph({"train": train(text), "prep": prep()})
+    assert [*made.steps] == ["prep", "train"]
+    assert made.step("train").after == ("prep",)
+    told = document(made, "train", prep="p_prep")
+    assert told["inputs"]["data"] == {
+        "type": "uri_folder", "path": "azureml://jobs/p_prep/outputs/out/paths/", "mode": "download",
+    }  # fmt: skip
+    assert told["name"] == step_job("p", "train") == "p_train"
+
+
+@pytest.mark.feature("P1")
+def test_defaults_and_absent_inputs_of_a_component_reach_its_job() -> None:
+    told = document(graph({"prep": prep(), "train": train()}), "train", prep="p_prep")
+    assert told["inputs"] | {"data": 0} == {
+        "data": 0, "lr": 0.1, "n": {"type": "integer", "optional": True}, "flag": "False",
+    }  # fmt: skip
+    assert from_dict(told)
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize(
+    ("inputs", "value"), [({"lr": "0.5"}, 0.5), ({"n": "3"}, 3), ({"flag": True}, "True"), ({"n": 3.0}, 3)]
+)
+def test_a_value_is_taken_in_the_type_of_its_parameter(inputs: dict[str, object], value: object) -> None:
+    told = document(graph({"prep": prep(), "train": train(**inputs)}), "train", prep="x")
+    assert [told["inputs"][name] for name in inputs] == [value]
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize(
+    ("inputs", "problem"),
+    [
+        ({"lr": 2}, "train.inputs.lr: 2 is above the maximum, 1"),
+        ({"lr": "much"}, "train.inputs.lr: expected a number, got `much`"),
+        ({"n": True}, "train.inputs.n: expected an integer, got true"),
+        ({"lr": "${{parent.jobs.prep.outputs.out}}"}, "expected a value of type `number`, got output `out` of step"),
+        ({"data": "${{parent.inputs.empty}}"}, "train.inputs.data: it has no value, and isn't optional"),
+    ],
+)
+def test_a_value_that_does_not_fit_its_parameter_is_refused(inputs: dict[str, object], problem: str) -> None:
+    empty = {"empty": {"type": "uri_folder", "optional": True}}
+    with pytest.raises(SpecError) as caught:
+        graph({"prep": prep(), "train": train(**inputs)}, inputs=empty)  # type: ignore[arg-type]
+    assert problem in str(caught.value)
+
+
+@pytest.mark.feature("P1")
+def test_inputs_of_the_pipeline_are_values_and_data_of_its_steps() -> None:
+    given = {"raw": {"type": "uri_folder", "path": "./raw"}, "rate": 0.3, "tag": "a"}
+    step = train("${{parent.inputs.raw}}", lr="${{inputs.rate}}", flag="x-${{parent.inputs.tag}}-${{name}}")
+    made = graph({"train": step}, inputs=given)
+    bound = made.step("train").inputs["data"].value
+    assert isinstance(bound, Data)
+    assert (bound.part, bound.name) == ("", "raw")
+    told = document(made, "train")
+    assert told["inputs"]["data"] == {"type": "uri_folder", "path": "./raw", "mode": "download"}
+    assert (told["inputs"]["lr"], told["inputs"]["flag"]) == (0.3, "x-a-p")
+
+
+@pytest.mark.feature("P1")
+def test_an_input_of_another_step_and_a_place_in_an_output_can_be_named() -> None:
+    step = train("${{parent.jobs.prep.outputs.out}}/deep/er", lr="${{parent.jobs.first.inputs.lr}}")
+    made = graph({"prep": prep(), "first": train(lr=0.7), "train": step})
+    told = document(made, "train", prep="p_prep")
+    assert told["inputs"]["data"]["path"] == "azureml://jobs/p_prep/outputs/out/paths/deep/er"
+    assert told["inputs"]["lr"] == 0.7
+
+
+NESTED: dict[str, Any] = {
+    "type": "pipeline",
+    "inputs": {"data": {"type": "uri_folder"}, "lr": {"type": "number", "default": 0.2}},
+    "outputs": {"final": None},
+    "jobs": {
+        "one": {**train("${{parent.inputs.data}}", lr="${{parent.inputs.lr}}")},
+        "two": {**train("${{parent.jobs.one.outputs.model}}"), "outputs": {"model": "${{parent.outputs.final}}"}},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.feature("P1")
+def test_a_nested_pipeline_becomes_steps_with_its_path() -> None:
+    jobs = {
+        "prep": prep(),
+        "outer": {"type": "pipeline", "component": NESTED, "inputs": {"data": "${{parent.jobs.prep.outputs.out}}"}},
+        "last": train("${{parent.jobs.outer.outputs.final}}"),
+    }
+    made = graph(jobs)
+    assert {path: step.after for path, step in made.steps.items()} == {
+        "prep": (), "outer/one": ("prep",), "outer/two": ("outer/one",), "last": ("outer/two",),
+    }  # fmt: skip
+    assert document(made, "outer/one", prep="x")["inputs"]["lr"] == 0.2
+    assert document(made, "outer/one", prep="x")["name"] == "p_outer-one"
+
+
+@pytest.mark.feature("P1")
+def test_outputs_of_the_pipeline_say_where_those_of_steps_go() -> None:
+    store = "azureml://datastores/${{default_datastore}}/paths/${{name}}/${{output_name}}"
+    jobs = {
+        "prep": prep(outputs={"out": {"path": store}}),
+        "outer": {
+            "type": "pipeline", "component": NESTED, "inputs": {"data": "${{parent.jobs.prep.outputs.out}}"},
+            "outputs": {"final": "${{parent.outputs.model}}"},
+        },
+    }  # fmt: skip
+    made = graph(
+        jobs, outputs={"model": {"path": store, "mode": "upload"}}, settings={"default_datastore": "azureml:d"}
+    )
+    assert made.outputs == {"model": OfStep("outer/two", "model")}
+    assert document(made, "prep")["outputs"] == {"out": {"path": "azureml://datastores/d/paths/${{name}}/out"}}
+    two = document(made, "outer/two", **{"outer/one": "x"})["outputs"]["model"]
+    assert two == {"type": "uri_folder", "mode": "upload", "path": "azureml://datastores/d/paths/p/model"}
+    one = document(made, "outer/one", prep="x")["outputs"]["model"]
+    assert one["path"] == "azureml://datastores/d/paths/azureml/${{name}}/model/"
+
+
+@pytest.mark.feature("P1")
+def test_settings_reach_nested_steps_unless_these_have_their_own() -> None:
+    inner = {"type": "pipeline", "component": NESTED, "inputs": {"data": "${{parent.jobs.prep.outputs.out}}"}}
+    jobs = {"prep": prep(compute="own"), "a": inner, "b": {**inner, "settings": {"default_compute": "azureml:b"}}}
+    made = graph(jobs, compute="whole", settings={"default_compute": "main", "force_rerun": True})
+    computes = {path: step.settings.compute for path, step in made.steps.items()}
+    assert computes == {
+        "prep": "own", "a/one": "main", "a/two": "main", "b/one": "azureml:b", "b/two": "azureml:b",
+    }  # fmt: skip
+    assert all(step.settings.is_forced for step in made.steps.values())
+    assert not made.step("a/one").settings.is_continued
+
+
+@pytest.mark.feature("P1")
+def test_a_step_of_a_sweep_becomes_a_sweep_with_the_components_command() -> None:
+    tune = {
+        "type": "sweep", "trial": TRAIN, "sampling_algorithm": "random",
+        "search_space": {"lr": {"type": "uniform", "min_value": 0.1, "max_value": 1}},
+        "objective": {"goal": "minimize", "primary_metric": "loss"}, "limits": {"max_total_trials": 3},
+        "inputs": {"data": "${{parent.jobs.prep.outputs.out}}"},
+    }  # fmt: skip
+    told = document(graph({"prep": prep(), "tune": tune}), "tune", prep="p_prep")
+    assert told["trial"]["command"] == (
+        "train ${{inputs.data}} ${{search_space.lr}}  ${{inputs.flag}} ${{outputs.model}}"
+    )
+    assert (told["type"], told["name"], told["limits"]) == ("sweep", "p_tune", {"max_total_trials": 3})
+    assert from_dict(told)
+
+
+@pytest.mark.feature("P1")
+def test_a_step_changes_what_its_component_runs_in() -> None:
+    node = {**train(), "environment": "azureml:e:2", "resources": {"instance_count": 2}, "limits": {"timeout": 5},
+            "distribution": {"type": "pytorch", "process_count_per_instance": 2},
+            "environment_variables": {"B": "2"}, "drumbeat": {"grace_s": 1}}  # fmt: skip
+    told = document(graph({"prep": prep(), "train": node}, drumbeat={"max_retries": 0}), "train", prep="x")
+    assert told["environment"] == "azureml:e:2"
+    assert told["resources"] == {"instance_count": 2}
+    assert told["distribution"] == {"type": "pytorch", "process_count_per_instance": 2}
+    assert told["environment_variables"] == {"A": "1", "B": "2"}
+    assert told["drumbeat"] == {"max_retries": 0, "grace_s": 1.0}
+
+
+@pytest.mark.feature("P1")
+@pytest.mark.parametrize(
+    ("jobs", "problem"),
+    [
+        ({"s": {"type": "parallel", "task": {"code": "."}}}, "s.type: this version of drumbeat doesn't run `parallel`"),
+        ({"s": {"type": "spark"}}, "s.type: drumbeat reads `spark` steps but doesn't run them"),
+        ({"s": {"component": "./train.yml"}}, "component ./train.yml is a file that was not sent"),
+    ],
+)
+def test_a_step_that_is_not_run_is_refused_in_one_sentence(jobs: dict[str, Any], problem: str) -> None:
+    with pytest.raises((NotYetError, SpecError)) as caught:
+        graph(jobs)
+    assert problem in str(caught.value)
+
+
+@pytest.mark.feature("P1")
+def test_steps_of_nested_pipelines_that_wait_for_each_other_are_refused() -> None:
+    inner = {"type": "pipeline", "component": NESTED}
+    jobs = {
+        "a": {**inner, "inputs": {"data": "${{parent.jobs.b.outputs.final}}"}},
+        "b": {**inner, "inputs": {"data": "${{parent.jobs.a.outputs.final}}"}},
+    }
+    with pytest.raises(SpecError, match="steps wait for each other"):
+        graph(jobs)
+
+
+@pytest.mark.feature("P1")
+def test_the_request_of_a_step_has_what_the_client_sent_for_it() -> None:
+    text = "type: pipeline\njobs: {s: {command: x, code: ./c, inputs: {d: {path: ./d}}}}\n"
+    job = loads(text)
+    assert isinstance(job, PipelineJob)
+    parts = {"s": StepParts("0" * 64, {"d": "file:///d"})}
+    asked = step_request(JobRequest({}, "k", "p.yml", "e", parts=parts), expand(job, "p"), "p", "s", {})
+    assert (asked.code, asked.inputs, asked.source) == ("0" * 64, {"d": "file:///d"}, "p.yml: step s")
+    assert (asked.document["experiment_name"], asked.key) == ("e", "child/p/p_s")
