@@ -21,7 +21,7 @@ Table = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Origin:
+class FileOrigin:
     """Where something is written. base: the folder that its paths count from. text: of the file, "" = none."""
 
     base: Path
@@ -32,7 +32,7 @@ class Origin:
     depth: int = 0
     """The number of files that lead to this one."""
 
-    def at(self, *keys: str) -> Origin:
+    def at(self, *keys: str) -> FileOrigin:
         """Returns the origin of what stands below these keys."""
         return replace(self, keys=(*self.keys, *keys))
 
@@ -45,10 +45,10 @@ class Origin:
 class StepSource:
     """What of a step lies on this machine: three tables of keys, each with the file that it is written in."""
 
-    inputs: tuple[Table, Origin]
-    command: tuple[Table, Origin] | None = None
+    inputs: tuple[Table, FileOrigin]
+    command: tuple[Table, FileOrigin] | None = None
     """What names the code."""
-    environment: tuple[Table, Origin] | None = None
+    environment: tuple[Table, FileOrigin] | None = None
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Inlined:
     steps: dict[str, StepSource] = field(default_factory=dict[str, StepSource])
 
 
-def inline(document: Mapping[str, Any], origin: Origin) -> Inlined:
+def inline(document: Mapping[str, Any], origin: FileOrigin) -> Inlined:
     """Returns a pipeline's document with its components. Raises SpecError."""
     whole, steps = dict(document), dict[str, StepSource]()
     compute = _compute(whole, None)
@@ -73,7 +73,7 @@ def inline(document: Mapping[str, Any], origin: Origin) -> Inlined:
     return Inlined(whole, steps)
 
 
-def inline_component(document: Mapping[str, Any], origin: Origin) -> Inlined:
+def inline_component(document: Mapping[str, Any], origin: FileOrigin) -> Inlined:
     """Returns a component's document with the components that it names, for its registration."""
     whole = dict(document)
     if whole.get("type") == "pipeline":
@@ -81,7 +81,7 @@ def inline_component(document: Mapping[str, Any], origin: Origin) -> Inlined:
     return Inlined(whole, {"": StepSource(({}, origin), (whole, origin), (whole, origin))})
 
 
-def inline_trial(document: Mapping[str, Any], origin: Origin) -> tuple[Table, Origin]:
+def inline_trial(document: Mapping[str, Any], origin: FileOrigin) -> tuple[Table, FileOrigin]:
     """Returns a sweep's document with the component that its `trial` names, and the origin of that component.
 
     A registered component stays a name, which the server looks up.
@@ -102,7 +102,7 @@ def inline_trial(document: Mapping[str, Any], origin: Origin) -> tuple[Table, Or
 
 
 # --- the steps --------------------------------------------------------------------------------------------------
-def _jobs(pipeline: Table, origin: Origin, prefix: str, compute: str | None) -> dict[str, StepSource]:
+def _jobs(pipeline: Table, origin: FileOrigin, prefix: str, compute: str | None) -> dict[str, StepSource]:
     """Puts the components into the steps of a pipeline's table; returns what else belongs to each step."""
     nodes = cast("Table", pipeline.get("jobs") or {})
     done, steps = dict(nodes), dict[str, StepSource]()
@@ -114,7 +114,7 @@ def _jobs(pipeline: Table, origin: Origin, prefix: str, compute: str | None) -> 
     return steps
 
 
-def _step(node: Table, origin: Origin, path: str, compute: str | None) -> Iterator[tuple[str, StepSource]]:
+def _step(node: Table, origin: FileOrigin, path: str, compute: str | None) -> Iterator[tuple[str, StepSource]]:
     """Puts a step's component into its table."""
     component: Any
     key = "trial" if node.get("type") == "sweep" else "component"
@@ -165,7 +165,7 @@ def _written_out(value: Any, port: Any) -> Any:
 
 
 # --- one component ----------------------------------------------------------------------------------------------
-def _component(given: Any, origin: Origin, keys: tuple[str, ...]) -> tuple[Any, Origin]:
+def _component(given: Any, origin: FileOrigin, keys: tuple[str, ...]) -> tuple[Any, FileOrigin]:
     """The component as a table and where it is written; a registered one stays a name."""
     if isinstance(given, dict):
         return dict(cast("Table", given)), origin.at(*keys)
@@ -174,7 +174,7 @@ def _component(given: Any, origin: Origin, keys: tuple[str, ...]) -> tuple[Any, 
     return read_component(component_path(given, origin.base), origin, keys)
 
 
-def read_component(path: Path, named_by: Origin, keys: tuple[str, ...]) -> tuple[Table, Origin]:
+def read_component(path: Path, named_by: FileOrigin, keys: tuple[str, ...]) -> tuple[Table, FileOrigin]:
     """Returns the component in a file, and its origin. Raises SpecError."""
     if named_by.depth > MAX_DEPTH:
         raise SpecError("component files name one another in a circle", where=named_by.where(*keys))
@@ -184,4 +184,4 @@ def read_component(path: Path, named_by: Origin, keys: tuple[str, ...]) -> tuple
         fix = f"{error.fix} A registered component is named `azureml:NAME:VERSION`.".strip()
         raise SpecError(f"{error.what}: {path}", where=named_by.where(*keys), fix=fix) from None
     component = load_component_text(text, str(path))
-    return to_dict(component), Origin(path.absolute().parent, str(path), text, depth=named_by.depth + 1)
+    return to_dict(component), FileOrigin(path.absolute().parent, str(path), text, depth=named_by.depth + 1)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drumbeat.client.components import Inlined, Origin, StepSource, inline
+from drumbeat.client.components import Inlined, FileOrigin, StepSource, inline
 from drumbeat.client.connection import Connection
 from drumbeat.client.sending import JobParcel, WrittenJob, is_remote, kept
 from drumbeat.protocol.api.requests import EnvironmentFiles, StepParts
@@ -28,7 +28,7 @@ class SentParts:
 
 def send_parts(job: WrittenJob, connection: Connection, *, is_sending: bool) -> SentParts:
     """Returns a pipeline's document with its components in it, and the parts of its steps. Raises SpecError."""
-    inlined = inline(job.document, Origin(job.base, job.source, job.text))
+    inlined = inline(job.document, FileOrigin(job.base, job.source, job.text))
     return send_inlined(inlined, connection, is_sending=is_sending)
 
 
@@ -56,11 +56,11 @@ class Courier:
         self.notes.extend(f"step {path}: {note}" for note in inputs.followed)
         return StepParts(code, places, files)
 
-    def _parcel(self, table: Mapping[str, Any], origin: Origin) -> JobParcel:
+    def _parcel(self, table: Mapping[str, Any], origin: FileOrigin) -> JobParcel:
         written = WrittenJob(dict(table), origin.base, origin.source, origin.text, origin.keys)
         return JobParcel(written, self.connection, is_sending=self.is_sending)
 
-    def _code(self, table: Mapping[str, Any], origin: Origin) -> str | None:
+    def _code(self, table: Mapping[str, Any], origin: FileOrigin) -> str | None:
         parcel = self._parcel(table, origin)
         includes: list[str] = table.get("additional_includes") or []
         if not includes:

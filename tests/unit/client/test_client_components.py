@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drumbeat.client.components import Inlined, Origin, inline, inline_trial
+from drumbeat.client.components import Inlined, FileOrigin, inline, inline_trial
 from drumbeat.dialect import from_dict, load_component, pipeline
 from drumbeat.dialect.job_file import load_file
 from drumbeat.dialect.reading.writer import to_dict
@@ -45,7 +45,7 @@ def lay(folder: Path, **files: str) -> Path:
 def inlined(folder: Path, text: str) -> Inlined:
     file = lay(folder, **{"p.yml": text}) / "p.yml"
     loaded = load_file(file)
-    return inline(to_dict(loaded.job), Origin(loaded.base, "p.yml", loaded.text))
+    return inline(to_dict(loaded.job), FileOrigin(loaded.base, "p.yml", loaded.text))
 
 
 @pytest.mark.feature("P1")
@@ -125,14 +125,14 @@ inputs: {data: {path: ./data}}
 def test_a_sweep_of_a_component_has_its_command_and_its_defaults(tmp_path: Path) -> None:
     lay(tmp_path)
     loaded = from_dict({**_document(SWEEP), "inputs": {"data": {"path": "./data"}}})
-    document, origin = inline_trial(to_dict(loaded), Origin(tmp_path, "s.yml"))
+    document, origin = inline_trial(to_dict(loaded), FileOrigin(tmp_path, "s.yml"))
     assert document["trial"]["command"] == ("python train.py ${{inputs.data}} ${{search_space.lr}} ${{outputs.model}}")
     assert document["inputs"]["note"] == {"type": "string", "optional": True}
     assert origin.base.resolve() == tmp_path / "train"
     assert from_dict(document)
     with pytest.raises(SpecError, match=r"s\.yml: search_space\.rate: the component has no input `rate`"):
         inline_trial(
-            {**document, "trial": "./train/train.yml", "search_space": {"rate": {}}}, Origin(tmp_path, "s.yml")
+            {**document, "trial": "./train/train.yml", "search_space": {"rate": {}}}, FileOrigin(tmp_path, "s.yml")
         )
 
 

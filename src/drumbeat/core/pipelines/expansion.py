@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import cast
 
 from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports
-from drumbeat.core.pipelines.graph import Bound, Graph, OfStep, Settings, Step, Value
+from drumbeat.core.pipelines.graph import Bound, Graph, OfStep, Settings, PipelineStep, Value
 from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
 from drumbeat.dialect.data.inputs_outputs import Input, Output
@@ -76,7 +76,7 @@ def _unread(text: str, where: str) -> SpecError:
 
 
 # --- the steps --------------------------------------------------------------------------------------------------
-def _steps(scope: Scope) -> Iterator[Step]:
+def _steps(scope: Scope) -> Iterator[PipelineStep]:
     if scope.prefix.count("/") > MAX_DEPTH:
         raise SpecError(f"pipelines are nested more than {MAX_DEPTH} deep", where=scope.place)
     for name, node in scope.jobs.items():
@@ -111,7 +111,7 @@ def _nested(outer: Scope, name: str, node: PipelineNode) -> Scope:
     return Scope(f"{path}/", inside.jobs, inputs, outputs, settings, outer.name)
 
 
-def _step(scope: Scope, path: str, node: CommandNode | SweepNode) -> Step:
+def _step(scope: Scope, path: str, node: CommandNode | SweepNode) -> PipelineStep:
     declared = node.trial if isinstance(node, SweepNode) else node.component
     if isinstance(declared, str):
         raise _unread(declared, f"{path}.{'trial' if isinstance(node, SweepNode) else 'component'}")
@@ -120,7 +120,7 @@ def _step(scope: Scope, path: str, node: CommandNode | SweepNode) -> Step:
     inputs = _step_inputs(scope, path, node)
     outputs = step_outputs(component.outputs, node.outputs, scope.outputs)
     placed_outputs = {name: placed(one, name, scope.words, settings.datastore) for name, one in outputs.items()}
-    return Step(path, node, component, inputs, placed_outputs, settings)
+    return PipelineStep(path, node, component, inputs, placed_outputs, settings)
 
 
 def _step_inputs(scope: Scope, path: str, node: CommandNode | SweepNode) -> dict[str, Bound]:
@@ -225,7 +225,7 @@ def _node(scope: Scope, reference: Reference) -> Model:
 
 
 # --- their order ------------------------------------------------------------------------------------------------
-def _in_order(steps: Mapping[str, Step]) -> dict[str, Step]:
+def _in_order(steps: Mapping[str, PipelineStep]) -> dict[str, PipelineStep]:
     """The steps, each after those whose outputs it takes, and otherwise as the file has them."""
     sorter = TopologicalSorter({path: step.after for path, step in steps.items()})
     try:

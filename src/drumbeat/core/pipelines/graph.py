@@ -58,7 +58,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Step:
+class PipelineStep:
     """A step that is a job of its own."""
 
     path: str
@@ -84,10 +84,10 @@ class Graph:
     """
 
     job: PipelineJob
-    steps: dict[str, Step]
+    steps: dict[str, PipelineStep]
     outputs: dict[str, OfStep]
 
-    def step(self, path: str) -> Step:
+    def step(self, path: str) -> PipelineStep:
         """Returns a step. Raises KeyError."""
         return self.steps[path]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, Step, step_job
+from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep, step_job
 from drumbeat.dialect.data.paths import OfJob
 from drumbeat.dialect.pipelines.nodes import CommandNode, SweepNode
 from drumbeat.dialect.pipelines.trials import trial_keys
@@ -44,7 +44,7 @@ def step_request(request: JobRequest, graph: Graph, pipeline: str, path: str, jo
     )
 
 
-def _brought(request: JobRequest, step: Step) -> dict[str, str]:
+def _brought(request: JobRequest, step: PipelineStep) -> dict[str, str]:
     """Where each input of a step that was written as a local path is now."""
     places: dict[str, str] = {}
     for name, bound in step.inputs.items():
@@ -57,7 +57,7 @@ def _brought(request: JobRequest, step: Step) -> dict[str, str]:
     return places
 
 
-def step_document(graph: Graph, step: Step, pipeline: str, jobs: Mapping[str, str]) -> dict[str, Any]:
+def step_document(graph: Graph, step: PipelineStep, pipeline: str, jobs: Mapping[str, str]) -> dict[str, Any]:
     """Returns the document of a step's job. pipeline: its name. jobs: those whose outputs it takes, by step."""
     head = {
         "name": step_job(pipeline, step.path),
@@ -74,7 +74,7 @@ def step_document(graph: Graph, step: Step, pipeline: str, jobs: Mapping[str, st
     return {key: value for key, value in {**head, **own}.items() if value is not None and value != {}}
 
 
-def _command_keys(step: Step, node: CommandNode) -> dict[str, Any]:
+def _command_keys(step: PipelineStep, node: CommandNode) -> dict[str, Any]:
     of_node, of_component = to_dict(node), to_dict(step.component)
     variables = {**step.component.environment_variables, **node.environment_variables}
     either = ("environment", "distribution", "resources")
@@ -88,7 +88,7 @@ def _command_keys(step: Step, node: CommandNode) -> dict[str, Any]:
     }
 
 
-def _sweep_keys(step: Step, node: SweepNode) -> dict[str, Any]:
+def _sweep_keys(step: PipelineStep, node: SweepNode) -> dict[str, Any]:
     written = to_dict(node)
     absent = [name for name, bound in step.inputs.items() if bound.value is None]
     trial = trial_keys(step.component, node.search_space, absent)
@@ -108,7 +108,7 @@ def _extensions(graph: Graph, node: CommandNode | SweepNode) -> dict[str, Any]:
 
 
 # --- inputs -----------------------------------------------------------------------------------------------------
-def _input(graph: Graph, step: Step, name: str, bound: Bound, jobs: Mapping[str, str]) -> Any:
+def _input(graph: Graph, step: PipelineStep, name: str, bound: Bound, jobs: Mapping[str, str]) -> Any:
     match bound.value:
         case OfStep() as source:
             place = OfJob(jobs[source.step], source.output, source.path)

@@ -42,9 +42,11 @@ def _environment(environment: Table, base: Path) -> Table:
 
 
 def _input(value: Any, base: Path) -> Any:
-    if not isinstance(value, dict) or not isinstance(cast("Table", value).get("path"), str):
+    if not isinstance(value, dict):
         return value
     table = cast("Table", value)
+    if not isinstance(table.get("path"), str):
+        return table
     return {**table, "path": _absolute(table["path"], base)}
 
 
