@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import cast
 
 from drumbeat.core.pipelines.binding import Resolve, bind_inputs, bind_ports
-from drumbeat.core.pipelines.graph import Bound, Graph, OfStep, Settings, PipelineStep, Value
+from drumbeat.core.pipelines.graph import Bound, Graph, OfStep, PipelineStep, Settings, Value
 from drumbeat.core.pipelines.outputs import placed, step_outputs
 from drumbeat.core.pipelines.scope import Scope, producer, settings_of
 from drumbeat.dialect.data.inputs_outputs import Input, Output
