@@ -10,6 +10,8 @@ pytest.register_assert_rewrite(
     "drumbeat.testing.lease_contract",
     "drumbeat.testing.artifacts_contract",
     "drumbeat.testing.data_contract",
+    "drumbeat.testing.metric_catalog_contract",
+    "drumbeat.testing.metric_records_contract",
 )
 
 

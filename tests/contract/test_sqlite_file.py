@@ -22,7 +22,7 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.errors import RefusedError, StorageError, VersionError
 from drumbeat.stores.sql import leases, make_store
 from drumbeat.stores.sql.schema import HEAD, metadata
-from drumbeat.stores.sql.upgrade import MIGRATIONS
+from drumbeat.stores.sql.upgrade import JOBS
 from drumbeat.testing.sample_jobs import sample_job, started, submission
 from drumbeat.testing.store_witness import everything, listed
 
@@ -47,7 +47,7 @@ def raw(file):
 
 def test_the_migrations_make_what_the_code_expects(store, file):
     config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
+    config.set_main_option("script_location", str(JOBS.folder))
     config.set_main_option("path_separator", "os")
     assert ScriptDirectory.from_config(config).get_current_head() == HEAD
     engine = create_engine(f"sqlite:///{file}")
@@ -81,7 +81,7 @@ def upgrade_to(revision, file):
     engine = create_engine(f"sqlite:///{file}")
     with engine.begin() as connection:
         config = Config()
-        config.set_main_option("script_location", str(MIGRATIONS))
+        config.set_main_option("script_location", str(JOBS.folder))
         config.set_main_option("path_separator", "os")
         config.attributes["connection"] = connection
         command.upgrade(config, revision)

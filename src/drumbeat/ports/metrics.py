@@ -121,6 +121,10 @@ class Taken:
     refused: tuple[RefusedParam, ...] = ()
 
 
+NEXT_VERSION = -1
+"""As the version of a new document: the number after the highest that its name ever had, counted from 1."""
+
+
 @dataclass(frozen=True)
 class Document:
     """One JSON document: a registered model, a version of it, a logged model."""
@@ -135,8 +139,13 @@ class Document:
 class MetricStore(Protocol):
     """Runs, their points and documents. Thread-safe; what a call has returned from is durable.
 
-    All methods raise AwayError while the database doesn't answer, and StorageError when it fails.
+    All methods raise AwayError while the database doesn't answer, and StorageError when it fails. Texts have no zero
+    bytes and no halves of surrogate pairs: records read by `metric_lines` never do.
     """
+
+    def close(self) -> None:
+        """Ends the use of the store."""
+        ...
 
     def take(self, source: Source, offset: int, records: Sequence[Spooled]) -> Taken:
         """Takes the records of a spool from `offset` on, in one transaction with the offset that it returns.
@@ -156,7 +165,7 @@ class MetricStore(Protocol):
         ...
 
     def ensure_run(self, run: RunCreated, experiment: str) -> Run:
-        """Returns the run, which is created if it doesn't exist, as is the experiment with this name."""
+        """Returns the run, which is created if it doesn't exist, as is the experiment (`ensure_experiment`)."""
         ...
 
     def open_runs(self) -> list[tuple[str, str]]:
@@ -211,11 +220,11 @@ class MetricStore(Protocol):
         ...
 
     def create_experiment(self, name: str, tags: Mapping[str, str], at_ms: int) -> Experiment:
-        """Creates an experiment. Raises ConflictError if the name is in use, by an archived experiment also."""
+        """Creates an experiment. Raises ConflictError if an experiment has, or had before, this name."""
         ...
 
     def ensure_experiment(self, name: str, at_ms: int) -> Experiment:
-        """Returns the experiment with this name, which is created if it doesn't exist."""
+        """Returns the experiment that has, or had before it was renamed, this name; creates it if it doesn't exist."""
         ...
 
     def experiment(self, id: str) -> Experiment:
@@ -231,7 +240,11 @@ class MetricStore(Protocol):
         ...
 
     def rename_experiment(self, id: str, name: str, at_ms: int) -> Experiment:
-        """Gives an experiment another name; its id stays. Raises NotFoundError, and ConflictError for a name in use."""
+        """Gives an experiment another name.
+
+        Its id stays, and the ids that nodes compute from its earlier and later names mean this experiment as well.
+        Raises NotFoundError, and ConflictError for a name that another experiment has or had.
+        """
         ...
 
     def archive_experiment(self, id: str, at_ms: int, *, is_archived: bool = True) -> Experiment:
@@ -249,7 +262,7 @@ class MetricStore(Protocol):
     def add_document(self, document: Document) -> Document:
         """Keeps a new document. Raises ConflictError if kind, name and version are in use.
 
-        version -1: the number after the highest that this name ever had, counted from 1.
+        Returns it with its version, which the store counts where it is `NEXT_VERSION`.
         """
         ...
 

@@ -31,12 +31,15 @@ _LIMITS = {
 
 
 class Database:
-    """An engine with its two kinds of transactions. url: SQLAlchemy's; `sqlite:///file` or `postgresql+psycopg://…`."""
+    """An engine with its two kinds of transactions. url: SQLAlchemy's; `sqlite:///file` or `postgresql+psycopg://…`.
 
-    def __init__(self, url: URL) -> None:
+    schema: PostgreSQL's schema that all names of tables belong to; "" = the user's own.
+    """
+
+    def __init__(self, url: URL, *, schema: str = "") -> None:
         self.where = url.render_as_string(hide_password=True)
         self.is_sqlite = url.get_backend_name() == "sqlite"
-        self.engine = _sqlite(url) if self.is_sqlite else _server(url)
+        self.engine = _sqlite(url) if self.is_sqlite else _server(_within(url, schema))
         self._writing = self.engine.execution_options(is_writing=True)
         # SQLite has one writer at a time: waiting here is fair, waiting in SQLite is sleeping and trying again.
         self._turn: AbstractContextManager[Any] = threading.Lock() if self.is_sqlite else nullcontext()
@@ -67,6 +70,14 @@ def parse_url(place: str | Path) -> URL:
     except ArgumentError as error:
         fix = "Write sqlite:////absolute/path/file.db or postgresql+psycopg://user:password@host/name."
         raise RefusedError("the database's URL can't be read", fix=fix) from error
+
+
+def _within(url: URL, schema: str) -> URL:
+    """Returns the URL with the schema as the only one that names are searched in."""
+    if not schema:
+        return url
+    options = [*url.normalized_query.get("options", ()), f"-csearch_path={schema}"]
+    return url.update_query_dict({"options": " ".join(options)})
 
 
 def _server(url: URL) -> Engine:

@@ -1,0 +1,78 @@
+"""Curves of metrics: which points of a series stand for all of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from drumbeat.protocol.metrics import Point
+
+MIN_POINTS = 4
+"""A curve shows at least its first, lowest, highest and last point."""
+
+
+def thin(points: Sequence[Point], max_points: int) -> list[Point]:
+    """Returns at most `max_points` of the points in their order.
+
+    Kept are the first, the last, and the lowest and the highest of each of equally long parts. A part in which no value
+    is a number is represented by its first point.
+    """
+    if len(points) <= max(max_points, MIN_POINTS):
+        return list(points)
+    kept = {0, len(points) - 1}
+    for start, end in parts(len(points), part_count(max_points)):
+        kept |= {lowest(points, start, end), highest(points, start, end)}
+    return [points[n] for n in sorted(kept)]
+
+
+def part_count(max_points: int) -> int:
+    """Returns into how many parts a series is divided for so many points: each part may give two of them."""
+    return max((max_points - 2) // 2, 1)
+
+
+def parts(length: int, count: int) -> Iterator[tuple[int, int]]:
+    """Yields start and end of `count` parts of a sequence, whose lengths differ by at most one."""
+    for n in range(count):
+        start, end = n * length // count, (n + 1) * length // count
+        if start < end:
+            yield start, end
+
+
+def lowest(points: Sequence[Point], start: int, end: int) -> int:
+    """Returns the index of the first of the lowest points; `start` if no value is a number."""
+    return min(range(start, end), key=lambda n: _low_key(points[n].value))
+
+
+def highest(points: Sequence[Point], start: int, end: int) -> int:
+    """Returns the index of the first of the highest points; `start` if no value is a number."""
+    return min(range(start, end), key=lambda n: _low_key(-points[n].value))
+
+
+def latest(points: Sequence[Point]) -> Point:
+    """Returns the point with the highest step; among these the latest, then the highest, as MLflow does."""
+    return max(points, key=_latest_key)
+
+
+def lower(one: Point | None, other: Point) -> Point | None:
+    """Returns the lower of two points, the first if they are equal; None if neither is a number."""
+    return _better(one, other, sign=1)
+
+
+def higher(one: Point | None, other: Point) -> Point | None:
+    """Returns the higher of two points, the first if they are equal; None if neither is a number."""
+    return _better(one, other, sign=-1)
+
+
+def _better(one: Point | None, other: Point, sign: int) -> Point | None:
+    if math.isnan(other.value):
+        return one
+    return other if one is None or sign * other.value < sign * one.value else one
+
+
+def _low_key(value: float) -> tuple[bool, float]:
+    return (True, 0.0) if math.isnan(value) else (False, value)
+
+
+def _latest_key(point: Point) -> tuple[int, int, bool, float]:
+    is_number = not math.isnan(point.value)
+    return point.step, point.at_ms, is_number, point.value if is_number else 0.0

@@ -1,0 +1,5 @@
+"""The `MetricStore` port on SQL, in a database of its own beside the jobs': a file, or a schema of PostgreSQL."""
+
+from drumbeat.stores.metrics.store import SqlMetricStore, make_metric_store
+
+__all__ = ["SqlMetricStore", "make_metric_store"]
