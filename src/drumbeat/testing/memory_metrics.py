@@ -233,8 +233,8 @@ class MemoryMetricStore(MemoryExperiments, MemoryDocuments):
     def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
         with self._lock:
             points = self._shelf.points.get((run, rank, name), [])
-            end = after + limit
-            return HistoryPage(tuple(points[after:end]), end if end < len(points) else None)
+            shown = tuple(points[after : after + limit])
+            return HistoryPage(shown, after + len(shown), is_last=after + limit >= len(points))
 
     def _has_runs(self, experiment: str) -> bool:
         return any(run.experiment == experiment for run in self._shelf.runs.values())

@@ -139,12 +139,19 @@ class MetricRecordsContract:
         store.write([logged(*range(10))])
         page = store.history(RUN, "loss", 0, limit=4)
         found = list(page.points)
-        while page.after is not None:
+        while not page.is_last:
             page = store.history(RUN, "loss", 0, page.after, 4)
             found += page.points
         assert values_of(found) == list(range(10))
-        assert store.history(RUN, "loss", 0, limit=10).after is None
+        assert store.history(RUN, "loss", 0, limit=10).is_last
         assert store.history(RUN, "other", 0).points == ()
+
+    def test_a_reader_of_a_history_goes_on_with_points_that_came_later(self, store: MetricStore) -> None:
+        store.write([logged(1, 2)])
+        page = store.history(RUN, "loss", 0)
+        assert (page.after, page.is_last) == (2, True)
+        store.write([logged(3, first=2)])
+        assert values_of(store.history(RUN, "loss", 0, page.after).points) == [3]
 
     @pytest.mark.parametrize("count", [0, 1, 9, 64, 65, 1000, 5000])
     def test_a_curve_has_the_first_last_lowest_and_highest_point(self, store: MetricStore, count: int) -> None:

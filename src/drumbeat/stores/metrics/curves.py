@@ -57,7 +57,8 @@ def history(connection: Connection, key: tuple[str, str, int], after: int, limit
     chosen = select(points.c.value, points.c.step, points.c.at_ms)
     chosen = chosen.where(points.c.series == own.scalar_subquery(), points.c.n >= after)
     found = _read(connection, name, chosen.limit(limit + 1))
-    return HistoryPage(tuple(found[:limit]), after + limit if len(found) > limit else None)
+    shown = tuple(found[:limit])
+    return HistoryPage(shown, after + len(shown), is_last=len(found) <= limit)
 
 
 def _from_blocks(connection: Connection, number: int, count: int) -> set[int]:
