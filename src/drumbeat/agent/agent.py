@@ -22,6 +22,7 @@ from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.errands import Errands
 from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s, tail
+from drumbeat.agent.metrics.supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node import HeldPort, member
 from drumbeat.agent.processes import RoundProcesses
@@ -59,6 +60,7 @@ class Agent:
         self._processes = RoundProcesses(enrolment)
         self._errands = Errands(f"{self._root}/errands")
         self._mounts = AttemptMounts(enrolment, self._journal.note, self._posting(self._on_remark))
+        self._metrics = MetricsSupervisor(enrolment, self._journal.note)
         self._world_check = WorldCheck(self._plan, enrolment.node, self._mounts.remember)
         self._inputs: Inputs | None = None
         self._sender: LogSender | None = None
@@ -95,6 +97,7 @@ class Agent:
         self._journal.note(f"agent of job {self._plan.job}, attempt {self._enrolment.attempt}, pid {os.getpid()}")
         threading.excepthook = self._on_crash
         self._mounts.adopt()
+        self._metrics.adopt()
         # An earlier agent began a round: its end must be known before the first status goes to the server.
         has_past = os.path.exists(f"{self._root}/keeper/round.json")
         self._keeper.begin(lost_after_s=self._plan.lost_after_s, grace_s=self._plan.grace_s)
@@ -198,8 +201,9 @@ class Agent:
 
     def _start(self) -> None:
         roster = self._wanted.roster if self._wanted else None
+        self._metrics.begin()
         try:
-            todo, starter = self._processes.processes(roster) if roster else ([], None)
+            todo, starter = self._processes.processes(roster, self._metrics.address) if roster else ([], None)
         except (KeyError, IndexError, ValueError, OSError, DrumbeatError) as error:
             self._refuse_round(error)
             return
@@ -257,6 +261,7 @@ class Agent:
         self._errands.end(self._grace_s())
         self._keeper.leave(self._grace_s())
         self._mounts.end()
+        self._metrics.end()
         if self._going:  # The server doesn't know of it: the exits still have to be delivered.
             self._reporter.report(status(self._facts, self._member))
             self._reporter.await_delivery(_LAST_STATUS_S)
@@ -278,9 +283,16 @@ class Agent:
         own = LogName(self._enrolment.attempt, number, self._enrolment.node, NODE_LOG).path
         if os.path.exists(f"{self._root}/{own}"):  # An earlier agent may not have sent all of it.
             logs.append(GrowingLog(f"{self._root}/{own}", own))
-        done = partial(self._posting(self._on_logs_sent), number)
+        done = partial(self._finish_metrics, partial(self._posting(self._on_logs_sent), number))
         pause = pause_s(self._plan.world_size)
         self._sender = LogSender(logs, Link(self._enrolment), self._journal, done, pause_s=pause)
+
+    def _finish_metrics(self, done: Callable[[], None]) -> None:
+        """Waits, after the round's logs, for what its ranks wrote of metrics."""
+        why = self._metrics.drain()
+        if why:
+            self._mounts.remember(Remark(f"metrics of node {self._enrolment.node}", why))
+        done()
 
     # --- events ---------------------------------------------------------------------------------------------------
 
@@ -304,6 +316,7 @@ class Agent:
         if not here.over and not here.stopping:
             self._facts.detail = f"ranks held by: {state.held_by}"
         if state.running:
+            self._metrics.set_keeper(state.pid)
             self._world_check.begin(here.number, state.pid)
         if state.trouble:
             self._facts.detail = f"keeper: {state.trouble}"
@@ -395,6 +408,7 @@ class Agent:
         self._errands.end(self._plan.grace_s)
         self._keeper.leave(self._plan.grace_s)
         self._mounts.end()
+        self._metrics.end()
         self._exit = EXIT_STALE
 
     def _on_terminate(self) -> None:

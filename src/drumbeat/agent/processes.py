@@ -18,6 +18,7 @@ from drumbeat.host.program import program
 from drumbeat.launch import render, starter
 from drumbeat.launch.container_command import Engine, contained
 from drumbeat.launch.preparation import preparation
+from drumbeat.launch.tracking import direct, tracked
 from drumbeat.protocol import programs
 from drumbeat.protocol.agent import Enrolment, RankExit
 from drumbeat.protocol.keeper import ProcessStart
@@ -132,17 +133,28 @@ class RoundProcesses:
         shown = [folder for folder in (cache_folders.data_folder(),) if os.path.isdir(folder)]
         return contained(spec, self._plan, member, self._engine, shown)
 
-    def processes(self, roster: Roster) -> tuple[list[ProcessStart], ProcessStart | None]:
-        """Returns what the keeper starts: the ranks, and the launcher's own process. Raises DrumbeatError."""
+    def processes(self, roster: Roster, metrics: str = "") -> tuple[list[ProcessStart], ProcessStart | None]:
+        """Returns what the keeper starts: the ranks, and the launcher's own process. Raises DrumbeatError.
+
+        metrics: the address of the node's metrics endpoint without the rank, "" = it has none.
+        """
         node, root = self._enrolment.node, self._enrolment.root
         self._resolve()
         roster = seen_from(roster, node, self._plan)
-        ranks = [self._contained(each, roster.members[node]) for each in render(self._plan, roster, node)]
+        ranks = [self._tracked(each, metrics) for each in render(self._plan, roster, node)]
+        ranks = [self._contained(each, roster.members[node]) for each in ranks]
         beside = starter(self._plan, roster, node)
         round_ = NodeRound(self._plan, roster, node, self._enrolment.secret)
         ranks = self._launcher.wrap(round_, ranks)
         self._launcher.prepare(round_)
-        return [process_start(each, root) for each in ranks], process_start(_runnable(beside), root) if beside else None
+        if beside is None:
+            return [process_start(each, root) for each in ranks], None
+        beside = _runnable(self._tracked(beside, metrics))
+        return [process_start(each, root) for each in ranks], process_start(beside, root)
+
+    def _tracked(self, spec: ProcessSpec, metrics: str) -> ProcessSpec:
+        first = self._plan.on(self._enrolment.node)[0].rank
+        return direct(tracked(spec, self._plan, metrics, first), os.environ)
 
     def correct_exit(self, ended: RankExit) -> RankExit:
         """Returns how a rank ended, where its exit code alone doesn't say it."""

@@ -17,7 +17,8 @@ SCRUBBED = (
     "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "NODE_RANK", "CROSS_RANK", "CROSS_SIZE", "LOCAL_SIZE",
     "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_*", "MASTER_ADDR", "MASTER_PORT", "TASK_INDEX", "WORKER_HOSTS", "PS_HOSTS",
     # Another job's identity, and drumbeat's own settings and secrets.
-    "AZUREML_*", "AZURE_ML_*", "AZ_BATCH*", "MLFLOW_RUN_ID", "MLFLOW_TRACKING_*", "DRUMBEAT_*",
+    "AZUREML_*", "AZURE_ML_*", "AZ_BATCH*", "MLFLOW_RUN_ID", "MLFLOW_TRACKING_*",
+    "MLFLOW_EXPERIMENT_*", "DRUMBEAT_*",
     # Shell state of the session that started the server.
     "OLDPWD", "PWD", "SHLVL", "_", "VIRTUAL_ENV_PROMPT", "PYTHONHOME", "PYTHONSTARTUP", "BASH_ENV", "ENV",
     "LINES", "COLUMNS",
@@ -92,6 +93,6 @@ RESERVED = (
     "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST",
     "AZ_BATCHAI_JOB_MASTER_NODE_IP",
     "DRUMBEAT_JOB", "DRUMBEAT_ATTEMPT", "DRUMBEAT_ROUND", "DRUMBEAT_OUTPUT_DIR", "DRUMBEAT_CHECKPOINT_DIR",
-    "CUDA_VISIBLE_DEVICES",
+    "DRUMBEAT_METRICS", "AZUREML_EXPERIMENT_ID", "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
 """Set by drumbeat whatever the launcher: a job that sets one itself is refused."""

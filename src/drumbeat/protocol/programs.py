@@ -15,6 +15,7 @@ CLEANUP = "drumbeat.agent.cleanup"
 KEEPER = "drumbeat.agent.keeper.keeper"
 ERRAND = "drumbeat.agent.keeper.errand"
 MOUNT_HOLDER = "drumbeat.agent.inputs.mounting.mount_holder"
+METRICS_ENDPOINT = "drumbeat.agent.metrics.process"
 
 MPI_CHILD = "drumbeat.agent.launchers.mpi.child"
 MPI_RANK = "drumbeat.agent.launchers.mpi.rank"
@@ -33,6 +34,7 @@ PROGRAMS = (
     KEEPER,
     ERRAND,
     MOUNT_HOLDER,
+    METRICS_ENDPOINT,
     MPI_CHILD,
     MPI_RANK,
     HOROVOD_RENDEZVOUS,

@@ -16,12 +16,15 @@ from drumbeat.protocol.errors import AwayError, DrumbeatError, StaleError, Unrea
 if TYPE_CHECKING:
     import ssl
 
+RANK_HEADER = "X-Drumbeat-Rank"
+"""In a request to MLflow's API, says which rank made it."""
+_TRY_AGAIN = (500, 502, 503, 504)
 _OVER = {401: "unauthorized", 404: "not_found", 410: "stale"}
 """Answers to a sync after which this attempt has no server: only in our own words, for a stranger may use the port."""
 TLS = "The server must be called by https, or at a loopback address."
 CONNECT_S = 10.0
 """How long a server's machine may take to answer at all; the next server is tried then."""
-_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths"}
+_ANSWERS = {"directive", "size", "missing", "listing", "links", "peers", "auths", "offset"}
 
 
 class Link:
@@ -75,6 +78,29 @@ class Link:
     def registries(self) -> dict[str, Any]:
         """`auths`: what the job's images are pulled with, by address; `insecure`: addresses without TLS."""
         return self._json("GET", "/registries", b"")
+
+    def metrics(self, offset: int, lines: bytes) -> int:
+        """Sends lines of the node's spool (`protocol.metric_lines`); gives the offset up to which the server has it."""
+        return self._json("POST", f"/metrics?offset={offset}", lines)["offset"]
+
+    def mlflow(self, method: str, path: str, rank: int, body: bytes, content_type: str) -> tuple[int, str, bytes]:
+        """Sends a rank's request to MLflow's API; gives status, content type and body of the answer.
+
+        path: as MLflow has it, with its query. An answer in MLflow's own form is returned, refusals among them.
+        """
+        headers = {RANK_HEADER: str(rank), "Content-Type": content_type}
+        response = self._request(method, f"/mlflow{path}", body, headers)
+        try:
+            answer = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._drop()
+            raise UnreachableError(f"the server broke off: {error}") from error
+        is_mlflows = b'"error_code"' in answer
+        if is_mlflows and response.status in _TRY_AGAIN:
+            raise UnreachableError(f"the server can't answer now (HTTP {response.status})")
+        if response.status >= 300 and not is_mlflows:
+            raise self._error(response.status, answer)
+        return response.status, response.headers.get("Content-Type", ""), answer
 
     @contextlib.contextmanager
     def input_file(self, name: str, path: str, offset: int, length: int) -> Generator[http.client.HTTPResponse]:

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from drumbeat.agent.metrics.folder import SEGMENT, segments
 from drumbeat.protocol.metric_lines import Spooled, record_of, spooled
 
 SEGMENT_BYTES = 16 << 20
 MAX_UNSENT_BYTES = 2 << 30
 KEPT_BYTES = 64 << 20
 """How much of what the server has taken is kept, for readers while the server is away."""
-_NAME = "{:020d}"
 
 
 class SpoolFullError(Exception):
@@ -54,7 +54,7 @@ class Spool:
         os.makedirs(folder, mode=0o700, exist_ok=True)
         self._batch, self._lock, self._writing = _Batch(), threading.Lock(), threading.Lock()
         self._grown = threading.Condition(self._lock)
-        self._starts = starts(folder) or [0]
+        self._starts = segments(folder) or [0]
         self._file = self._open(self._starts[-1])
         self._end = self._starts[-1] + self._cut_tail()
         self._pending = self._end
@@ -181,21 +181,7 @@ class Spool:
             self._grown.notify_all()
 
     def _path(self, start: int) -> str:
-        return f"{self._folder}/{_NAME.format(start)}"
-
-
-def starts(folder: str) -> list[int]:
-    """Returns the offsets at which the segments in a folder begin; [] = there is no spool."""
-    try:
-        return sorted(int(name) for name in os.listdir(folder) if name.isdecimal())
-    except FileNotFoundError:
-        return []
-
-
-def end_of(folder: str) -> int:
-    """Returns how long the spool in a folder is, as another process sees it; 0 = there is none."""
-    newest = next(reversed(starts(folder)), None)
-    return 0 if newest is None else newest + os.path.getsize(f"{folder}/{_NAME.format(newest)}")
+        return f"{self._folder}/{SEGMENT.format(start)}"
 
 
 def _write_all(file: int, data: bytes) -> None:

@@ -1,0 +1,254 @@
+"""What the metrics endpoint of a node answers, apart from HTTP: MLflow's routes, and `log` for `drumbeat.log`.
+
+A write to a run that this node knows is answered once the spool has it. All else is the server's, which the node asks.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from threading import Lock
+from typing import BinaryIO, cast
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.metrics.artifacts import NodeArtifacts
+from drumbeat.agent.metrics.forwarder import Forwarder
+from drumbeat.agent.metrics.mlflow_reads import Read, Reads
+from drumbeat.agent.metrics.mlflow_writes import WRITES, Write, points_of
+from drumbeat.agent.metrics.node_runs import NodeRuns, artifact_uri
+from drumbeat.agent.metrics.refusals import (
+    FULL,
+    INVALID,
+    NO_ROUTE,
+    Answer,
+    MissingError,
+    MlflowError,
+    json_answer,
+)
+from drumbeat.agent.metrics.spool import Spool, SpoolFullError
+from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.faults import faultpoint
+from drumbeat.protocol.metric_lines import line_of
+from drumbeat.protocol.metrics import (
+    InputsLogged,
+    JsonObject,
+    MetricRecord,
+    OutputsLogged,
+    PointsLogged,
+    RunCreated,
+    experiment_id,
+    run_id,
+)
+
+MLFLOW_VERSION = "3.17.2"
+"""The version of MLflow whose protocol is spoken, as its clients ask for it."""
+_API = "/api/2.0/mlflow/"
+ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
+_SERVERS = ("experiments/", "registered-models/", "model-versions/", "logged-models/", "logged-models", "metrics/")
+"""How the routes begin that only the server carries out."""
+_SERVERS_TOO = ("runs/get", "runs/search", "artifacts/list")
+_MAX_RECENT = 4096
+_ONCE = (PointsLogged, InputsLogged, OutputsLogged)
+"""Records that a client which got no answer sends again unchanged, and that must not count twice."""
+
+
+class MetricsEndpoint:
+    """The endpoint of one node. Thread-safe.
+
+    Points that are the same in name, value, step and time are one point, as in MLflow.
+    """
+
+    def __init__(self, enrolment: Enrolment, spool: Spool, forwarder: Forwarder, open_link: Callable[[], Link]) -> None:
+        plan = enrolment.plan
+        self._job, self._experiment = plan.job, plan.experiment
+        self._spool, self._lock = spool, Lock()
+        job_run = RunCreated(
+            run_id(plan.job), experiment_id(plan.experiment), plan.job, time.time_ns() // 1_000_000, job=plan.job
+        )
+        self.runs = NodeRuns(job_run)
+        self._artifacts = NodeArtifacts(enrolment.root, f"{enrolment.root}/metrics/parts")
+        self._reads = Reads(self.runs, spool, forwarder, open_link, plan.experiment)
+        self._recent: OrderedDict[int, None] = OrderedDict()
+        """Hashes of the lines that must not count twice, the newest last."""
+        self._begun: list[RunCreated] = []
+        """Runs that were begun before this process: their clients may not have got an answer."""
+        for _, record in spool.records():
+            self._recall(record)
+
+    def _recall(self, record: MetricRecord) -> None:
+        self.runs.apply(record)
+        if isinstance(record, RunCreated):
+            self._begun.append(record)
+        elif isinstance(record, _ONCE):
+            self._is_new(line_of(record))
+
+    def _is_new(self, line: bytes) -> bool:
+        digest = hash(line)
+        with self._lock:
+            if digest in self._recent:
+                return False
+            self._recent[digest] = None
+            if len(self._recent) > _MAX_RECENT:
+                self._recent.popitem(last=False)
+            return True
+
+    # --- requests -------------------------------------------------------------------------------------------------
+    def answer(self, read: Read) -> Answer:
+        """Returns the answer to a request that isn't about the bytes of an artifact. Raises MlflowError."""
+        path = urlsplit(read.path).path
+        if path == "/version":
+            return Answer(200, MLFLOW_VERSION.encode(), "text/plain")
+        if path == "/health":
+            return Answer(200, b"OK", "text/plain")
+        if path == "/log" and read.method == "POST":
+            return self._log(read)
+        if path.startswith(_API):
+            return self._mlflow(read)
+        raise no_route(read.method, path)
+
+    def _mlflow(self, read: Read) -> Answer:
+        route = read.route
+        if route in WRITES and read.method == "POST":
+            return self._write(read)
+        if route == "artifacts/list":
+            return self._list(read)
+        if route in _SERVERS_TOO or route.startswith(_SERVERS):
+            return self._reads.answer(read)
+        raise no_route(read.method, _API + route)
+
+    def _write(self, read: Read) -> Answer:
+        write = Write(_object(read.body), read.rank, self.runs, self._job, self._experiment)
+        if read.route != "runs/create" and write.run not in self.runs:
+            return self._reads.answer(read)  # The server knows the runs of other nodes.
+        written = WRITES[read.route](write)
+        if read.route == "runs/create":
+            return json_answer({"run": self._create(cast("RunCreated", written.records[0]))})
+        self.keep(written.records)
+        return json_answer(written.answer if written.answer is not None else {"run_info": self.runs.info(write.run)})
+
+    def _create(self, record: RunCreated) -> JsonObject | None:
+        """Returns the new run; one that a client begins again, since the endpoint was killed, is the one before."""
+        with self._lock:
+            again = next((one for one in self._begun if _is_same(one, record)), None)
+            if again is not None:
+                self._begun.remove(again)
+        if again is None:
+            self.keep((record,))
+        return self.runs.to_mlflow((again or record).run, 0)
+
+    def _log(self, read: Read) -> Answer:
+        body = _object(read.body)
+        points, rank = body.get("points"), body.get("rank", read.rank)
+        if not isinstance(points, list) or not isinstance(rank, int):
+            raise MlflowError(INVALID, "expected {points: [[name, value, step, at_ms], …], rank: N}")
+        self.keep((points_of(self.runs.job_run, rank, cast("list[object]", points)),))
+        return json_answer({})
+
+    def keep(self, records: tuple[MetricRecord, ...]) -> None:
+        """Adds records to the spool; returns when the disk has them. Raises MlflowError."""
+        pairs = [(line_of(record), record) for record in records]
+        new = [(line, record) for line, record in pairs if not isinstance(record, _ONCE) or self._is_new(line)]
+        try:
+            # Also where all are here already: the sync of their first writer may still be going on.
+            self._spool.append(b"".join(line for line, _ in new))
+        except SpoolFullError as error:
+            with self._lock:
+                for line, _ in new:
+                    self._recent.pop(hash(line), None)
+            raise MlflowError(FULL, f"drumbeat keeps no more metrics on this node: {error}") from None
+        faultpoint("metrics.spooled")
+        for _, record in new:
+            self.runs.apply(record)
+
+    # --- artifacts ------------------------------------------------------------------------------------------------
+    def put_artifact(self, read: Read, body: BinaryIO) -> Answer:
+        """Keeps an artifact of a run of this node; the server takes others. Raises MlflowError."""
+        place = self._own_place(read)
+        if place is None:
+            return self._reads.answer(Read(read.method, read.path, body.read(), read.content_type, read.rank))
+        self._artifacts.keep(*place, body)
+        return json_answer({})
+
+    def artifact(self, read: Read) -> tuple[BinaryIO, int, str] | Answer:
+        """Returns an artifact of this node as file, size and type, or the server's answer. Raises MlflowError."""
+        place = self._own_place(read)
+        if place is not None:
+            try:
+                return self._artifacts.open(*place)
+            except MissingError:
+                pass
+        return self._reads.answer(read)
+
+    def remove_artifact(self, read: Read) -> Answer:
+        """Removes an artifact here, or at the server. Raises MlflowError."""
+        place = self._own_place(read)
+        if place is not None:
+            try:
+                self._artifacts.remove(*place)
+            except MissingError:
+                pass
+            else:
+                return json_answer({})
+        return self._reads.answer(read)
+
+    def _own_place(self, read: Read) -> tuple[str, str] | None:
+        """Returns run and path of an artifact of a run of this node, else None."""
+        place = self._place(unquote(urlsplit(read.path).path.removeprefix(ARTIFACTS)))
+        return place if place and place[1] else None
+
+    def _place(self, path: str) -> tuple[str, str] | None:
+        run, _, rest = path.strip("/").partition("/")
+        folder, _, name = rest.partition("/")
+        return (run, name) if run in self.runs and folder == "artifacts" else None
+
+    def list_folder(self, read: Read) -> Answer:
+        """Returns the files of one folder, by the address of artifacts instead of the run. Raises MlflowError."""
+        place = self._place(parse_qs(urlsplit(read.path).query).get("path", [""])[0])
+        own = self._artifacts.files(*place) if place else []
+        files = [{**one, "path": one["path"].rpartition("/")[2]} for one in own]
+        return self._merged(read, {"files": files}, is_known=place is not None)
+
+    def _list(self, read: Read) -> Answer:
+        run = str(read.fields.get("run_id") or read.fields.get("run_uuid") or "")
+        files = self._artifacts.files(run, str(read.fields.get("path") or "")) if run in self.runs else []
+        return self._merged(read, {"root_uri": artifact_uri(run), "files": files}, is_known=run in self.runs)
+
+    def _merged(self, read: Read, own: JsonObject, *, is_known: bool) -> Answer:
+        """Adds what the server lists; what only it knows can't be listed without it."""
+        try:
+            answer = self._reads.answer(read)
+        except MlflowError:
+            if not is_known:
+                raise
+            return json_answer(own)
+        if answer.status != 200:
+            return json_answer(own) if is_known else answer
+        theirs = _object(answer.body)
+        by_path = {one["path"]: one for one in [*theirs.get("files", []), *own["files"]]}
+        return json_answer({**own, **theirs, "files": [by_path[path] for path in sorted(by_path)]})
+
+
+def no_route(method: str, path: str) -> MlflowError:
+    """Returns the refusal of a route that isn't spoken."""
+    kind = "traces" if "traces" in path else "the AI gateway" if "gateway" in path else f"{method} {path}"
+    return MlflowError(NO_ROUTE, f"drumbeat's MLflow endpoint doesn't speak {kind}: it keeps runs, metrics and models.")
+
+
+def _is_same(one: RunCreated, other: RunCreated) -> bool:
+    has_name = other.name != f"run-{other.run[:8]}"
+    return (one.experiment, one.start_ms, one.user, one.tags) == (
+        other.experiment, other.start_ms, other.user, other.tags,
+    ) and (one.name == other.name or not has_name)  # fmt: skip
+
+
+def _object(body: bytes) -> JsonObject:
+    try:
+        value: object = json.loads(body or b"{}")
+    except (ValueError, RecursionError):
+        raise MlflowError(INVALID, "The body of the request is not valid JSON.") from None
+    if not isinstance(value, dict):
+        raise MlflowError(INVALID, "The body of the request is not a JSON object.")
+    return cast("JsonObject", value)

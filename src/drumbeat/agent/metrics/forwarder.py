@@ -1,0 +1,109 @@
+"""Sends the spool of a node to the server: whole lines with their offset, so that none is lost or doubled."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from drumbeat.agent.ground.backoff import Backoff
+from drumbeat.agent.metrics.folder import sent_offset
+from drumbeat.agent.metrics.spool import Spool
+from drumbeat.protocol.errors import DrumbeatError, StaleError
+from drumbeat.protocol.faults import faultpoint
+
+BATCH_BYTES = 1 << 20
+_FINAL = ("refused", "not_found", "forbidden", "bad_job")
+"""Codes of refusals after which sending again changes nothing; a node and its server are of one version, so none is
+expected."""
+
+
+class SpoolLink(Protocol):
+    """The way to the server."""
+
+    def metrics(self, offset: int, lines: bytes) -> int:
+        """Sends lines that begin at this offset; returns the offset up to which the server has the spool."""
+        ...
+
+
+class Forwarder:
+    """The thread that sends. note: writes to the endpoint's log. sent_file: has the offset for other processes."""
+
+    def __init__(
+        self, spool: Spool, link: SpoolLink, sent_file: str, note: Callable[[str], None], pause_s: float
+    ) -> None:
+        self._spool, self._link, self._sent_file, self.note = spool, link, sent_file, note
+        self._pause_s = pause_s
+        self._sent = max(sent_offset(sent_file), spool.start)
+        self._backoff = Backoff(0.1, 2.0)
+        self._changed = threading.Condition()
+        self._hurry = threading.Event()
+        self.is_away = False
+        """Whether the server did not answer the last time."""
+        self.is_over = False
+        """Whether the attempt has ended for the server, which takes nothing more."""
+
+    def begin(self) -> None:
+        """Starts to send."""
+        threading.Thread(target=self._run, name="forwarder", daemon=True).start()
+
+    @property
+    def sent(self) -> int:
+        """How far the server has the spool."""
+        return self._sent
+
+    def flush(self, within_s: float) -> bool:
+        """Waits until the server has all that is spooled now; False = it is away, or that takes longer."""
+        target = self._spool.end
+        if self._sent >= target:
+            return not self.is_away
+        self._hurry.set()
+        with self._changed:
+            self._changed.wait_for(lambda: self._sent >= target or self.is_away or self.is_over, within_s)
+        return self._sent >= target
+
+    def _run(self) -> None:
+        while not self.is_over:
+            if not self._spool.wait_beyond(self._sent):
+                return
+            # What several ranks write within a moment goes in one request.
+            self._hurry.wait(self._pause_s)
+            self._hurry.clear()
+            self._send()
+
+    def _send(self) -> None:
+        try:
+            taken = self._link.metrics(self._sent, self._spool.read(self._sent, BATCH_BYTES))
+            faultpoint("metrics.forwarded")
+        except StaleError as error:
+            self._end(f"the attempt is over: {error}")
+        except (DrumbeatError, OSError) as error:
+            if isinstance(error, DrumbeatError) and error.code in _FINAL:
+                self._end(f"the server refuses metrics of this node: {error}")
+                return
+            if not self.is_away:
+                self.note(f"metrics wait: {error}")
+            self._change(is_away=True)
+            self._hurry.wait(self._backoff.next_s())
+        else:
+            self._backoff.reset()
+            self._keep(taken)
+            self._spool.release(taken)
+            self._sent = taken
+            self._change(is_away=False)
+
+    def _end(self, why: str) -> None:
+        """Sends no more: what these very lines were refused for would be the same the next time."""
+        self.note(why)
+        self._keep(self._sent, why)
+        self._change(is_over=True)
+
+    def _keep(self, sent: int, why: str = "") -> None:
+        with contextlib.suppress(OSError), open(self._sent_file, "w", encoding="utf-8") as file:
+            file.write(f"{sent}\n{why}")
+
+    def _change(self, *, is_away: bool = False, is_over: bool = False) -> None:
+        with self._changed:
+            self.is_away, self.is_over = is_away, is_over
+            self._changed.notify_all()

@@ -1,0 +1,146 @@
+"""What MLflow's clients read, by the server, or by the node alone while the server is away.
+
+Before the server is asked it gets what the ranks of this node have written, so that a rank reads what it wrote. While
+it is away, a rank reads what its node knows: its own runs, their latest values and the histories that are here.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
+from urllib.parse import parse_qs, urlsplit
+
+from drumbeat.agent.ground.server_link import Link
+from drumbeat.agent.metrics.forwarder import Forwarder
+from drumbeat.agent.metrics.node_runs import NodeRuns
+from drumbeat.agent.metrics.refusals import AWAY, MISSING, Answer, MlflowError, json_answer
+from drumbeat.agent.metrics.spool import Spool
+from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.metric_lines import value_to_json
+from drumbeat.protocol.metrics import JsonObject, PointsLogged, experiment_id
+
+FLUSH_S = 2.0
+"""How long a reader waits until the server has what this node has written."""
+_AWAY_S = 5.0
+"""How long a server that did not answer isn't asked again by readers."""
+
+
+@dataclass(frozen=True)
+class Read:
+    """One request to read, or another that only the server can carry out. path: with its query."""
+
+    method: str
+    path: str
+    body: bytes
+    content_type: str
+    rank: int
+
+    @property
+    def route(self) -> str:
+        """The path below `/api/2.0/mlflow/`."""
+        return urlsplit(self.path).path.rpartition("/mlflow/")[2]
+
+    @property
+    def fields(self) -> JsonObject:
+        """The query of a GET, the JSON of any other request."""
+        if self.method == "GET":
+            return {key: values[0] for key, values in parse_qs(urlsplit(self.path).query).items()}
+        try:
+            body: object = json.loads(self.body or b"{}")
+        except ValueError:
+            return {}
+        return cast("JsonObject", body) if isinstance(body, dict) else {}
+
+
+class Reads:
+    """Answers requests of the ranks that aren't writes to runs of this node. Thread-safe."""
+
+    def __init__(
+        self,
+        runs: NodeRuns,
+        spool: Spool,
+        forwarder: Forwarder,
+        open_link: Callable[[], Link],
+        experiment: str,
+    ) -> None:
+        self._runs, self._spool, self._forwarder = runs, spool, forwarder
+        self._open_link, self._experiment = open_link, experiment
+        self._links = threading.local()
+        self._away_until = 0.0
+        self._alone: dict[str, Callable[[Read], JsonObject]] = {
+            "runs/get": self._run,
+            "runs/search": self._search,
+            "metrics/get-history": self._history,
+            "experiments/get": self._experiment_of,
+            "experiments/get-by-name": self._experiment_of,
+        }
+
+    def answer(self, read: Read) -> Answer:
+        """Returns the server's answer, else the node's. Raises MlflowError where only the server knows one."""
+        why = "it has not taken what this node has written"
+        if self._can_ask():
+            try:
+                return self._ask(read)
+            except DrumbeatError as error:
+                self._away_until, why = time.monotonic() + _AWAY_S, str(error)
+        known = self._alone.get(read.route)
+        if known is None:
+            raise MlflowError(AWAY, f"drumbeat's server doesn't answer, and only it knows {read.route}: {why}")
+        return json_answer(known(read))
+
+    def _can_ask(self) -> bool:
+        if time.monotonic() < self._away_until or self._forwarder.is_over:
+            return False
+        return self._forwarder.flush(FLUSH_S)
+
+    def _ask(self, read: Read) -> Answer:
+        link = getattr(self._links, "link", None)
+        if link is None:
+            link = self._links.link = self._open_link()
+        status, kind, body = link.mlflow(read.method, read.path, read.rank, read.body, read.content_type)
+        return Answer(status, body, kind or "application/json")
+
+    # --- the node alone -------------------------------------------------------------------------------------------
+    def _run(self, read: Read) -> JsonObject:
+        run = str(read.fields.get("run_id") or read.fields.get("run_uuid") or "")
+        known = self._runs.to_mlflow(run, read.rank)
+        if known is None:
+            raise MlflowError(MISSING, f"Run with id={run} not found: drumbeat's server is away.")
+        return {"run": known}
+
+    def _search(self, read: Read) -> JsonObject:
+        self._forwarder.note("a search was answered by this node alone, unfiltered: the server is away")
+        experiments = [str(one) for one in cast("list[Any]", read.fields.get("experiment_ids") or [])]
+        return {"runs": self._runs.all_of(experiments, read.rank)}
+
+    def _history(self, read: Read) -> JsonObject:
+        run, name = str(read.fields.get("run_id") or read.fields.get("run_uuid") or ""), read.fields.get("metric_key")
+        rank = self._runs.rank_in(run, read.rank)
+        metrics: list[dict[str, Any]] = []
+        for _, record in self._spool.records():
+            if isinstance(record, PointsLogged) and (record.run, record.rank) == (run, rank):
+                metrics += [
+                    {"key": one.name, "value": value_to_json(one.value), "timestamp": one.at_ms, "step": one.step}
+                    for one in record.points
+                    if one.name == name
+                ]
+        return {"metrics": metrics}
+
+    def _experiment_of(self, read: Read) -> JsonObject:
+        own = experiment_id(self._experiment)
+        wanted = str(read.fields.get("experiment_id") or read.fields.get("experiment_name") or "")
+        if wanted not in ("0", own, self._experiment):
+            raise MlflowError(MISSING, f"No experiment {wanted!r} is known to this node: drumbeat's server is away.")
+        location = f"mlflow-artifacts:/{own}"
+        return {
+            "experiment": {
+                "experiment_id": own,
+                "name": self._experiment,
+                "artifact_location": location,
+                "lifecycle_stage": "active",
+            }
+        }

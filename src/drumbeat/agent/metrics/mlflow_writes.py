@@ -1,0 +1,252 @@
+"""What MLflow's clients write, as records: one function for each route of `/api/2.0/mlflow/`. Pure.
+
+Field names are those of MLflow's `service.proto`; its clients send whole numbers as numbers or as texts.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, cast
+
+from drumbeat.agent.metrics.node_runs import NodeRuns
+from drumbeat.agent.metrics.refusals import INVALID, MlflowError
+from drumbeat.protocol.metric_lines import record_from_wire, record_to_wire
+from drumbeat.protocol.metrics import (
+    InputsLogged,
+    JsonObject,
+    MetricRecord,
+    OutputsLogged,
+    RunCreated,
+    RunDeleted,
+    RunRestored,
+    TagDeleted,
+    TagsSet,
+    experiment_id,
+)
+
+MAX_PARAM, MAX_TAG = 6000, 8000
+"""Characters of a value that are kept, as in MLflow."""
+_MAX_IN_BATCH = 1000
+_MODEL_HISTORY = "mlflow.log-model.history"
+_PRIMITIVES = (str, int, float)
+
+
+@dataclass(frozen=True)
+class Write:
+    """One request to write, by a rank."""
+
+    body: JsonObject
+    rank: int
+    runs: NodeRuns
+    job: str
+    experiment: str
+    """Name of the job's experiment, which MLflow's own default stands for here."""
+
+    @property
+    def run(self) -> str:
+        """The run that is written to. Raises MlflowError."""
+        run = self.body.get("run_id") or self.body.get("run_uuid")
+        if not isinstance(run, str):
+            raise MlflowError(INVALID, "Missing value for required parameter 'run_id'.")
+        return run
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Returns a text of the body. Raises MlflowError."""
+        value = self.body.get(key, default)
+        if not isinstance(value, _PRIMITIVES):
+            raise MlflowError(INVALID, f"Missing value for required parameter '{key}'.")
+        return str(value)
+
+    def objects(self, key: str) -> list[JsonObject]:
+        """Returns a list of objects of the body; [] if it has none. Raises MlflowError."""
+        value = cast("object", self.body.get(key) or [])
+        if isinstance(value, list) and all(isinstance(one, dict) for one in cast("list[object]", value)):
+            return cast("list[JsonObject]", value)
+        raise MlflowError(INVALID, f"Invalid value for parameter '{key}': expected a list of objects.")
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a write adds to the spool. answer: None = the run's `RunInfo`, as it is afterwards."""
+
+    records: tuple[MetricRecord, ...]
+    answer: JsonObject | None = None
+
+
+def create(write: Write) -> Written:
+    """Handles runs/create."""
+    tags = _pairs(write.objects("tags"))
+    start_ms = _whole(write.body.get("start_time", 0), "start_time") or time.time_ns() // 1_000_000
+    run = secrets.token_hex(16)
+    name = write.text("run_name", "") or tags.get("mlflow.runName", "") or f"run-{run[:8]}"
+    record = RunCreated(run, _experiment(write), name, start_ms, write.text("user_id", ""), write.job, tags)
+    return Written((record_or_error(record_to_wire(record)),))
+
+
+def _experiment(write: Write) -> str:
+    named = write.text("experiment_id", "0")
+    return experiment_id(write.experiment) if named == "0" else named
+
+
+def update(write: Write) -> Written:
+    """Handles runs/update."""
+    end = write.body.get("end_time")
+    record = record_or_error(
+        {
+            "kind": "run_updated",
+            "run": write.run,
+            "status": write.text("status", ""),
+            "end_ms": None if end is None else _whole(end, "end_time"),
+            "name": write.text("run_name", ""),
+        }
+    )
+    return Written((record,))
+
+
+def delete(write: Write) -> Written:
+    """Handles runs/delete."""
+    return Written((RunDeleted(write.run, time.time_ns() // 1_000_000),), {})
+
+
+def restore(write: Write) -> Written:
+    """Handles runs/restore."""
+    return Written((RunRestored(write.run),), {})
+
+
+def log_metric(write: Write) -> Written:
+    """Handles runs/log-metric."""
+    return Written((_points(write, [write.body]),), {})
+
+
+def log_parameter(write: Write) -> Written:
+    """Handles runs/log-parameter."""
+    return Written(tuple(_params(write, [write.body])), {})
+
+
+def set_tag(write: Write) -> Written:
+    """Handles runs/set-tag."""
+    return Written((_tags(write, [write.body]),), {})
+
+
+def delete_tag(write: Write) -> Written:
+    """Handles runs/delete-tag."""
+    return Written((TagDeleted(write.run, write.text("key")),), {})
+
+
+def log_batch(write: Write) -> Written:
+    """Handles runs/log-batch."""
+    metrics, params, tags = (write.objects(key) for key in ("metrics", "params", "tags"))
+    if len(metrics) + len(params) + len(tags) > _MAX_IN_BATCH:
+        raise MlflowError(INVALID, f"A batch logging request can contain at most {_MAX_IN_BATCH} entities.")
+    records: list[MetricRecord] = [*_params(write, params)]
+    records += [_points(write, metrics)] if metrics else []
+    records += [_tags(write, tags)] if tags else []
+    return Written(tuple(records), {})
+
+
+def log_model(write: Write) -> Written:
+    """Handles runs/log-model: adds to the tag that lists a run's models, as MLflow's own store does."""
+    try:
+        model = json.loads(write.text("model_json"))
+        models = json.loads(write.runs.tag(write.run, _MODEL_HISTORY) or "[]")
+    except ValueError:
+        raise MlflowError(INVALID, "Malformed model info: 'model_json' is not valid JSON.") from None
+    return Written((TagsSet(write.run, {_MODEL_HISTORY: json.dumps([*models, model])}),), {})
+
+
+def log_inputs(write: Write) -> Written:
+    """Handles runs/log-inputs."""
+    datasets, models = tuple(write.objects("datasets")), tuple(write.objects("models"))
+    return Written((InputsLogged(write.run, datasets, models),), {})
+
+
+def log_outputs(write: Write) -> Written:
+    """Handles runs/outputs."""
+    return Written((OutputsLogged(write.run, tuple(write.objects("models"))),), {})
+
+
+WRITES: dict[str, Callable[[Write], Written]] = {
+    "runs/create": create,
+    "runs/update": update,
+    "runs/delete": delete,
+    "runs/restore": restore,
+    "runs/log-metric": log_metric,
+    "runs/log-batch": log_batch,
+    "runs/log-parameter": log_parameter,
+    "runs/set-tag": set_tag,
+    "runs/delete-tag": delete_tag,
+    "runs/log-model": log_model,
+    "runs/log-inputs": log_inputs,
+    "runs/outputs": log_outputs,
+}
+"""By route; all are called by POST."""
+
+
+def points_of(run: str, rank: int, points: list[Any]) -> MetricRecord:
+    """Returns the record of points given as lists of name, value, step, at_ms. Raises MlflowError."""
+    return record_or_error({"kind": "points", "run": run, "rank": rank, "points": points})
+
+
+def _points(write: Write, metrics: Iterable[JsonObject]) -> MetricRecord:
+    rank = write.runs.rank_in(write.run, write.rank)
+    points = [
+        [
+            one.get("key"),
+            one.get("value"),
+            _whole(one.get("step", 0), "step"),
+            _whole(one.get("timestamp", 0), "timestamp"),
+        ]
+        for one in metrics
+    ]
+    return points_of(write.run, rank, points)
+
+
+def _params(write: Write, params: list[JsonObject]) -> list[MetricRecord]:
+    """Returns the new ones. A parameter keeps its first value; those that other nodes logged the server checks."""
+    new = {key: value[:MAX_PARAM] for key, value in _pairs(params).items()}
+    known = write.runs.params(write.run)
+    for key, value in new.items():
+        if known.get(key, value) != value:
+            raise MlflowError(
+                INVALID,
+                f"Changing param values is not allowed. Param with key='{key}' was already logged with "
+                f"value='{known[key]}' for run ID='{write.run}'. Attempted logging new value '{value}'.",
+            )
+    added = {key: value for key, value in new.items() if key not in known}
+    return [record_or_error({"kind": "params", "run": write.run, "params": added})] if added else []
+
+
+def _tags(write: Write, tags: list[JsonObject]) -> MetricRecord:
+    values = {key: value[:MAX_TAG] for key, value in _pairs(tags).items()}
+    return record_or_error({"kind": "tags", "run": write.run, "tags": values})
+
+
+def _pairs(objects: Iterable[JsonObject]) -> dict[str, str]:
+    pairs: dict[str, str] = {}
+    for one in objects:
+        key, value = one.get("key"), one.get("value", "")
+        if not isinstance(key, str) or not isinstance(value, _PRIMITIVES):
+            raise MlflowError(INVALID, f"Missing value for required parameter 'key': {one!r}"[:300])
+        pairs[key] = str(value)
+    return pairs
+
+
+def _whole(value: object, key: str) -> int:
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        try:
+            return int(value)
+        except (ValueError, OverflowError):
+            pass
+    raise MlflowError(INVALID, f"Invalid value {value!r} for parameter '{key}': expected a whole number."[:300])
+
+
+def record_or_error(wire: JsonObject) -> MetricRecord:
+    """Returns the record with these values, as they are on the wire. Raises MlflowError, which names what is wrong."""
+    try:
+        return record_from_wire(wire)
+    except ValueError as error:
+        raise MlflowError(INVALID, str(error)) from None
