@@ -1,0 +1,156 @@
+"""The spool of a node: what was answered is on the disk, in order, and comes to the server once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from drumbeat.agent.metrics.folder import end_of, end_reason, segments, sent_offset
+from drumbeat.agent.metrics.forwarder import Forwarder
+from drumbeat.agent.metrics.spool import Spool, SpoolFullError
+from drumbeat.protocol.errors import DrumbeatError, RefusedError, UnreachableError
+from drumbeat.protocol.metric_lines import line_of, spooled
+from drumbeat.protocol.metrics import MetricRecord, Point, PointsLogged, run_id
+
+RUN = run_id("j")
+
+
+def points(step: int) -> PointsLogged:
+    return PointsLogged(RUN, 0, (Point("loss", 0.5, step, 1),))
+
+
+class Server:
+    """Takes lines as the real one does; `failures` are raised first."""
+
+    def __init__(self, *failures: DrumbeatError) -> None:
+        self.records: list[MetricRecord] = []
+        self.offset, self.failures = 0, list(failures)
+
+    def metrics(self, offset: int, lines: bytes) -> int:
+        if self.failures:
+            raise self.failures.pop(0)
+        if offset <= self.offset:
+            new = [one for one in spooled(lines, offset) if one.end > self.offset]
+            self.records += [one.record for one in new]
+            self.offset = max([self.offset, *(one.end for one in new)])
+        return self.offset
+
+
+def forwarded(spool: Spool, server: Server, sent: Path) -> Forwarder:
+    forwarder = Forwarder(spool, server, str(sent), lambda _: None, 0.0)
+    forwarder.begin()
+    return forwarder
+
+
+@pytest.mark.feature("M2")
+def test_lines_of_many_threads_are_all_in_the_spool_when_answered(tmp_path: Path):
+    spool = Spool(str(tmp_path))
+
+    def write(first: int) -> None:
+        for step in range(first, first + 20):
+            spool.append(line_of(points(step)))
+
+    threads = [threading.Thread(target=write, args=(100 * number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    again = Spool(str(tmp_path))
+    steps = [one.record.points[0].step for one in again.records() if isinstance(one.record, PointsLogged)]
+    assert sorted(steps) == sorted(100 * number + step for number in range(4) for step in range(20))
+    assert again.end == spool.end == end_of(str(tmp_path))
+
+
+KILLED = """
+import os, sys
+from drumbeat.agent.metrics.spool import Spool
+from drumbeat.protocol.metric_lines import line_of
+from drumbeat.protocol.metrics import Point, PointsLogged
+spool = Spool(sys.argv[1])
+spool.append(line_of(PointsLogged("a" * 32, 0, (Point("loss", 1.0, 0, 1),))))
+line = line_of(PointsLogged("a" * 32, 0, (Point("loss", 2.0, 1, 1),)))
+os.write(spool._file, line[:-9])
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.mark.feature("M2")
+def test_a_line_that_was_cut_by_kill_9_is_removed_and_the_ones_before_it_stay(tmp_path: Path):
+    subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    cut = end_of(str(tmp_path))
+    spool = Spool(str(tmp_path))
+    assert spool.end < cut
+    spool.append(line_of(points(7)))
+    steps = [one.record.points[0].step for one in spool.records() if isinstance(one.record, PointsLogged)]
+    assert steps == [0, 7]
+
+
+def test_a_full_spool_refuses_more_until_the_server_has_taken_some(tmp_path: Path):
+    line = line_of(points(0))
+    spool = Spool(str(tmp_path), max_unsent=2 * len(line))
+    spool.append(line)
+    spool.append(line)
+    with pytest.raises(SpoolFullError, match="wait for the server already"):
+        spool.append(line)
+    spool.release(len(line))
+    spool.append(line)
+    assert spool.end == 3 * len(line)
+
+
+def test_segments_that_the_server_has_taken_are_removed_and_offsets_go_on(tmp_path: Path):
+    line = line_of(points(0))
+    spool = Spool(str(tmp_path), kept=0, segment=2 * len(line))
+    for _ in range(7):
+        spool.append(line)
+    assert segments(str(tmp_path)) == [0, 2 * len(line), 4 * len(line), 6 * len(line)]
+    spool.release(5 * len(line))
+    assert spool.start == 4 * len(line)
+    assert Spool(str(tmp_path)).start == 4 * len(line)
+    assert [one.end for one in spool.records()] == [5 * len(line), 6 * len(line), 7 * len(line)]
+
+
+def test_a_disk_that_refuses_leaves_the_spool_as_it_was(tmp_path: Path):
+    spool = Spool(str(tmp_path))
+    spool.append(line_of(points(0)))
+    os.close(spool._file)
+    spool._file = os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(SpoolFullError, match="No space left"):
+        spool.append(line_of(points(1)))
+    assert spool.end == end_of(str(tmp_path)) == len(line_of(points(0)))
+
+
+@pytest.mark.feature("M2")
+def test_what_is_spooled_while_the_server_is_away_comes_to_it_once_and_in_order(tmp_path: Path):
+    spool, server = Spool(str(tmp_path / "spool")), Server(*[UnreachableError("away")] * 3)
+    for step in range(5):
+        spool.append(line_of(points(step)))
+    forwarder = forwarded(spool, server, tmp_path / "sent")
+    with forwarder._changed:
+        assert forwarder._changed.wait_for(lambda: forwarder.sent == spool.end, 10)
+    assert server.records == [points(step) for step in range(5)]
+    assert sent_offset(str(tmp_path / "sent")) == spool.end
+
+
+@pytest.mark.feature("M2")
+def test_a_forwarder_that_lost_its_offset_adds_nothing_twice(tmp_path: Path):
+    spool, server = Spool(str(tmp_path / "spool")), Server()
+    spool.append(line_of(points(0)) + line_of(points(1)))
+    assert forwarded(spool, server, tmp_path / "sent").flush(10)
+    spool.append(line_of(points(2)))
+    assert forwarded(spool, server, tmp_path / "other").flush(10)
+    assert server.records[:3] == [points(0), points(1), points(2)]
+    assert len(server.records) == 3
+
+
+def test_a_server_that_refuses_for_good_ends_the_forwarding_with_its_reason(tmp_path: Path):
+    spool = Spool(str(tmp_path / "spool"))
+    spool.append(line_of(points(0)))
+    forwarder = forwarded(spool, Server(RefusedError("no such field")), tmp_path / "sent")
+    with forwarder._changed:
+        assert forwarder._changed.wait_for(lambda: forwarder.is_over, 10)
+    assert "no such field" in end_reason(str(tmp_path / "sent"))
