@@ -23,7 +23,7 @@ from drumbeat.agent.metrics.refusals import (
     FULL,
     INVALID,
     NO_ROUTE,
-    Answer,
+    HttpAnswer,
     MissingError,
     MlflowError,
     json_answer,
@@ -96,20 +96,20 @@ class MetricsEndpoint:
             return True
 
     # --- requests -------------------------------------------------------------------------------------------------
-    def answer(self, read: Read) -> Answer:
+    def answer(self, read: Read) -> HttpAnswer:
         """Returns the answer to a request that isn't about the bytes of an artifact. Raises MlflowError."""
         path = urlsplit(read.path).path
         if path == "/version":
-            return Answer(200, MLFLOW_VERSION.encode(), "text/plain")
+            return HttpAnswer(200, MLFLOW_VERSION.encode(), "text/plain")
         if path == "/health":
-            return Answer(200, b"OK", "text/plain")
+            return HttpAnswer(200, b"OK", "text/plain")
         if path == "/log" and read.method == "POST":
             return self._log(read)
         if path.startswith(_API):
             return self._mlflow(read)
         raise no_route(read.method, path)
 
-    def _mlflow(self, read: Read) -> Answer:
+    def _mlflow(self, read: Read) -> HttpAnswer:
         route = read.route
         if route in WRITES and read.method == "POST":
             return self._write(read)
@@ -119,7 +119,7 @@ class MetricsEndpoint:
             return self._reads.answer(read)
         raise no_route(read.method, _API + route)
 
-    def _write(self, read: Read) -> Answer:
+    def _write(self, read: Read) -> HttpAnswer:
         write = Write(_object(read.body), read.rank, self.runs, self._job, self._experiment)
         if read.route != "runs/create" and write.run not in self.runs:
             return self._reads.answer(read)  # The server knows the runs of other nodes.
@@ -139,7 +139,7 @@ class MetricsEndpoint:
             self.keep((record,))
         return self.runs.to_mlflow((again or record).run, 0)
 
-    def _log(self, read: Read) -> Answer:
+    def _log(self, read: Read) -> HttpAnswer:
         body = _object(read.body)
         points, rank = body.get("points"), body.get("rank", read.rank)
         if not isinstance(points, list) or not isinstance(rank, int):
@@ -164,7 +164,7 @@ class MetricsEndpoint:
             self.runs.apply(record)
 
     # --- artifacts ------------------------------------------------------------------------------------------------
-    def put_artifact(self, read: Read, body: BinaryIO) -> Answer:
+    def put_artifact(self, read: Read, body: BinaryIO) -> HttpAnswer:
         """Keeps an artifact of a run of this node; the server takes others. Raises MlflowError."""
         place = self._own_place(read)
         if place is None:
@@ -172,7 +172,7 @@ class MetricsEndpoint:
         self._artifacts.keep(*place, body)
         return json_answer({})
 
-    def artifact(self, read: Read) -> tuple[BinaryIO, int, str] | Answer:
+    def artifact(self, read: Read) -> tuple[BinaryIO, int, str] | HttpAnswer:
         """Returns an artifact of this node as file, size and type, or the server's answer. Raises MlflowError."""
         place = self._own_place(read)
         if place is not None:
@@ -182,7 +182,7 @@ class MetricsEndpoint:
                 pass
         return self._reads.answer(read)
 
-    def remove_artifact(self, read: Read) -> Answer:
+    def remove_artifact(self, read: Read) -> HttpAnswer:
         """Removes an artifact here, or at the server. Raises MlflowError."""
         place = self._own_place(read)
         if place is not None:
@@ -204,19 +204,19 @@ class MetricsEndpoint:
         folder, _, name = rest.partition("/")
         return (run, name) if run in self.runs and folder == "artifacts" else None
 
-    def list_folder(self, read: Read) -> Answer:
+    def list_folder(self, read: Read) -> HttpAnswer:
         """Returns the files of one folder, by the address of artifacts instead of the run. Raises MlflowError."""
         place = self._place(parse_qs(urlsplit(read.path).query).get("path", [""])[0])
         own = self._artifacts.files(*place) if place else []
         files = [{**one, "path": one["path"].rpartition("/")[2]} for one in own]
         return self._merged(read, {"files": files}, is_known=place is not None)
 
-    def _list(self, read: Read) -> Answer:
+    def _list(self, read: Read) -> HttpAnswer:
         run = str(read.fields.get("run_id") or read.fields.get("run_uuid") or "")
         files = self._artifacts.files(run, str(read.fields.get("path") or "")) if run in self.runs else []
         return self._merged(read, {"root_uri": artifact_uri(run), "files": files}, is_known=run in self.runs)
 
-    def _merged(self, read: Read, own: JsonObject, *, is_known: bool) -> Answer:
+    def _merged(self, read: Read, own: JsonObject, *, is_known: bool) -> HttpAnswer:
         """Adds what the server lists; what only it knows can't be listed without it."""
         try:
             answer = self._reads.answer(read)

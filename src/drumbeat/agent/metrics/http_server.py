@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from drumbeat.agent.ground.listening import Listener
 from drumbeat.agent.metrics.endpoint import ARTIFACTS, MetricsEndpoint
 from drumbeat.agent.metrics.mlflow_reads import Read
-from drumbeat.agent.metrics.refusals import INVALID, Answer, MlflowError
+from drumbeat.agent.metrics.refusals import INVALID, HttpAnswer, MlflowError
 
 MAX_BODY = 64 << 20
 """Bytes of a request that is read whole; artifacts of the node's own runs may be longer."""
@@ -73,12 +73,12 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(endpoint.list_folder(read))
         else:
             found = endpoint.artifact(read)
-            if isinstance(found, Answer):
+            if isinstance(found, HttpAnswer):
                 self._send(found)
             else:
                 self._send_file(*found)
 
-    def _send(self, answer: Answer) -> None:
+    def _send(self, answer: HttpAnswer) -> None:
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.content_type)
         self.send_header("Content-Length", str(len(answer.body)))

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.metrics.forwarder import Forwarder
 from drumbeat.agent.metrics.node_runs import NodeRuns
-from drumbeat.agent.metrics.refusals import AWAY, MISSING, Answer, MlflowError, json_answer
+from drumbeat.agent.metrics.refusals import AWAY, MISSING, HttpAnswer, MlflowError, json_answer
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.metric_lines import value_to_json
@@ -80,7 +80,7 @@ class Reads:
             "logged-models/search": lambda _: {"models": []},
         }
 
-    def answer(self, read: Read) -> Answer:
+    def answer(self, read: Read) -> HttpAnswer:
         """Returns the server's answer, else the node's. Raises MlflowError where only the server knows one."""
         why = "it has not taken what this node has written"
         if self._can_ask():
@@ -98,12 +98,12 @@ class Reads:
             return False
         return self._forwarder.flush(FLUSH_S)
 
-    def _ask(self, read: Read) -> Answer:
+    def _ask(self, read: Read) -> HttpAnswer:
         link = getattr(self._links, "link", None)
         if link is None:
             link = self._links.link = self._open_link()
         status, kind, body = link.mlflow(read.method, read.path, read.rank, read.body, read.content_type)
-        return Answer(status, body, kind or "application/json")
+        return HttpAnswer(status, body, kind or "application/json")
 
     # --- the node alone -------------------------------------------------------------------------------------------
     def _run(self, read: Read) -> JsonObject:

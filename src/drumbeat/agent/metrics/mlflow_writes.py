@@ -70,21 +70,21 @@ class Write:
 
 
 @dataclass(frozen=True)
-class Written:
+class WriteResult:
     """What a write adds to the spool. answer: None = the run's `RunInfo`, as it is afterwards."""
 
     records: tuple[MetricRecord, ...]
     answer: JsonObject | None = None
 
 
-def create(write: Write) -> Written:
+def create(write: Write) -> WriteResult:
     """Handles runs/create."""
     tags = _pairs(write.objects("tags"))
     start_ms = _whole(write.body.get("start_time", 0), "start_time") or time.time_ns() // 1_000_000
     run = secrets.token_hex(16)
     name = write.text("run_name", "") or tags.get("mlflow.runName", "") or f"run-{run[:8]}"
     record = RunCreated(run, _experiment(write), name, start_ms, write.text("user_id", ""), write.job, tags)
-    return Written((record_or_error(record_to_wire(record)),))
+    return WriteResult((record_or_error(record_to_wire(record)),))
 
 
 def _experiment(write: Write) -> str:
@@ -92,7 +92,7 @@ def _experiment(write: Write) -> str:
     return experiment_id(write.experiment) if named == "0" else named
 
 
-def update(write: Write) -> Written:
+def update(write: Write) -> WriteResult:
     """Handles runs/update."""
     end = write.body.get("end_time")
     record = record_or_error(
@@ -104,40 +104,40 @@ def update(write: Write) -> Written:
             "name": write.text("run_name", ""),
         }
     )
-    return Written((record,))
+    return WriteResult((record,))
 
 
-def delete(write: Write) -> Written:
+def delete(write: Write) -> WriteResult:
     """Handles runs/delete."""
-    return Written((RunDeleted(write.run, time.time_ns() // 1_000_000),), {})
+    return WriteResult((RunDeleted(write.run, time.time_ns() // 1_000_000),), {})
 
 
-def restore(write: Write) -> Written:
+def restore(write: Write) -> WriteResult:
     """Handles runs/restore."""
-    return Written((RunRestored(write.run),), {})
+    return WriteResult((RunRestored(write.run),), {})
 
 
-def log_metric(write: Write) -> Written:
+def log_metric(write: Write) -> WriteResult:
     """Handles runs/log-metric."""
-    return Written((_points(write, [write.body]),), {})
+    return WriteResult((_points(write, [write.body]),), {})
 
 
-def log_parameter(write: Write) -> Written:
+def log_parameter(write: Write) -> WriteResult:
     """Handles runs/log-parameter."""
-    return Written(tuple(_params(write, [write.body])), {})
+    return WriteResult(tuple(_params(write, [write.body])), {})
 
 
-def set_tag(write: Write) -> Written:
+def set_tag(write: Write) -> WriteResult:
     """Handles runs/set-tag."""
-    return Written((_tags(write, [write.body]),), {})
+    return WriteResult((_tags(write, [write.body]),), {})
 
 
-def delete_tag(write: Write) -> Written:
+def delete_tag(write: Write) -> WriteResult:
     """Handles runs/delete-tag."""
-    return Written((TagDeleted(write.run, write.text("key")),), {})
+    return WriteResult((TagDeleted(write.run, write.text("key")),), {})
 
 
-def log_batch(write: Write) -> Written:
+def log_batch(write: Write) -> WriteResult:
     """Handles runs/log-batch."""
     metrics, params, tags = (write.objects(key) for key in ("metrics", "params", "tags"))
     if len(metrics) + len(params) + len(tags) > _MAX_IN_BATCH:
@@ -145,31 +145,31 @@ def log_batch(write: Write) -> Written:
     records: list[MetricRecord] = [*_params(write, params)]
     records += [_points(write, metrics)] if metrics else []
     records += [_tags(write, tags)] if tags else []
-    return Written(tuple(records), {})
+    return WriteResult(tuple(records), {})
 
 
-def log_model(write: Write) -> Written:
+def log_model(write: Write) -> WriteResult:
     """Handles runs/log-model: adds to the tag that lists a run's models, as MLflow's own store does."""
     try:
         model = json.loads(write.text("model_json"))
         models = json.loads(write.runs.tag(write.run, _MODEL_HISTORY) or "[]")
     except ValueError:
         raise MlflowError(INVALID, "Malformed model info: 'model_json' is not valid JSON.") from None
-    return Written((TagsSet(write.run, {_MODEL_HISTORY: json.dumps([*models, model])}),), {})
+    return WriteResult((TagsSet(write.run, {_MODEL_HISTORY: json.dumps([*models, model])}),), {})
 
 
-def log_inputs(write: Write) -> Written:
+def log_inputs(write: Write) -> WriteResult:
     """Handles runs/log-inputs."""
     datasets, models = tuple(write.objects("datasets")), tuple(write.objects("models"))
-    return Written((InputsLogged(write.run, datasets, models),), {})
+    return WriteResult((InputsLogged(write.run, datasets, models),), {})
 
 
-def log_outputs(write: Write) -> Written:
+def log_outputs(write: Write) -> WriteResult:
     """Handles runs/outputs."""
-    return Written((OutputsLogged(write.run, tuple(write.objects("models"))),), {})
+    return WriteResult((OutputsLogged(write.run, tuple(write.objects("models"))),), {})
 
 
-WRITES: dict[str, Callable[[Write], Written]] = {
+WRITES: dict[str, Callable[[Write], WriteResult]] = {
     "runs/create": create,
     "runs/update": update,
     "runs/delete": delete,

@@ -25,6 +25,7 @@ from drumbeat.agent.metrics.spool import Spool
 from drumbeat.host import processes
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
+from drumbeat.protocol.faults import faultpoint
 
 LINK_TIMEOUT_S, READ_TIMEOUT_S = 30.0, 5.0
 _QUICKEST_S, _SLOWEST_S = 0.05, 1.0
@@ -49,6 +50,7 @@ def main() -> int:
     threading.excepthook = _on_crash
     pid = os.getpid()
     folder.write("state", {"pid": pid, "born": processes.birth(pid)})
+    faultpoint("metrics.begun")
     enrolment = wire.from_wire(Enrolment, folder.read("enrolment"))
     _serve(folder, enrolment, socket.socket(fileno=int(sys.argv[2])))
     _wait(enrolment)

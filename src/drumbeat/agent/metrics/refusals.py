@@ -14,7 +14,7 @@ _STATUS = {INVALID: 400, MISSING: 404, EXISTS: 400, FULL: 400, AWAY: 503, NO_ROU
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """What an HTTP client is answered."""
 
     status: int
@@ -30,10 +30,10 @@ class MlflowError(Exception):
         self.code, self.message = code, message
 
     @property
-    def answer(self) -> Answer:
+    def answer(self) -> HttpAnswer:
         """The error as an MLflow client reads it."""
         body = json.dumps({"error_code": self.code, "message": self.message}).encode()
-        return Answer(_STATUS.get(self.code, 400), body)
+        return HttpAnswer(_STATUS.get(self.code, 400), body)
 
 
 class MissingError(MlflowError):
@@ -43,6 +43,6 @@ class MissingError(MlflowError):
         super().__init__(MISSING, message)
 
 
-def json_answer(value: object) -> Answer:
+def json_answer(value: object) -> HttpAnswer:
     """Returns the value as the body of a successful answer."""
-    return Answer(200, json.dumps(value).encode())
+    return HttpAnswer(200, json.dumps(value).encode())

@@ -22,7 +22,6 @@ from drumbeat.agent.metrics.folder import MetricsFolder, end_endpoint, end_of, e
 from drumbeat.host.program import program
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.programs import METRICS_ENDPOINT
 
 HOST = "127.0.0.1"
@@ -124,7 +123,6 @@ class MetricsSupervisor:
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
                 pass_fds=(number,),
             )  # fmt: skip
-        faultpoint("metrics.begun")
         code = children.wait(child)
         if not self._is_ending:
             self._note(f"the metrics endpoint ended with {code}")
