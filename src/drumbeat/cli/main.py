@@ -25,6 +25,7 @@ from drumbeat.cli.commands import (
     run,
     servers,
     space,
+    sweeps,
     top,
 )
 from drumbeat.cli.draft.command_line import JobCommand
@@ -85,6 +86,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(datastores.app, name="datastore")
 app.add_typer(environments.app, name="environment")
 app.add_typer(registries.app, name="registry")
+app.add_typer(sweeps.app, name="sweep")
 
 
 @app.command("version", epilog="Example: drumbeat version")

@@ -20,11 +20,13 @@ from drumbeat.client.discovery import where_of
 from drumbeat.client.job_request import request_of
 from drumbeat.client.registries import RegistryCalls
 from drumbeat.client.space import SpaceCalls
+from drumbeat.client.sweeps import SweepCalls
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.computes import AliasView, ComputeView
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, JobWithStory, LogPiece, PreviewView, StoryLine
 from drumbeat.protocol.api.server import ServerView
+from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.client.environments import GivenEnvironment
@@ -36,7 +38,7 @@ PAGE = 256 << 10
 """Bytes of logs in one answer, six times as much as JSON where they are binary."""
 
 
-class Client(DataCalls, RegistryCalls, SpaceCalls):
+class Client(DataCalls, RegistryCalls, SpaceCalls, SweepCalls):
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 
     home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere; None =
@@ -99,9 +101,14 @@ class Client(DataCalls, RegistryCalls, SpaceCalls):
         experiment: str | None = None,
         archived: bool = False,
         limit: int = 100,
+        parent: str | None = None,
     ) -> list[JobView]:
-        """Jobs, newest first. archived: these too. state: only those in it. limit: any number."""
-        wanted = {"state": state, "experiment": experiment, "archived": "all" if archived else "false"}
+        """Jobs, newest first. archived: these too. state: only those in it. limit: any number.
+
+        parent: only the trials of this sweep or the steps of this pipeline; "" = only jobs that are neither.
+        """
+        archive = "all" if archived else "false"
+        wanted = {"state": state, "experiment": experiment, "archived": archive, "parent": parent}
         params: dict[str, Any] = {key: value for key, value in wanted.items() if value is not None}
         found: list[JobView] = []
         while len(found) < limit:
@@ -173,12 +180,20 @@ class Client(DataCalls, RegistryCalls, SpaceCalls):
         """Everything that can be fetched of a job: outputs, logs, story, plan."""
         return self._all(FileView, f"/jobs/{part(name)}/files")
 
+    def source_of_files(self, name: str) -> str:
+        """Returns the job whose files are meant: the best trial for a sweep, else the job itself."""
+        return self.best(name).job if self.get(name).type == JobKind.SWEEP else name
+
     def fetch(self, name: str, path: str, to: Path, seen: Callable[[int], None] = lambda _: None) -> None:
         """Brings one file to the path `to`, whole or not at all. seen: is told the bytes that have come each time."""
         downloading.fetch(self.connection, name, path, to, seen)
 
     def download(self, name: str, to: str | Path, *, under: str = "") -> list[Path]:
-        """Brings the files of a job into a folder. under: only those whose path begins so, like `outputs/`."""
+        """Brings the files of a job into a folder. under: only those whose path begins so, like `outputs/`.
+
+        Of a sweep, these are the files of its best trial.
+        """
+        name = self.source_of_files(name)
         downloading.check_folder(Path(to))
         chosen = [file.path for file in self.files(name) if file.path.startswith(under)]
         places = [downloading.place_in(Path(to), path) for path in chosen]

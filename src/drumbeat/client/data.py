@@ -19,7 +19,7 @@ from drumbeat.protocol.layout import UPLOADS
 
 if TYPE_CHECKING:
     from drumbeat.client.datastores import GivenDatastore
-    from drumbeat.client.sources import Source
+    from drumbeat.client.sources import SourceFile
     from drumbeat.dialect.data.assets import DataAsset
 
     GivenData = str | Path | Mapping[str, Any] | DataAsset
@@ -190,7 +190,7 @@ def brought(connection: Connection, place: Path, datastore: str, heard: Heard, *
     return Brought(target, is_new=not upload.was_whole)
 
 
-def _sources(place: Path, told: Told) -> list[Source]:
+def _sources(place: Path, told: Told) -> list[SourceFile]:
     """The files with their SHA-256. told: is told of links that lead elsewhere, before anything is read."""
     from drumbeat.client.moving import hashed
     from drumbeat.client.sources import say_followed, sources_of
@@ -201,7 +201,7 @@ def _sources(place: Path, told: Told) -> list[Source]:
     return hashed(found)
 
 
-def _is_there(connection: Connection, uri: str, source: Source) -> bool:
+def _is_there(connection: Connection, uri: str, source: SourceFile) -> bool:
     from drumbeat.protocol.errors import NotFoundError
 
     with suppress(NotFoundError):

@@ -20,7 +20,7 @@ from typing import Any
 from drumbeat.client import partials
 from drumbeat.client.connection import Connection, again
 from drumbeat.client.downloading import check_folder, place_in
-from drumbeat.client.sources import Source
+from drumbeat.client.sources import SourceFile
 from drumbeat.client.transfer import Transfer
 from drumbeat.protocol.api.data import ListingView
 from drumbeat.protocol.errors import (
@@ -62,7 +62,7 @@ class ConnectionPool:
 
 
 # --- into a store ---------------------------------------------------------------------------------------------------
-def hashed(sources: Sequence[Source]) -> list[Source]:
+def hashed(sources: Sequence[SourceFile]) -> list[SourceFile]:
     """The same with their SHA-256."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         digests = list(pool.map(_sha256, [one.place for one in sources]))
@@ -77,7 +77,7 @@ def _sha256(place: Path) -> str:
         raise StorageError(f"can't be read: {error.strerror}", where=str(place)) from None
 
 
-def content_key(sources: Sequence[Source]) -> str:
+def content_key(sources: Sequence[SourceFile]) -> str:
     """Names the content of files with their paths: another one after any change."""
     told = hashlib.sha256()
     for one in sorted(sources, key=lambda one: one.path):
@@ -94,7 +94,7 @@ class Upload:
 
     connection: Connection
     uri: str
-    sources: Sequence[Source]
+    sources: Sequence[SourceFile]
     by: str
     seen: Seen
     is_folder: bool = True
@@ -142,7 +142,7 @@ class Upload:
             sizes = {one["path"]: one["size"] for one in told["files"]}
         return {path: one for path, one in kept.items() if sizes.get(path) == one["size"]}
 
-    def _send(self, line: Connection, source: Source) -> None:
+    def _send(self, line: Connection, source: SourceFile) -> None:
         params = {"uri": self.uri, "path": source.path}
         told = again(
             line, lambda: line.upload("/storage/file", lambda: self._pieces(source), source.size, params=params)
@@ -157,7 +157,7 @@ class Upload:
         if is_time:
             self._tell(is_complete=False, line=line)
 
-    def _pieces(self, source: Source) -> Iterator[bytes]:
+    def _pieces(self, source: SourceFile) -> Iterator[bytes]:
         left = source.size
         with source.place.open("rb") as file:
             while left and (piece := file.read(min(PIECE, left))):
@@ -174,7 +174,7 @@ class Upload:
         (line or self.connection).call("POST", "/storage/manifest", json=body)
 
 
-def _as_kept(source: Source) -> dict[str, Any]:
+def _as_kept(source: SourceFile) -> dict[str, Any]:
     return {"size": source.size, "sha256": source.sha256}
 
 

@@ -105,21 +105,35 @@ class JobParcel:
     is_sending: bool
     followed: list[str] = field(default_factory=list[str])
 
+    @cached_property
+    def _command(self) -> dict[str, Any]:
+        """What names the code and the environment: the job itself, or the trial of a sweep."""
+        trial = self.written.document.get("trial")
+        return cast("dict[str, Any]", trial) if isinstance(trial, dict) else self.written.document
+
+    @cached_property
+    def _command_at(self) -> tuple[str, ...]:
+        """Where that stands in the file."""
+        return () if self._command is self.written.document else ("trial",)
+
     def document(self) -> dict[str, Any]:
         """The job, and as its properties which commit its code is; what a person has set there stays."""
-        written, code = self.written.document, self.written.document.get("code")
+        written, code = self.written.document, self._command.get("code")
         if not self.is_sending or not isinstance(code, str) or is_remote(code):
             return written
         from drumbeat.client.gitstate import git_properties
 
-        told = git_properties(self.local_place(code, "code"))
+        told = git_properties(self.local_place(code, self._key("code")))
         given = cast("dict[str, Any]", written.get("properties") or {})
         return {**written, "properties": {**told, **given}} if told else written
 
     def code(self) -> str | None:
         """The digest of the code's snapshot; None when the job has none, or it isn't here."""
         place = self._code_place()
-        return self._kept(place, "code") if place else None
+        return self._kept(place, self._key("code")) if place else None
+
+    def _key(self, name: str) -> str:
+        return ".".join((*self._command_at, name))
 
     def remarks(self) -> Iterator[str]:
         """What only this side sees, and a person should know."""
@@ -127,24 +141,24 @@ class JobParcel:
 
         code = self._code_place()
         if code:
-            yield from remarks.of_code(code, str(self.written.document["code"]))
+            yield from remarks.of_code(code, str(self._command["code"]))
         inputs = cast("dict[str, object]", self.written.document.get("inputs") or {})
         yield from remarks.of_texts(inputs, self.written.base, code)
 
     def _code_place(self) -> Path | None:
-        code = self.written.document.get("code")
-        return self.local_place(code, "code") if isinstance(code, str) and not is_remote(code) else None
+        code = self._command.get("code")
+        return self.local_place(code, self._key("code")) if isinstance(code, str) and not is_remote(code) else None
 
     def environment(self) -> EnvironmentFiles:
         """The files that the job's environment names."""
-        written = self.written.document.get("environment")
+        written = self._command.get("environment")
         extra = self.written.document.get("drumbeat")
         is_current = isinstance(extra, dict) and cast("dict[str, Any]", extra).get("environment") == "current"
         if not isinstance(written, Mapping) or is_current:
             return EnvironmentFiles()
         from drumbeat.client.environments import Around, files_of
 
-        around = Around(self.written.base, self.written.source, self.written.text, (*self.written.keys, "environment"))
+        around = Around(self.written.base, self.written.source, self.written.text, (*self.written.keys, *self._command_at, "environment"))
         return files_of(cast("Mapping[str, Any]", written), around, self._kept)
 
     def inputs(self) -> dict[str, str]:

@@ -16,7 +16,7 @@ NAMED = 3
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceFile:
     """A file here. path: what it is called there. link: the one by which it lies outside of its folder, "" = none."""
 
     path: str
@@ -40,12 +40,12 @@ class _Way:
     link: str = ""
 
 
-def sources_of(local: Path, key: str = "path") -> list[Source]:
+def sources_of(local: Path, key: str = "path") -> list[SourceFile]:
     """The files of a folder, or the one file, links followed. Raises RefusedError, StorageError."""
     if not local.exists():
         raise RefusedError("there is nothing there", where=f"{key}: {local}")
     if local.is_file():
-        return [Source(local.name, local, local.stat().st_size)]
+        return [SourceFile(local.name, local, local.stat().st_size)]
     if not local.is_dir():
         raise RefusedError("this is neither a file nor a folder", where=f"{key}: {local}")
     top = local.resolve()
@@ -55,7 +55,7 @@ def sources_of(local: Path, key: str = "path") -> list[Source]:
     return sorted(found, key=lambda one: one.path)
 
 
-def _files(folder: Path, way: _Way) -> Iterator[Source]:
+def _files(folder: Path, way: _Way) -> Iterator[SourceFile]:
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -67,7 +67,7 @@ def _files(folder: Path, way: _Way) -> Iterator[Source]:
         if entry.is_dir():
             yield from _files(entry, replace(inner, above=(*way.above, way.real), below=f"{path}/"))
         elif entry.is_file():
-            yield Source(path, entry, entry.stat().st_size, link=inner.link)
+            yield SourceFile(path, entry, entry.stat().st_size, link=inner.link)
         else:
             raise RefusedError("only files and folders can be sent", where=str(entry))
 
@@ -103,7 +103,7 @@ def _require_readable_name(path: str) -> None:
         raise RefusedError("the name isn't UTF-8", where=ascii(path)) from None
 
 
-def say_followed(sources: Sequence[Source]) -> str:
+def say_followed(sources: Sequence[SourceFile]) -> str:
     """Which links bring what lies outside of the folder, as a sentence; "" = none does."""
     links = [*dict.fromkeys(one.link for one in sources if one.link)]
     if not links:

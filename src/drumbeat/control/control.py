@@ -12,6 +12,8 @@ from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.catalog.environments import Environments
 from drumbeat.control.catalog.registries import Registries
+from drumbeat.control.children.children import Children
+from drumbeat.control.children.watch import ChildWatch
 from drumbeat.control.computes.agent_addresses import AgentAddresses, Endpoints
 from drumbeat.control.computes.compute_watch import ComputeWatch
 from drumbeat.control.computes.computes import Computes
@@ -36,7 +38,10 @@ from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
 from drumbeat.control.outputs.stories import Stories
 from drumbeat.control.space.space import Space
+from drumbeat.control.sweeps.proposals import Proposals, Samplers, no_samplers
+from drumbeat.control.sweeps.reports import SweepReports
 from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
+from drumbeat.ports.metrics import MetricStore
 from drumbeat.protocol.errors import StorageError
 
 
@@ -63,6 +68,10 @@ class Setting:
     """The datastores that `data` knows; None = those of the store."""
     endpoints: Endpoints = field(default_factory=Endpoints)
     """Where agents call this server."""
+    metrics: MetricStore | None = None
+    """The metrics of jobs; None = none are kept."""
+    samplers: Samplers = no_samplers
+    """The samplers of sweeps that search by results."""
     caches: MachineCaches | None = None
     """Those of the server's machine; None = `prune` and `usage` leave them out."""
 
@@ -86,6 +95,11 @@ class Control:
         self.secrets, stories = Secrets(setting.key), Stories(store, setting.artifacts)
         gangs = GangFactory(self.secrets, self.addresses)
         publishing = Publishing(self.data, setting.data, self.catalogs.data)
+        planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
+        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories)
+        proposals = Proposals(self.loop, setting.samplers)
+        children = Children(self.loop, self.jobs, proposals.request_of)
+        self.child_watch = ChildWatch(self.loop, SweepReports(setting.metrics) if setting.metrics else lambda _job: {})
         self.outbox = Outbox(
             self.loop,
             [
@@ -93,12 +107,12 @@ class Control:
                 GangStopper(self.loop, self.engines, setting.artifacts).handler(),
                 stories.handler(),
                 OutputPublisher(self.loop, publishing, stories).handler(),
+                proposals.handler(),
+                *children.handlers(),
             ],
         )
         self.watch = GangWatch(self.loop, self.engines, gangs.of, heartbeats)
         self._compute_watch = ComputeWatch(self.engines, self.addresses)
-        planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
-        self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses)
         self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches)
@@ -128,6 +142,7 @@ class Control:
         self.loop.start()
         self.outbox.start()
         self.watch.start()
+        self.child_watch.start()
         self._compute_watch.start()
         self.space.start()
 
@@ -135,6 +150,7 @@ class Control:
         """Ends the threads and closes the store. Running jobs keep running without this server."""
         self.space.stop()
         self._compute_watch.stop()
+        self.child_watch.stop()
         self.watch.stop()
         self.outbox.stop()
         self.loop.stop()

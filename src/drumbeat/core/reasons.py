@@ -69,8 +69,12 @@ REASONS: dict[Reason, ReasonRow] = {
     Reason.PREPARING_NODES: ReasonRow("code, inputs and environment are being prepared on every node"),
     Reason.RESTARTING_RANKS: ReasonRow("the ranks are being restarted on the nodes that the job has"),
     Reason.RANKS_RUNNING: ReasonRow("every rank has been started"),
+    Reason.TRIALS_RUNNING: ReasonRow("the trials of the sweep are running"),
+    Reason.STEPS_RUNNING: ReasonRow("the steps of the pipeline are running"),
     Reason.KEEPING_RESULTS: ReasonRow("outputs and the remaining logs are being saved"),
     Reason.FINISHED: ReasonRow("every rank exited with code 0", State.COMPLETED),
+    Reason.TRIALS_ENDED: ReasonRow("every trial of the sweep has ended, and at least one completed", State.COMPLETED),
+    Reason.STEPS_ENDED: ReasonRow("every step of the pipeline completed", State.COMPLETED),
     Reason.CANCEL_REQUESTED: ReasonRow("a user canceled the job", State.CANCELED, code=130),
     Reason.CANCELED_OUTSIDE: ReasonRow(
         "the job was canceled in the cluster itself, not through drumbeat", State.CANCELED, code=130
@@ -169,5 +173,17 @@ REASONS: dict[Reason, ReasonRow] = {
         "the job needs more than its compute can ever provide",
         State.FAILED,
         advice="Request fewer nodes or devices, or use another compute.",
+    ),
+    Reason.TRIALS_FAILED: ReasonRow(
+        "no trial of the sweep completed",
+        State.FAILED,
+        advice="Look at one of them: drumbeat sweep trials SWEEP, then drumbeat logs TRIAL.",
+        is_final=True,
+    ),
+    Reason.STEP_FAILED: ReasonRow(
+        "a step of the pipeline did not complete",
+        State.FAILED,
+        advice="Look at that step's logs: drumbeat logs PIPELINE.",
+        is_final=True,
     ),
 }

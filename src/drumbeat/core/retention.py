@@ -36,6 +36,8 @@ class JobNeeds:
     """Name and URI of the outputs that it has put into a store."""
     snapshots: frozenset[str] = frozenset()
     """Digests of its code, its inputs, and the folder of its image."""
+    parent: str = ""
+    """The sweep or pipeline that it is a part of."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,7 @@ def needs_of_job(job: Job) -> JobNeeds:
         tuple((one.name, one.uri) for one in plan.inputs),
         tuple((one.output, one.uri) for one in job.published if one.uri and not one.problem),
         frozenset(digest for digest in (plan.code, context, *named) if digest),
+        job.parent,
     )
 
 
@@ -90,15 +93,67 @@ def expired(jobs: Iterable[JobNeeds], now: datetime, older_than: timedelta) -> l
 def decide(asked: Iterable[str], jobs: Sequence[JobNeeds], assets: Sequence[AssetNeeds]) -> RemovalPlan:
     """Which of the jobs that are asked for go, and why the others stay. Names that no job has are left out."""
     known = {one.name: one for one in jobs}
-    wanted = [known[name] for name in dict.fromkeys(asked) if name in known]
-    kept = {one.name: why for one in wanted if (why := _own_reason(one, assets))}
-    readers = _readers(wanted, jobs)
+    wanted = _with_children([known[name] for name in dict.fromkeys(asked) if name in known], jobs)
+    kept = {one.name: why for one in wanted if (why := _own_reason(one, assets) or _of_running(one, known))}
+    readers, families = _readers(wanted, jobs), _families(jobs)
     going = {one.name for one in wanted} - kept.keys()
-    # A job that stays keeps those whose outputs it names, and they keep others.
-    while late := {name: reader for name in going if (reader := _first_staying(name, readers, going))}:
-        kept |= {name: _read_by(name, *reader) for name, reader in late.items()}
+    # A job that stays keeps those whose outputs it names, and its parent; and they keep others.
+    while True:
+        late = {name: _read_by(name, *reader) for name in going if (reader := _first_staying(name, readers, going))}
+        late |= {name: _parent_of(name, child) for name in going if (child := _child_staying(name, families, going))}
+        if not late:
+            break
+        kept |= late
         going -= late.keys()
-    return RemovalPlan(tuple(_readers_first(going, readers)), kept)
+    # A parent goes last: while it is there, its name leads to the children that are left.
+    parents = [name for name in going if name in families]
+    ordered = [name for name in _readers_first(going, readers) if name not in families]
+    return RemovalPlan((*ordered, *_deepest_first(parents, known)), kept)
+
+
+def _with_children(wanted: Sequence[JobNeeds], jobs: Sequence[JobNeeds]) -> list[JobNeeds]:
+    """Returns the jobs with the trials and steps that are parts of them."""
+    chosen = {one.name: one for one in wanted}
+    while more := {one.name: one for one in jobs if one.parent in chosen and one.name not in chosen}:
+        chosen |= more
+    return list(chosen.values())
+
+
+def _families(jobs: Iterable[JobNeeds]) -> dict[str, list[str]]:
+    """Returns the children of each parent by its name."""
+    families: dict[str, list[str]] = {}
+    for one in jobs:
+        if one.parent:
+            families.setdefault(one.parent, []).append(one.name)
+    return families
+
+
+def _of_running(job: JobNeeds, known: Mapping[str, JobNeeds]) -> KeptItem | None:
+    """Returns why a trial or step stays while its parent is unfinished."""
+    parent = known.get(job.parent)
+    if parent is None or parent.state.is_terminal:
+        return None
+    fix = f"Cancel that first: drumbeat cancel {parent.name}"
+    return KeptItem(f"job {job.name}", f"it is a part of {parent.name}, which is {parent.state}", fix)
+
+
+def _child_staying(name: str, families: Mapping[str, list[str]], going: set[str]) -> str:
+    return next((child for child in families.get(name, ()) if child not in going), "")
+
+
+def _parent_of(name: str, child: str) -> KeptItem:
+    why = f"{child}, which is a part of it, is kept"
+    return KeptItem(f"job {name}", why, f"See why: drumbeat delete {child}")
+
+
+def _deepest_first(parents: Sequence[str], known: Mapping[str, JobNeeds]) -> list[str]:
+    """Returns parents so that one that is itself a child comes before its own parent."""
+
+    def depth(name: str) -> int:
+        parent = known[name].parent
+        return 1 + depth(parent) if parent in known else 0
+
+    return sorted(parents, key=lambda name: (-depth(name), name))
 
 
 def _own_reason(job: JobNeeds, assets: Iterable[AssetNeeds]) -> KeptItem | None:

@@ -12,6 +12,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
 from drumbeat.ports.catalog import Catalog, Use
 from drumbeat.ports.leases import LiveServer, Ownership
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.states import State
 
 
@@ -38,6 +39,8 @@ class Submission:
     spec: dict[str, object]
     story: tuple[StoryEntry, ...] = ()
     uses: tuple[Use, ...] = ()
+    request: JobRequest | None = None
+    """Of a parent: what its children are submitted from."""
 
 
 @dataclass(frozen=True)
@@ -176,6 +179,10 @@ class Store(Catalog, Protocol):
 
     def submitted(self, key: str) -> Record | None:
         """The job that was submitted with this key; None = none was."""
+        ...
+
+    def request(self, name: str) -> JobRequest:
+        """Returns the request of a parent job. Raises NotFoundError, also for a job that is no parent."""
         ...
 
     def commit(self, token: int, changes: Sequence[Change]) -> None:

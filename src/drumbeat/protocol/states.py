@@ -27,6 +27,14 @@ class State(StrEnum):
         return self in (State.COMPLETED, State.FAILED, State.CANCELED)
 
 
+class JobKind(StrEnum):
+    """What a job is: ranks of its own, or a parent of other jobs."""
+
+    COMMAND = "command"
+    SWEEP = "sweep"
+    PIPELINE = "pipeline"
+
+
 TERMINAL = frozenset(state for state in State if state.is_terminal)
 """The states that a job never leaves."""
 
@@ -56,8 +64,12 @@ class Reason(StrEnum):
     PREPARING_NODES = "preparing_nodes"
     RESTARTING_RANKS = "restarting_ranks"
     RANKS_RUNNING = "ranks_running"
+    TRIALS_RUNNING = "trials_running"
+    STEPS_RUNNING = "steps_running"
     KEEPING_RESULTS = "keeping_results"
     FINISHED = "finished"
+    TRIALS_ENDED = "trials_ended"
+    STEPS_ENDED = "steps_ended"
     CANCEL_REQUESTED = "cancel_requested"
     CANCELED_OUTSIDE = "canceled_outside"
     TIMED_OUT = "timed_out"
@@ -79,3 +91,5 @@ class Reason(StrEnum):
     KEEPER_LOST = "keeper_lost"
     NODES_REFUSED = "nodes_refused"
     TOO_BIG = "too_big"
+    TRIALS_FAILED = "trials_failed"
+    STEP_FAILED = "step_failed"

@@ -27,6 +27,7 @@ from drumbeat.server.api import (
     registries,
     space,
     storage,
+    sweeps,
 )
 from drumbeat.server.context import ServerContext
 
@@ -42,7 +43,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     )  # fmt: skip
     app.state.context = context
     for part in (
-        about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage, space,
+        about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage, space, sweeps,
         sync, inputs,
     ):  # fmt: skip
         app.include_router(part.router)

@@ -27,6 +27,7 @@ from drumbeat.ports import (
     Submission,
     is_for,
 )  # fmt: skip
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.testing.memory_catalog import CatalogShelf, MemoryCatalog
 
@@ -47,6 +48,8 @@ class Shelf:
 
     records: dict[str, Record] = field(default_factory=dict[str, Record])
     keys: dict[str, str] = field(default_factory=dict[str, str])
+    requests: dict[str, JobRequest] = field(default_factory=dict[str, JobRequest])
+    """Of parent jobs."""
     stories: dict[str, list[StoryEntry]] = field(default_factory=dict[str, list[StoryEntry]])
     effects: dict[int, PendingEffect] = field(default_factory=dict[int, PendingEffect])
     held: dict[Held, Reservation] = field(default_factory=dict[Held, Reservation])
@@ -164,6 +167,8 @@ class MemoryStore(MemoryCatalog):
             shelf.keys[submission.key] = name
             version = shelf.deleted.pop(name, (0, ""))[0] + 1
             shelf.records[name] = Record(submission.job, version, copy.deepcopy(submission.spec), lease=token)
+            if submission.request:
+                shelf.requests[name] = submission.request
             shelf.stories[name] = list(submission.story)
             shelf.catalog.uses += [(name, one) for one in submission.uses]
             return shelf.records[name], True
@@ -171,6 +176,12 @@ class MemoryStore(MemoryCatalog):
     def submitted(self, key: str) -> Record | None:
         with self.shelf.lock:
             return self.shelf.records.get(self.shelf.keys.get(key, ""))
+
+    def request(self, name: str) -> JobRequest:
+        with self.shelf.lock:
+            if name not in self.shelf.requests:
+                raise NotFoundError(f"there is no parent job {name}")
+            return self.shelf.requests[name]
 
     def commit(self, token: int, changes: Sequence[Change]) -> None:
         with self.shelf.lock:

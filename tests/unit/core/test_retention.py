@@ -136,3 +136,39 @@ def test_nothing_that_stays_needs_a_job_that_goes(world):
     assert not any(asset.uri == output_of(name) for asset in assets for name in gone)
     staying = [one for one in jobs if one.name not in gone]
     assert not any(uri == output_of(name) for one in staying for _, uri in one.inputs for name in gone)
+
+
+# --- sweeps and pipelines -----------------------------------------------------------------------------------------
+def family(**states: State) -> list[JobNeeds]:
+    return [
+        JobNeeds("sweep", states.get("sweep", State.COMPLETED)),
+        JobNeeds("sweep_0", states.get("first", State.COMPLETED), parent="sweep"),
+        JobNeeds("sweep_1", State.COMPLETED, parent="sweep"),
+    ]
+
+
+def test_parent_is_deleted_with_its_children_and_after_them():
+    assert decide(["sweep"], family(), []).jobs == ("sweep_0", "sweep_1", "sweep")
+
+
+def test_child_of_an_ended_parent_is_deleted_alone():
+    assert decide(["sweep_1"], family(), []).jobs == ("sweep_1",)
+
+
+def test_child_of_a_running_parent_is_kept():
+    plan = decide(["sweep_1"], family(sweep=State.RUNNING), [])
+    assert plan.jobs == ()
+    assert plan.reasons["sweep_1"].why == "it is a part of sweep, which is running"
+
+
+def test_parent_is_kept_with_a_child_that_is_kept():
+    asset = AssetNeeds("model best:1", "azureml://jobs/sweep_0/outputs/model")
+    plan = decide(["sweep"], family(), [asset])
+    assert plan.jobs == ("sweep_1",)
+    assert plan.reasons["sweep"].why == "sweep_0, which is a part of it, is kept"
+
+
+def test_parent_within_a_parent_goes_before_it():
+    nested = [JobNeeds("p", State.COMPLETED), JobNeeds("p_s", State.COMPLETED, parent="p")]
+    nested.append(JobNeeds("p_s_0", State.COMPLETED, parent="p_s"))
+    assert decide(["p"], nested, []).jobs == ("p_s_0", "p_s", "p")

@@ -27,13 +27,13 @@ def download(
     outputs: Annotated[str | None, typer.Option("--outputs", metavar="NAME", help="Download only this output.")] = None,
     logs: Annotated[bool, typer.Option("--logs", help="Download only the logs.")] = False,
 ) -> None:
-    """Download a job's files: outputs, logs, story and plan."""
+    """Download a job's files: outputs, logs, story and plan; for a sweep, those of its best trial."""
     from drumbeat.cli.terminal.job_names import find_job
 
     if outputs and logs:
         raise typer.BadParameter("--outputs and --logs each mean: only these", param_hint="--logs")
     server = connect()
-    name = find_job(server, job).name
+    name = server.source_of_files(find_job(server, job).name)
     all_files = server.files(name)
     if context.args:
         raise _misplaced(context.args[0], job, outputs_of(all_files))

@@ -28,11 +28,15 @@ def list_jobs(
         str | None, typer.Option("--experiment", metavar="NAME", help="List only jobs of this experiment.")
     ] = None,
     all_: Annotated[bool, typer.Option("--all", "-a", help="Include archived jobs.")] = False,
+    parent: Annotated[
+        str,
+        typer.Option("--parent", metavar="JOB", help="List the trials of this sweep or the steps of this pipeline."),
+    ] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Maximum number of jobs.")] = 50,
     as_json: AsJson = False,
 ) -> None:
-    """List jobs, newest first."""
-    jobs = connect().list(state=state, experiment=experiment, archived=all_, limit=limit)
+    """List jobs, newest first. Trials and steps are listed with --parent only."""
+    jobs = connect().list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 

@@ -6,7 +6,7 @@ from drumbeat.cli.terminal.escape import make_safe, safe_lines
 from drumbeat.cli.terminal.phrases import say_duration
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.protocol.api.jobs import JobView, VerdictView
-from drumbeat.protocol.states import State
+from drumbeat.protocol.states import JobKind, State
 
 TAIL_LINES = 20
 
@@ -52,10 +52,19 @@ def _culprit(verdict: VerdictView) -> str:
 
 
 def _commands(job: JobView, ink: Ink) -> list[str]:
+    return [f"  {title:<8} {ink.paint(command, 'accent')}" for title, command in _next_commands(job)]
+
+
+def _next_commands(job: JobView) -> list[tuple[str, str]]:
+    if job.type == JobKind.SWEEP:
+        return [
+            ("trials", f"drumbeat sweep show {job.name}"),
+            ("best", f"drumbeat sweep best {job.name}"),
+            ("files", f"drumbeat download {job.name}"),
+        ]
     rank = job.verdict.rank if job.verdict and job.state == State.FAILED else None
     logs = f"drumbeat logs {job.name}" + (f" --rank {rank}" if rank is not None else "")
-    rows = [("logs", logs), ("files", f"drumbeat download {job.name}"), ("more", f"drumbeat show {job.name}")]
-    return [f"  {title:<8} {ink.paint(command, 'accent')}" for title, command in rows]
+    return [("logs", logs), ("files", f"drumbeat download {job.name}"), ("more", f"drumbeat show {job.name}")]
 
 
 def exit_code_of(job: JobView) -> int:

@@ -14,7 +14,7 @@ from drumbeat.cli.terminal.escape import safe_lines
 from drumbeat.cli.terminal.phrases import say_ago, say_duration, say_launch, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.protocol.api.jobs import ExitView, JobView, JobWithStory, NodeView
-from drumbeat.protocol.states import Reason, State
+from drumbeat.protocol.states import JobKind, Reason, State
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,6 +43,8 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
 
 
 def _ranks(job: JobView) -> str:
+    if job.type != JobKind.COMMAND:
+        return str(job.type)
     is_even = job.world_size == job.node_count * job.processes_per_node
     return f"{job.node_count}×{job.processes_per_node}" if is_even else f"{job.world_size} on {job.node_count}"
 
@@ -80,7 +82,9 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("why", job.progress),
         ("notice", job.notice),
         ("engine says", _engines_word(job)),
-        ("shape", say_launch(job.launcher, job.node_count, job.processes_per_node, job.world_size)),
+        ("type", job.type if job.type != JobKind.COMMAND else ""),
+        ("part of", job.parent),
+        ("shape", _shape(job)),
         ("compute", job.compute),
         ("environment", job.environment),
         ("priority", job.priority or ""),
@@ -89,6 +93,12 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         *((title, say_moment(at)) for title, at in _moments(job) if at is not None),
         ("exit code", job.exit_code),
     ]
+
+
+def _shape(job: JobView) -> str:
+    if job.type != JobKind.COMMAND:
+        return ""
+    return say_launch(job.launcher, job.node_count, job.processes_per_node, job.world_size)
 
 
 def _commit(job: JobView) -> str:

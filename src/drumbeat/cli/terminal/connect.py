@@ -18,6 +18,7 @@ from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
 from drumbeat.protocol.api.jobs import Event, FileView, JobView, JobWithStory, LogPiece, PreviewView
 from drumbeat.protocol.api.server import ServerView
 from drumbeat.protocol.api.space import Freed, Usage
+from drumbeat.protocol.api.sweeps import SweepView, TrialView
 
 
 class Server(Protocol):
@@ -36,9 +37,27 @@ class Server(Protocol):
         ...
 
     def list(
-        self, *, state: str | None = None, experiment: str | None = None, archived: bool = False, limit: int = 100
+        self,
+        *,
+        state: str | None = None,
+        experiment: str | None = None,
+        archived: bool = False,
+        limit: int = 100,
+        parent: str | None = None,
     ) -> list[JobView]:
-        """Jobs, newest first. archived: these too."""
+        """Jobs, newest first. archived: these too. parent: only the trials or steps of this job; "" = no such ones."""
+        ...
+
+    def sweep(self, name: str) -> SweepView:
+        """Returns a sweep with its trials. Raises NotFoundError."""
+        ...
+
+    def best(self, name: str) -> TrialView:
+        """Returns the best trial of a sweep. Raises NotFoundError while there is none."""
+        ...
+
+    def source_of_files(self, name: str) -> str:
+        """Returns the job whose files are meant: the best trial for a sweep, else the job itself."""
         ...
 
     def cancel(self, name: str, *, discard: bool = False) -> JobView:

@@ -26,7 +26,7 @@ def find_job(server: Server, typed: str) -> JobWithStory:
 
 
 def _newest(server: Server) -> str:
-    for job in server.list(archived=True, limit=1):
+    for job in server.list(archived=True, limit=1, parent=""):
         return job.name
     raise NotFoundError("there is no job yet", where=LAST, fix="Submit one: drumbeat run job.yml")
 

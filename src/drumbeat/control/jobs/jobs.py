@@ -5,23 +5,36 @@ from __future__ import annotations
 import json
 import secrets
 
+from drumbeat import dialect
 from drumbeat.control.catalog.data_assets import data_uses
 from drumbeat.control.catalog.environments import uses_of
 from drumbeat.control.computes.engines import Engines, no_compute
 from drumbeat.control.jobs import submit
 from drumbeat.control.jobs.planner import Planner
 from drumbeat.control.jobs.preview import preview
+from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.stories import STORY, Stories
 from drumbeat.core.life import cancellation
-from drumbeat.core.life.events import CancelRequested
+from drumbeat.core.life.events import CancelRequested, ChildRefused, ChildrenSeen, ChildStatus
+from drumbeat.core.planning.plan import Planned
 from drumbeat.dialect.data.paths import OfJob, reference_to
+from drumbeat.dialect.sweeping.sweep import SweepJob
 from drumbeat.ports import Artifacts, Record, Store, StoredFile, Submission
 from drumbeat.protocol.api.jobs import PreviewView
 from drumbeat.protocol.api.requests import JobRequest
-from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, StaleError, StorageError
+from drumbeat.protocol.errors import (
+    ConflictError,
+    DrumbeatError,
+    NotFoundError,
+    RefusedError,
+    SpecError,
+    StaleError,
+    StorageError,
+)
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.states import State
 
 
 class Jobs:
@@ -52,11 +65,51 @@ class Jobs:
         return record, is_new
 
     def _submission(self, request: JobRequest, parent: str) -> Submission:
-        written, planned = self._planner.plan(request)
         self._require_sources(request)
-        job, first = submit.new_job(written, planned, self._loop.clock.now(), parent)
+        written, now = dialect.from_dict(request.document, request.source), self._loop.clock.now()
+        kept: JobRequest | None = None
+        if isinstance(written, SweepJob):
+            kept, (name, planned) = request, self._example_trial(request, written)
+            job, first = new_sweep(request, written, planned, name, now)
+        else:
+            command, planned = self._planner.plan(request)
+            job, first = submit.new_job(command, planned, now, parent)
         key = request.key or secrets.token_hex(16)
-        return Submission(key, job, request.document, (first,), (*uses_of(planned.asset), *data_uses(planned.data)))
+        uses = (*uses_of(planned.asset), *data_uses(planned.data))
+        return Submission(key, job, request.document, (first,), uses, kept)
+
+    def _example_trial(self, request: JobRequest, sweep: SweepJob) -> tuple[str, Planned]:
+        """The name of a sweep, and the plan of a trial. Raises what planning the trial raises."""
+        name = sweep.name or submit.invent_name(sweep.display_name or sweep.experiment_name or request.experiment)
+        return name, self._planner.plan(example_trial(request, sweep, name))[1]
+
+    def submit_child(self, parent: str, request: JobRequest) -> None:
+        """Submits a child of a running parent and lets the parent know, as one step of the loop. Idempotent.
+
+        Where the parent is being stopped, it learns that the child does not exist, or how far the child is. The parent
+        also learns of a refusal. Raises StaleError when another server holds the parent.
+        """
+        job = str(request.document["name"])
+        try:
+            submission = self._submission(request, parent)
+        except (SpecError, RefusedError, NotFoundError) as error:
+            self._loop.tell(parent, ChildRefused(job, str(error)))
+        else:
+            self._loop.call(lambda: self._write_child(parent, submission))
+
+    def _write_child(self, parent: str, submission: Submission) -> None:
+        record = self._loop.store.submitted(submission.key)
+        if record is None and self._loop.held(parent).job.state is not State.RUNNING:
+            refused = ChildRefused(submission.job.name, "not submitted: its parent was being stopped")
+            self._loop.apply(parent, refused)
+            return
+        try:
+            record = record or self.write(submission)[0]
+        except (ConflictError, NotFoundError) as error:
+            self._loop.apply(parent, ChildRefused(submission.job.name, str(error)))
+            return
+        child = record.job
+        self._loop.apply(parent, ChildrenSeen((ChildStatus(child.name, child.state, child.sentence),)))
 
     def write(self, submission: Submission) -> tuple[Record, bool]:
         """Writes a planned job; returns it, and whether it is new. Only on the loop's thread."""
@@ -84,8 +137,12 @@ class Jobs:
 
     def preview(self, request: JobRequest) -> PreviewView:
         """What `submit` would run. Starts and writes nothing."""
-        written, planned = self._planner.plan(request)
-        job, _ = submit.new_job(written, planned, self._loop.clock.now())
+        written = dialect.from_dict(request.document, request.source)
+        if isinstance(written, SweepJob):
+            name = written.name or submit.invent_name(written.display_name or request.experiment)
+            request = example_trial(request, written, name)
+        command, planned = self._planner.plan(request)
+        job, _ = submit.new_job(command, planned, self._loop.clock.now())
         return preview(job, planned, self._loop, self._engines)
 
     # --- afterwards -------------------------------------------------------------------------------------------

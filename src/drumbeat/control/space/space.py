@@ -16,7 +16,7 @@ from drumbeat.control.space.job_removal import JobRemoval
 from drumbeat.control.space.references import ReferenceReader
 from drumbeat.core import retention
 from drumbeat.ports import Artifacts, MachineCaches
-from drumbeat.protocol.api.space import Freed, Usage
+from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem, Usage
 from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError
 
 log = logging.getLogger(__name__)
@@ -93,7 +93,8 @@ class Space:
     def delete(self, name: str, by: str) -> Freed:
         """Deletes a job and all that only it needs. Idempotent: a job that was deleted is finished, and nothing more.
 
-        Raises NotFoundError; ConflictError with the reason why it is kept.
+        Of a sweep or pipeline, the trials or steps go first. A server that is killed in between leaves the parent with
+        the others: the request can be repeated. Raises NotFoundError; ConflictError with the reason why it is kept.
         """
         try:
             self._store.load(name)
@@ -103,10 +104,17 @@ class Space:
             return Freed()
         self._removal.await_end(name)
         world = self._references.all()
-        if kept := retention.decide([name], world.jobs, world.assets).reasons.get(name):
+        plan = retention.decide([name], world.jobs, world.assets)
+        if kept := plan.reasons.get(name):
             raise refusal(kept)
+        items: list[SpaceItem] = []
+        left: list[KeptItem] = []
         with self._removal.lock:
-            return freed_of(*self._removal.delete(name, world, by))
+            for number, job in enumerate(plan.jobs):
+                gone, stays = self._removal.delete(job, world.without(plan.jobs[:number]), by)
+                items += gone
+                left += stays
+        return freed_of(items, left)
 
     def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool) -> Freed:
         """Deletes the jobs that ended at least so long ago, snapshots that nothing needs, and what the caches of this

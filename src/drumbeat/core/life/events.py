@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 from drumbeat.core.life.job import Job, Published
 from drumbeat.core.need import Slot
@@ -134,6 +136,43 @@ class OutputHeldUp:
     tries: int = 0
 
 
+@dataclass(frozen=True)
+class ChildStatus:
+    """How far a child of a sweep or pipeline is. job: its name."""
+
+    job: str
+    state: State
+    sentence: str = ""
+
+
+@dataclass(frozen=True)
+class ChildrenSeen:
+    """How far the children of a parent job are: a level, which names every child whose job exists.
+
+    reports: of each trial of a sweep by its number, the values of the primary metric that rank 0 reported, in order.
+    """
+
+    children: tuple[ChildStatus, ...] = ()
+    reports: Mapping[int, Sequence[float]] = field(default_factory=dict[int, Sequence[float]])
+
+
+@dataclass(frozen=True)
+class TrialsProposed:
+    """The sampler's answer: the parameters of the trials from `first` on. is_exhausted: there are no others."""
+
+    first: int
+    values: tuple[dict[str, Any], ...] = ()
+    is_exhausted: bool = False
+
+
+@dataclass(frozen=True)
+class ChildRefused:
+    """A child's job can't be submitted."""
+
+    job: str
+    sentence: str
+
+
 Event = (
     Granted
     | Waits
@@ -148,6 +187,9 @@ Event = (
     | JudgeDue
     | OutputPublished
     | OutputHeldUp
+    | ChildrenSeen
+    | TrialsProposed
+    | ChildRefused
 )
 
 
@@ -185,7 +227,36 @@ class PublishOutputs:
     kind: str = "publish_outputs"
 
 
-Effect = StartGang | StopGang | KeepStory | PublishOutputs
+@dataclass(frozen=True)
+class ProposeTrials:
+    """Ask the sampler for the parameters of `count` trials, numbered from `first` on."""
+
+    attempt: int
+    first: int
+    count: int
+    kind: str = "propose_trials"
+
+
+@dataclass(frozen=True)
+class SubmitChild:
+    """Submit the job of a child: a trial's or a step's. job: its name."""
+
+    attempt: int
+    job: str
+    kind: str = "submit_child"
+
+
+@dataclass(frozen=True)
+class CancelChild:
+    """Ask the job of a child to stop. by: who ends it, as its story says."""
+
+    attempt: int
+    job: str
+    by: str
+    kind: str = "cancel_child"
+
+
+Effect = StartGang | StopGang | KeepStory | PublishOutputs | ProposeTrials | SubmitChild | CancelChild
 
 
 # --- what decide gives back -------------------------------------------------------------------------------------

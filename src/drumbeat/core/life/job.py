@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from drumbeat.core.family import SweepProgress
 from drumbeat.core.need import Need, Policy, Slot
 from drumbeat.core.verdict import Verdict
 from drumbeat.launch import hosts
 from drumbeat.protocol.agent import WAITS, AgentStatus, Phase, RankExit
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.roster import Roster
-from drumbeat.protocol.states import Reason, State
+from drumbeat.protocol.states import JobKind, Reason, State
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,13 @@ class Job:
     held_up: tuple[HeldUp, ...] = ()
     parent: str = ""
     """The sweep or pipeline that the job is a part of; "" = none. Set when the job is submitted, and fixed."""
+    sweep: SweepProgress | None = None
+    """Of a sweep: its trials. Its plan then has no nodes and no command."""
+
+    @property
+    def kind(self) -> JobKind:
+        """Whether the job has ranks of its own, or is the parent of other jobs."""
+        return JobKind.SWEEP if self.sweep else JobKind.COMMAND
 
     @property
     def deadline(self) -> datetime | None:

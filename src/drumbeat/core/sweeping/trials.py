@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from drumbeat.core.family import trial_name
 from drumbeat.core.sweeping import grid
 from drumbeat.core.sweeping.draws import draw
 from drumbeat.core.sweeping.parameters import Values, texts, variables
@@ -18,11 +19,6 @@ SHARED_KEYS = ("experiment_name", "description", "tags", "compute", "identity", 
 """Keys of a sweep that each trial has unchanged; `queue_settings` too."""
 TRIAL_KEYS = ("code", "environment", "environment_variables", "distribution")
 MAX_DISPLAY_NAME = 255
-
-
-def trial_name(sweep: str, number: int) -> str:
-    """`SWEEP_0` for the first trial of SWEEP."""
-    return f"{sweep}_{number}"
 
 
 def trial_document(sweep: SweepJob, name: str, number: int, values: Values) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from drumbeat.protocol.api.constraints import limited
 from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
-from drumbeat.protocol.states import Reason, State
+from drumbeat.protocol.states import JobKind, Reason, State
 
 TERMINAL = frozenset(state for state in State if state.is_terminal)
 """States of a job to which nothing happens any more."""
@@ -172,6 +172,7 @@ class JobView:
     notice: str = ""
     outputs: tuple[OutputView, ...] = ()
     parent: str = field(default="", metadata=limited(PARENT, exclude_if=operator.not_))
+    type: JobKind = field(default=JobKind.COMMAND, metadata=limited("Whether it has ranks, or is the parent of jobs."))
 
     @property
     def has_ended(self) -> bool:

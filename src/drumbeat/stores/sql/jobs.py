@@ -15,6 +15,7 @@ from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Change, Head, JobFilter, Record, Submission
 from drumbeat.protocol import wire
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import Reason, State
 from drumbeat.stores.sql.catalog import note_uses
@@ -68,6 +69,14 @@ def by_key(connection: Connection, key: str, remembered: Remembered) -> Record |
     """The job that was submitted with this key."""
     heads = _HEADS.join(submissions, submissions.c.job == jobs.c.name).where(submissions.c.key == key)
     return next(iter(_records(connection, heads, remembered)), None)
+
+
+def request(connection: Connection, name: str) -> JobRequest:
+    """Returns the request of a parent job. Raises NotFoundError."""
+    text = connection.scalar(select(submissions.c.request).where(submissions.c.job == name))
+    if not text:
+        raise no_job(name)
+    return wire.loads(JobRequest, text)
 
 
 def unfinished(connection: Connection, remembered: Remembered) -> list[Record]:
@@ -147,7 +156,8 @@ def add(connection: Connection, token: int, new: Submission) -> Record:
     fixed = {"name": job.name, "submitted_at": job.submitted_at, "lease": token, "version": version, "archived": False}
     spec = json.dumps(new.spec, separators=(",", ":"))
     connection.execute(insert(jobs).values(**fixed, **_columns(job)))
-    connection.execute(insert(submissions).values(key=new.key, job=job.name, spec=spec))
+    request = wire.dumps(new.request) if new.request else ""
+    connection.execute(insert(submissions).values(key=new.key, job=job.name, spec=spec, request=request))
     add_story(connection, [(job.name, entry) for entry in new.story])
     note_uses(connection, job.name, new.uses)
     return Record(job, version, json.loads(spec), lease=token)

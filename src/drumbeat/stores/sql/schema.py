@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0009"
+HEAD = "0010"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -120,8 +120,10 @@ submissions = Table(
     Column("key", AnyText, primary_key=True),
     Column("job", Text, ForeignKey("jobs.name"), nullable=False, unique=True),
     Column("spec", Text, nullable=False),
+    Column("request", Text, nullable=False, server_default=""),
 )
-"""What a person sent, written once: apart from `jobs`, whose rows are written often."""
+"""What a person sent, written once: apart from `jobs`, whose rows are written often. request: of a sweep or pipeline,
+the whole request as JSON, from which its children are submitted; "" for other jobs."""
 
 story = Table(
     "story",

@@ -32,6 +32,7 @@ from drumbeat.ports import (
     Submission,
     Use,
 )  # fmt: skip
+from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.stores.sql import catalog, computes, inbox, jobs, leases, outbox, removals, slots
 from drumbeat.stores.sql.database import Database, parse_url
@@ -112,6 +113,10 @@ class SqlStore:
     def submitted(self, key: str) -> Record | None:
         with self._database.read() as connection:
             return jobs.by_key(connection, key, self._remembered)
+
+    def request(self, name: str) -> JobRequest:
+        with self._database.read() as connection:
+            return jobs.request(connection, name)
 
     def commit(self, token: int, changes: Sequence[Change]) -> None:
         with self._database.write() as connection:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeVar
+from zlib import crc32
 
 from drumbeat.core.life.events import Loss
 from drumbeat.testing.simulation.nodes import MISSES_A_PEER
@@ -58,6 +59,53 @@ def submit(world: World, action: Action) -> None:
     if action.a % 4 == 0:
         document["limits"] = {"timeout": 30 + action.a}
     world.ask("submit", key, document, at=action.b // 12)
+
+
+SWEEP_SPACES: tuple[dict[str, Any], ...] = (
+    {"a": {"type": "choice", "values": [1, 2]}, "b": {"type": "choice", "values": ["x", "y"]}},
+    {"a": {"type": "choice", "values": [1, 2, 3, 4, 5]}},
+    {"a": {"type": "choice", "values": [1]}},
+)
+SWEEP_RULES: tuple[dict[str, Any] | None, ...] = (
+    None,
+    {"type": "bandit", "slack_amount": 0.2, "evaluation_interval": 1},
+    {"type": "median_stopping", "evaluation_interval": 2, "delay_evaluation": 2},
+    {"type": "truncation_selection", "truncation_percentage": 50, "evaluation_interval": 2},
+)
+
+
+def submit_sweep(world: World, action: Action) -> None:
+    """Someone submits a small grid sweep; with a key that was used, the one of before."""
+    key = f"s{action.b % 4}"
+    document: dict[str, object] = {
+        "type": "sweep",
+        "name": f"sweep{action.b % 4}",
+        "trial": {"command": "true", **RANKS[action.a % 5]},
+        "sampling_algorithm": "grid",
+        "search_space": SWEEP_SPACES[action.a % 3],
+        "objective": {"goal": ["minimize", "maximize"][action.a % 2], "primary_metric": "loss"},
+        "limits": {"max_total_trials": 4, "max_concurrent_trials": 1 + action.b % 3},
+        "drumbeat": {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 2},
+    }
+    if rule := SWEEP_RULES[action.b % 4]:
+        document["early_termination"] = rule
+    if action.a % 5 == 0:
+        document["limits"] = {"max_total_trials": 4, "timeout": 30 + action.a}
+    world.ask("submit", key, document, at=action.b // 4)
+
+
+def report(world: World, action: Action) -> None:
+    """A rank 0 reports its metric."""
+    node = pick([one for one in world.nodes() if one.running and one.number == 0], action.a)
+    if node:
+        world.metrics.report(node.gang.job, (crc32(node.gang.job.encode()) + action.b) % 100 / 100)
+
+
+def children(world: World, action: Action) -> None:
+    """A server looks at the children of a parent."""
+    name = pick(world.jobs(), action.a)
+    if name:
+        world.ask("children", name, at=action.b)
 
 
 def cancel(world: World, action: Action) -> None:
@@ -240,9 +288,16 @@ ACTIONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
     "place": (place, 8), "tick": (tick, 4), "watch": (watch, 4), "engine_refuses": (engine_refuses, 1),
     "watch_late": (watch_late, 2), "store_refuses": (store_refuses, 1),
     "server_dies": (server_dies, 1), "server_will_die": (server_will_die, 2),
-    "server_starts": (server_starts, 6),
-}  # fmt: skip
+    "server_starts": (server_starts, 6),}  # fmt: skip
 """Name to what happens, and how often it does beside the others."""
+
+OF_SWEEPS: dict[str, tuple[Callable[[World, Action], None], int]] = {
+    "submit_sweep": (submit_sweep, 5), "report": (report, 20), "children": (children, 10),
+}  # fmt: skip
+"""What happens beside that in the schedules of `WITH_SWEEPS`."""
+
+WITH_SWEEPS = (2, 5)
+"""The seeds that leave one of these when divided by 7."""
 
 SHARED = ACTIONS | {
     "server_ends": (server_ends, 1), "server_stops": (server_stops, 2), "server_will_stop": (server_will_stop, 8),
@@ -258,6 +313,8 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
     """
     random = Random(seed)  # noqa: S311 (faults, not secrets)
     table = ACTIONS if servers == 1 else SHARED
+    if seed % 7 in WITH_SWEEPS:
+        table = table | OF_SWEEPS
     names = list(table)
     weights = [table[name][1] * random.choice((0.2, 1, 1, 5)) for name in names]
     drawn = random.choices(names, weights, k=length)
@@ -266,4 +323,4 @@ def schedule(seed: int, servers: int = 1, length: int = 80) -> list[Action]:
 
 def happen(world: World, action: Action) -> None:
     """Lets it happen."""
-    SHARED[action.what][0](world, action)
+    (SHARED | OF_SWEEPS)[action.what][0](world, action)

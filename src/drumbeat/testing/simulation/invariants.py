@@ -13,28 +13,19 @@ from drumbeat.core.reasons import MOVES
 from drumbeat.ports import Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import RankExit
-from drumbeat.protocol.states import Reason, State
-from drumbeat.testing.simulation import waits
+from drumbeat.protocol.states import JobKind, Reason, State
+from drumbeat.testing.simulation import sweeps, waits
 from drumbeat.testing.simulation.actions import Action, happen
 from drumbeat.testing.simulation.backing import Sight
 from drumbeat.testing.simulation.machine import CPUS, UNKNOWN
 from drumbeat.testing.simulation.nodes import Node
+from drumbeat.testing.simulation.violation import require
 from drumbeat.testing.simulation.world import World
 
 _PAST_CANCEL = (State.STOPPING, State.FINALIZING, *(state for state in State if state.is_terminal))
 
 REST = 400
 """Rounds of fair play after which everything must have come to rest."""
-
-
-class Violation(AssertionError):
-    """An invariant that didn't hold, in words."""
-
-
-def require(holds: bool, sentence: str) -> None:  # noqa: FBT001 (reads as a sentence)
-    """Raises Violation."""
-    if not holds:
-        raise Violation(sentence)
 
 
 @dataclass
@@ -52,6 +43,7 @@ class Checker:
         """All of it."""
         sight = self.world.look()
         self._acknowledged_is_kept(sight)
+        sweeps.check(sight)
         self._states_move_along_the_table(sight)
         self._slots(sight)
         self._gangs(sight)
@@ -77,7 +69,8 @@ class Checker:
             if before is not None and before.state.is_terminal:
                 require(job == before, f"job {name} changed after its end")
             states = [entry.state for entry in story[max(0, self.told.get(name, 0) - 1) :]]
-            require(story[0].state is State.QUEUED, f"the story of {name} begins in {story[0].state}")
+            first = State.QUEUED if job.kind is JobKind.COMMAND else State.RUNNING
+            require(story[0].state is first, f"the story of {name} begins in {story[0].state}")
             for one, other in itertools.pairwise(states):
                 require(
                     other is one or other in MOVES[one],
@@ -229,7 +222,10 @@ def fair_turn(world: World) -> list[Action]:
     """Something of everything that there is to do, at every server."""
     sight, nodes = world.look(), world.nodes()
     alive = [number for number, one in enumerate(sight.records.values()) if not one.job.state.is_terminal]
+    jobs = [record.job for record in sight.records.values()]
+    parents = [number for number, job in enumerate(jobs) if job.kind is not JobKind.COMMAND]
     due = {
+        "report": range(len(nodes) if parents else 0), "children": parents,
         "place": range(1), "effect": range(min(3, len(sight.effects))), "watch": alive,
         "sync": range(2 * len(nodes)), "grace_ends": range(sum(node.is_stopping for node in nodes)),
     }  # fmt: skip
@@ -257,6 +253,8 @@ def at_the_end(world: World, checker: Checker) -> None:
     for name, record in sight.records.items():
         require(exit_code(record.job) is not None, f"job {name} has ended without an exit code")
         require(kept_story(world, name) == sight.stories[name], f"the story of {name} was not kept as it went")
+        if record.job.kind is not JobKind.COMMAND:
+            continue
         done = record.job.state is not State.COMPLETED or checker.has_done_its_work(record.job)
         require(done, f"{name} has completed, and not all of its ranks had done their work")
 

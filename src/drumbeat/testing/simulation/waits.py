@@ -17,7 +17,7 @@ _REASONS = {
     State.QUEUED: {Reason.ACCEPTED, Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN, Reason.REPLACING_NODES},
     State.PROVISIONING: {Reason.STARTING_NODES, Reason.IN_QUEUE},
     State.STAGING: {Reason.PREPARING_NODES, Reason.RESTARTING_RANKS},
-    State.RUNNING: {Reason.RANKS_RUNNING},
+    State.RUNNING: {Reason.RANKS_RUNNING, Reason.TRIALS_RUNNING, Reason.STEPS_RUNNING},
     State.STOPPING: {reason for reason, row in REASONS.items() if row.ends},
     State.FINALIZING: {Reason.KEEPING_RESULTS},
 }

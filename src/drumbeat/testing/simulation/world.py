@@ -10,11 +10,13 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.control.loop.outbox import Lane
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
+from drumbeat.ports.metrics import HistoryPage, MetricStore
 from drumbeat.protocol import faults
 from drumbeat.protocol.agent import AgentStatus
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
-from drumbeat.protocol.states import State
+from drumbeat.protocol.metrics import Point, run_id
+from drumbeat.protocol.states import JobKind, State
 from drumbeat.testing.clock import FakeClock
 from drumbeat.testing.simulation.backing import Backing, InMemory, Sight
 from drumbeat.testing.simulation.machine import Engine
@@ -48,6 +50,24 @@ class Texts:
     def files(self, job: str) -> list[StoredFile]:
         """By path."""
         return [StoredFile(path, len(text)) for (of, path), text in sorted(self.kept.items()) if of == job]
+
+
+class Metrics:
+    """As much of `ports.metrics.MetricStore` as sweeps use: it outlives the servers, and is never away."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[float]] = {}
+
+    def report(self, job: str, value: float) -> None:
+        """Keeps a value of the metric of the job's rank 0."""
+        self.values.setdefault(run_id(job), []).append(value)
+
+    def history(self, run: str, name: str, rank: int, after: int = 0, limit: int = 25_000) -> HistoryPage:
+        """Returns the points from `after` on."""
+        _ = rank
+        values = self.values.get(run, [])[after : after + limit]
+        points = tuple(Point(name, value, after + n, 0) for n, value in enumerate(values))
+        return HistoryPage(points, after + len(points), is_last=True)
 
 
 @dataclass(frozen=True)
@@ -99,6 +119,7 @@ class World:
     def __init__(self, servers: int = 1, backing: Backing | None = None) -> None:
         self.clock, self.backing, self.engine, self.texts = FakeClock(), backing or InMemory(), Engine(), Texts()
         self.engine.late_by, self.engine.on_stop = self._late_by, self._stops
+        self.metrics = Metrics()
         self.acknowledged: dict[str, str] = {}
         """Key of a submission to the job that was acknowledged for it."""
         self.sent: dict[str, dict[str, object]] = {}
@@ -135,8 +156,16 @@ class World:
             ownership = Ownership.ALONE if len(self.servers) == 1 else Ownership.SHARED
             artifacts: Artifacts = self.texts  # pyright: ignore[reportAssignmentType] (as much of it as is used)
             endpoints = Endpoints((server.url,))
+            metrics: MetricStore = self.metrics  # pyright: ignore[reportAssignmentType] (as above)
             setting = Setting(
-                store, artifacts, {"local": self.engine}, self.clock, b"key", ownership=ownership, endpoints=endpoints
+                store,
+                artifacts,
+                {"local": self.engine},
+                self.clock,
+                b"key",
+                ownership=ownership,
+                endpoints=endpoints,
+                metrics=metrics,
             )
             control = Control(setting)
             control.open()
@@ -275,6 +304,11 @@ class World:
         if record is not None and record.job.state is not State.QUEUED:
             self.looked.append(record.job)
             control.watch.look_after(record.job)
+
+    def _children(self, control: Control, name: str) -> None:
+        record = control.loop.jobs.get(name)
+        if record is not None and record.job.kind is not JobKind.COMMAND:
+            control.child_watch.look_at(record.job)
 
     def _look(self, control: Control, job: Job) -> None:
         control.watch.look_after(job)

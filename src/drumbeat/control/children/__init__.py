@@ -1,0 +1,1 @@
+"""The children of sweeps and pipelines: submitted, watched, canceled."""

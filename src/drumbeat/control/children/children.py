@@ -1,0 +1,45 @@
+"""The effects on children: `submit_child` and `cancel_child`."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+from drumbeat.control.jobs.jobs import Jobs
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.loop.outbox import NODES, Handler
+from drumbeat.core.life.events import CancelChild, SubmitChild
+from drumbeat.core.life.job import Job
+from drumbeat.ports import PendingEffect
+from drumbeat.protocol.api.requests import JobRequest
+from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.protocol.faults import faultpoint
+
+ChildRequest = Callable[[Job, str], JobRequest]
+"""Gives the request for a child's job, by its parent and its name."""
+
+
+class Children:
+    """Submits and cancels the jobs of children."""
+
+    def __init__(self, loop: Loop, jobs: Jobs, request_of: ChildRequest) -> None:
+        self._loop, self._jobs, self._request_of = loop, jobs, request_of
+
+    def handlers(self) -> tuple[Handler, Handler]:
+        """The handlers of both effects."""
+        return Handler(SubmitChild, NODES, self._submit), Handler(CancelChild, NODES, self._cancel)
+
+    def _submit(self, pending: PendingEffect, parent: Job) -> None:
+        effect = pending.effect
+        assert isinstance(effect, SubmitChild)  # noqa: S101 - the outbox hands each kind to its handler
+        self._jobs.submit_child(parent.name, self._request_of(parent, effect.job))
+        faultpoint("children.submitted")
+        self._loop.store.done(pending.id)
+
+    def _cancel(self, pending: PendingEffect, _parent: Job) -> None:
+        effect = pending.effect
+        assert isinstance(effect, CancelChild)  # noqa: S101 - as above
+        with contextlib.suppress(ConflictError, NotFoundError):  # It has ended, or ends by itself.
+            self._jobs.cancel(effect.job, by=effect.by)
+        faultpoint("children.canceled")
+        self._loop.store.done(pending.id)

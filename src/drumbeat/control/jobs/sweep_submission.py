@@ -1,0 +1,99 @@
+"""From a request for a sweep to its job: checked as a whole, and its first trial planned, but nothing written yet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from drumbeat.core.family import SweepProgress, trial_name
+from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.life.job import Job
+from drumbeat.core.need import Need, Policy
+from drumbeat.core.planning.plan import Planned
+from drumbeat.core.sweeping import draws, grid, stopping
+from drumbeat.core.sweeping.parameters import Values
+from drumbeat.core.sweeping.trials import notes, own_trial, trial_document
+from drumbeat.core.words import counted
+from drumbeat.dialect.reading.writer import to_dict
+from drumbeat.dialect.sweeping.policies import Asha
+from drumbeat.dialect.sweeping.sweep import GridSampling, RandomSampling, SweepJob
+from drumbeat.protocol.api.requests import JobRequest
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.states import JobKind, Reason, State
+
+
+def example_trial(request: JobRequest, sweep: SweepJob, name: str) -> JobRequest:
+    """Returns the request of a trial with some values of the search space, by which the sweep is checked."""
+    return trial_request(request, sweep, name, 0, draws.draw(sweep.search_space, RandomSampling(), 0, 0))
+
+
+def trial_request(request: JobRequest, sweep: SweepJob, name: str, number: int, values: Values) -> JobRequest:
+    """Returns the request for the job of a trial. name: the sweep's."""
+    job = trial_name(name, number)
+    document = trial_document(sweep, name, number, values)
+    return replace(request, document=document, key=child_key(name, job), source=f"{request.source}: trial {number}")
+
+
+def child_key(parent: str, child: str) -> str:
+    """Returns the key under which a child is submitted, so that it is submitted once whatever happens."""
+    return f"child/{parent}/{child}"
+
+
+def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, now: datetime) -> tuple[Job, StoryEntry]:
+    """Returns the sweep at its first instant, and the first line of its story. trial: the plan of the example trial."""
+    of_trial = trial.plan
+    plan = Plan(
+        job=name,
+        experiment=of_trial.experiment,
+        launcher=JobKind.SWEEP.value,
+        nodes=0,
+        processes_per_node=0,
+        command=own_trial(sweep).command,
+        ranks=(),
+        inputs=of_trial.inputs,  # They and the code are needed until the last trial is submitted.
+        code=of_trial.code,
+        compute=of_trial.compute,
+        environment=of_trial.environment,
+    )
+    limits = sweep.limits
+    total = _most_trials(sweep)
+    job = Job(
+        name=name,
+        plan=plan,
+        need=Need(0, 0),
+        policy=Policy(trial.policy.priority, 0, limits.timeout),
+        submitted_at=now,
+        started_at=now,
+        state=State.RUNNING,
+        reason=Reason.TRIALS_RUNNING,
+        display_name=sweep.display_name or "",
+        description=sweep.description or "",
+        tags=dict(sweep.tags),
+        sweep=SweepProgress(
+            goal=sweep.objective.goal,
+            metric=sweep.objective.primary_metric,
+            max_trials=total,
+            max_concurrent=min(limits.max_concurrent_trials or total, total),
+            rule=_rule(sweep),
+        ),
+    )
+    further = "".join(f"; {note}" for note in (*notes(sweep), *trial.notes, *request.notes))
+    sentence = f"accepted: at most {counted(total, 'trial')} on compute {of_trial.compute}{further}"
+    return replace(job, sentence=sentence), StoryEntry(now, job.state, job.reason, sentence)
+
+
+def _most_trials(sweep: SweepJob) -> int:
+    """Returns the number of trials after which the sweep ends: a grid may have fewer than its limit."""
+    sampling = sweep.sampling_algorithm
+    is_grid = sampling == "grid" or isinstance(sampling, GridSampling)
+    most = sweep.limits.max_total_trials
+    return min(most, grid.count(sweep.search_space)) if is_grid else most
+
+
+def _rule(sweep: SweepJob) -> dict[str, object]:
+    """Returns the rule by which trials are ended early as `SweepProgress` keeps it."""
+    rule = stopping.rule_of(sweep)
+    if rule is None:
+        return {}
+    kind = "asha" if isinstance(rule, Asha) else rule.type
+    return {**to_dict(rule), "type": kind}

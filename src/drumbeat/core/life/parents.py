@@ -1,0 +1,36 @@
+"""How the parents of other jobs end: sweeps and pipelines have no ranks, and no results of their own to wait for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from drumbeat.core.life import ending, judge
+from drumbeat.core.life.events import CancelRequested, Decision
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.moves import move, then
+from drumbeat.core.reasons import REASONS
+from drumbeat.core.verdict import Verdict
+from drumbeat.protocol.states import Reason, State
+
+
+def complete(job: Job, verdict: Verdict, now: datetime) -> Decision:
+    """Ends a parent whose children have all ended, without having stopped them."""
+    judged = replace(job, verdict=verdict)
+    kept = move(judged, now, State.FINALIZING, Reason.KEEPING_RESULTS, verdict.sentence)
+    return then(kept, ending.end(kept.job, now))
+
+
+def stop(job: Job, verdict: Verdict, now: datetime, ongoing: int) -> Decision:
+    """Begins to stop the children. ongoing: the number of those that have not ended."""
+    judged = replace(job, verdict=verdict)
+    sentence = f"{verdict.sentence}; waiting for the end of {ongoing} unfinished" if ongoing else verdict.sentence
+    return move(judged, now, State.STOPPING, verdict.reason, sentence)
+
+
+def cancel_stopping(job: Job, event: CancelRequested, now: datetime) -> Decision:
+    """Lets a request to cancel outrank the failure for which the children are being stopped."""
+    if job.verdict and REASONS[job.verdict.reason].ends is State.CANCELED:
+        return Decision(job)
+    verdict = judge.canceled(event)
+    return move(replace(job, verdict=verdict), now, State.STOPPING, verdict.reason, verdict.sentence)

@@ -1,0 +1,267 @@
+"""The life of a sweep: which trials are proposed, submitted, ended early and counted, and how the sweep ends.
+
+Rows of the table for sweeps, which `decide` of machine.py calls. A sweep is submitted in RUNNING: it needs no nodes.
+What is seen of the trials comes as a level (`ChildrenSeen`): an event that is lost, doubled or late does no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from functools import cache
+
+from drumbeat.core.family import SweepProgress, TrialProgress, trial_name
+from drumbeat.core.life import ending, judge, parents
+from drumbeat.core.life.events import (
+    CancelChild,
+    CancelRequested,
+    ChildRefused,
+    ChildrenSeen,
+    ChildStatus,
+    Decision,
+    Effect,
+    Event,
+    ProposeTrials,
+    SubmitChild,
+    TimeUp,
+    TrialsProposed,
+)
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.moves import move, then
+from drumbeat.core.sweeping import ranking, stopping
+from drumbeat.core.verdict import Verdict
+from drumbeat.core.words import counted
+from drumbeat.dialect.sweeping.policies import Asha, BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy
+from drumbeat.dialect.sweeping.sweep import Objective
+from drumbeat.protocol.states import Reason, State
+
+RULES: dict[str, type[Asha | BanditPolicy | MedianStoppingPolicy | TruncationSelectionPolicy]] = {
+    "asha": Asha,
+    "bandit": BanditPolicy,
+    "median_stopping": MedianStoppingPolicy,
+    "truncation_selection": TruncationSelectionPolicy,
+}
+"""By the `type` under which `SweepProgress.rule` keeps them."""
+
+MAX_FAILED_AT_FIRST = 10
+"""After so many failed trials and none that completed or reported the metric, the sweep is given up."""
+
+
+def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> Decision:
+    """Gives the sweep after the event."""
+    match job.state, event:
+        case State.RUNNING, ChildrenSeen():
+            seen = _seen(progress, job.name, event)
+            stops, stopped = _stopped_early(job, seen, event.reports)
+            return _advance(job, progress, stopped, stops, now)
+        case State.RUNNING, TrialsProposed() if progress.is_asking and event.first == len(progress.trials):
+            return _proposed(job, progress, event, now)
+        case State.RUNNING, ChildRefused():
+            return _advance(job, progress, _refused(progress, job.name, event), (), now)
+        case State.RUNNING, TimeUp():
+            sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
+            return _stop(job, progress, judge.of(Reason.TIMED_OUT, sentence), now)
+        case State.RUNNING, CancelRequested():
+            return _stop(job, progress, judge.canceled(event), now)
+        case State.STOPPING, ChildrenSeen():
+            return _stopping(replace(job, sweep=_seen(progress, job.name, event)), now)
+        case State.STOPPING, ChildRefused():
+            given_up = _refused(progress, job.name, event, State.CANCELED)
+            return _stopping(replace(job, sweep=given_up), now)
+        case State.STOPPING, CancelRequested():
+            return parents.cancel_stopping(job, event, now)
+        case _:
+            return Decision(job)
+
+
+# --- what is seen -----------------------------------------------------------------------------------------------
+def _seen(progress: SweepProgress, sweep: str, event: ChildrenSeen) -> SweepProgress:
+    known = {child.job: child for child in event.children}
+    trials = tuple(
+        _trial_seen(progress, one, known.get(trial_name(sweep, one.number)), event) for one in progress.trials
+    )
+    return replace(progress, trials=trials)
+
+
+def _trial_seen(
+    progress: SweepProgress, trial: TrialProgress, child: ChildStatus | None, event: ChildrenSeen
+) -> TrialProgress:
+    if child is None or trial.has_ended:
+        return trial
+    values = event.reports.get(trial.number, ())
+    updated = replace(trial, state=child.state, sentence=child.sentence)
+    if len(values) <= trial.reports:
+        return updated
+    return replace(updated, reports=len(values), best=ranking.best(values, _goal(progress)), last=values[-1])
+
+
+def _refused(progress: SweepProgress, sweep: str, event: ChildRefused, state: State = State.FAILED) -> SweepProgress:
+    trials = tuple(
+        replace(one, state=state, sentence=event.sentence)
+        if one.state is None and trial_name(sweep, one.number) == event.job
+        else one
+        for one in progress.trials
+    )
+    return replace(progress, trials=trials)
+
+
+def _stopped_early(
+    job: Job, progress: SweepProgress, reports: Mapping[int, Sequence[float]]
+) -> tuple[tuple[Effect, ...], SweepProgress]:
+    """Applies the rule for ending trials early to those that have reached another of its evaluation points."""
+    if not progress.rule:
+        return (), progress
+    rule = rule_from(json.dumps(progress.rule))
+    by_name = {str(number): values for number, values in reports.items() if values}
+    finished = {str(one.number) for one in progress.trials if one.has_ended or one.is_canceling}
+    evaluated = {str(one.number): one.evaluated for one in progress.trials}
+    objective = Objective(goal=_goal(progress), primary_metric=progress.metric)
+    stops = {int(stop.trial): stop for stop in stopping.to_stop(rule, objective, by_name, finished, evaluated)}
+    points = stopping.due(rule, by_name, finished)
+    effects = tuple(
+        CancelChild(job.attempt, trial_name(job.name, number), f"the sweep: {stop.sentence}")
+        for number, stop in sorted(stops.items())
+    )
+    trials = tuple(_evaluated(one, points.get(str(one.number), 0), stops.get(one.number)) for one in progress.trials)
+    return effects, replace(progress, trials=trials)
+
+
+def _evaluated(trial: TrialProgress, point: int, stop: stopping.Stop | None) -> TrialProgress:
+    evaluated = replace(trial, evaluated=max(trial.evaluated, point))
+    return replace(evaluated, stopped=stop.sentence, is_canceling=True) if stop else evaluated
+
+
+@cache
+def rule_from(text: str) -> stopping.Rule:
+    """Returns the rule in a JSON text: the job file's keys, and its `type`."""
+    keys = json.loads(text)
+    kind = keys.pop("type")
+    return RULES[kind].model_validate(keys)
+
+
+def best_trial(progress: SweepProgress) -> TrialProgress | None:
+    """Returns the trial with the best value so far, the first of several; None while no trial has one.
+
+    A trial that failed or was canceled counts, too, as in Azure ML (`core/sweeping/best.py`).
+    """
+    counted_in = [one for one in progress.trials if one.best is not None and math.isfinite(one.best)]
+    best = ranking.best([one.best for one in counted_in if one.best is not None], _goal(progress))
+    return next((one for one in counted_in if one.best == best), None)
+
+
+def _goal(progress: SweepProgress) -> ranking.Goal:
+    return "maximize" if progress.goal == "maximize" else "minimize"
+
+
+# --- what follows -----------------------------------------------------------------------------------------------
+def _advance(
+    job: Job, before: SweepProgress, progress: SweepProgress, effects: tuple[Effect, ...], now: datetime
+) -> Decision:
+    """Tells what is new, and asks for further trials, or ends the sweep."""
+    ended = [one for one in progress.trials if one.has_ended]
+    if not any(one.is_good or one.reports for one in progress.trials) and len(ended) >= MAX_FAILED_AT_FIRST:
+        first = ended[0]
+        sentence = f"the first {len(ended)} trials all failed; {trial_name(job.name, first.number)}: {first.sentence}"
+        return _stop(job, progress, judge.of(Reason.TRIALS_FAILED, sentence), now)
+    is_full = progress.is_exhausted or len(progress.trials) >= progress.max_trials
+    if is_full and len(ended) == len(progress.trials):
+        return parents.complete(replace(job, sweep=progress), _verdict(job, progress), now)
+    free = progress.max_concurrent - len(progress.active)
+    count = min(free, progress.max_trials - len(progress.trials))
+    if not is_full and count > 0 and not progress.is_asking:
+        effects = (*effects, ProposeTrials(job.attempt, len(progress.trials), count))
+        progress = replace(progress, is_asking=True)
+    return _told(replace(job, sweep=progress), before, effects, now)
+
+
+def _proposed(job: Job, progress: SweepProgress, event: TrialsProposed, now: datetime) -> Decision:
+    new = tuple(TrialProgress(event.first + n, values) for n, values in enumerate(event.values))
+    grown = replace(progress, trials=(*progress.trials, *new), is_exhausted=event.is_exhausted, is_asking=False)
+    effects = tuple(SubmitChild(job.attempt, trial_name(job.name, one.number)) for one in new)
+    return _advance(job, progress, grown, effects, now)
+
+
+def _told(job: Job, before: SweepProgress, effects: tuple[Effect, ...], now: datetime) -> Decision:
+    """Gives the job with lines for what is new in its story."""
+    progress = job.sweep or before
+    told = Decision(job)
+    lacking = _lacking_metric(job.name, before, progress)
+    for sentence in (lacking, say_progress(job.name, progress)):
+        if sentence:
+            told = then(told, move(told.job, now, State.RUNNING, Reason.TRIALS_RUNNING, sentence))
+    if not effects:
+        return told
+    counted_in = replace(told.job, effects=told.job.effects + len(effects))
+    return Decision(counted_in, (*told.effects, *effects), told.story)
+
+
+def _lacking_metric(sweep: str, before: SweepProgress, progress: SweepProgress) -> str:
+    """Says once that the first trial that completed has not reported the primary metric."""
+    if any(one.state is State.COMPLETED for one in before.trials):
+        return ""
+    first = next((one for one in progress.trials if one.state is State.COMPLETED and not one.reports), None)
+    if first is None:
+        return ""
+    return (
+        f"{trial_name(sweep, first.number)} completed without a value of the primary metric `{progress.metric}`: "
+        f"rank 0 must log it under exactly this name (drumbeat metrics {trial_name(sweep, first.number)})"
+    )
+
+
+def say_progress(sweep: str, progress: SweepProgress) -> str:
+    """Returns how many trials have ended, and the best so far, in one sentence."""
+    ended = sum(one.has_ended for one in progress.trials)
+    total = str(len(progress.trials) if progress.is_exhausted else progress.max_trials)
+    parts = [f"{ended} of {total} trials ended"]
+    best = best_trial(progress)
+    if best is not None:
+        parts.append(f"best {trial_name(sweep, best.number)}: {progress.metric} {best.best:.6g}")
+    return ", ".join(parts)
+
+
+# --- the end ----------------------------------------------------------------------------------------------------
+def _verdict(job: Job, progress: SweepProgress) -> Verdict:
+    """Judges a sweep whose trials have all ended by themselves."""
+    good = sum(one.is_good for one in progress.trials)
+    stopped = sum(bool(one.stopped) for one in progress.trials)
+    failed = len(progress.trials) - good
+    if not good:
+        last = next((one for one in reversed(progress.trials)), None)
+        why = f"; {trial_name(job.name, last.number)}: {last.sentence}" if last else ""
+        return judge.of(Reason.TRIALS_FAILED, f"none of {counted(len(progress.trials), 'trial')} completed{why}")
+    parts = [f"{counted(len(progress.trials), 'trial')} ended"]
+    parts += [f"{stopped} of them early"] if stopped else []
+    parts += [f"{failed} failed or canceled"] if failed else []
+    best = best_trial(progress)
+    if best is not None:
+        parts.append(f"best {trial_name(job.name, best.number)}: {progress.metric} {best.best:.6g}")
+    else:
+        parts.append(f"no trial reported `{progress.metric}`")
+    return judge.of(Reason.TRIALS_ENDED, "; ".join(parts))
+
+
+def _stop(job: Job, progress: SweepProgress, verdict: Verdict, now: datetime) -> Decision:
+    given_up = replace(progress, is_asking=False, is_exhausted=True)
+    stopping_job = replace(job, sweep=given_up)
+    moved = parents.stop(stopping_job, verdict, now, len(given_up.active))
+    return then(moved, _stopping(moved.job, now))
+
+
+def _stopping(job: Job, now: datetime) -> Decision:
+    """Cancels the trials that are active, and ends the sweep when all have ended.
+
+    A trial whose job is not submitted yet counts: `SubmitChild` is under way, and will report it or give it up.
+    """
+    progress = job.sweep
+    if progress is None:
+        raise ValueError(f"job {job.name} is no sweep")
+    if all(one.has_ended for one in progress.trials):
+        return ending.end(job, now)
+    asked = [one for one in progress.trials if one.is_active and not one.is_canceling]
+    marked = tuple(replace(one, is_canceling=True) if one in asked else one for one in progress.trials)
+    effects = tuple(CancelChild(job.attempt, trial_name(job.name, one.number), "the sweep") for one in asked)
+    updated = replace(job, sweep=replace(progress, trials=marked), effects=job.effects + len(effects))
+    return Decision(updated, effects)

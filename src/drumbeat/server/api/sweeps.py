@@ -1,0 +1,60 @@
+"""Sweeps: their trials, and the best of them."""
+
+from __future__ import annotations
+
+import math
+
+from fastapi import APIRouter
+
+from drumbeat.core.family import SweepProgress, TrialProgress, trial_name
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.sweep import best_trial
+from drumbeat.protocol.api.sweeps import SweepView, TrialView
+from drumbeat.protocol.errors import NotFoundError
+from drumbeat.server.context import ControlOf, current
+
+router = APIRouter(prefix="/api/v1", tags=["sweeps"])
+
+
+@router.get("/sweeps/{name}")
+def show_sweep(name: str, control: ControlOf) -> SweepView:
+    """A sweep with its trials, in the order of their numbers."""
+    job = current(control, name).job
+    if job.sweep is None:
+        raise NotFoundError(f"job {name} is a {job.kind} job, not a sweep", fix=f"See it: drumbeat show {name}")
+    return sweep_view(job, job.sweep)
+
+
+def sweep_view(job: Job, progress: SweepProgress) -> SweepView:
+    """A stored sweep as the API shows it."""
+    best = best_trial(progress)
+    return SweepView(
+        name=job.name,
+        state=job.state,
+        sentence=job.sentence,
+        goal=progress.goal,
+        primary_metric=progress.metric,
+        max_total_trials=progress.max_trials,
+        max_concurrent_trials=progress.max_concurrent,
+        trials=tuple(_trial(job.name, one) for one in progress.trials),
+        best=best.number if best else None,
+    )
+
+
+def _trial(sweep: str, one: TrialProgress) -> TrialView:
+    return TrialView(
+        number=one.number,
+        job=trial_name(sweep, one.number),
+        state=one.state,
+        sentence=one.stopped or one.sentence,
+        parameters=one.values,
+        value=_finite(one.best),
+        last=_finite(one.last),
+        reports=one.reports,
+        stopped=one.stopped,
+    )
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no infinity and no NaN."""
+    return value if value is not None and math.isfinite(value) else None
