@@ -158,7 +158,12 @@ class JobParcel:
             return EnvironmentFiles()
         from drumbeat.client.environments import Around, files_of
 
-        around = Around(self.written.base, self.written.source, self.written.text, (*self.written.keys, *self._command_at, "environment"))
+        around = Around(
+            self.written.base,
+            self.written.source,
+            self.written.text,
+            (*self.written.keys, *self._command_at, "environment"),
+        )
         return files_of(cast("Mapping[str, Any]", written), around, self._kept)
 
     def inputs(self) -> dict[str, str]:
