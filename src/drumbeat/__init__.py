@@ -2,6 +2,8 @@
 
     from drumbeat import Client, Input, Output, PyTorchDistribution, command
 
+In a rank's script, `drumbeat.log(loss=0.5, step=3)` logs metrics.
+
 Everything here is loaded when it is first asked for, so that the agent, which needs none of it, starts quickly.
 """
 
@@ -13,6 +15,7 @@ from drumbeat._version import __version__
 
 if TYPE_CHECKING:
     from drumbeat.client import Client as Client
+    from drumbeat.rank.metric_log import log as log
 
 _OF_DIALECT = (
     "AmlCompute", "AssetTypes", "BanditPolicy", "BayesianSampling", "BuildContext", "Choice", "CommandComponent",
@@ -53,7 +56,7 @@ _NOT_YET = {
 }  # fmt: skip
 """Names of Azure's SDK that this version doesn't have, and what to do instead."""
 
-__all__ = ["Client", "__version__", *_OF_DIALECT, *_AZURE_NAMES]  # noqa: PLE0604 (names, though made elsewhere)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = ["Client", "__version__", "log", *_OF_DIALECT, *_AZURE_NAMES]  # noqa: PLE0604 (names, though made elsewhere)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
@@ -61,6 +64,10 @@ def __getattr__(name: str) -> Any:
 
     if name == "Client":
         return importlib.import_module("drumbeat.client").Client
+    if name == "log":
+        # A loop calls it very often: from now on it is found without this function.
+        globals()[name] = importlib.import_module("drumbeat.rank.metric_log").log
+        return globals()[name]
     if name in _OF_DIALECT or name in _AZURE_NAMES:
         return getattr(importlib.import_module("drumbeat.dialect"), _AZURE_NAMES.get(name, name))
     if name in _NOT_YET:

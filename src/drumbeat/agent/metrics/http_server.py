@@ -24,7 +24,7 @@ _PIECE = 1 << 20
 
 
 class MetricsServer(Listener):
-    """Answers at a socket that listens already. token: in the address of whoever may ask."""
+    """Answers at a socket that listens already. token: in the address of those who may ask."""
 
     def __init__(self, listener: socket.socket, endpoint: MetricsEndpoint, token: str) -> None:
         super().__init__(listener.getsockname(), _Handler, bind_and_activate=False)

@@ -1,0 +1,163 @@
+"""`drumbeat.log(loss=…, step=…)`: a call adds to a buffer, and a thread sends the buffer to the endpoint of the node.
+
+Outside of drumbeat's jobs a call does nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import sys
+import threading
+import time
+from collections import deque
+from typing import Any, SupportsFloat
+
+ADDRESS = "DRUMBEAT_METRICS"
+"""The variable with the address of the endpoint, in which the rank stands (`drumbeat.launch.tracking`)."""
+MAX_CALLS = 200_000
+"""Calls that wait to be sent; later ones are dropped meanwhile, and their number is printed at the end."""
+MAX_POINTS = 5_000
+"""Points of one request."""
+INTERVAL_S, FLUSH_S = 0.1, 10.0
+_TIMEOUT_S = 30.0
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
+
+_Call = tuple[int, "int | None", dict[str, float]]
+
+
+def log(*, step: int | None = None, **values: SupportsFloat) -> None:
+    """Logs the value of each metric at a step; without a step, each metric counts its own calls from 0.
+
+    Never waits for the network or a disk. A tensor on a GPU is waited for, as with `.item()`.
+    """
+    buffer = _buffer
+    if buffer is not None:
+        buffer.add(step, {name: float(value) for name, value in values.items()})
+
+
+class Buffer:
+    """Calls on their way to an endpoint. address: `http://host:port/token/rank`."""
+
+    def __init__(self, address: str, rank: int | None = None) -> None:
+        self._address, self._rank = address, rank
+        self._calls: deque[_Call] = deque()
+        self._steps: dict[str, int] = {}
+        self._dropped = 0
+        self._wake, self._is_over = threading.Event(), False
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def add(self, step: int | None, values: dict[str, float]) -> None:
+        """Adds a call."""
+        if len(self._calls) >= MAX_CALLS:
+            self._dropped += 1
+            return
+        self._calls.append((time.time_ns() // 1_000_000, step, values))
+        if self._thread is None:
+            self._begin()
+
+    def _begin(self) -> None:
+        with self._starting:
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="drumbeat.log", daemon=True)
+                self._thread.start()
+
+    def flush(self, within_s: float = FLUSH_S) -> None:
+        """Sends what is left, and ends the thread; returns after this time at the latest."""
+        if self._thread is None:
+            return
+        self._is_over = True
+        self._wake.set()
+        self._thread.join(within_s)
+        lost = self._dropped + len(self._calls)
+        if lost:
+            _say(f"{lost:,} calls were not kept: the node took no more, or too slowly")
+
+    # --- the thread -----------------------------------------------------------------------------------------------
+    def _run(self) -> None:
+        sender = _Sender(self._address)
+        while not (self._is_over and not self._calls):
+            if len(self._calls) < MAX_POINTS:
+                self._wake.wait(INTERVAL_S)
+            if points := self._take():
+                sender.send({"points": points} if self._rank is None else {"points": points, "rank": self._rank})
+
+    def _take(self) -> list[tuple[str, float, int, int]]:
+        points: list[tuple[str, float, int, int]] = []
+        while self._calls and len(points) < MAX_POINTS:
+            at_ms, step, values = self._calls.popleft()
+            for name, value in values.items():
+                at = self._steps.get(name, -1) + 1 if step is None else int(step)
+                self._steps[name] = at
+                points.append((name, value, at, at_ms))
+        return points
+
+
+class _Sender:
+    """One connection to the endpoint."""
+
+    def __init__(self, address: str) -> None:
+        from urllib.parse import urlsplit
+
+        parts = urlsplit(address)
+        self._host, self._port, self._path = parts.hostname or "", parts.port, f"{parts.path}/log"
+        self._line: Any = None
+
+    def send(self, body: dict[str, Any]) -> None:
+        """Sends a body until it is answered: an endpoint that was killed is started again."""
+        text, pause_s = json.dumps(body, separators=(",", ":")), _FIRST_PAUSE_S
+        while True:
+            status, answer = self._try(text)
+            if status == 200:
+                return
+            if 400 <= status < 500:
+                _say(f"the node refuses metrics: {answer[:500]}")
+                return
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _MAX_PAUSE_S)
+
+    def _try(self, text: str) -> tuple[int, str]:
+        """Returns status and answer; status 0 = there was none."""
+        import http.client
+
+        try:
+            self._line = self._line or http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_S)
+            self._line.request("POST", self._path, text, {"Content-Type": "application/json"})
+            response = self._line.getresponse()
+            return response.status, response.read().decode(errors="replace")
+        except (OSError, http.client.HTTPException):
+            if self._line is not None:
+                self._line.close()
+            self._line = None
+            return 0, ""
+
+
+def _say(sentence: str) -> None:
+    print(f"drumbeat.log: {sentence}", file=sys.stderr, flush=True)  # noqa: T201 (a rank's own log)
+
+
+def _of_environment() -> Buffer | None:
+    """Returns the buffer of this process, None outside of drumbeat's jobs.
+
+    A launcher that a rank runs itself, as torchrun, starts processes with ranks of their own (RANK).
+    """
+    address, rank = os.environ.get(ADDRESS, ""), os.environ.get("RANK", "")
+    return Buffer(address, int(rank) if rank.isdecimal() else None) if address.startswith("http://") else None
+
+
+def _begin_again() -> None:
+    """In a forked process: its parent sends what the parent has logged."""
+    global _buffer  # noqa: PLW0603 (one of each process)
+    _buffer = _of_environment()
+
+
+def _flush() -> None:
+    if _buffer is not None:
+        _buffer.flush()
+
+
+_buffer = _of_environment()
+atexit.register(_flush)
+os.register_at_fork(after_in_child=_begin_again)

@@ -1,0 +1,105 @@
+"""`drumbeat.log` in a rank's own process, against the endpoint of a node."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.launch.tracking import variables
+
+from .house import until
+from .metrics_node import PLAN, Node, a_node
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    with a_node(tmp_path) as made:
+        yield made
+
+
+def run(script: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "DRUMBEAT_METRICS")}
+    return subprocess.run(
+        [sys.executable, "-c", script],
+        env={**environment, **more},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+
+COUNTS = """
+import drumbeat
+for number in range(3000):
+    drumbeat.log(loss=number / 2, step=number)
+    drumbeat.log(**{"train/acc": 1})
+drumbeat.log(loss=float("nan"), step=3000)
+"""
+
+
+@pytest.mark.feature("M2")
+def test_all_that_a_script_logged_is_kept_when_it_ends(node: Node):
+    assert run(COUNTS, **variables(PLAN, node.address, 1)).stderr == ""
+    until(lambda: len(node.server.points(1)) == 6001, what="the points")
+    points = node.server.points(1)
+    loss = [one for one in points if one.name == "loss"]
+    assert [(one.step, one.value) for one in loss[:3]] == [(0, 0.0), (1, 0.5), (2, 1.0)]
+    assert str(loss[-1].value) == "nan"
+    assert [one.step for one in points if one.name == "train/acc"] == list(range(3000)), "counted by itself"
+
+
+SLOW = """
+import time, drumbeat
+for number in range(40):
+    drumbeat.log(loss=1.0, step=number)
+    time.sleep(0.02)
+"""
+
+
+@pytest.mark.feature("M2")
+def test_an_endpoint_killed_while_a_script_logs_costs_no_point(node: Node):
+    node.fault.write_text("metrics.spooled:2")
+    assert run(SLOW, **variables(PLAN, node.address, 0)).stderr == ""
+    node.finish()
+    assert not node.fault.exists(), "it was killed"
+    assert [one.step for one in node.server.points()] == list(range(40))
+
+
+FORKS = """
+import os, drumbeat
+drumbeat.log(loss=1.0, step=1)
+if os.fork() == 0:
+    drumbeat.log(loss=2.0, step=2)
+else:
+    os.wait()
+"""
+
+
+def test_a_forked_process_sends_its_own_points_and_none_of_its_parent(node: Node):
+    run(FORKS, **variables(PLAN, node.address, 0))
+    node.finish()
+    assert sorted(one.step for one in node.server.points()) == [1, 2]
+
+
+def test_a_process_with_a_rank_of_its_own_logs_as_that_rank(node: Node):
+    run("import drumbeat; drumbeat.log(loss=1.0)", **variables(PLAN, node.address, 0), RANK="5")
+    node.finish()
+    assert [one.step for one in node.server.points(5)] == [0]
+
+
+def test_outside_of_drumbeat_a_script_that_logs_does_nothing():
+    script = "import drumbeat, sys; drumbeat.log(loss=1.0); print('http' in sys.modules, 'pydantic' in sys.modules)"
+    assert run(script).stdout == "False False\n"
+
+
+def test_a_name_that_is_refused_is_printed_once_and_the_script_goes_on(node: Node):
+    script = "import drumbeat; drumbeat.log(**{'x' * 300: 1}); print('done')"
+    ended = run(script, **variables(PLAN, node.address, 0))
+    assert ended.stdout == "done\n"
+    assert "drumbeat.log: the node refuses metrics" in ended.stderr
