@@ -12,7 +12,10 @@ import sys
 import threading
 import time
 from collections import deque
-from typing import Any, SupportsFloat
+from typing import TYPE_CHECKING, Any, SupportsFloat
+
+if TYPE_CHECKING:
+    import http.client
 
 ADDRESS = "DRUMBEAT_METRICS"
 """The variable with the address of the endpoint, in which the rank stands (`drumbeat.launch.tracking`)."""
@@ -41,7 +44,10 @@ class Buffer:
     """Calls on their way to an endpoint. address: `http://host:port/token/rank`."""
 
     def __init__(self, address: str, rank: int | None = None) -> None:
-        self._address, self._rank = address, rank
+        # Here and not in the thread: a fork in the middle of an import leaves the child half a module.
+        import http.client
+
+        self._sender, self._rank = _Sender(address, http.client.HTTPConnection, http.client.HTTPException), rank
         self._calls: deque[_Call] = deque()
         self._steps: dict[str, int] = {}
         self._dropped = 0
@@ -77,12 +83,11 @@ class Buffer:
 
     # --- the thread -----------------------------------------------------------------------------------------------
     def _run(self) -> None:
-        sender = _Sender(self._address)
         while not (self._is_over and not self._calls):
             if len(self._calls) < MAX_POINTS:
                 self._wake.wait(INTERVAL_S)
             if points := self._take():
-                sender.send({"points": points} if self._rank is None else {"points": points, "rank": self._rank})
+                self._sender.send({"points": points} if self._rank is None else {"points": points, "rank": self._rank})
 
     def _take(self) -> list[tuple[str, float, int, int]]:
         points: list[tuple[str, float, int, int]] = []
@@ -98,12 +103,12 @@ class Buffer:
 class _Sender:
     """One connection to the endpoint."""
 
-    def __init__(self, address: str) -> None:
-        from urllib.parse import urlsplit
-
-        parts = urlsplit(address)
-        self._host, self._port, self._path = parts.hostname or "", parts.port, f"{parts.path}/log"
-        self._line: Any = None
+    def __init__(
+        self, address: str, connection: type[http.client.HTTPConnection], error: type[http.client.HTTPException]
+    ) -> None:
+        host, _, path = address.removeprefix("http://").partition("/")
+        self._host, self._path, self._connection, self._error = host, f"/{path}/log", connection, error
+        self._line: http.client.HTTPConnection | None = None
 
     def send(self, body: dict[str, Any]) -> None:
         """Sends a body until it is answered: an endpoint that was killed is started again."""
@@ -120,14 +125,12 @@ class _Sender:
 
     def _try(self, text: str) -> tuple[int, str]:
         """Returns status and answer; status 0 = there was none."""
-        import http.client
-
         try:
-            self._line = self._line or http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_S)
+            self._line = self._line or self._connection(self._host, timeout=_TIMEOUT_S)
             self._line.request("POST", self._path, text, {"Content-Type": "application/json"})
             response = self._line.getresponse()
             return response.status, response.read().decode(errors="replace")
-        except (OSError, http.client.HTTPException):
+        except (OSError, self._error):
             if self._line is not None:
                 self._line.close()
             self._line = None
