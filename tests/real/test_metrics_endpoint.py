@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from drumbeat.launch.tracking import variables
@@ -122,3 +123,33 @@ def test_routes_that_are_not_spoken_are_refused_with_a_sentence(node: Node):
     assert "doesn't speak traces" in answer["message"]
     node.address = node.address[:-1] + ("A" if node.address[-1] != "A" else "B")
     assert node.post("/log", {})[1]["error_code"] == "UNAUTHENTICATED"
+
+
+RANKS = """
+import os, subprocess, sys
+for rank in "01":
+    subprocess.Popen([sys.executable, "-c", "while True: bytes(10)"], env={"DRUMBEAT_METRICS": f"http://a/t/{rank}"})
+subprocess.Popen(["/bin/sleep", "1000"], env={})
+sys.stdin.read()
+"""
+
+
+@pytest.mark.feature("M2")
+def test_resources_of_a_node_and_its_ranks_are_logged_while_ranks_run(node: Node):
+    with psutil.Popen([sys.executable, "-c", RANKS], stdin=subprocess.PIPE, start_new_session=True) as keeper:
+        try:
+            until(lambda: len(keeper.children()) == 3, what="the ranks")
+            node.folder.set_keeper(keeper.pid)
+            assert node.log_metric("loss", 0.5, 0) == 200
+            until(lambda: any(point.step == 2 for point in node.server.points(-1)), what="two samples")
+            last = {rank: {one.name: one.value for one in node.server.points(rank)} for rank in (-1, 0, 1)}
+        finally:
+            for process in (*keeper.children(), keeper):
+                process.kill()
+    assert 0 < last[-1]["system/cpu_percent"] <= 100
+    assert last[-1]["system/memory_mib"] > 10
+    assert last[-1]["system/disk_free_mib"] > 0
+    assert {"system/network_received_mib_s", "system/network_sent_mib_s"} <= set(last[-1])
+    assert all(last[rank]["system/cpu_cores"] > 0.01 for rank in (0, 1))
+    assert all(last[rank]["system/memory_mib"] > 1 for rank in (0, 1))
+    assert "system/cpu_cores" not in last[-1]

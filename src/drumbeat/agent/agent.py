@@ -316,7 +316,7 @@ class Agent:
         if not here.over and not here.stopping:
             self._facts.detail = f"ranks held by: {state.held_by}"
         if state.running:
-            self._metrics.set_keeper(state.pid)
+            self._metrics.on_running(state.pid)
             self._world_check.begin(here.number, state.pid)
         if state.trouble:
             self._facts.detail = f"keeper: {state.trouble}"
@@ -342,6 +342,7 @@ class Agent:
 
     def _on_over(self) -> None:
         self._world_check.end()
+        self._metrics.on_over()
         self._facts.round.over = True
         self._facts.detail = ""
         self._processes.clear()

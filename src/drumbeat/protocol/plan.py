@@ -181,7 +181,8 @@ class Plan:
     front of PATH; where a node makes an environment, that one's own instead. prepare: shell text that each node runs
     before the ranks of its first round. gpus_per_node: devices that each node's ranks see, 0 = none. network:
     interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" = found. mpi_options: words
-    added to the `mpirun` line. ray: of the launcher of that name.
+    added to the `mpirun` line. ray: of the launcher of that name. system_metrics: whether nodes log what they and their
+    ranks use of the machine.
     """
 
     job: str
@@ -208,6 +209,7 @@ class Plan:
     network: str = ""
     mpi_options: tuple[str, ...] = ()
     ray: RayCluster | None = None
+    system_metrics: bool = True
 
     @property
     def world_size(self) -> int:

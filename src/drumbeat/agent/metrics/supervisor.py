@@ -25,6 +25,7 @@ from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.programs import METRICS_ENDPOINT
 
 HOST = "127.0.0.1"
+FIRST_SAMPLE_S = 3.0
 _DRAIN_INTERVAL_S = 0.02
 _LEAVE_S = 2.0
 _BACKLOG = 128
@@ -159,11 +160,22 @@ class MetricsSupervisor:
             time.sleep(_DRAIN_INTERVAL_S)
         return end_reason(self._folder.sent)
 
-    def set_keeper(self, pid: int) -> None:
-        """Says whose descendants the ranks are."""
-        if self._wake >= 0 and pid != self._keeper:
-            self._keeper = pid
-            self._folder.set_keeper(pid)
+    def on_running(self, keeper: int) -> None:
+        """Takes note that ranks run below this keeper: their resources are sampled. Idempotent."""
+        if self._wake < 0 or keeper == self._keeper or not self._enrolment.plan.system_metrics:
+            return
+        self._keeper = keeper
+        self._folder.set_keeper(keeper)
+        # The first sample is due then, and a short job needs no process for it.
+        timer = threading.Timer(FIRST_SAMPLE_S, lambda: self._keeper == keeper and self.want())
+        timer.daemon = True
+        timer.start()
+
+    def on_over(self) -> None:
+        """Takes note that no rank of the round runs any more."""
+        if self._keeper:
+            self._keeper = 0
+            self._folder.set_keeper(0)
 
     def end(self) -> None:
         """Ends the process: no rank runs any more."""

@@ -135,6 +135,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         network=job.drumbeat.network or "",
         mpi_options=tuple(job.drumbeat.mpi_options),
         ray=cluster,
+        system_metrics=job.drumbeat.system_metrics,
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
     notes = (*found.notes, *data.notes, *notes, *_notes(job, compute))

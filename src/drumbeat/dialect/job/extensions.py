@@ -52,6 +52,11 @@ class Extensions(RecoverySettings):
         description="Network interface or subnet between nodes; detected when not set. `tcp`, or the prefix `tcp:`, "
         "disables InfiniBand.",
     )
+    system_metrics: bool = Field(
+        default=True,
+        description="Whether each node logs the use of CPU, memory, disk, network and GPUs by itself and its ranks, "
+        "every 5 s, as metrics named `system/…`.",
+    )
     checkpoints: Checkpoints = Field(
         default_factory=Checkpoints, description="Retention of checkpoints. Refused in this version."
     )
