@@ -16,6 +16,7 @@ from typing import Any
 from drumbeat.agent.ground.files import write_whole
 from drumbeat.host import processes
 
+OVER = "over"
 SEGMENT = "{:020d}"
 """Name of a file of the spool: the offset at which it begins."""
 
@@ -77,18 +78,30 @@ def sent_offset(file: str) -> int:
     return _kept(file)[0]
 
 
-def end_reason(file: str) -> str:
-    """Returns why a spool isn't sent any further, "" = it is."""
+def is_over(file: str) -> bool:
+    """Whether a spool isn't sent any further, though not all of it has been."""
     return _kept(file)[1]
 
 
-def _kept(file: str) -> tuple[int, str]:
+def end_reason(file: str) -> str:
+    """Returns why a spool isn't sent any further, "" = it is, or users need not know."""
+    return _kept(file)[2]
+
+
+def keep_sent(file: str, sent: int, *, is_over: bool = False, why: str = "") -> None:
+    """Writes how far a spool has been sent; an offset that is lost costs only a request."""
+    with contextlib.suppress(OSError), open(file, "w", encoding="utf-8") as opened:
+        opened.write(f"{sent}\n{OVER if is_over else ''}\n{why}")
+
+
+def _kept(file: str) -> tuple[int, bool, str]:
     try:
         with open(file, encoding="utf-8") as opened:
-            number, _, why = opened.read().partition("\n")
-            return int(number), why
+            number, _, rest = opened.read().partition("\n")
+            word, _, why = rest.partition("\n")
+            return int(number), word == OVER, why
     except (OSError, ValueError):
-        return 0, ""
+        return 0, False, ""
 
 
 def segments(folder: str) -> list[int]:

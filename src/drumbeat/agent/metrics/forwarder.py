@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable
 from typing import Protocol
 
 from drumbeat.agent.ground.backoff import Backoff
-from drumbeat.agent.metrics.folder import sent_offset
+from drumbeat.agent.metrics.folder import keep_sent, sent_offset
 from drumbeat.agent.metrics.spool import Spool
-from drumbeat.protocol.errors import DrumbeatError, StaleError
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError, StaleError
 from drumbeat.protocol.faults import faultpoint
 
 BATCH_BYTES = 1 << 20
@@ -77,10 +76,11 @@ class Forwarder:
             taken = self._link.metrics(self._sent, self._spool.read(self._sent, BATCH_BYTES))
             faultpoint("metrics.forwarded")
         except StaleError as error:
-            self._end(f"the attempt is over: {error}")
+            self._end(f"the attempt is over: {error}", "")
         except (DrumbeatError, OSError) as error:
             if isinstance(error, DrumbeatError) and error.code in _FINAL:
-                self._end(f"the server refuses metrics of this node: {error}")
+                why = f"the server refuses metrics of this node: {error}"
+                self._end(why, "" if isinstance(error, NotFoundError) else why)  # It may be one without the route.
                 return
             if not self.is_away:
                 self.note(f"metrics wait: {error}")
@@ -88,20 +88,16 @@ class Forwarder:
             self._hurry.wait(self._backoff.next_s())
         else:
             self._backoff.reset()
-            self._keep(taken)
+            keep_sent(self._sent_file, taken)
             self._spool.release(taken)
             self._sent = taken
             self._change(is_away=False)
 
-    def _end(self, why: str) -> None:
-        """Sends no more: what these very lines were refused for would be the same the next time."""
-        self.note(why)
-        self._keep(self._sent, why)
+    def _end(self, note: str, why: str) -> None:
+        """Sends no more: what these very lines were refused for would be the same the next time. why: for users."""
+        self.note(note)
+        keep_sent(self._sent_file, self._sent, is_over=True, why=why)
         self._change(is_over=True)
-
-    def _keep(self, sent: int, why: str = "") -> None:
-        with contextlib.suppress(OSError), open(self._sent_file, "w", encoding="utf-8") as file:
-            file.write(f"{sent}\n{why}")
 
     def _change(self, *, is_away: bool = False, is_over: bool = False) -> None:
         with self._changed:

@@ -72,11 +72,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif read.path.partition("?")[0].rstrip("/") == ARTIFACTS:
             self._send(endpoint.list_folder(read))
         else:
-            found = endpoint.artifact(read)
-            if isinstance(found, HttpAnswer):
-                self._send(found)
+            artifact = endpoint.artifact(read)
+            if isinstance(artifact, HttpAnswer):
+                self._send(artifact)
             else:
-                self._send_file(*found)
+                self._send_file(*artifact)
 
     def _send(self, answer: HttpAnswer) -> None:
         self.send_response(answer.status)

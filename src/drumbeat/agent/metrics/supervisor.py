@@ -18,7 +18,15 @@ from collections.abc import Callable
 
 from drumbeat.agent.ground import children, locks
 from drumbeat.agent.ground.backoff import Backoff
-from drumbeat.agent.metrics.folder import MetricsFolder, end_endpoint, end_of, end_reason, exists, sent_offset
+from drumbeat.agent.metrics.folder import (
+    MetricsFolder,
+    end_endpoint,
+    end_of,
+    end_reason,
+    exists,
+    is_over,
+    sent_offset,
+)
 from drumbeat.host.program import program
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment
@@ -150,7 +158,7 @@ class MetricsSupervisor:
         return self._unsent_bytes() > 0
 
     def _unsent_bytes(self) -> int:
-        return 0 if end_reason(self._folder.sent) else end_of(self._folder.spool) - sent_offset(self._folder.sent)
+        return 0 if is_over(self._folder.sent) else end_of(self._folder.spool) - sent_offset(self._folder.sent)
 
     def drain(self) -> str:
         """Returns when the server has all that ranks wrote, or why it takes no more of it, "" = it has all."""
