@@ -76,7 +76,7 @@ other_events = st.one_of(
     st.just(Granted(slots())),
     st.builds(Waits, st.sampled_from([Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN]), st.just("waits")),
     st.just(NeverFits("never")),
-    st.builds(Unheard, st.integers(0, 2), st.text(max_size=5)),
+    st.builds(Unheard, st.integers(0, 2), st.text(min_size=1, max_size=5)),
     st.builds(GangSeen, st.integers(0, 2), st.text(max_size=5), st.booleans()),
     st.builds(GangRefused, st.integers(0, 2), st.just("refused")),
     st.builds(NodeLost, st.integers(0, 2), st.integers(0, NODES - 1), st.just("gone"), st.sampled_from(Loss)),

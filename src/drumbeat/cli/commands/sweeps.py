@@ -22,40 +22,40 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print everything as JSON."
 
 def show_sweep(sweep: Sweep, as_json: AsJson = False) -> None:
     """Show a sweep: how far it is, its best trial, and a row for each trial."""
-    found = _find(connect(), sweep)
+    sweep_view = _find(connect(), sweep)
     if as_json:
-        _print(found)
+        _print(sweep_view)
         return
     from drumbeat.cli.tables.sweepview import render_sweep
     from drumbeat.cli.terminal.screen import make_console, show
 
-    show(*render_sweep(found, make_console().width))
+    show(*render_sweep(sweep_view, make_console().width))
 
 
 def trials(sweep: Sweep, as_json: AsJson = False) -> None:
     """List the trials of a sweep, with their parameters and the primary metric."""
-    found = _find(connect(), sweep)
+    sweep_view = _find(connect(), sweep)
     if as_json:
-        _print(found.trials)
+        _print(sweep_view.trials)
         return
     from drumbeat.cli.tables.sweepview import trial_table
     from drumbeat.cli.terminal.screen import make_console, show
 
-    show(trial_table(found, make_console().width))
+    show(trial_table(sweep_view, make_console().width))
 
 
 def best(sweep: Sweep, as_json: AsJson = False) -> None:
     """Show the best trial of a sweep by its primary metric, with its parameters."""
     server = connect()
-    found = _find(server, sweep)
-    trial = found.best_trial or server.best(found.name)
+    sweep_view = _find(server, sweep)
+    trial = sweep_view.best_trial or server.best(sweep_view.name)
     if as_json:
         _print(trial)
         return
     from drumbeat.cli.tables.sweepview import render_trial
     from drumbeat.cli.terminal.screen import show
 
-    show(render_trial(found, trial))
+    show(render_trial(sweep_view, trial))
 
 
 def _find(server: Server, typed: str) -> SweepView:

@@ -18,7 +18,10 @@ from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.styles import has_terminal, ink_for
 from drumbeat.protocol.api.jobs import Event, JobView
 from drumbeat.protocol.errors import ConflictError, UnreachableError
-from drumbeat.protocol.states import State
+from drumbeat.protocol.states import JobKind, State
+
+MAX_TRIALS = 10
+"""The trials of a sweep that are printed at its end."""
 
 
 def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
@@ -42,8 +45,18 @@ def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
         print(*say_detached(job.name), sep="\n")
         return SIGNAL_EXIT + signal_number
     ended = server.get(job.name)
+    if ended.type == JobKind.SWEEP:
+        _print_trials(server, ended.name)
     print(*say_closing(ended, ink), sep="\n")
     return SIGNAL_EXIT + signal_number if signal_number else exit_code_of(ended)
+
+
+def _print_trials(server: Server, sweep: str) -> None:
+    """Prints a row for each trial of a sweep that has ended, the best ones if there are many."""
+    from drumbeat.cli.tables.sweepview import best_first, trial_table
+    from drumbeat.cli.terminal.screen import make_console, show
+
+    show(trial_table(best_first(server.sweep(sweep), MAX_TRIALS), make_console().width))
 
 
 def _watch(watch: Watch, batches: Batches[Event]) -> int:

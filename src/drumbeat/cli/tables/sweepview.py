@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.cli.terminal.screen import fitted, heading, pairs, state_cell
@@ -47,6 +49,13 @@ def trial_table(sweep: SweepView, width: int) -> Table:
         for trial in sweep.trials
     ]
     return fitted(titles, rows, width, ("why", ">reports"))
+
+
+def best_first(sweep: SweepView, limit: int) -> SweepView:
+    """Returns the sweep with at most so many trials: the best ones, the best first."""
+    sign = 1 if sweep.goal == "minimize" else -1
+    ranked = sorted(sweep.trials, key=lambda one: math.inf if one.value is None else sign * one.value)
+    return replace(sweep, trials=tuple(ranked[:limit]))
 
 
 def render_trial(sweep: SweepView, trial: TrialView) -> RenderableType:

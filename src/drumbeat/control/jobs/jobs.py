@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from dataclasses import replace
 
 from drumbeat import dialect
 from drumbeat.control.catalog.data_assets import data_uses
@@ -12,7 +13,7 @@ from drumbeat.control.computes.engines import Engines, no_compute
 from drumbeat.control.jobs import submit
 from drumbeat.control.jobs.planner import Planner
 from drumbeat.control.jobs.preview import preview
-from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep
+from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep, say_example
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.stories import STORY, Stories
 from drumbeat.core.life import cancellation
@@ -136,14 +137,14 @@ class Jobs:
                 raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the job.")
 
     def preview(self, request: JobRequest) -> PreviewView:
-        """What `submit` would run. Starts and writes nothing."""
-        written = dialect.from_dict(request.document, request.source)
+        """What `submit` would run; of a sweep, one trial. Starts and writes nothing."""
+        written, notes = dialect.from_dict(request.document, request.source), ()
         if isinstance(written, SweepJob):
             name = written.name or submit.invent_name(written.display_name or request.experiment)
-            request = example_trial(request, written, name)
+            request, notes = example_trial(request, written, name), (say_example(written),)
         command, planned = self._planner.plan(request)
         job, _ = submit.new_job(command, planned, self._loop.clock.now())
-        return preview(job, planned, self._loop, self._engines)
+        return preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)
 
     # --- afterwards -------------------------------------------------------------------------------------------
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:

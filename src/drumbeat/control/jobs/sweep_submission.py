@@ -27,6 +27,12 @@ def example_trial(request: JobRequest, sweep: SweepJob, name: str) -> JobRequest
     return trial_request(request, sweep, name, 0, draws.draw(sweep.search_space, RandomSampling(), 0, 0))
 
 
+def say_example(sweep: SweepJob) -> str:
+    """Returns what a preview of the example trial says of the sweep."""
+    trials = counted(_most_trials(sweep), "trial")
+    return f"this is one of at most {trials} of the sweep; the values of its parameters are an example"
+
+
 def trial_request(request: JobRequest, sweep: SweepJob, name: str, number: int, values: Values) -> JobRequest:
     """Returns the request for the job of a trial. name: the sweep's."""
     job = trial_name(name, number)
