@@ -29,9 +29,13 @@ from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Left, leave, signals_to
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.protocol.api.jobs import JobView
+
+MAX_TRIALS = 10
+"""The trials of a sweep that are printed at its end."""
 
 FILE = "The job file; ./job.yml by default; - reads it from standard input. Omit it to give a command after `--`."
 File = Annotated[Path | None, typer.Argument(metavar="[FILE]", help=FILE)]
@@ -143,7 +147,7 @@ def run(
         return
     from drumbeat.cli.follow.follow import follow
 
-    raise typer.Exit(follow(server, job, is_quiet=quiet))
+    raise typer.Exit(follow(server, job, is_quiet=quiet, at_end=lambda ended: _print_trials(server, ended)))
 
 
 def _write(chosen: Chosen, file: Path | None, *, force: bool) -> None:
@@ -184,3 +188,13 @@ def say_left(name: str | None) -> list[str]:
         f"  look    {f'drumbeat show {name}' if name else 'drumbeat list'}",
         f"  cancel  drumbeat cancel {name or 'JOB'}",
     ]
+
+
+def _print_trials(server: Server, job: JobView) -> None:
+    """Prints a row for each trial of a sweep that has ended, the best ones if there are many."""
+    if job.type != JobKind.SWEEP:
+        return
+    from drumbeat.cli.tables.sweepview import best_first, trial_table
+    from drumbeat.cli.terminal.screen import make_console, show
+
+    show(trial_table(best_first(server.sweep(job.name), MAX_TRIALS), make_console().width))

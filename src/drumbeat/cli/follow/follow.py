@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from drumbeat.cli.follow.batches import Batches, Signalled
@@ -18,14 +19,13 @@ from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.styles import has_terminal, ink_for
 from drumbeat.protocol.api.jobs import Event, JobView
 from drumbeat.protocol.errors import ConflictError, UnreachableError
-from drumbeat.protocol.states import JobKind, State
-
-MAX_TRIALS = 10
-"""The trials of a sweep that are printed at its end."""
+from drumbeat.protocol.states import State
 
 
-def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
-    """Prints the job's stages, logs and end; gives the exit code."""
+def follow(
+    server: Server, job: JobView, *, is_quiet: bool = False, at_end: Callable[[JobView], None] = lambda _job: None
+) -> int:
+    """Prints the job's stages, logs and end; gives the exit code. at_end: prints what comes before the closing lines."""
     ink = ink_for(sys.stdout)
     line = StatusLine(sys.stdout, is_live=has_terminal(sys.stdout))
     away = threading.Event()
@@ -45,18 +45,9 @@ def follow(server: Server, job: JobView, *, is_quiet: bool = False) -> int:
         print(*say_detached(job.name), sep="\n")
         return SIGNAL_EXIT + signal_number
     ended = server.get(job.name)
-    if ended.type == JobKind.SWEEP:
-        _print_trials(server, ended.name)
+    at_end(ended)
     print(*say_closing(ended, ink), sep="\n")
     return SIGNAL_EXIT + signal_number if signal_number else exit_code_of(ended)
-
-
-def _print_trials(server: Server, sweep: str) -> None:
-    """Prints a row for each trial of a sweep that has ended, the best ones if there are many."""
-    from drumbeat.cli.tables.sweepview import best_first, trial_table
-    from drumbeat.cli.terminal.screen import make_console, show
-
-    show(trial_table(best_first(server.sweep(sweep), MAX_TRIALS), make_console().width))
 
 
 def _watch(watch: Watch, batches: Batches[Event]) -> int:
