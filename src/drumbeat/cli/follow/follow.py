@@ -25,7 +25,7 @@ from drumbeat.protocol.states import State
 def follow(
     server: Server, job: JobView, *, is_quiet: bool = False, at_end: Callable[[JobView], None] = lambda _job: None
 ) -> int:
-    """Prints the job's stages, logs and end; gives the exit code. at_end: prints what comes before the closing lines."""
+    """Prints the job's stages, logs and end; gives the exit code. at_end: prints what comes before the last lines."""
     ink = ink_for(sys.stdout)
     line = StatusLine(sys.stdout, is_live=has_terminal(sys.stdout))
     away = threading.Event()
