@@ -16,10 +16,12 @@ from typing import Any
 from drumbeat.control.catalog.datastores import ALWAYS_THERE, Datastores
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
+from drumbeat.control.metrics.metrics import MetricPlace
 from drumbeat.dialect.compute import computes as spec_of
 from drumbeat.dialect.compute.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports import Engine, MachineCaches, Ownership, Store
+from drumbeat.ports.metrics import MetricStore
 from drumbeat.protocol.api.space import SpaceKind
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.home import first_written, shared_folder
@@ -62,9 +64,21 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             data=StoreAccess(datastores.all, partial_writes=home / "halves"),
             datastores=datastores,
             endpoints=endpoints,
+            metrics=_metrics(url or home / "metrics.db"),
             caches=_caches(home, shared, has_file=not url),
         )
     )
+
+
+def _metrics(place: str | Path) -> MetricPlace:
+    """Returns where metrics are kept: a file, or a schema in the servers' PostgreSQL database."""
+
+    def open_store() -> MetricStore:
+        from drumbeat.stores.metrics import make_metric_store
+
+        return make_metric_store(place)
+
+    return MetricPlace(open_store, lambda: place.exists() if isinstance(place, Path) else True)
 
 
 def _caches(home: Path, shared: Path, *, has_file: bool) -> MachineCaches:
@@ -76,6 +90,7 @@ def _caches(home: Path, shared: Path, *, has_file: bool) -> MachineCaches:
     ]
     if has_file:
         measured.append(("database", "drumbeat.db", str(home / "drumbeat.db")))
+        measured.append(("database", "metrics.db", str(home / "metrics.db")))
     return LocalCaches(str(shared), measured)
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from drumbeat.control.control import Control, Setting
+from drumbeat.control.metrics.metrics import MetricPlace
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
@@ -25,6 +26,7 @@ from drumbeat.server.home import machine
 from drumbeat.server.process.running import Running
 from drumbeat.stores.folder import FolderArtifacts
 from drumbeat.testing.engine import FakeEngine
+from drumbeat.testing.memory_metrics import MemoryMetricStore
 from drumbeat.testing.memory_store import MemoryStore
 from drumbeat.wiring import SystemClock
 
@@ -107,6 +109,10 @@ class Agent:
         member = Member(self.node, "host", "127.0.0.1", "/root", "/checkpoints")
         return AgentStatus(phase, 1, member, port=1234, exits=exits)
 
+    def metrics(self, lines: bytes, offset: int = 0, attempt: int = 1) -> httpx.Response:
+        path = f"/agent/v1/{self.job}/{attempt}/{self.node}/metrics"
+        return self.house.http.post(path, params={"offset": offset}, content=lines, headers=self.headers)
+
     def log(self, data: bytes, offset: int, rank: int = 0) -> None:
         path = f"{self.path}/logs/1.1/{self.node}/{rank}.log"
         answer = self.house.http.put(path, params={"offset": offset}, content=data, headers=self.headers)
@@ -118,7 +124,10 @@ def house_in(home: Path, port: int = 0) -> Iterator[House]:
     """A server with an empty store; its files lie in `home`."""
     engine = FakeEngine(cpus=1000)
     clock = SystemClock()
-    control = Control(Setting(MemoryStore(), FolderArtifacts(home), {"local": engine}, clock, b"k" * 32))
+    metrics = MemoryMetricStore()
+    place = MetricPlace(lambda: metrics, lambda: True)
+    setting = Setting(MemoryStore(), FolderArtifacts(home), {"local": engine}, clock, b"k" * 32, metrics=place)
+    control = Control(setting)
     control.start()
     try:
         with (

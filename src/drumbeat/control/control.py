@@ -33,6 +33,8 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import Outbox
 from drumbeat.control.loop.peers import peers_of
 from drumbeat.control.loop.pending_outputs import PendingOutputs
+from drumbeat.control.metrics.experiments import Experiments
+from drumbeat.control.metrics.metrics import MetricPlace, Metrics
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
@@ -41,7 +43,6 @@ from drumbeat.control.space.space import Space
 from drumbeat.control.sweeps.proposals import Proposals, Samplers, no_samplers
 from drumbeat.control.sweeps.reports import SweepReports
 from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
-from drumbeat.ports.metrics import MetricStore
 from drumbeat.protocol.errors import StorageError
 
 
@@ -68,8 +69,8 @@ class Setting:
     """The datastores that `data` knows; None = those of the store."""
     endpoints: Endpoints = field(default_factory=Endpoints)
     """Where agents call this server."""
-    metrics: MetricStore | None = None
-    """The metrics of jobs; None = none are kept."""
+    metrics: MetricPlace | None = None
+    """Where metrics are kept; None = they are refused."""
     samplers: Samplers = no_samplers
     """The samplers of sweeps that search by results."""
     caches: MachineCaches | None = None
@@ -93,13 +94,14 @@ class Control:
         self.direct = DirectOutputs(self.data, lambda name: self.loop.record(name).job)
         self.inputs = Inputs(setting.artifacts, self.data, lambda name: self.loop.record(name).job.plan)
         self.secrets, stories = Secrets(setting.key), Stories(store, setting.artifacts)
+        self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
         gangs = GangFactory(self.secrets, self.addresses)
         publishing = Publishing(self.data, setting.data, self.catalogs.data)
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories)
         proposals = Proposals(self.loop, setting.samplers)
         children = Children(self.loop, self.jobs, proposals.request_of)
-        self.child_watch = ChildWatch(self.loop, SweepReports(setting.metrics) if setting.metrics else lambda _job: {})
+        self.child_watch = ChildWatch(self.loop, SweepReports(self.metrics.history))
         self.outbox = Outbox(
             self.loop,
             [
@@ -115,7 +117,10 @@ class Control:
         self._compute_watch = ComputeWatch(self.engines, self.addresses)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses)
-        self.space = Space(self.loop, setting.artifacts, self.catalogs.environments, setting.caches)
+        self.experiments = Experiments(self.loop, self.metrics)
+        self.space = Space(
+            self.loop, setting.artifacts, self.catalogs.environments, setting.caches, remove_run=self.metrics.remove
+        )
 
     def _catalogs(self) -> Catalogs:
         setting = self.setting
@@ -157,6 +162,7 @@ class Control:
         with contextlib.suppress(StorageError):
             if not self.store.live_servers():  # This was the last server over the store.
                 self.engines.close_idle()
+        self.metrics.close()
         self.store.close()
 
     def has_unfinished_work(self) -> bool:

@@ -13,6 +13,7 @@ from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer, Ownership
 from drumbeat.ports.space import MachineCaches
 from drumbeat.ports.store import (
     Change,
+    ExperimentUse,
     Head,
     JobFilter,
     Letter,
@@ -37,6 +38,7 @@ __all__ = [
     "Doors",
     "Engine",
     "Entry",
+    "ExperimentUse",
     "Gang",
     "Head",
     "JobFilter",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Protocol
 
 from drumbeat.core.life.aftermath import outputs_left
@@ -131,6 +132,17 @@ class JobFilter:
     """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
 
 
+@dataclass(frozen=True)
+class ExperimentUse:
+    """How jobs use the name of an experiment."""
+
+    name: str
+    jobs: int
+    first_at: datetime
+    """When the first of them was submitted."""
+    latest_at: datetime
+
+
 class Store(Catalog, Protocol):
     """Jobs, stories, the outbox, the inbox, reservations, aliases, computes, and the catalog. What a call has returned
     from is durable.
@@ -206,6 +218,10 @@ class Store(Catalog, Protocol):
 
     def jobs(self, chosen: JobFilter) -> list[Record]:
         """A page of jobs, newest first. Raises NotFoundError when `after` names no job."""
+        ...
+
+    def experiments(self) -> list[ExperimentUse]:
+        """Returns the names of experiments that jobs have, archived jobs included, by name."""
         ...
 
     def story(self, name: str) -> list[StoryEntry]:

@@ -13,7 +13,7 @@ from drumbeat.protocol.api.server import ErrorView
 from drumbeat.server import errors
 from drumbeat.server.access.auth import Guard
 from drumbeat.server.access.traffic import TrafficMeter
-from drumbeat.server.agent_api import inputs, sync
+from drumbeat.server.agent_api import inputs, spools, sync
 from drumbeat.server.api import (
     about,
     aliases,
@@ -24,6 +24,7 @@ from drumbeat.server.api import (
     files,
     jobs,
     live,
+    metrics,
     registries,
     space,
     storage,
@@ -44,7 +45,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     app.state.context = context
     for part in (
         about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage, space, sweeps,
-        sync, inputs,
+        metrics, sync, inputs, spools,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)

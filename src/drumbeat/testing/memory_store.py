@@ -7,7 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from threading import RLock
 
 from drumbeat.core.life.events import KeepStory, StoryEntry
@@ -15,6 +15,7 @@ from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import (
     LEASE_TIMEOUT,
     Change,
+    ExperimentUse,
     Head,
     JobFilter,
     Letter,
@@ -281,6 +282,13 @@ class MemoryStore(MemoryCatalog):
 
     def heads(self) -> list[Head]:
         return [Head(one.job.name, one.version, one.lease, one.job.state) for one in self.unfinished()]
+
+    def experiments(self) -> list[ExperimentUse]:
+        with self.shelf.lock:
+            times: dict[str, list[datetime]] = {}
+            for record in self.shelf.records.values():
+                times.setdefault(record.job.plan.experiment, []).append(record.job.submitted_at)
+            return [ExperimentUse(name, len(at), min(at), max(at)) for name, at in sorted(times.items())]
 
     def jobs(self, chosen: JobFilter) -> list[Record]:
         with self.shelf.lock:

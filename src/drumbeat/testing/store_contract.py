@@ -188,6 +188,15 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract):
             store.submit(token, submission(f"late-{n}"))
         assert seen == names[::-1]
 
+    def test_experiments_of_jobs_are_counted_by_name(self, store: Store, token: int) -> None:
+        assert store.experiments() == []
+        for name, experiment in (("a", "two"), ("b", "one"), ("c", "two")):
+            store.submit(token, submission(name, experiment=experiment))
+        one, two = store.experiments()
+        assert (one.name, one.jobs, two.name, two.jobs) == ("one", 1, "two", 2)
+        assert two.latest_at == store.load("c").job.submitted_at
+        assert two.first_at == store.load("a").job.submitted_at
+
     def test_lists_are_chosen_by_state_and_experiment(self, store: Store, token: int) -> None:
         for name, experiment in (("a", "one"), ("b", "two"), ("c", "two")):
             store.submit(token, submission(name, experiment=experiment))

@@ -9,7 +9,7 @@ from math import ceil
 from drumbeat.cli.follow.logview import LogView
 from drumbeat.cli.follow.statusline import StatusLine, spin
 from drumbeat.cli.terminal.escape import make_safe
-from drumbeat.cli.terminal.phrases import say_countdown, say_duration
+from drumbeat.cli.terminal.phrases import say_countdown, say_duration, say_metric
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.api.jobs import TRANSFERRING, End, Event, JobView, LogPiece, StoryLine
@@ -170,7 +170,8 @@ class Watch:
     def _status(self, now: Now) -> str:
         job = self.job
         since = say_duration(now.wall - job.submitted_at)
-        parts = [f"{spin(now.monotonic)} {job.state}", since, job.progress]
+        metric = say_metric(job.primary) if job.primary else ""
+        parts = [f"{spin(now.monotonic)} {job.state}", since, metric, job.progress]
         if end := kill_at(job):
             parts.insert(1, say_countdown(end, now.wall))
         return make_safe(" · ".join(part for part in parts if part))

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drumbeat.protocol.api.metrics import PrimaryView
 
 _UNITS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
 
@@ -35,6 +39,16 @@ def say_countdown(stop_at: datetime, now: datetime) -> str:
     """How long a job that was told to stop still has."""
     left = (stop_at - now).total_seconds()
     return f"SIGKILL in {left:.0f}s" if left > 0.5 else "SIGKILL sent, waiting for the ranks to be gone"
+
+
+def say_value(value: float | str) -> str:
+    """`0.7523`, `1.2e-05`, `NaN`: four digits that count."""
+    return value if isinstance(value, str) else f"{value:.4g}"
+
+
+def say_metric(primary: PrimaryView) -> str:
+    """`loss 0.7523`."""
+    return f"{primary.name} {say_value(primary.value)}"
 
 
 def say_size(size: float) -> str:

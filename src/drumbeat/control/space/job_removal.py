@@ -10,7 +10,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.items import job_item, needed_by, refusal, snapshot_item
@@ -29,11 +29,20 @@ END_TIMEOUT_S = 10.0
 
 
 class JobRemoval:
-    """Removes single jobs with all that only they need. stopping: is set when the server stops."""
+    """Removes single jobs with all that only they need. stopping: is set when the server stops.
+
+    remove_run: removes the metrics of a job, by its name.
+    """
 
     def __init__(
-        self, loop: Loop, artifacts: Artifacts, references: ReferenceReader, stopping: threading.Event
+        self,
+        loop: Loop,
+        artifacts: Artifacts,
+        references: ReferenceReader,
+        stopping: threading.Event,
+        remove_run: Callable[[str], None],
     ) -> None:
+        self._remove_run = remove_run
         self._loop, self._store, self._artifacts = loop, loop.store, artifacts
         self._references, self._stopping = references, stopping
         self.lock = threading.Lock()
@@ -94,6 +103,7 @@ class JobRemoval:
             faultpoint("delete.files_removed")
             gone, kept = self._remove_snapshots(note, world)
             faultpoint("delete.snapshots_removed")
+            self._remove_run(name)
             self._store.removed(name)
         except StorageError as error:
             log.warning("files of the deleted job %s are still there; they are removed later: %s", name, error)

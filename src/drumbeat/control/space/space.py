@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -32,12 +33,17 @@ class Space:
     """What a server can be asked about space. For any thread. caches: of this machine; None = they aren't looked at."""
 
     def __init__(
-        self, loop: Loop, artifacts: Artifacts, environments: Environments, caches: MachineCaches | None = None
+        self,
+        loop: Loop,
+        artifacts: Artifacts,
+        environments: Environments,
+        caches: MachineCaches | None = None,
+        remove_run: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._loop, self._store, self._artifacts = loop, loop.store, artifacts
         self._caches, self._stopping = caches, threading.Event()
         self._references = ReferenceReader(loop.store)
-        self._removal = JobRemoval(loop, artifacts, self._references, self._stopping)
+        self._removal = JobRemoval(loop, artifacts, self._references, self._stopping, remove_run)
         self._jobs = JobPruner(loop, artifacts, self._references, self._removal, self._stopping)
         self._unused = CachePruner(loop, artifacts, environments, caches)
         self._thread = threading.Thread(target=self._run, name="space", daemon=True)

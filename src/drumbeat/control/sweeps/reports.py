@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.core.family import trial_name
 from drumbeat.core.life.job import Job
-from drumbeat.ports.metrics import MetricStore
+from drumbeat.ports.metrics import HistoryPage
 from drumbeat.protocol.metrics import run_id
 
 
@@ -22,8 +22,9 @@ class _TrialReports:
 class SweepReports:
     """Reads the primary metric of rank 0 of each trial. For one thread."""
 
-    def __init__(self, metrics: MetricStore) -> None:
-        self._metrics = metrics
+    def __init__(self, history: Callable[[str, str, int, int], HistoryPage]) -> None:
+        self._history = history
+        """Reads a page as `MetricStore.history` does: of a run, metric and rank, from a place on."""
         self._known: dict[str, dict[int, _TrialReports]] = {}
         """By sweep and number of the trial."""
 
@@ -45,7 +46,7 @@ class SweepReports:
         metric = job.sweep.metric if job.sweep else ""
         run = run_id(trial_name(job.name, number))
         while True:
-            page = self._metrics.history(run, metric, 0, reports.after)
+            page = self._history(run, metric, 0, reports.after)
             reports.values += [point.value for point in page.points]
             reports.after = page.after
             if page.is_last:

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.api.constraints import limited
+from drumbeat.protocol.api.metrics import PrimaryView
 from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.process import ProcessSpec
@@ -129,6 +130,7 @@ class OutputView:
         return f"output {self.name} is being put in its place"
 
 
+PRIMARY = "The last value of the first metric that rank 0 logged; absent until there is one."
 PARENT = "The sweep or pipeline that the job is a part of; absent when there is none."
 
 
@@ -172,6 +174,7 @@ class JobView:
     notice: str = ""
     outputs: tuple[OutputView, ...] = ()
     parent: str = field(default="", metadata=limited(PARENT, exclude_if=operator.not_))
+    primary: PrimaryView | None = field(default=None, metadata=limited(PRIMARY, exclude_if=operator.not_))
     type: JobKind = field(default=JobKind.COMMAND, metadata=limited("Whether it has ranks, or is the parent of jobs."))
 
     @property

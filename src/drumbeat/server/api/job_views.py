@@ -19,20 +19,29 @@ from drumbeat.protocol.api.jobs import (
     StoryLine,
     VerdictView,
 )
+from drumbeat.protocol.api.metrics import PrimaryView
+from drumbeat.protocol.metric_lines import value_to_json
 
 if TYPE_CHECKING:
     from drumbeat.core.life.events import StoryEntry
     from drumbeat.ports import Record
+    from drumbeat.ports.metrics import Series
 
 
-def job_view(record: Record, notice: str = "") -> JobView:
+def job_view(record: Record, notice: str = "", primary: Series | None = None) -> JobView:
     """A stored job as the API shows it."""
-    return JobView(**_facts(record), notice=notice)
+    return JobView(**_facts(record), notice=notice, primary=primary_view(primary))
 
 
-def job_with_story(record: Record, story: list[StoryEntry], notice: str) -> JobWithStory:
+def job_with_story(record: Record, story: list[StoryEntry], notice: str, primary: Series | None = None) -> JobWithStory:
     """A stored job and its story."""
-    return JobWithStory(**_facts(record), notice=notice, story=tuple(story_lines(story)))
+    lines = tuple(story_lines(story))
+    return JobWithStory(**_facts(record), notice=notice, primary=primary_view(primary), story=lines)
+
+
+def primary_view(series: Series | None) -> PrimaryView | None:
+    """The primary metric of a job as the API shows it."""
+    return PrimaryView(series.name, value_to_json(series.last.value), series.last.step) if series else None
 
 
 def story_lines(story: list[StoryEntry], after: int = 0) -> list[StoryLine]:

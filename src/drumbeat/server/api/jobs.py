@@ -48,7 +48,9 @@ def list_jobs(
 ) -> JobPage:
     """A page of jobs, newest first."""
     records = control.store.jobs(JobFilter(tuple(state), experiment, HIDDEN[archived], limit, after, parent))
-    return JobPage(tuple(map(job_view, records)), records[-1].job.name if len(records) == limit else None)
+    primaries = control.metrics.primaries([record.job.name for record in records])
+    views = [job_view(record, primary=primaries.get(record.job.name)) for record in records]
+    return JobPage(tuple(views), records[-1].job.name if len(records) == limit else None)
 
 
 @router.get("/jobs/{name}")
@@ -56,7 +58,8 @@ def show(name: str, context: ContextOf) -> JobWithStory:
     """One job and its story."""
     control = context.control
     record = current(control, name)
-    return job_with_story(record, control.store.story(name), context.notices.of(record.job))
+    primary = control.metrics.primaries([name]).get(name)
+    return job_with_story(record, control.store.story(name), context.notices.of(record.job), primary)
 
 
 @router.get("/jobs/{name}/story")

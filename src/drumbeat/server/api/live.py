@@ -20,6 +20,7 @@ from drumbeat.control.bus import job_topic
 from drumbeat.core.life.aftermath import is_over
 from drumbeat.core.life.outcome import exit_code
 from drumbeat.ports import Record
+from drumbeat.ports.metrics import Series
 from drumbeat.protocol.api.jobs import End, Event, JobView, LogPiece, StoryLine
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.server.api.job_views import job_view, story_lines
@@ -32,6 +33,8 @@ BATCH = 256 << 10
 PAUSE_S = 0.02
 """Between two pulls of one follower: what arrives within it is pulled at once."""
 HEARTBEAT_S = 15.0
+PRIMARY_INTERVAL_S = 0.5
+"""The least time between two looks at a job's primary metric: logs come far more often."""
 PULLS = CapacityLimiter(2)
 """Threads that pull. A crowd in as many threads would only wait for Python's lock, and keep everybody else from it."""
 
@@ -104,7 +107,9 @@ class Follower:
         self.reader = LogReader(context.control.artifacts, job, position)
         self.has_logs = has_logs
         self.has_more = self.is_done = False
-        self._seen = (-1, "")
+        self._seen: tuple[int, str, Series | None] = (-1, "", None)
+        self._primary: Series | None = None
+        self._primary_due = 0.0
         self._state: JobView | None = None
 
     def pull(self) -> bytes:
@@ -126,18 +131,25 @@ class Follower:
 
     def _news(self, record: Record) -> list[bytes]:
         notice = self.notices.of(record.job)
-        if (record.version, notice) == self._seen:
+        self._read_primary(record)
+        if (record.version, notice, self._primary) == self._seen:
             return []
-        self._seen = (record.version, notice)
+        self._seen = (record.version, notice, self._primary)
         found: list[bytes] = []
         for line in story_lines(self.control.store.story(self.job), self.story):
             self.story = line.n
             found.append(self._event("story", line))
-        view = job_view(record, notice)
+        view = job_view(record, notice, self._primary)
         if view != self._state:
             self._state = view
             found.append(self._event("state", view))
         return found
+
+    def _read_primary(self, record: Record) -> None:
+        now = time.monotonic()
+        if now >= self._primary_due or record.job.state.is_terminal:
+            self._primary_due = now + PRIMARY_INTERVAL_S
+            self._primary = self.control.metrics.primaries([self.job]).get(self.job)
 
     def _end(self, record: Record) -> list[bytes]:
         rest = [self._event("log", piece) for piece in self.reader.rest()]

@@ -11,9 +11,12 @@ from sqlalchemy import Connection, select, text, update
 from drumbeat.ports.metrics import Document, Experiment, HistoryPage, Run, RunPage, RunSearch, Series, Taken, View
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import JsonObject, MetricRecord, Point, RunCreated, RunStatus, Source
-from drumbeat.stores.metrics import curves, documents, experiments, records, removals, search
+from drumbeat.stores.metrics import curves, documents, experiments, removals
+from drumbeat.stores.metrics import records as arrivals
+from drumbeat.stores.metrics import search as searches
 from drumbeat.stores.metrics.group_writer import GroupWriter
-from drumbeat.stores.metrics.schema import HEAD, runs
+from drumbeat.stores.metrics.schema import HEAD
+from drumbeat.stores.metrics.schema import runs as run_table
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.upgrade import Revisions, upgrade
 
@@ -67,16 +70,16 @@ class SqlMetricStore:
         self._database.close()
 
     # --- records ---
-    def take(self, source: Source, offset: int, records_: Sequence[Spooled]) -> Taken:
-        return self._writer.run(lambda connection: records.take(connection, source, offset, records_))
+    def take(self, source: Source, offset: int, records: Sequence[Spooled]) -> Taken:
+        return self._writer.run(lambda connection: arrivals.take(connection, source, offset, records))
 
     def taken(self, source: Source) -> int:
-        return self._read(lambda connection: records.taken(connection, source))
+        return self._read(lambda connection: arrivals.taken(connection, source))
 
-    def write(self, records_: Sequence[MetricRecord]) -> None:
+    def write(self, records: Sequence[MetricRecord]) -> None:
         def write(connection: Connection) -> None:
-            for refused in records.write(connection, records_):
-                raise records.conflict(refused)
+            for refused in arrivals.write(connection, records):
+                raise arrivals.conflict(refused)
 
         self._writer.run(write)
 
@@ -84,24 +87,24 @@ class SqlMetricStore:
     def ensure_run(self, run: RunCreated, experiment: str) -> Run:
         def ensure(connection: Connection) -> None:
             experiments.ensure(connection, experiment, run.start_ms)
-            records.write(connection, [run])
+            arrivals.write(connection, [run])
 
         self._writer.run(ensure)
         return self.run(run.run)
 
     def open_runs(self) -> list[tuple[str, str]]:
-        chosen = select(runs.c.id, runs.c.job).where(runs.c.is_open.is_(True))
+        chosen = select(run_table.c.id, run_table.c.job).where(run_table.c.is_open.is_(True))
         return self._read(lambda connection: [(run, job) for run, job in connection.execute(chosen)])
 
     def settle(self, run: str, status: RunStatus, end_ms: int) -> None:
         def settle(connection: Connection) -> None:
-            job = connection.execute(select(runs.c.job).where(runs.c.id == run)).scalar_one_or_none()
+            job = connection.execute(select(run_table.c.job).where(run_table.c.id == run)).scalar_one_or_none()
             if not job:
                 return
-            nested = runs.c.job == job, runs.c.status.in_(("RUNNING", "SCHEDULED"))
-            connection.execute(update(runs).where(*nested).values(status=status, end_ms=end_ms))
+            nested = run_table.c.job == job, run_table.c.status.in_(("RUNNING", "SCHEDULED"))
+            connection.execute(update(run_table).where(*nested).values(status=status, end_ms=end_ms))
             own = {"status": status, "end_ms": end_ms, "is_open": False, "is_settled": True}
-            connection.execute(update(runs).where(runs.c.id == run).values(own))
+            connection.execute(update(run_table).where(run_table.c.id == run).values(own))
 
         self._writer.run(settle)
 
@@ -111,13 +114,13 @@ class SqlMetricStore:
             pass
 
     def run(self, run: str) -> Run:
-        return self._read(lambda connection: search.one(connection, run))
+        return self._read(lambda connection: searches.one(connection, run))
 
-    def search_runs(self, asked: RunSearch) -> RunPage:
+    def search_runs(self, search: RunSearch) -> RunPage:
         def page(connection: Connection) -> RunPage:
             if self._database.is_sqlite:
                 connection.execute(text("PRAGMA case_sensitive_like = ON"))
-            return search.page(connection, asked)
+            return searches.page(connection, search)
 
         return self._read(page)
 
@@ -125,8 +128,8 @@ class SqlMetricStore:
     def series(self, run: str) -> list[Series]:
         return self._read(lambda connection: curves.series_of(connection, run))
 
-    def primaries(self, runs_: Sequence[str]) -> dict[str, Series]:
-        return self._read(lambda connection: curves.primaries(connection, runs_))
+    def primaries(self, runs: Sequence[str]) -> dict[str, Series]:
+        return self._read(lambda connection: curves.primaries(connection, runs))
 
     def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:
         return self._read(lambda connection: curves.curve(connection, run, name, rank, max_points))

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Select, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, delete, func, insert, select, update
 
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.ports import Change, Head, JobFilter, Record, Submission
+from drumbeat.ports import Change, ExperimentUse, Head, JobFilter, Record, Submission
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
@@ -100,6 +100,14 @@ def page(connection: Connection, chosen: JobFilter, remembered: Remembered) -> l
             raise no_job(chosen.after)
         heads = heads.where(jobs.c.number < number)
     return _records(connection, heads, remembered)
+
+
+def experiments(connection: Connection) -> list[ExperimentUse]:
+    """The names of experiments that jobs have, by name."""
+    at = jobs.c.submitted_at
+    chosen = select(jobs.c.experiment, func.count(), func.min(at), func.max(at)).group_by(jobs.c.experiment)
+    uses = [ExperimentUse(name, count, first, latest) for name, count, first, latest in connection.execute(chosen)]
+    return sorted(uses, key=lambda one: one.name)
 
 
 def _conditions(chosen: JobFilter) -> Iterable[ColumnElement[bool]]:

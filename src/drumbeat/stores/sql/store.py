@@ -18,6 +18,7 @@ from drumbeat.ports import (
     Asset,
     AssetKind,
     Change,
+    ExperimentUse,
     Head,
     JobFilter,
     Letter,
@@ -169,6 +170,10 @@ class SqlStore:
     def heads(self) -> list[Head]:
         with self._database.read() as connection:
             return jobs.heads(connection)
+
+    def experiments(self) -> list[ExperimentUse]:
+        with self._database.read() as connection:
+            return jobs.experiments(connection)
 
     def jobs(self, chosen: JobFilter) -> list[Record]:
         with self._database.read() as connection:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from drumbeat.control.computes.agent_addresses import Endpoints
 from drumbeat.control.control import Control, Setting
 from drumbeat.control.loop.outbox import Lane
+from drumbeat.control.metrics.metrics import MetricPlace
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Artifacts, Ownership, PendingEffect, StoredFile
 from drumbeat.ports.metrics import HistoryPage, MetricStore
@@ -165,7 +166,7 @@ class World:
                 b"key",
                 ownership=ownership,
                 endpoints=endpoints,
-                metrics=metrics,
+                metrics=MetricPlace(lambda: metrics, lambda: True),
             )
             control = Control(setting)
             control.open()

@@ -1,0 +1,86 @@
+"""The calls of `Client` that are about metrics, comparisons and experiments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from drumbeat.client.answers import view, views
+from drumbeat.client.connection import Connection, part
+from drumbeat.protocol.api.metrics import (
+    ComparisonView,
+    CurveView,
+    ExperimentView,
+    HistoryView,
+    MetricsView,
+    PointView,
+)
+
+
+class MetricCalls:
+    """A part of `Client`."""
+
+    connection: Connection
+
+    def metrics(self, name: str, *, rank: int | None = None) -> MetricsView:
+        """Returns all metrics of a job, each with its last, lowest and highest point, and its parameters and tags.
+
+        rank: only of this rank; node 0 itself is -1, node 1 -2. Raises NotFoundError.
+        """
+        params = {} if rank is None else {"rank": rank}
+        return view(MetricsView, self.connection.call("GET", f"/jobs/{part(name)}/metrics", params=params))
+
+    def curves(
+        self, name: str, metrics: Sequence[str] = (), *, rank: int | None = None, max_points: int = 1000
+    ) -> list[CurveView]:
+        """Returns curves of at most `max_points` logged points: first, last, and the lowest and highest of each part.
+
+        metrics: their names; () = all. rank: only of this rank. Raises NotFoundError for a job that doesn't exist.
+        """
+        params: dict[str, Any] = {"metric": list(metrics), "max_points": max_points}
+        if rank is not None:
+            params["rank"] = rank
+        return views(CurveView, self.connection.call("GET", f"/jobs/{part(name)}/metrics/curves", params=params))
+
+    def points(self, name: str, metric: str, *, rank: int = 0) -> Iterator[PointView]:
+        """Yields all points of a metric of one rank in the order of arrival. Raises NotFoundError."""
+        after = 0
+        while True:
+            params = {"metric": metric, "rank": rank, "after": after}
+            answer = self.connection.call("GET", f"/jobs/{part(name)}/metrics/history", params=params)
+            page = view(HistoryView, answer)
+            yield from page.points
+            if page.is_last:
+                return
+            after = page.after
+
+    def compare(self, *names: str) -> ComparisonView:
+        """Returns what differs between 2 to 20 jobs, and what came of them. Raises NotFoundError."""
+        return view(ComparisonView, self.connection.call("GET", "/compare", params={"job": names}))
+
+    def experiments(self, *, archived: bool = False) -> list[ExperimentView]:
+        """Returns experiments, the last created first. archived: these too."""
+        params = {"archived": "all" if archived else "false"}
+        return views(ExperimentView, self.connection.call("GET", "/experiments", params=params))
+
+    def experiment(self, name: str) -> ExperimentView:
+        """Returns the experiment that has, or had before, this name. Raises NotFoundError."""
+        return view(ExperimentView, self.connection.call("GET", "/experiments/named", params={"name": name}))
+
+    def rename_experiment(self, name: str, to: str) -> ExperimentView:
+        """Gives an experiment another name; jobs that are submitted with the earlier one still belong to it.
+
+        Raises NotFoundError; ConflictError for a name that another experiment has or had.
+        """
+        return self._change("rename", {"name": name, "to": to})
+
+    def archive_experiment(self, name: str) -> ExperimentView:
+        """Hides an experiment and its runs; nothing is deleted. Raises NotFoundError."""
+        return self._change("archive", {"name": name})
+
+    def restore_experiment(self, name: str) -> ExperimentView:
+        """Shows an archived experiment again. Raises NotFoundError."""
+        return self._change("restore", {"name": name})
+
+    def _change(self, verb: str, params: dict[str, str]) -> ExperimentView:
+        return view(ExperimentView, self.connection.call("POST", f"/experiments/{verb}", params=params))

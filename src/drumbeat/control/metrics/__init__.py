@@ -1,0 +1,1 @@
+"""Metrics of jobs: taken from nodes, read by people, compared; experiments."""

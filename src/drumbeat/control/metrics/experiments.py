@@ -1,0 +1,83 @@
+"""Experiments: those that hold runs, and those that only jobs name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from drumbeat.control.loop.loop import Loop
+from drumbeat.control.metrics.comparison import Compared, compare
+from drumbeat.control.metrics.metrics import Metrics
+from drumbeat.dialect.reading.problems import nearest
+from drumbeat.ports import ExperimentUse
+from drumbeat.ports.metrics import Experiment, View
+from drumbeat.protocol.api.metrics import ComparisonView
+from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.metrics import experiment_id
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How many jobs an experiment has, and when the last of them was submitted."""
+
+    jobs: int
+    latest_at: datetime | None
+
+
+class Experiments:
+    """What people ask of experiments. Thread-safe."""
+
+    def __init__(self, loop: Loop, metrics: Metrics) -> None:
+        self._loop, self._metrics = loop, metrics
+
+    def all(self, view: View = "active") -> list[tuple[Experiment, Usage]]:
+        """Returns experiments with their usage, the last created first."""
+        uses = self._uses()
+        return [(one, _usage(uses.get(one.id, []))) for one in self._metrics.store.experiments(view)]
+
+    def named(self, name: str) -> tuple[Experiment, Usage]:
+        """Returns the experiment that has, or had before, this name. Raises NotFoundError, with the nearest name."""
+        uses = self._uses()
+        try:
+            own = self._metrics.store.experiment(experiment_id(name))
+        except NotFoundError:
+            known = [one.name for one in self._metrics.store.experiments("all")]
+            close = nearest(name, known)
+            fix = f"Did you mean `{close}`?" if close else "`drumbeat experiment list` shows them."
+            raise NotFoundError(f"no experiment is called {name[:80]!r}", fix=fix) from None
+        return own, _usage(uses.get(own.id, []))
+
+    def rename(self, name: str, to: str) -> tuple[Experiment, Usage]:
+        """Gives an experiment another name. Raises NotFoundError, ConflictError."""
+        own, usage = self.named(name)
+        return self._metrics.store.rename_experiment(own.id, to, self._now_ms()), usage
+
+    def archive(self, name: str, *, is_archived: bool) -> tuple[Experiment, Usage]:
+        """Hides an experiment, or shows it again. Raises NotFoundError."""
+        own, usage = self.named(name)
+        return self._metrics.store.archive_experiment(own.id, self._now_ms(), is_archived=is_archived), usage
+
+    def compare(self, names: Sequence[str]) -> ComparisonView:
+        """Compares jobs. Raises NotFoundError."""
+        records = [self._loop.record(name) for name in names]
+        jobs = [
+            Compared(record, self._loop.store.story(record.job.name), self._metrics.main_series(record.job.name))
+            for record in records
+        ]
+        return compare(jobs, self._loop.clock.now())
+
+    def _uses(self) -> dict[str, list[ExperimentUse]]:
+        """Returns the names that jobs use, by experiment; every one of them exists afterwards."""
+        uses: dict[str, list[ExperimentUse]] = {}
+        for one in self._loop.store.experiments():
+            own = self._metrics.store.ensure_experiment(one.name, int(one.first_at.timestamp() * 1000))
+            uses.setdefault(own.id, []).append(one)
+        return uses
+
+    def _now_ms(self) -> int:
+        return int(self._loop.clock.now().timestamp() * 1000)
+
+
+def _usage(uses: Sequence[ExperimentUse]) -> Usage:
+    return Usage(sum(one.jobs for one in uses), max((one.latest_at for one in uses), default=None))

@@ -1,0 +1,172 @@
+"""The runs of jobs: records come from nodes, a run begins with its first record or reader and ends with its job."""
+
+from __future__ import annotations
+
+import getpass
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from drumbeat.control.bus import job_topic
+from drumbeat.control.gangs.gangs import Secrets
+from drumbeat.control.loop.loop import Loop
+from drumbeat.core.life.job import Job
+from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
+from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError
+from drumbeat.protocol.metric_lines import spooled
+from drumbeat.protocol.metrics import RunCreated, RunStatus, Source, experiment_id, run_id
+from drumbeat.protocol.states import State
+
+log = logging.getLogger(__name__)
+
+STATUS_OF: dict[State, RunStatus] = {
+    State.COMPLETED: "FINISHED",
+    State.FAILED: "FAILED",
+    State.CANCELED: "KILLED",
+}
+"""The status of a run whose job has ended."""
+
+
+@dataclass(frozen=True)
+class MetricPlace:
+    """Where metrics are kept. It is opened when they are first needed: many servers never do."""
+
+    open: Callable[[], MetricStore]
+    exists: Callable[[], bool]
+    """Whether any server has opened it before: what doesn't exist holds nothing."""
+
+
+class Metrics:
+    """What nodes and people ask of metrics. Thread-safe."""
+
+    def __init__(self, loop: Loop, secrets: Secrets, place: MetricPlace | None) -> None:
+        self._loop, self._secrets, self._place = loop, secrets, place
+        self._lock = threading.Lock()
+        self._store: MetricStore | None = None
+        self._ensured: set[str] = set()
+        """Jobs whose runs exist."""
+
+    @property
+    def store(self) -> MetricStore:
+        """The store, opened at the first use. Raises RefusedError, StorageError, VersionError."""
+        with self._lock:
+            if self._store is None:
+                if self._place is None:
+                    raise RefusedError("this server keeps no metrics")
+                self._store = self._place.open()
+            return self._store
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can have been logged, as no store was ever opened."""
+        return self._store is None and (self._place is None or not self._place.exists())
+
+    def close(self) -> None:
+        """Closes the store, if it was opened."""
+        with self._lock:
+            if self._store is not None:
+                self._store.close()
+
+    # --- from nodes -------------------------------------------------------------------------------------------
+    def take(self, source: Source, secret: str, offset: int, lines: bytes) -> int:
+        """Takes whole lines of a node's spool that begin at `offset`; returns up to where its records are kept.
+
+        Attempts that were replaced are heard, too, as what they logged isn't lost with them. Raises UnauthorizedError,
+        NotFoundError, StaleError for an attempt that never was, SpecError for lines that are damaged.
+        """
+        self._secrets.check(source.job, source.attempt, secret)
+        job = self._attempted(source)
+        try:
+            records = spooled(lines, offset)
+        except ValueError as error:
+            what = f"node {source.node} of job {source.job} sent records that can't be read: {error}"
+            raise SpecError(what, where=f"offset {offset}") from error
+        self._ensure(job)
+        taken = self.store.take(source, offset, records)
+        for refused in taken.refused:
+            what = "parameter %r of run %s is %r already; node %d of job %s logged it as %r"
+            log.warning(what, refused.key, refused.run, refused.kept, source.node, source.job, refused.refused)
+        if records:
+            self._loop.bus.publish(job_topic(source.job))
+        return taken.offset
+
+    def _attempted(self, source: Source) -> Job:
+        job = self._loop.record(source.job).job
+        if source.attempt > job.attempt:  # Memory knows an attempt only once its grant was answered.
+            job = self._loop.store.load(source.job).job
+        if source.attempt > job.attempt:
+            raise StaleError(f"job {source.job} has no attempt {source.attempt}")
+        return job
+
+    # --- runs -------------------------------------------------------------------------------------------------
+    def run_of(self, name: str) -> Run:
+        """Returns the run of a job, with the status of the job as it is now. Raises NotFoundError."""
+        job = self._loop.record(name).job
+        self._ensure(job)
+        if job.state.is_terminal:
+            self._settle(job)
+        return self.store.run(run_id(name))
+
+    def settle(self) -> None:
+        """Ends the runs of jobs that have ended. Readers call it first: no job has to report its end to its run."""
+        for run, name in self.store.open_runs():
+            try:
+                job = self._loop.record(name).job
+            except NotFoundError:
+                self.store.settle(run, "KILLED", _ms(self._loop.clock.now()))
+            else:
+                if job.state.is_terminal:
+                    self._settle(job)
+
+    def remove(self, name: str) -> None:
+        """Removes the run of a deleted job, and the runs within it."""
+        self._ensured.discard(name)
+        if not self.is_empty:
+            self.store.remove_run(run_id(name))
+
+    def primaries(self, names: Sequence[str]) -> dict[str, Series]:
+        """Returns for each job that has logged any the first metric that its rank 0 logged: the job's primary one."""
+        if not names or self.is_empty:
+            return {}
+        found = self.store.primaries([run_id(name) for name in names])
+        return {name: found[run_id(name)] for name in names if run_id(name) in found}
+
+    def main_series(self, name: str) -> list[Series]:
+        """Returns the series of a job's rank 0."""
+        if self.is_empty:
+            return []
+        return [one for one in self.store.series(run_id(name)) if one.rank == 0]
+
+    def history(self, run: str, name: str, rank: int, after: int = 0) -> HistoryPage:
+        """Returns a page of a series, as the store does."""
+        if self.is_empty:
+            return HistoryPage((), after, is_last=True)
+        return self.store.history(run, name, rank, after)
+
+    def _ensure(self, job: Job) -> None:
+        if job.name not in self._ensured:
+            self.store.ensure_run(_created(job), job.plan.experiment)
+            self._ensured.add(job.name)
+
+    def _settle(self, job: Job) -> None:
+        self.store.settle(run_id(job.name), STATUS_OF[job.state], _ms(job.ended_at or self._loop.clock.now()))
+
+
+def _created(job: Job) -> RunCreated:
+    user = getpass.getuser()
+    name = job.display_name or job.name
+    tags = {
+        **job.tags,
+        "mlflow.runName": name,
+        "mlflow.user": user,
+        "mlflow.source.name": job.name,
+        "mlflow.source.type": "JOB",
+    }
+    start = job.started_at or job.submitted_at
+    return RunCreated(run_id(job.name), experiment_id(job.plan.experiment), name, _ms(start), user, job.name, tags)
+
+
+def _ms(at: datetime) -> int:
+    return int(at.timestamp() * 1000)

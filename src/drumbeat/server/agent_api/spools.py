@@ -1,0 +1,23 @@
+"""Records of metrics as nodes forward them: whole lines of their spools, by offset."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from drumbeat.protocol.metrics import Source
+from drumbeat.server.agent_api.sync import BODY, PREFIX, Offset, Speaking
+from drumbeat.server.context import away
+
+router = APIRouter(prefix=PREFIX, tags=["agents"])
+
+
+@router.post("/metrics", openapi_extra=BODY)
+async def post_metrics(offset: Offset, caller: Speaking, request: Request) -> dict[str, int]:
+    """Keeps the records in whole lines of a spool; answers `{offset}`, up to where the spool's records are kept.
+
+    An offset beyond that is answered with it, and nothing is kept. An attempt that was replaced may still send.
+    """
+    lines = await request.body()
+    source = Source(caller.job, caller.attempt, caller.node)
+    metrics = caller.context.control.metrics
+    return {"offset": await away(lambda: metrics.take(source, caller.secret, offset, lines))}

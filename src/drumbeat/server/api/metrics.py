@@ -1,0 +1,149 @@
+"""Metrics of jobs, comparisons of jobs, and experiments."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+
+from drumbeat.control.metrics.experiments import Usage
+from drumbeat.core.curves import MIN_POINTS
+from drumbeat.ports.metrics import Experiment, Series, View
+from drumbeat.protocol.api.metrics import (
+    ComparisonView,
+    CurveView,
+    ExperimentView,
+    HistoryView,
+    MetricsView,
+    PointView,
+    SeriesView,
+)
+from drumbeat.protocol.metric_lines import value_to_json
+from drumbeat.protocol.metrics import Point, run_id
+from drumbeat.server.context import ControlOf
+
+router = APIRouter(prefix="/api/v1", tags=["metrics"])
+
+VIEWS: dict[str, View] = {"false": "active", "true": "deleted", "all": "all"}
+MAX_POINTS = 20_000
+"""In one curve or page."""
+
+Rank = Annotated[int | None, Query(description="Only this rank; node 0 itself is -1, node 1 -2. All when absent.")]
+Name = Annotated[str, Query(description="The experiment's present or earlier name.")]
+
+
+@router.get("/jobs/{name}/metrics")
+def show_metrics(name: str, control: ControlOf, rank: Rank = None) -> MetricsView:
+    """All metrics of a job: last, lowest and highest value of each."""
+    run = control.metrics.run_of(name)
+    chosen = [one for one in control.metrics.store.series(run.id) if rank in (None, one.rank)]
+    experiment = control.metrics.store.experiment(run.experiment).name
+    params, tags = dict(run.params), dict(run.tags)
+    return MetricsView(name, run.id, experiment, run.status, tuple(map(series_view, chosen)), params, tags)
+
+
+@router.get("/jobs/{name}/metrics/curves")
+def show_curves(
+    name: str,
+    control: ControlOf,
+    metric: Annotated[list[str], Query(description="Names of metrics; all when absent.")] = [],  # noqa: B006 - FastAPI copies it
+    rank: Rank = None,
+    max_points: Annotated[int, Query(ge=MIN_POINTS, le=MAX_POINTS)] = 1000,
+) -> list[CurveView]:
+    """Curves of metrics, each of at most `max_points` logged points.
+
+    The first and the last point are among them, and of equally long parts the lowest and the highest.
+    """
+    run, store = control.metrics.run_of(name).id, control.metrics.store
+    chosen = [one for one in store.series(run) if (not metric or one.name in metric) and rank in (None, one.rank)]
+    return [
+        CurveView(one.name, one.rank, tuple(map(point_view, store.curve(run, one.name, one.rank, max_points))))
+        for one in chosen
+    ]
+
+
+@router.get("/jobs/{name}/metrics/history")
+def show_history(
+    name: str,
+    metric: str,
+    control: ControlOf,
+    rank: int = 0,
+    after: Annotated[int, Query(ge=0, description="`after` of the page before.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=MAX_POINTS)] = 10_000,
+) -> HistoryView:
+    """A page of all points of a metric of one rank, in the order of arrival."""
+    control.loop.record(name)
+    page = control.metrics.store.history(run_id(name), metric, rank, after, limit)
+    return HistoryView(metric, rank, tuple(map(point_view, page.points)), page.after, page.is_last)
+
+
+@router.get("/compare")
+def compare_jobs(job: Annotated[list[str], Query(min_length=2, max_length=20)], control: ControlOf) -> ComparisonView:
+    """What differs between jobs, and what came of them."""
+    return control.experiments.compare(job)
+
+
+@router.get("/experiments")
+def list_experiments(control: ControlOf, archived: Literal["false", "true", "all"] = "false") -> list[ExperimentView]:
+    """Experiments, the last created first."""
+    return [experiment_view(*one) for one in control.experiments.all(VIEWS[archived])]
+
+
+@router.get("/experiments/named")
+def show_experiment(name: Name, control: ControlOf) -> ExperimentView:
+    """One experiment."""
+    return experiment_view(*control.experiments.named(name))
+
+
+@router.post("/experiments/rename")
+def rename_experiment(
+    name: Name, to: Annotated[str, Query(min_length=1, max_length=250)], control: ControlOf
+) -> ExperimentView:
+    """Gives an experiment another name; jobs that are submitted with the earlier one still belong to it."""
+    return experiment_view(*control.experiments.rename(name, to))
+
+
+@router.post("/experiments/archive")
+def archive_experiment(name: Name, control: ControlOf) -> ExperimentView:
+    """Hides an experiment from lists; nothing is deleted."""
+    return experiment_view(*control.experiments.archive(name, is_archived=True))
+
+
+@router.post("/experiments/restore")
+def restore_experiment(name: Name, control: ControlOf) -> ExperimentView:
+    """Shows an archived experiment again."""
+    return experiment_view(*control.experiments.archive(name, is_archived=False))
+
+
+def series_view(series: Series) -> SeriesView:
+    """A series as the API shows it."""
+    low, high = (point_view(point) if point else None for point in (series.min, series.max))
+    return SeriesView(series.name, series.rank, series.count, point_view(series.last), low, high)
+
+
+def point_view(point: Point) -> PointView:
+    """A point as the API shows it."""
+    return PointView(point.step, value_to_json(point.value), _time(point.at_ms))
+
+
+def experiment_view(experiment: Experiment, usage: Usage) -> ExperimentView:
+    """An experiment as the API shows it."""
+    return ExperimentView(
+        experiment.id,
+        experiment.name,
+        experiment.is_archived,
+        _time(experiment.created_ms),
+        _time(experiment.updated_ms),
+        usage.jobs,
+        usage.latest_at,
+        dict(experiment.tags),
+    )
+
+
+def _time(at_ms: int) -> datetime:
+    """Returns the time, or the nearest that there is: clients may log any number."""
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.max.replace(tzinfo=UTC) if at_ms > 0 else datetime.min.replace(tzinfo=UTC)
