@@ -1,6 +1,7 @@
 """The walls between the rooms: the table's checker, and the rooms that run in other people's environments."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from importlib import import_module
@@ -139,3 +140,10 @@ def test_programs_are_named_in_the_table_only():
         if "getLogger" not in path.read_text(encoding="utf-8").splitlines()[node.lineno - 1]
     ]
     assert named == []
+
+
+def test_optuna_is_imported_in_its_own_program_only():
+    program = SOURCE / "samplers" / "optuna.py"
+    importing = re.compile(r"^\s*(import|from) optuna\b|import_module\(.optuna", re.MULTILINE)
+    files = [path for path in SOURCE.rglob("*.py") if importing.search(path.read_text(encoding="utf-8"))]
+    assert files == [program]

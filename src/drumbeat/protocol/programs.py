@@ -6,6 +6,7 @@ A name in a string escapes type checkers and rename tools, so each stands here o
 from __future__ import annotations
 
 SERVER = "drumbeat.server"
+OPTUNA = "drumbeat.samplers.optuna"
 HOST = "drumbeat.host"
 SLURM_STEP = "drumbeat.host.slurmstep"
 NETLAB_HOLDER = "drumbeat.engines.netlab.lab_holder"
@@ -26,6 +27,7 @@ PDSH = "drumbeat.agent.launchers.remote.pdsh"
 
 PROGRAMS = (
     SERVER,
+    OPTUNA,
     HOST,
     SLURM_STEP,
     NETLAB_HOLDER,
