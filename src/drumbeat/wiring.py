@@ -24,6 +24,7 @@ from drumbeat.ports import Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.metrics import MetricStore
 from drumbeat.protocol.api.space import SpaceKind
 from drumbeat.protocol.errors import RefusedError
+from drumbeat.samplers.bayesian import BayesianSamplers
 from drumbeat.server.home import first_written, shared_folder
 from drumbeat.server.process.clock import SystemClock
 
@@ -65,6 +66,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             datastores=datastores,
             endpoints=endpoints,
             metrics=_metrics(url or home / "metrics.db"),
+            samplers=BayesianSamplers(),
             caches=_caches(home, shared, has_file=not url),
         )
     )

@@ -16,6 +16,7 @@ class Sampler(Protocol):
 
         trials: all trials so far by number, with their states and best values. This is a level: a sampler that has just
         started, after a restart of the server, learns from it what an earlier one knew, and proposes the same as that
-        would have. Raises UnreachableError if it can not propose now: it is asked again.
+        would have. Raises UnreachableError if it can not propose now: it is asked again. Raises RefusedError if it
+        never can: the sweep fails.
         """
         ...

@@ -1,1 +1,1 @@
-"""Samplers: what chooses the values of trials. Optuna runs in a process of its own; nothing else here imports it."""
+"""Samplers that learn from the results of trials. Optuna runs in a process of its own; nothing else imports it."""

@@ -8,7 +8,6 @@ the process has just started or has answered all questions before.
 from __future__ import annotations
 
 import json
-import math
 import os
 import selectors
 import sys
@@ -79,7 +78,7 @@ def _study(space: Mapping[str, SearchFunction], question: Mapping[str, Any]) -> 
 
 
 def _frozen(space: Mapping[str, SearchFunction], trial: Mapping[str, Any]) -> Any:
-    """A trial as Optuna has it. Stopped ones count with their best value, and those without a value as failed."""
+    """A trial as Optuna has it."""
     trials = _optuna().trial
     params, distributions = dict[str, Any](), dict[str, Any]()
     for path, distribution, value in parameters_of(space, trial["values"]):
@@ -87,7 +86,7 @@ def _frozen(space: Mapping[str, SearchFunction], trial: Mapping[str, Any]) -> An
     value, state = trial["value"], trial["state"]
     if state == "running":
         return trials.create_trial(state=trials.TrialState.RUNNING, params=params, distributions=distributions)
-    if state == "failed" or value is None or math.isnan(value):
+    if state == "failed":
         return trials.create_trial(state=trials.TrialState.FAIL, params=params, distributions=distributions)
     return trials.create_trial(value=value, params=params, distributions=distributions)
 

@@ -1,6 +1,6 @@
 """The server's end of the process that runs Optuna: one line of JSON for a question, one for its answer.
 
-Every question carries the whole search, so the process may end at any time: it does so by itself when it isn't asked
+Every question carries all trials, so the process may end at any time: it does so by itself when it isn't asked
 for a while, and when the server is gone, for its input is closed then.
 """
 
@@ -11,15 +11,13 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from threading import Lock, Timer
 from time import monotonic
 from typing import IO, Any, cast
 
-from drumbeat.core.sweeping.parameters import Value
-from drumbeat.core.sweeping.search import SampledTrial, Search
-from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.programs import OPTUNA
 
 ANSWER_TIMEOUT_S = 120.0
@@ -47,18 +45,18 @@ class OptunaProcess:
         """The process that runs now, if one does."""
         return self._process.pid if self._process and self._process.poll() is None else None
 
-    def ask(self, search: Search, trials: Sequence[SampledTrial], count: int) -> tuple[dict[str, Value], ...]:
-        """Values for the next `count` trials. Raises EngineError."""
-        question = question_of(search, trials, count)
+    def ask(self, question: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Values for the next trials. Raises UnreachableError if it takes too long, RefusedError if Optuna fails."""
+        line = json.dumps(question).encode() + b"\n"
         with self._lock:
             try:
-                answer = self._exchange(question)
+                answer = self._exchange(line)
             except ProcessEndedError:
                 # It may have ended by itself, idle, just when it was asked.
-                answer = self._exchange_again(question)
+                answer = self._exchange_again(line)
         if "error" in answer:
-            raise EngineError(f"Optuna failed: {answer['error']}", where="sampling_algorithm")
-        return tuple(answer["values"])
+            raise RefusedError(f"Optuna failed: {answer['error']}", where="sampling_algorithm")
+        return answer["values"]
 
     def close(self) -> None:
         """Ends the process."""
@@ -72,7 +70,7 @@ class OptunaProcess:
         except ProcessEndedError:
             what = f"Optuna's process ended without an answer: {self._end() or 'it printed nothing'}"
             fix = "Check its installation: python -c 'import optuna'"
-            raise EngineError(what, where="sampling_algorithm", fix=fix) from None
+            raise RefusedError(what, where="sampling_algorithm", fix=fix) from None
 
     def _exchange(self, question: bytes) -> dict[str, Any]:
         process, started = self._running(), monotonic()
@@ -93,7 +91,7 @@ class OptunaProcess:
         if monotonic() - started >= self._answer_timeout_s:
             self._end()
             what = f"Optuna gave no answer within {self._answer_timeout_s:g} s"
-            raise EngineError(what, where="sampling_algorithm")
+            raise UnreachableError(what, where="sampling_algorithm")
         raise ProcessEndedError
 
     def _running(self) -> subprocess.Popen[bytes]:
@@ -126,15 +124,3 @@ class OptunaProcess:
             errors.seek(max(0, size - MAX_TAIL))
             lines = errors.read().decode(errors="replace").strip().splitlines()
         return lines[-1] if lines else ""
-
-
-def question_of(search: Search, trials: Sequence[SampledTrial], count: int) -> bytes:
-    """The line that asks for values."""
-    question = {
-        "space": {name: function.model_dump(mode="json") for name, function in search.space.items()},
-        "goal": search.goal,
-        "seed": search.seed,
-        "trials": [{"values": trial.values, "state": trial.state, "value": trial.value} for trial in trials],
-        "count": count,
-    }
-    return json.dumps(question).encode() + b"\n"

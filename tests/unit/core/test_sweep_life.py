@@ -17,6 +17,7 @@ from drumbeat.core.life.events import (
     Decision,
     Event,
     ProposeTrials,
+    SamplerRefused,
     SubmitChild,
     TimeUp,
     TrialsProposed,
@@ -237,3 +238,16 @@ def test_ended_sweep_ignores_every_event(state: State) -> None:
     job = replace(make_sweep(), state=state)
     for event in (ChildrenSeen(), TrialsProposed(0, ({},)), CancelRequested("a person"), TimeUp()):
         assert decide(job, event, NOW).job == job
+
+
+def test_sweep_whose_sampler_refuses_fails_when_its_trials_have_ended():
+    life = Life(make_sweep())
+    life.look()
+    life.propose(1)
+    life.states = {0: State.RUNNING}
+    life.apply(SamplerRefused("Optuna is gone"))
+    assert life.job.state is State.STOPPING
+    life.states = {0: State.CANCELED}
+    life.look()
+    assert (life.job.state, life.job.reason) == (State.FAILED, Reason.TRIALS_FAILED)
+    assert "no further trials can be proposed: Optuna is gone" in life.job.sentence

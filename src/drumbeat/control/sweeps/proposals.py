@@ -14,7 +14,7 @@ from drumbeat.control.jobs.sweep_submission import trial_request
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import NODES, Handler, Pool
 from drumbeat.core.family import SweepProgress
-from drumbeat.core.life.events import ProposeTrials, TrialsProposed
+from drumbeat.core.life.events import ProposeTrials, SamplerRefused, TrialsProposed
 from drumbeat.core.life.job import Job
 from drumbeat.core.sweeping import draws, grid
 from drumbeat.dialect.sweeping.sweep import GridSampling, RandomSampling, SweepJob
@@ -56,7 +56,11 @@ class Proposals:
         progress = job.sweep
         if progress and progress.is_asking and effect.first == len(progress.trials):
             faultpoint("sweep.asked")
-            self._loop.tell(job.name, self._proposed(job, progress, effect))
+            try:
+                event = self._proposed(job, progress, effect)
+            except RefusedError as error:
+                event = SamplerRefused(str(error))
+            self._loop.tell(job.name, event)
         self._loop.store.done(pending.id)
 
     def _proposed(self, job: Job, progress: SweepProgress, effect: ProposeTrials) -> TrialsProposed:

@@ -173,6 +173,13 @@ class ChildRefused:
     sentence: str
 
 
+@dataclass(frozen=True)
+class SamplerRefused:
+    """A sweep's sampler can't propose parameters, now or later: a package is missing, for example."""
+
+    sentence: str
+
+
 Event = (
     Granted
     | Waits
@@ -190,6 +197,7 @@ Event = (
     | ChildrenSeen
     | TrialsProposed
     | ChildRefused
+    | SamplerRefused
 )
 
 

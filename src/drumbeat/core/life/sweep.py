@@ -25,6 +25,7 @@ from drumbeat.core.life.events import (
     Effect,
     Event,
     ProposeTrials,
+    SamplerRefused,
     SubmitChild,
     TimeUp,
     TrialsProposed,
@@ -61,6 +62,9 @@ def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> De
             return _proposed(job, progress, event, now)
         case State.RUNNING, ChildRefused():
             return _advance(job, progress, _refused(progress, job.name, event), (), now)
+        case State.RUNNING, SamplerRefused():
+            sentence = f"no further trials can be proposed: {event.sentence}"
+            return _stop(job, progress, judge.of(Reason.TRIALS_FAILED, sentence), now)
         case State.RUNNING, TimeUp():
             sentence = f"the time limit of {job.policy.timeout_s:g} s was reached"
             return _stop(job, progress, judge.of(Reason.TIMED_OUT, sentence), now)

@@ -1,0 +1,57 @@
+"""Samplers of bayesian sweeps: each asks the one process that runs Optuna, with all that is known of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+
+from drumbeat.core.family import TrialProgress
+from drumbeat.dialect.sweeping.sweep import SweepJob
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.protocol.states import State
+from drumbeat.samplers.optuna_process import OptunaProcess
+
+
+class BayesianSamplers:
+    """Gives the samplers of sweeps. They share one process, which starts with the first question."""
+
+    def __init__(self, process: OptunaProcess | None = None) -> None:
+        self.process = process or OptunaProcess()
+
+    def __call__(self, name: str, sweep: SweepJob, seed: int) -> BayesianSampler:
+        """Returns the sampler of a sweep. Raises RefusedError where Optuna isn't installed."""
+        if find_spec("optuna") is None:
+            what = f"sweep {name} needs Optuna for its bayesian sampling, and the server's Python doesn't have it"
+            raise RefusedError(what, where="sampling_algorithm", fix="Install it beside the server: pip install optuna")
+        return BayesianSampler(self.process, sweep, seed)
+
+
+@dataclass(frozen=True)
+class BayesianSampler:
+    """Fills the port `Sampler`. It keeps nothing, so a restart of the server or of Optuna changes no answer."""
+
+    process: OptunaProcess
+    sweep: SweepJob
+    seed: int
+
+    def ask(self, count: int, trials: Sequence[TrialProgress]) -> list[dict[str, Any]]:
+        space = {name: function.model_dump(mode="json") for name, function in self.sweep.search_space.items()}
+        return self.process.ask(
+            {
+                "space": space,
+                "goal": self.sweep.objective.goal,
+                "seed": self.seed,
+                "trials": [_result(trial) for trial in trials],
+                "count": count,
+            }
+        )
+
+
+def _result(trial: TrialProgress) -> dict[str, Any]:
+    """A trial as the question has it. One that was stopped or canceled counts with its best value so far."""
+    if not trial.has_ended:
+        return {"values": trial.values, "state": "running", "value": None}
+    is_failed = trial.state is State.FAILED or trial.best is None
+    return {"values": trial.values, "state": "failed" if is_failed else "ended", "value": trial.best}
