@@ -187,7 +187,7 @@ def test_server_imports_no_optuna():
         "import sys, drumbeat.wiring, drumbeat.cli.main; print([m for m in ('optuna', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+    assert done.stdout.strip() == "[]"
 
 
 def test_sobol_points_are_those_of_scipy():
