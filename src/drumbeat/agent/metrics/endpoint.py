@@ -23,6 +23,7 @@ from drumbeat.agent.metrics.refusals import (
     FULL,
     INVALID,
     NO_ROUTE,
+    NOT_IMPLEMENTED,
     HttpAnswer,
     MissingError,
     MlflowError,
@@ -50,6 +51,14 @@ ARTIFACTS = "/api/2.0/mlflow-artifacts/artifacts"
 _SERVERS = ("experiments/", "registered-models/", "model-versions/", "logged-models/", "logged-models", "metrics/")
 """How the routes begin that only the server carries out."""
 _SERVERS_TOO = ("runs/get", "runs/search", "artifacts/list")
+_SERVER_INFO = {
+    "store_type": "drumbeat",
+    "workspaces_enabled": False,
+    "multipart_uploads_enabled": False,
+    "multipart_downloads_enabled": False,
+}
+NO_MULTIPART = "Multipart upload is not supported for the current artifact repository"
+"""The words by which MLflow's clients know that a file is to be sent in one piece."""
 _MAX_RECENT = 4096
 _ONCE = (PointsLogged, InputsLogged, OutputsLogged)
 """Records that a client which got no answer sends again unchanged, and that must not count twice."""
@@ -105,6 +114,10 @@ class MetricsEndpoint:
             return HttpAnswer(200, b"OK", "text/plain")
         if path == "/log" and read.method == "POST":
             return self._log(read)
+        if path == "/api/3.0/mlflow/server-info":
+            return json_answer(_SERVER_INFO)
+        if path.startswith("/api/2.0/mlflow-artifacts/mpu/"):
+            raise MlflowError(NOT_IMPLEMENTED, NO_MULTIPART)
         if path.startswith(_API):
             return self._mlflow(read)
         raise no_route(read.method, path)

@@ -19,7 +19,7 @@ from drumbeat.agent.metrics.refusals import INVALID, HttpAnswer, MlflowError
 MAX_BODY = 64 << 20
 """Bytes of a request that is read whole; artifacts of the node's own runs may be longer."""
 _IDLE_S = 600.0
-_PATH = re.compile(r"/([^/]+)/(-?\d{1,9})(/.*)?", re.ASCII)
+_PATH = re.compile(r"/([^/]+)/(\d{1,9})(/.*)?", re.ASCII)
 _PIECE = 1 << 20
 
 
