@@ -204,7 +204,7 @@ class MetricStore(Protocol):
         ...
 
     def primaries(self, runs: Sequence[str]) -> dict[str, Series]:
-        """Returns the first series of rank 0 of each of these runs that has one."""
+        """Returns the first series of rank 0 of each of these runs that has one, but for those named `system/…`."""
         ...
 
     def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:

@@ -14,6 +14,9 @@ DEFAULT_EXPERIMENT = "Default"
 DEFAULT_EXPERIMENT_ALIAS = "0"
 """The id by which MLflow's clients know the experiment `Default`."""
 
+SYSTEM = "system/"
+"""Begins the names of metrics that nodes log of themselves and their ranks; none is a job's primary metric."""
+
 JsonObject = dict[str, Any]
 
 

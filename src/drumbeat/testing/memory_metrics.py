@@ -21,6 +21,7 @@ from drumbeat.ports.metrics import (
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.protocol.metric_lines import Spooled
 from drumbeat.protocol.metrics import (
+    SYSTEM,
     InputsLogged,
     JsonObject,
     MetricRecord,
@@ -223,7 +224,10 @@ class MemoryMetricStore(MemoryExperiments, MemoryDocuments):
             return [_series(key, points) for key, points in self._shelf.points.items() if key[0] == run]
 
     def primaries(self, runs: Sequence[str]) -> dict[str, Series]:
-        firsts = {run: [one for one in self.series(run) if one.rank == 0][:1] for run in runs}
+        firsts = {
+            run: [one for one in self.series(run) if one.rank == 0 and not one.name.startswith(SYSTEM)][:1]
+            for run in runs
+        }
         return {run: found[0] for run, found in firsts.items() if found}
 
     def curve(self, run: str, name: str, rank: int, max_points: int) -> list[Point]:

@@ -126,11 +126,17 @@ class MetricRecordsContract:
 
     def test_ranks_and_names_are_kept_apart_in_the_order_in_which_they_began(self, store: MetricStore) -> None:
         store.write(
-            [logged(1, name="b", rank=3), logged(2, name="a"), logged(3, name="b"), logged(4, rank=node_rank(1))]
+            [
+                logged(0, name="system/a"),
+                logged(1, name="b", rank=3),
+                logged(2, name="a"),
+                logged(3, name="b"),
+                logged(4, rank=node_rank(1)),
+            ]
         )
         store.write([logged(5, name="a", first=1)])
         assert [(one.name, one.rank, one.count) for one in store.series(RUN)] == [
-            ("b", 3, 1), ("a", 0, 2), ("b", 0, 1), ("loss", -2, 1),
+            ("system/a", 0, 1), ("b", 3, 1), ("a", 0, 2), ("b", 0, 1), ("loss", -2, 1),
         ]  # fmt: skip
         assert store.primaries([RUN, NESTED])[RUN].name == "a"
         assert list(store.primaries([RUN, NESTED])) == [RUN]

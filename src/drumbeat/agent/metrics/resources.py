@@ -16,7 +16,6 @@ from drumbeat.agent.metrics.gpus import Gpus
 from drumbeat.host import processes
 from drumbeat.launch.tracking import ENDPOINT
 
-PREFIX = "system/"
 _MIB = 1 << 20
 _TICKS = os.sysconf("SC_CLK_TCK")
 _PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -8,9 +8,9 @@ import time
 from drumbeat.agent.metrics.endpoint import MetricsEndpoint
 from drumbeat.agent.metrics.folder import MetricsFolder
 from drumbeat.agent.metrics.refusals import MlflowError
-from drumbeat.agent.metrics.resources import PREFIX, Resources, Values
+from drumbeat.agent.metrics.resources import Resources, Values
 from drumbeat.protocol.agent import Enrolment
-from drumbeat.protocol.metrics import MetricRecord, Point, PointsLogged, node_rank
+from drumbeat.protocol.metrics import SYSTEM, MetricRecord, Point, PointsLogged, node_rank
 from drumbeat.protocol.plan import Plan
 
 INTERVAL_S = 5.0
@@ -55,7 +55,7 @@ class Sampler:
         self._step += 1
 
         def record(rank: int, values: Values) -> MetricRecord:
-            points = (Point(PREFIX + name, round(value, 3), self._step, at_ms) for name, value in values.items())
+            points = (Point(SYSTEM + name, round(value, 3), self._step, at_ms) for name, value in values.items())
             return PointsLogged(run, rank, tuple(points))
 
         records = [record(node_rank(self._node), node), *(record(rank, values) for rank, values in ranks.items())]

@@ -16,7 +16,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError
 from drumbeat.protocol.metric_lines import spooled
-from drumbeat.protocol.metrics import RunCreated, RunStatus, Source, experiment_id, run_id
+from drumbeat.protocol.metrics import SYSTEM, RunCreated, RunStatus, Source, experiment_id, run_id
 from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
@@ -134,10 +134,10 @@ class Metrics:
         return {name: found[run_id(name)] for name in names if run_id(name) in found}
 
     def main_series(self, name: str) -> list[Series]:
-        """Returns the series of a job's rank 0."""
+        """Returns the series of a job's rank 0 that its script logged."""
         if self.is_empty:
             return []
-        return [one for one in self.store.series(run_id(name)) if one.rank == 0]
+        return [one for one in self.store.series(run_id(name)) if one.rank == 0 and not one.name.startswith(SYSTEM)]
 
     def history(self, run: str, name: str, rank: int, after: int = 0) -> HistoryPage:
         """Returns a page of a series, as the store does."""

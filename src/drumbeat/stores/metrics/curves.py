@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, Select, func, select
 
 from drumbeat.core.curves import MIN_POINTS, highest, lowest, part_count, parts, thin
 from drumbeat.ports.metrics import HistoryPage, Series
-from drumbeat.protocol.metrics import Point
+from drumbeat.protocol.metrics import SYSTEM, Point
 from drumbeat.stores.metrics.points import last_of, logged, max_of, min_of
 from drumbeat.stores.metrics.schema import BLOCK, blocks, points, series
 
@@ -29,8 +29,10 @@ def main_series(connection: Connection, runs: Sequence[str]) -> dict[str, list[S
 
 
 def primaries(connection: Connection, runs: Sequence[str]) -> dict[str, Series]:
-    """Returns the first series of rank 0 of each run."""
-    first = select(func.min(series.c.id)).where(series.c.run.in_(runs), series.c.rank == 0).group_by(series.c.run)
+    """Returns the first series of rank 0 of each run that isn't the system's."""
+    is_own = ~series.c.name.startswith(SYSTEM, autoescape=True)
+    chosen = select(func.min(series.c.id)).where(series.c.run.in_(runs), series.c.rank == 0, is_own)
+    first = chosen.group_by(series.c.run)
     return {row.run: _series(row) for row in connection.execute(select(series).where(series.c.id.in_(first)))}
 
 
