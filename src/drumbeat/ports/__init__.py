@@ -10,6 +10,7 @@ from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
 from drumbeat.ports.engines import Doors, Engine, Gang, Machine, Sighting
 from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer, Ownership
+from drumbeat.ports.run_files import RunFile, RunFiles
 from drumbeat.ports.samplers import Sampler
 from drumbeat.ports.space import MachineCaches
 from drumbeat.ports.store import (
@@ -54,6 +55,8 @@ __all__ = [
     "PendingEffect",
     "Record",
     "Reservation",
+    "RunFile",
+    "RunFiles",
     "Sampler",
     "Sighting",
     "SnapshotSpace",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from drumbeat.ports.run_files import RunFiles
 from drumbeat.protocol.logs import LogName
 
 
@@ -65,6 +66,11 @@ class Artifacts(Protocol):
     """The files of jobs and the snapshots of code and data. Every path is contained: one that would leave its folder
     raises ForbiddenError. A disk that refuses raises StorageError with its own word for it.
     """
+
+    @property
+    def of_runs(self) -> RunFiles:
+        """The artifacts of MLflow's runs, those of jobs among their outputs."""
+        ...
 
     def has_snapshot(self, digest: str) -> bool:
         """Whether the content with this SHA-256 is kept whole. That it was asked for now is noted: see

@@ -14,6 +14,7 @@ from drumbeat.server import errors
 from drumbeat.server.access.auth import Guard
 from drumbeat.server.access.traffic import TrafficMeter
 from drumbeat.server.agent_api import inputs, spools, sync
+from drumbeat.server.agent_api import mlflow as agent_mlflow
 from drumbeat.server.api import (
     about,
     aliases,
@@ -31,6 +32,7 @@ from drumbeat.server.api import (
     sweeps,
 )
 from drumbeat.server.context import ServerContext
+from drumbeat.server.mlflow import router as mlflow
 
 
 def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
@@ -45,7 +47,7 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     app.state.context = context
     for part in (
         about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage, space, sweeps,
-        metrics, sync, inputs, spools,
+        metrics, sync, inputs, spools, agent_mlflow, mlflow,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)

@@ -22,7 +22,11 @@ LIMITS: tuple[tuple[re.Pattern[str], int], ...] = (
     (re.compile(r"/api/v1/(datastores|data|registries)"), 1 * MIB),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/outputs/commit"), LISTED_BYTES),
     (re.compile(r"/agent/v1/[^/]+/[^/]+/[^/]+/(logs|outputs)/.*"), 4 * MIB),
-    (re.compile(r"/agent/.*"), 16 * MIB),
+    (
+        re.compile(r"(/agent/v1/[^/]+/[^/]+/[^/]+)?/mlflow/(ajax-)?api/2\.0/mlflow-artifacts/artifacts/.*", re.DOTALL),
+        16 << 40,
+    ),
+    (re.compile(r"(/agent|/mlflow)/.*", re.DOTALL), 16 * MIB),
     (re.compile(r"/api/v1/(jobs|plan|environments)"), 4 * MIB),
 )
 """The largest body of each address, first match. A snapshot is 1 GiB of content and its tar headers. A list

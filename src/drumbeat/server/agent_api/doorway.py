@@ -24,7 +24,7 @@ from drumbeat.protocol.errors import DrumbeatError, EngineError
 from drumbeat.server import errors
 from drumbeat.server.access.auth import bearer, values
 from drumbeat.server.access.traffic import KIB, TrafficMeter
-from drumbeat.server.agent_api import inputs, sync
+from drumbeat.server.agent_api import inputs, mlflow, sync
 from drumbeat.server.context import ServerContext
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def agents_app(context: ServerContext, hosts: Callable[[], frozenset[str]]) -> A
     app.state.context = context
     app.include_router(sync.router)
     app.include_router(inputs.router)
+    app.include_router(mlflow.router)
     errors.install(app)
     app.add_middleware(TrafficMeter, traffic=context.traffic)
     return AgentsOnly(app, context.control.secrets.check, hosts)

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from drumbeat.ports import JobSpace, LogChunk, SnapshotSpace, StoredFile
+from drumbeat.ports.run_files import RUN_FILES
 from drumbeat.protocol.errors import ForbiddenError, NotFoundError
 from drumbeat.protocol.logs import LogName
 from drumbeat.stores.folder.alive import OnePerName
@@ -23,11 +24,13 @@ from drumbeat.stores.folder.logs import JobLogs, append_beyond, last_position, r
 from drumbeat.stores.folder.outputs import PARTS, SHOWN, Kept, Outputs, find_unfit, numbers, part_place
 from drumbeat.stores.folder.paths import inside, log_at, one_name, parts_of
 from drumbeat.stores.folder.removing import job_space, remove_job, remove_logs, space_of
+from drumbeat.stores.folder.run_files import FolderRunFiles
 from drumbeat.stores.folder.snapshots import Snapshots
 
 FIRST_LOG = "user_logs/std_log_0.txt"
 """Rank 0's log of the last round under the name that Azure's clients look for: a name only, no second file."""
 
+RUN_FOLDER = f"{SHOWN}/{RUN_FILES}"
 _OURS_TO_WRITE = frozenset({SHOWN, "logs", "user_logs"})
 _ROUND = re.compile(r"(\d+)\.(\d+)", re.ASCII)
 _IDLE = 1024
@@ -45,6 +48,7 @@ class FolderArtifacts:
             root.mkdir(0o700, parents=True, exist_ok=True)
             self._jobs.mkdir(0o700, exist_ok=True)
             self._snapshots = Snapshots(root / "snapshots")
+        self.of_runs = FolderRunFiles(root)
         self._logs = OnePerName(lambda job: JobLogs(self._folder(job), now), idle=_IDLE)
         self._outputs = OnePerName(lambda job: Outputs(self._folder(job)), idle=_IDLE)
         # A node's files are written and checked under a lock of its own: hashing takes long.
@@ -187,6 +191,7 @@ class FolderArtifacts:
                 shown = {f"{SHOWN}/{path}": winner.kept for path, winner in outputs.shown.items()}
             found = {path: kept.size for path, kept in shown.items()}
             found.update(_plain_files(folder))
+            found.update((f"{RUN_FOLDER}/{path}", size) for path, size in _plain_files(folder / RUN_FOLDER))
             first = _first_log(folder)
             if first in found:
                 found[FIRST_LOG] = found[first]
@@ -197,7 +202,7 @@ class FolderArtifacts:
         first, *rest = parts_of(path)
         folder = self._folder(job)
         with refusals(self._root):
-            if first == SHOWN:
+            if first == SHOWN and rest[:1] != [RUN_FILES]:
                 with self._outputs_of(job) as outputs:
                     is_there = "/".join(rest) in outputs.shown
             else:

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from drumbeat.ports.run_files import RUN_FILES
 from drumbeat.protocol import wire
 from drumbeat.protocol.errors import StaleError
 from drumbeat.protocol.faults import faultpoint
@@ -237,7 +238,10 @@ def _move(paths: list[str], source: Path, target: Path) -> None:
 
 def _prune(target: Path, kept: set[str]) -> None:
     """Takes away every file that isn't kept, and the folders that are empty then."""
+    artifacts = target / RUN_FILES  # Belong to runs, not to the nodes of an attempt.
     for folder, _, files in os.walk(target, topdown=False):
+        if artifacts == Path(folder) or artifacts in Path(folder).parents:
+            continue
         for file in files:
             place = Path(folder, file)
             if place.relative_to(target).as_posix() not in kept:

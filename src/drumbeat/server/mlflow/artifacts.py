@@ -1,0 +1,100 @@
+"""Artifacts: listed, read, written and removed; those of a job's runs lie among its outputs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.metrics import JsonObject
+from drumbeat.server.mlflow.call import Call
+from drumbeat.server.mlflow.errors import MlflowRefusal, invalid, missing
+from drumbeat.server.mlflow.logged_models import model_of
+from drumbeat.server.mlflow.runs import artifact_uri
+
+SCHEME = "mlflow-artifacts:/"
+MODELS = "models"
+"""The folder of the files of logged models."""
+NO_MULTIPART = "Multipart upload is not supported for the current artifact repository"
+"""The words by which MLflow's clients know that a file is to be sent in one piece."""
+
+
+def list_of_run(call: Call) -> JsonObject:
+    """Answers artifacts/list."""
+    root = artifact_uri(call, call.run())
+    return {"root_uri": root, "files": _listed(call, root, call.text_or("path"))}
+
+
+def list_of_model(call: Call) -> JsonObject:
+    """Answers GET logged-models/{model_id}/artifacts/directories."""
+    root = model_of(call, call.text("model_id")).body["info"]["artifact_uri"]
+    return {"root_uri": root, "files": _listed(call, root, call.text_or("artifact_directory_path"))}
+
+
+def _listed(call: Call, root: str, path: str) -> list[JsonObject]:
+    if not root.startswith(SCHEME):
+        raise invalid(f"The artifacts are at {root}, which the client reads itself.")
+    below = path.strip("/")
+    folder = root.removeprefix(SCHEME) + (f"/{below}" if below else "")
+    return _entries(call, folder, f"{below}/" if below else "")
+
+
+def list_folder(call: Call) -> JsonObject:
+    """Answers GET mlflow-artifacts/artifacts: names in a folder of artifacts."""
+    folder = call.text_or("path").strip("/")
+    return {"files": _entries(call, folder, "") if folder else []}
+
+
+def _entries(call: Call, folder: str, prefix: str) -> list[JsonObject]:
+    found = call.files.entries(*place_of(call, folder)) or []
+    return [
+        {"path": f"{prefix}{one.name}", "is_dir": one.size is None}
+        | ({} if one.size is None else {"file_size": one.size})
+        for one in found
+    ]
+
+
+def remove(call: Call) -> JsonObject:
+    """Answers DELETE mlflow-artifacts/artifacts/…."""
+    call.files.remove(*place_of(call, call.text("path").strip("/")))
+    return {}
+
+
+def refuse_multipart(_call: Call) -> JsonObject:
+    """Answers mlflow-artifacts/mpu/…: a client that reads this sends the file in one piece."""
+    raise MlflowRefusal("NOT_IMPLEMENTED", NO_MULTIPART)
+
+
+def place_of(call: Call, path: str) -> tuple[str, str]:
+    """Returns the job that an artifact belongs to ("" = none), and its path among the job's artifacts.
+
+    Addresses are `<run>/artifacts/…`, `<run>/models/<model>/…` and, outside of runs, `models/<model>/…`. An artifact of
+    a run lies below the id of the run, as on its node. Raises MlflowRefusal for a run that does not exist.
+    """
+    first, _, rest = path.partition("/")
+    if first == MODELS:
+        return "", path
+    kind, _, name = rest.partition("/")
+    run = call.run_of(first)
+    if kind == "artifacts":
+        return run.job, f"{run.id}/{name}" if name else run.id
+    if kind == MODELS:
+        return run.job, rest
+    raise missing(f"No such artifact: '{path[:300]}'")
+
+
+def located(call: Call, path: str) -> tuple[Path, os.stat_result]:
+    """Returns the place of an artifact, and what is known of its file. Raises MlflowRefusal."""
+    try:
+        place = call.files.locate(*place_of(call, path))
+        return place, place.stat()
+    except (NotFoundError, FileNotFoundError):
+        raise missing(f"No such artifact: '{path[:300]}'") from None
+
+
+def run_path(call: Call) -> str:
+    """Returns the path of an artifact that is named by its run (get-artifact)."""
+    root = artifact_uri(call, call.run())
+    if not root.startswith(SCHEME):
+        raise invalid(f"The artifacts are at {root}, which the client reads itself.")
+    return f"{root.removeprefix(SCHEME)}/{call.text('path').strip('/')}"

@@ -1,0 +1,156 @@
+"""Metrics: logged one by one or in batches, and their histories."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from drumbeat.protocol.errors import ConflictError
+from drumbeat.protocol.metric_lines import value_from_json, value_to_json
+from drumbeat.protocol.metrics import JsonObject, MetricRecord, ParamsLogged, Point, PointsLogged
+from drumbeat.server.mlflow import logged_models
+from drumbeat.server.mlflow.call import Call, page_of, whole
+from drumbeat.server.mlflow.errors import invalid
+from drumbeat.server.mlflow.limits import (
+    MAX_METRICS_IN_BATCH,
+    MAX_PARAM_VALUE,
+    MAX_PARAMS_IN_BATCH,
+    check_batch,
+    check_name,
+    check_pairs,
+)
+from drumbeat.server.mlflow.runs import series_of, tag_records
+
+_PAGE = 25_000
+_MAX_BULK_RUNS = 100
+
+
+def log_metric(call: Call) -> JsonObject:
+    """Answers runs/log-metric."""
+    run = call.active_run()
+    point = _point(call.arguments, call.now_ms)
+    call.store.write([PointsLogged(run.id, call.rank, (point,))])
+    logged_models.add_metrics(call, run.id, [call.arguments])
+    return {}
+
+
+def log_parameter(call: Call) -> JsonObject:
+    """Answers runs/log-parameter."""
+    _write(call, call.active_run().id, _params({call.text("key"): call.text_or("value")}), [])
+    return {}
+
+
+def log_batch(call: Call) -> JsonObject:
+    """Answers runs/log-batch."""
+    run = call.active_run()
+    metrics, params, tags = call.objects("metrics"), call.tags("params"), call.tags()
+    check_batch("metrics", len(metrics), MAX_METRICS_IN_BATCH)
+    check_batch("params", len(params), MAX_PARAMS_IN_BATCH)
+    check_batch("tags", len(tags), MAX_PARAMS_IN_BATCH)
+    check_batch("metrics, params, and tags", len(metrics) + len(params) + len(tags), MAX_METRICS_IN_BATCH)
+    points = tuple(_point(one, call.now_ms) for one in metrics)
+    records: list[MetricRecord] = [PointsLogged(run.id, call.rank, points)] if points else []
+    _write(call, run.id, _params(params), records + (tag_records(run.id, tags) if tags else []))
+    logged_models.add_metrics(call, run.id, metrics)
+    return {}
+
+
+def get_history(call: Call) -> JsonObject:
+    """Answers metrics/get-history: whole if `max_results` isn't given."""
+    run, name, limit = call.run(), call.text("metric_key"), call.number("max_results")
+    rank = series_of(call.store.series(run.id), name, call.rank)
+    if limit is None:
+        return {"metrics": [_metric(name, point) for point in _points(call, run.id, name, rank)]}
+    if limit < 1:
+        raise invalid(f"Invalid value {limit} for parameter 'max_results': it must be positive.")
+    page = call.store.history(run.id, name, rank, page_of(call.text_or("page_token")), min(limit, _PAGE))
+    found: JsonObject = {"metrics": [_metric(name, point) for point in page.points]}
+    return found | ({} if page.is_last else {"next_page_token": str(page.after)})
+
+
+def get_history_bulk(call: Call) -> JsonObject:
+    """Answers metrics/get-history-bulk."""
+    name, limit = call.text("metric_key"), call.limit(_PAGE, _PAGE)
+    runs = _runs(call, "run_id")
+    found = [_metric(name, point) | {"run_id": run} for run in runs for point in _points(call, run, name, 0)]
+    found.sort(key=lambda one: (one["run_id"], one["timestamp"], one["step"]))
+    return {"metrics": found[:limit]}
+
+
+def get_history_bulk_interval(call: Call) -> JsonObject:
+    """Answers metrics/get-history-bulk-interval: of each run at most `max_results` points, of evenly spread steps."""
+    name, limit = call.text("metric_key"), call.limit(320, 2500)
+    start, end = call.number("start_step"), call.number("end_step")
+    if (start is None) != (end is None):
+        raise invalid("If either start step or end step are specified, both must be specified.")
+    low, high = (-math.inf, math.inf) if start is None or end is None else (start, end)
+    if low > high:
+        raise invalid("end_step must be greater than start_step.")
+    found: list[JsonObject] = []
+    for run in _runs(call, "run_ids"):
+        points = [point for point in _points(call, run, name, 0) if low <= point.step <= high]
+        steps = _spread(sorted({point.step for point in points}), limit)
+        found += [_metric(name, point) | {"run_id": run} for point in points if point.step in steps]
+    return {"metrics": found}
+
+
+def _runs(call: Call, name: str) -> list[str]:
+    runs = call.texts(name)
+    if not runs:
+        raise invalid(f"Missing value for required parameter '{name}'.")
+    if len(runs) > _MAX_BULK_RUNS:
+        raise invalid(f"At most {_MAX_BULK_RUNS} runs can be asked for at once, not {len(runs)}.")
+    return [call.run_of(run).id for run in runs]
+
+
+def _spread(steps: list[int], most: int) -> set[int]:
+    if len(steps) <= most:
+        return set(steps)
+    return {steps[i * (len(steps) - 1) // max(1, most - 1)] for i in range(most)}
+
+
+def _points(call: Call, run: str, name: str, rank: int) -> Iterator[Point]:
+    page = call.store.history(run, name, rank, 0, _PAGE)
+    yield from page.points
+    while not page.is_last:
+        page = call.store.history(run, name, rank, page.after, _PAGE)
+        yield from page.points
+
+
+def _params(params: dict[str, str]) -> dict[str, str]:
+    check_pairs("param", params, MAX_PARAM_VALUE)
+    return params
+
+
+def _write(call: Call, run: str, params: dict[str, str], records: list[MetricRecord]) -> None:
+    """Writes all or nothing. Raises MlflowRefusal for a parameter that has another value already."""
+    try:
+        call.store.write([*records, *([ParamsLogged(run, params)] if params else [])])
+    except ConflictError:
+        kept = call.store.run(run).params
+        changed = next((key for key, value in params.items() if kept.get(key, value) != value), next(iter(params)))
+        raise invalid(
+            f"Changing param values is not allowed. Param with key='{changed}' was already logged with "
+            f"value='{kept.get(changed, '')}' for run ID='{run}'. Attempted logging new value '{params[changed]}'."
+        ) from None
+
+
+def _point(metric: JsonObject, now_ms: int) -> Point:
+    name = metric.get("key")
+    if not isinstance(name, str):
+        raise invalid("Missing value for required parameter 'key'.")
+    check_name("metric", name)
+    step, at_ms = metric.get("step"), metric.get("timestamp")
+    try:
+        value = value_from_json(metric.get("value"))
+    except ValueError:
+        raise invalid(
+            f"Got invalid value {metric.get('value')!r} for metric '{name}': expected a number."[:300]
+        ) from None
+    step = 0 if step is None else whole(step, "step")
+    return Point(name, value, step, now_ms if at_ms is None else whole(at_ms, "timestamp"))
+
+
+def _metric(name: str, point: Point) -> dict[str, Any]:
+    return {"key": name, "value": value_to_json(point.value), "timestamp": point.at_ms, "step": point.step}

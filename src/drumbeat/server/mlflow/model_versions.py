@@ -1,0 +1,210 @@
+"""Versions of MLflow's registered models: sources, stages and tags."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from drumbeat.ports.metrics import Document
+from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.metrics import JsonObject
+from drumbeat.server.mlflow import logged_models
+from drumbeat.server.mlflow.call import Call, listed, paged
+from drumbeat.server.mlflow.errors import invalid, missing
+from drumbeat.server.mlflow.limits import MAX_REGISTRY_TAG_VALUE, check_pairs
+from drumbeat.server.mlflow.searches import module, selected
+
+MODELS, KIND = "registered_model", "model_version"
+STAGES = ("None", "Staging", "Production", "Archived")
+_ACTIVE = ("Staging", "Production")
+_PROMPT = "mlflow.prompt.is_prompt"
+_LOGGED_MODEL = re.compile(r"models:/(m-[0-9a-f]{32})")
+_REGISTERED = re.compile(r"models:/([^/@]+)/(\d{1,9})")
+
+
+def create(call: Call) -> JsonObject:
+    """Answers model-versions/create."""
+    model, source, tags = registered(call, call.text("name")), call.text("source"), call.tags()
+    check_pairs("tag", tags, MAX_REGISTRY_TAG_VALUE)
+    storage, run = _resolved(call, source)
+    model_id = call.text_or("model_id") or next(iter(_LOGGED_MODEL.findall(source)), "")
+    body = {
+        "created_ms": call.now_ms, "updated_ms": call.now_ms, "description": call.text_or("description"), "tags": tags,
+        "stage": "None", "source": source, "storage": storage, "run_id": call.text_or("run_id") or run,
+        "run_link": call.text_or("run_link"), "model_id": model_id,
+    }  # fmt: skip
+    model = call.store.change_document(MODELS, model.name, 0, lambda body: _with_one_more(body, call.now_ms))
+    version = call.store.add_document(Document(KIND, model.name, model.body["last_version"], body))
+    return {"model_version": view(call, version, model)}
+
+
+def _with_one_more(model: JsonObject, now_ms: int) -> JsonObject:
+    """The number of a version is never given again, and goes along when its model is renamed."""
+    return {**model, "last_version": model["last_version"] + 1, "updated_ms": now_ms}
+
+
+def _resolved(call: Call, source: str) -> tuple[str, str]:
+    """Returns the address where the files of a source lie, and the run that made them. Raises MlflowRefusal."""
+    if logged := _LOGGED_MODEL.fullmatch(source):
+        info = logged_models.model_of(call, logged[1]).body["info"]
+        return info["artifact_uri"], info["source_run_id"]
+    if other := _REGISTERED.fullmatch(source):
+        body = _found(call, other[1], int(other[2])).body
+        return body["storage"], body["run_id"]
+    return source, ""
+
+
+def get(call: Call) -> JsonObject:
+    """Answers model-versions/get."""
+    return {"model_version": view(call, version_of(call))}
+
+
+def download_uri(call: Call) -> JsonObject:
+    """Answers model-versions/get-download-uri."""
+    return {"artifact_uri": version_of(call).body["storage"]}
+
+
+def update(call: Call) -> JsonObject:
+    """Answers model-versions/update."""
+    description = call.text_or("description")
+    return {"model_version": view(call, _changed(call, lambda body: {**body, "description": description}))}
+
+
+def delete(call: Call) -> JsonObject:
+    """Answers model-versions/delete: its aliases go with it."""
+    version = version_of(call)
+    call.store.remove_documents(KIND, version.name, version.version)
+
+    def without(body: JsonObject) -> JsonObject:
+        aliases = {alias: one for alias, one in body["aliases"].items() if one != version.version}
+        return {**body, "aliases": aliases, "updated_ms": call.now_ms}
+
+    call.store.change_document(MODELS, version.name, 0, without)
+    return {}
+
+
+def transition_stage(call: Call) -> JsonObject:
+    """Answers model-versions/transition-stage."""
+    stage, version = stage_of(call.text("stage")), version_of(call)
+    if call.flag("archive_existing_versions"):
+        if stage not in _ACTIVE:
+            raise invalid(f"Existing versions can't be archived because '{stage}' is not one of {', '.join(_ACTIVE)}.")
+        for other in call.store.documents(KIND, version.name):
+            if other.version != version.version and other.body["stage"] == stage:
+                _staged(call, other, "Archived")
+    return {"model_version": view(call, _staged(call, version, stage))}
+
+
+def _staged(call: Call, version: Document, stage: str) -> Document:
+    return call.store.change_document(
+        KIND, version.name, version.version, lambda body: {**body, "stage": stage, "updated_ms": call.now_ms}
+    )
+
+
+def set_tag(call: Call) -> JsonObject:
+    """Answers model-versions/set-tag."""
+    tag = {call.text("key"): call.text_or("value")}
+    check_pairs("tag", tag, MAX_REGISTRY_TAG_VALUE)
+    _changed(call, lambda body: {**body, "tags": {**body["tags"], **tag}})
+    return {}
+
+
+def delete_tag(call: Call) -> JsonObject:
+    """Answers model-versions/delete-tag."""
+    key = call.text("key")
+    _changed(call, lambda body: {**body, "tags": {k: v for k, v in body["tags"].items() if k != key}})
+    return {}
+
+
+def search(call: Call) -> JsonObject:
+    """Answers model-versions/search; prompts are left out unless the filter names them, as in MLflow."""
+    limit, text, orders = call.limit(10_000, 200_000), call.text_or("filter"), call.texts("order_by")
+    found = without_prompts(call.store.documents(KIND), text)
+    found.sort(key=lambda one: (-one.body["updated_ms"], one.name, -one.version))
+    models = {one.name: one for one in call.store.documents(MODELS)}
+    seen = [view(call, one, models.get(one.name)) for one in found]
+    if text or orders:
+        by_version = {(one["name"], one["version"]): one for one in seen}
+        orders = orders or ["last_updated_timestamp DESC", "name ASC", "version_number DESC"]
+        chosen = selected("SearchModelVersionUtils", [_entity(one) for one in seen], text, orders)
+        seen = [by_version[one.name, str(one.version)] for one in chosen]
+    return paged("model_versions", seen, call, limit)
+
+
+def without_prompts(documents: Iterable[Document], text: str) -> list[Document]:
+    """Returns models without those that are prompts, unless the filter names the tag of prompts."""
+    return [one for one in documents if _PROMPT in text or one.body["tags"].get(_PROMPT) != "true"]
+
+
+def registered(call: Call, name: str) -> Document:
+    """Returns a registered model. Raises MlflowRefusal."""
+    try:
+        return call.store.document(MODELS, name)
+    except NotFoundError:
+        raise missing(f"Registered Model with name={name} not found") from None
+
+
+def version_of(call: Call) -> Document:
+    """Returns the version that a call names. Raises MlflowRefusal."""
+    name, version = call.text("name"), call.text("version")
+    if not version.isdecimal() or not version.isascii() or len(version) > 9:
+        raise invalid(f"Model version must be an integer, got '{version[:80]}'.")
+    return _found(call, name, int(version))
+
+
+def _found(call: Call, name: str, version: int) -> Document:
+    try:
+        return call.store.document(KIND, name, version)
+    except NotFoundError:
+        raise missing(f"Model Version (name={name}, version={version}) not found") from None
+
+
+def stage_of(text: str) -> str:
+    """Returns a stage in its canonical form. Raises MlflowRefusal."""
+    stage = next((one for one in STAGES if one.lower() == text.lower()), None)
+    if stage is None:
+        raise invalid(f"Invalid Model Version stage: {text[:80]}. Value must be one of {', '.join(STAGES)}.")
+    return stage
+
+
+def _changed(call: Call, change: Callable[[JsonObject], JsonObject]) -> Document:
+    version = version_of(call)
+    return call.store.change_document(
+        KIND, version.name, version.version, lambda body: {**change(body), "updated_ms": call.now_ms}
+    )
+
+
+def view(call: Call, version: Document, model: Document | None = None) -> JsonObject:
+    """Returns MLflow's `ModelVersion`."""
+    body = version.body
+    aliases = (model or registered(call, version.name)).body["aliases"]
+    return {
+        "name": version.name,
+        "version": str(version.version),
+        "creation_timestamp": body["created_ms"],
+        "last_updated_timestamp": body["updated_ms"],
+        "description": body["description"],
+        "current_stage": body["stage"],
+        "source": body["source"],
+        "run_id": body["run_id"],
+        "run_link": body["run_link"],
+        "model_id": body["model_id"],
+        "status": "READY",
+        "tags": listed(body["tags"]),
+        "aliases": sorted(alias for alias, one in aliases.items() if one == version.version),
+    }
+
+
+def _entity(seen: JsonObject) -> Any:
+    entities = module("entities.model_registry")
+    return entities.ModelVersion(
+        name=seen["name"],
+        version=seen["version"],
+        creation_timestamp=seen["creation_timestamp"],
+        last_updated_timestamp=seen["last_updated_timestamp"],
+        current_stage=seen["current_stage"],
+        source=seen["source"],
+        run_id=seen["run_id"],
+        tags=[entities.ModelVersionTag(one["key"], one["value"]) for one in seen["tags"]],
+    )

@@ -1,0 +1,18 @@
+"""MLflow's protocol below `/mlflow`: `MLFLOW_TRACKING_URI=http://host:port/mlflow`, the API token as its token."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from drumbeat.server.context import ContextOf
+from drumbeat.server.mlflow.service import METHODS, Asked, answer
+from drumbeat.server.paths import rest
+
+ROOT = "/mlflow"
+router = APIRouter(prefix=ROOT, include_in_schema=False)
+
+
+@router.api_route("/" + rest("path"), methods=METHODS)
+async def ask_mlflow(path: str, request: Request, context: ContextOf) -> Response:
+    """Answers one request of an MLflow client."""
+    return await answer(Asked(request, context, path))

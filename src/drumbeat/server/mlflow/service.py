@@ -1,0 +1,128 @@
+"""Answers the requests of MLflow's clients, from outside with the API token and from nodes with an attempt's secret."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from stat import S_ISREG
+from typing import Any, cast
+
+from anyio import to_thread
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.metrics import JsonObject
+from drumbeat.server.api.files import UPLOADS, Arriving, Cut, ServedFile
+from drumbeat.server.context import ServerContext, away
+from drumbeat.server.mlflow import artifacts
+from drumbeat.server.mlflow.call import Call
+from drumbeat.server.mlflow.errors import MlflowRefusal, invalid, missing, response
+from drumbeat.server.mlflow.routes import VERSION, find
+
+METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
+RANK = "X-Drumbeat-Rank"
+"""The header by which a node's endpoint says which rank asks."""
+_FILES = "api/2.0/mlflow-artifacts/artifacts/"
+_READS = frozenset({"api/2.0/mlflow/runs/get", "api/2.0/mlflow/runs/search"})
+"""Routes that tell the status of runs: those of jobs that have ended end first."""
+_LISTS = frozenset({"run_ids", "run_id", "order_by", "experiment_ids", "stages"})
+"""Arguments of which a query may have several."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request of a client. path: below MLflow's root, as `api/2.0/mlflow/runs/get`."""
+
+    request: Request
+    context: ServerContext
+    path: str
+    rank: int = 0
+
+    @property
+    def method(self) -> str:
+        """The HTTP method."""
+        return self.request.method
+
+    def call(self, arguments: JsonObject) -> Call:
+        """Returns the call with these arguments."""
+        control = self.context.control
+        return Call(control.metrics.store, control.artifacts.of_runs, arguments, rank=self.rank)
+
+
+async def answer(asked: Asked) -> Response:
+    """Answers a request; every error is told in MLflow's form."""
+    try:
+        return await _answer(replace(asked, path=asked.path.removeprefix("ajax-")))
+    except ClientDisconnect:
+        raise
+    except (MlflowRefusal, DrumbeatError, HTTPException) as error:
+        return response(error)
+    except Exception as error:  # noqa: BLE001 (the client must read of a defect in MLflow's form)
+        return response(error)
+
+
+async def _answer(asked: Asked) -> Response:
+    if asked.method == "GET" and asked.path in ("health", "version"):
+        return PlainTextResponse("OK" if asked.path == "health" else VERSION)
+    if asked.path.startswith(_FILES):
+        return await _file(asked, asked.path.removeprefix(_FILES).strip("/"))
+    if asked.method == "GET" and asked.path == "get-artifact":
+        call = asked.call(_query(asked.request))
+        return await away(lambda: _served(call, artifacts.run_path(call)))
+    found = find(asked.method, asked.path)
+    if asked.path in _READS:
+        await away(asked.context.control.metrics.settle)
+    call = replace(asked.call(await _arguments(asked.request)), parts=found.parts)
+    return JSONResponse(await away(lambda: found.handler(call)))
+
+
+async def _arguments(request: Request) -> JsonObject:
+    query = _query(request)
+    if request.method == "GET":
+        return query
+    body = await request.body()
+    try:
+        read: object = json.loads(body) if body.strip() else {}
+    except (ValueError, RecursionError):
+        raise invalid("The body of the request isn't JSON.") from None
+    if not isinstance(read, dict):
+        raise invalid("The body of the request isn't a JSON object.")
+    return query | cast("JsonObject", read)
+
+
+def _query(request: Request) -> JsonObject:
+    query: dict[str, Any] = {}
+    for key, value in request.query_params.multi_items():
+        if key in _LISTS and key in query:
+            before = query[key]
+            query[key] = [*before, value] if isinstance(before, list) else [before, value]
+        else:
+            query[key] = value
+    return query
+
+
+async def _file(asked: Asked, path: str) -> Response:
+    """GET, PUT and DELETE of one artifact."""
+    call = asked.call({"path": path})
+    match asked.method:
+        case "GET":
+            return await away(lambda: _served(call, path))
+        case "PUT":
+            place = await away(lambda: artifacts.place_of(call, path))
+            pieces = Arriving(asked.request.stream())
+            await to_thread.run_sync(lambda: call.files.put(*place, pieces), limiter=UPLOADS)
+            return JSONResponse({})
+        case "DELETE":
+            return JSONResponse(await away(lambda: artifacts.remove(call)))
+        case _:
+            raise MlflowRefusal("ENDPOINT_NOT_FOUND", "Artifacts take GET, PUT and DELETE.")
+
+
+def _served(call: Call, path: str) -> Response:
+    place, status = artifacts.located(call, path)
+    if not S_ISREG(status.st_mode):
+        raise missing(f"No such artifact: '{path[:300]}'")
+    etag = f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
+    return ServedFile(place, status.st_size, etag).response(Cut(0, status.st_size), is_part=False, has_body=True)

@@ -1,0 +1,88 @@
+"""The `RunFiles` port on a folder: `jobs/<job>/outputs/mlflow-artifacts`, and `mlflow-artifacts` outside of jobs."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from drumbeat.ports.run_files import RUN_FILES, RunFile
+from drumbeat.protocol.errors import ConflictError, NotFoundError
+from drumbeat.stores.folder.disk import put_whole, refusals, require_room
+from drumbeat.stores.folder.outputs import SHOWN
+from drumbeat.stores.folder.paths import inside, one_name
+from drumbeat.stores.folder.removing import remove_tree
+
+_PART = ".artifact."
+"""Begins the name of a file that is being written, in the folder of the job."""
+_PART_AGE_S = 86_400.0
+"""A part that nothing was written to for so long was left by a server that was killed."""
+
+
+class FolderRunFiles:
+    """The `RunFiles` port, for all threads of several processes."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def put(self, job: str, path: str, pieces: Iterable[bytes]) -> None:
+        folder, owner = self._folder(job), self._owner(job)
+        with refusals(folder):
+            place = inside(folder, path)
+            require_room(self._root)
+            place.parent.mkdir(0o700, parents=True, exist_ok=True)
+            if place.is_dir():
+                raise ConflictError("a folder is where a file should be", where=path, fix="Use another name.")
+            _remove_old_parts(owner)
+            put_whole(place, pieces, owner / f"{_PART}{secrets.token_hex(8)}")
+
+    def remove(self, job: str, path: str) -> None:
+        folder = self._folder(job)
+        with refusals(folder):
+            place = inside(folder, path)
+            if place.is_dir() and not place.is_symlink():
+                remove_tree(place)
+            else:
+                with suppress(FileNotFoundError, NotADirectoryError):
+                    place.unlink()
+
+    def entries(self, job: str, path: str) -> list[RunFile] | None:
+        folder = self._folder(job)
+        with refusals(folder):
+            place = inside(folder, path) if path else folder
+            if not place.is_dir():
+                return None
+            return sorted(_entries(place), key=lambda entry: entry.name)
+
+    def locate(self, job: str, path: str) -> Path:
+        folder = self._folder(job)
+        with refusals(folder):
+            place = inside(folder, path)
+            if not place.is_file():
+                raise NotFoundError(f"no artifact {path} was logged", fix="`mlflow artifacts list` shows those there.")
+            return place
+
+    def _owner(self, job: str) -> Path:
+        return inside(self._root / "jobs", one_name(job)) if job else self._root
+
+    def _folder(self, job: str) -> Path:
+        return self._owner(job) / SHOWN / RUN_FILES if job else self._root / RUN_FILES
+
+
+def _entries(folder: Path) -> Iterator[RunFile]:
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                yield RunFile(entry.name, None)
+            elif entry.is_file(follow_symlinks=False):
+                yield RunFile(entry.name, entry.stat().st_size)
+
+
+def _remove_old_parts(folder: Path) -> None:
+    for part in folder.glob(f"{_PART}*"):
+        with suppress(FileNotFoundError):
+            if part.stat().st_mtime < time.time() - _PART_AGE_S:
+                part.unlink()

@@ -1,0 +1,235 @@
+"""MLflow's protocol as it is on the wire: codes of refusals, histories, and what a rank sees."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from drumbeat.protocol.metrics import Point, PointsLogged, run_id
+from tests.faces.api_house import House, house_in, raw
+
+pytestmark = pytest.mark.feature("M2")
+
+API = "/mlflow/api/2.0/mlflow"
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory):
+    with house_in(tmp_path_factory.mktemp("house")) as there:
+        yield there
+
+
+def ask(house: House, method: str, route: str, **arguments: object) -> httpx.Response:
+    how = {"params": arguments} if method == "GET" else {"json": arguments}
+    return house.http.request(method, f"{API}/{route}", **how)
+
+
+def asked(house: House, method: str, route: str, **arguments: object) -> dict:
+    answer = ask(house, method, route, **arguments)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refusal(answer: httpx.Response) -> tuple[int, str]:
+    body = answer.json()
+    assert set(body) == {"error_code", "message"}
+    assert body["message"]
+    return answer.status_code, body["error_code"]
+
+
+def new_run(house: House, **fields: object) -> str:
+    return asked(house, "POST", "runs/create", experiment_id="0", **fields)["run"]["info"]["run_id"]
+
+
+INVALID, MISSING = (400, "INVALID_PARAMETER_VALUE"), (404, "RESOURCE_DOES_NOT_EXIST")
+
+
+@pytest.mark.parametrize(
+    ("method", "route", "arguments", "expected"),
+    [
+        ("GET", "runs/get", {}, INVALID),
+        ("GET", "runs/get", {"run_id": "0" * 32}, MISSING),
+        ("POST", "runs/create", {"experiment_id": "77"}, MISSING),
+        ("POST", "runs/create", {"experiment_id": "0", "start_time": "soon"}, INVALID),
+        ("POST", "runs/create", {"experiment_id": "0", "tags": ["x"]}, INVALID),
+        ("POST", "runs/search", {"experiment_ids": ["0"], "max_results": 0}, INVALID),
+        ("POST", "runs/search", {"experiment_ids": ["0"], "run_view_type": "SOME"}, INVALID),
+        ("POST", "runs/search", {"experiment_ids": ["0"], "page_token": "x"}, INVALID),
+        ("POST", "experiments/create", {"name": " "}, INVALID),
+        ("POST", "experiments/create", {"name": "x" * 501}, INVALID),
+        ("POST", "experiments/create", {"name": "Default", "tags": [{"key": "", "value": "1"}]}, INVALID),
+        ("POST", "experiments/delete", {"experiment_id": "0"}, INVALID),
+        ("POST", "registered-models/create", {"name": "a/b"}, INVALID),
+        ("GET", "registered-models/get", {"name": "no"}, MISSING),
+        ("POST", "model-versions/create", {"name": "no", "source": "x"}, MISSING),
+        ("GET", "model-versions/get", {"name": "no", "version": "one"}, INVALID),
+        ("GET", "logged-models/m-1", {}, MISSING),
+        ("GET", "artifacts/list", {"run_id": "0" * 32}, MISSING),
+        ("GET", "metrics/get-history", {"run_id": "0" * 32, "metric_key": "x"}, MISSING),
+        ("GET", "traces", {}, (403, "FEATURE_DISABLED")),
+        ("POST", "traces/search", {}, (403, "FEATURE_DISABLED")),
+        ("GET", "gateway/endpoints/list", {}, (403, "FEATURE_DISABLED")),
+        ("POST", "runs/get", {}, (404, "ENDPOINT_NOT_FOUND")),
+        ("GET", "unheard/of", {}, (404, "ENDPOINT_NOT_FOUND")),
+    ],
+)
+def test_a_wrong_request_is_refused_by_a_code_that_clients_do_not_repeat(house, method, route, arguments, expected):
+    assert refusal(ask(house, method, route, **arguments)) == expected
+
+
+@pytest.mark.parametrize("body", [b"{", b"[1]", b"\xff", b"[" * 100_000])
+def test_a_body_that_is_no_object_is_refused(house, body):
+    assert refusal(house.http.post(f"{API}/runs/create", content=body)) == INVALID
+
+
+@pytest.mark.parametrize(
+    "metric",
+    [
+        {"value": 1},
+        {"key": "", "value": 1},
+        {"key": "a//b", "value": 1},
+        {"key": "x" * 251, "value": 1},
+        {"key": "x"},
+        {"key": "x", "value": "many"},
+        {"key": "x", "value": True},
+        {"key": "x", "value": 1, "step": 2**63},
+        {"key": "x", "value": 1, "timestamp": {}},
+    ],
+)
+def test_a_metric_that_mlflow_refuses_is_refused_alone_and_in_a_batch(house, metric):
+    run = new_run(house)
+    assert refusal(ask(house, "POST", "runs/log-metric", run_id=run, **metric)) == INVALID
+    batch = {"metrics": [{"key": "fine", "value": 1}, metric], "params": [{"key": "p", "value": "1"}]}
+    assert refusal(ask(house, "POST", "runs/log-batch", run_id=run, **batch)) == INVALID
+    assert asked(house, "GET", "runs/get", run_id=run)["run"]["data"]["metrics"] == []
+
+
+def test_a_batch_with_a_changed_parameter_keeps_nothing_of_it(house):
+    run = new_run(house)
+    asked(house, "POST", "runs/log-parameter", run_id=run, key="lr", value="1")
+    batch = {"params": [{"key": "lr", "value": "2"}], "metrics": [{"key": "m", "value": 1}]}
+    answer = ask(house, "POST", "runs/log-batch", run_id=run, **batch)
+    assert refusal(answer) == INVALID
+    assert "was already logged with value='1'" in answer.json()["message"]
+    data = asked(house, "GET", "runs/get", run_id=run)["run"]["data"]
+    assert (data["metrics"], data["params"]) == ([], [{"key": "lr", "value": "1"}])
+
+
+def test_a_batch_that_is_too_large_is_refused(house):
+    metrics = [{"key": "m", "value": n} for n in range(1001)]
+    assert refusal(ask(house, "POST", "runs/log-batch", run_id=new_run(house), metrics=metrics)) == INVALID
+
+
+def test_whole_numbers_may_be_texts_and_values_may_be_no_numbers(house):
+    run = new_run(house, start_time="1000")
+    for value in ("NaN", "Infinity", "-Infinity", 0.5):
+        asked(house, "POST", "runs/log-metric", run_id=run, key="m", value=value, step="7", timestamp="2000")
+    found = asked(house, "GET", "metrics/get-history", run_id=run, metric_key="m")["metrics"]
+    assert [one["value"] for one in found] == ["NaN", "Infinity", "-Infinity", 0.5]
+    assert {(one["step"], one["timestamp"]) for one in found} == {(7, 2000)}
+
+
+def test_a_history_is_read_in_pages_and_for_several_runs(house):
+    runs = [new_run(house), new_run(house)]
+    for run in runs:
+        metrics = [{"key": "m", "value": n, "step": n, "timestamp": n} for n in range(10)]
+        asked(house, "POST", "runs/log-batch", run_id=run, metrics=metrics)
+    first = asked(house, "GET", "metrics/get-history", run_id=runs[0], metric_key="m", max_results=6)
+    token = first["next_page_token"]
+    rest = asked(house, "GET", "metrics/get-history", run_id=runs[0], metric_key="m", max_results=6, page_token=token)
+    assert [one["value"] for one in first["metrics"] + rest["metrics"]] == list(range(10))
+    assert "next_page_token" not in rest
+    bulk = asked(house, "GET", "metrics/get-history-bulk", run_id=runs, metric_key="m")["metrics"]
+    assert {one["run_id"] for one in bulk} == set(runs)
+    spread = asked(
+        house, "GET", "metrics/get-history-bulk-interval",
+        run_ids=runs, metric_key="m", start_step=2, end_step=9, max_results=3,
+    )["metrics"]  # fmt: skip
+    assert [one["step"] for one in spread] == [2, 5, 9] * 2
+
+
+@pytest.mark.feature("X5")
+@pytest.mark.parametrize("path", ["../../etc/passwd", "..%2f..%2fx", "%2e%2e/x", "a/../../x", "a%00b"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_an_artifact_path_that_leaves_its_folder_is_refused(house, method, path):
+    run = new_run(house)
+    address = f"/mlflow/api/2.0/mlflow-artifacts/artifacts/{run}/artifacts/{path}"
+    status, body = raw(house, address, method, b"x" if method == "PUT" else b"")
+    assert status in (400, 403, 404), body
+    assert b"error_code" in body
+    assert asked(house, "GET", "artifacts/list", run_id=run)["files"] == []
+
+
+def test_an_artifact_of_an_unknown_run_is_refused(house):
+    address = f"/mlflow/api/2.0/mlflow-artifacts/artifacts/{'0' * 32}/artifacts/x"
+    assert refusal(house.http.put(address, content=b"x")) == MISSING
+
+
+def test_a_file_and_a_folder_of_the_same_name_are_refused(house):
+    root = f"/mlflow/api/2.0/mlflow-artifacts/artifacts/{new_run(house)}/artifacts"
+    assert house.http.put(f"{root}/a/b", content=b"1").status_code == 200
+    assert refusal(house.http.put(f"{root}/a", content=b"2"))[0] == 400
+    assert house.http.get(f"{root}/a/b").content == b"1"
+    assert refusal(house.http.get(f"{root}/a")) == MISSING
+
+
+def test_a_client_without_the_token_is_refused(house):
+    answer = httpx.get(f"{house.url}{API}/runs/get", params={"run_id": "x"}, trust_env=False)
+    assert answer.status_code == 401
+
+
+def test_versions_and_capabilities_are_told(house):
+    assert house.http.get("/mlflow/version").text.startswith("3.")
+    assert house.http.get("/mlflow/health").text == "OK"
+    assert house.http.get("/mlflow/api/3.0/mlflow/server-info").json()["multipart_uploads_enabled"] is False
+
+
+class TestFromNodes:
+    """The same protocol for the endpoint of a node, which says which rank asks."""
+
+    @pytest.fixture
+    def job(self, house):
+        name = house.submit(f"train-{len(house.engine.gangs)}")
+        house.control.metrics.run_of(name)
+        return name
+
+    def ask(self, house, job, method, path, rank=0, **options) -> httpx.Response:
+        agent = house.agent(job)
+        headers = {**agent.headers, "X-Drumbeat-Rank": str(rank)}
+        return house.http.request(method, f"{agent.path}/mlflow/{path}", headers=headers, **options)
+
+    def test_a_rank_reads_its_own_series_and_else_that_of_rank_0(self, house, job):
+        run, store = run_id(job), house.control.metrics.store
+        store.write([PointsLogged(run, 0, (Point("loss", 0.0, 1, 1), Point("only0", 7.0, 1, 1)))])
+        store.write([PointsLogged(run, 3, (Point("loss", 3.0, 1, 1),))])
+        for rank, value in ((0, 0.0), (1, 0.0), (3, 3.0)):
+            path = f"api/2.0/mlflow/metrics/get-history?run_id={run}&metric_key=loss"
+            assert [one["value"] for one in self.ask(house, job, "GET", path, rank).json()["metrics"]] == [value]
+            found = self.ask(house, job, "GET", f"api/2.0/mlflow/runs/get?run_id={run}", rank).json()["run"]["data"]
+            assert {one["key"]: one["value"] for one in found["metrics"]} == {"loss": value, "only0": 7.0}
+
+    def test_an_artifact_of_a_job_is_among_its_outputs(self, house, job):
+        path = f"api/2.0/mlflow-artifacts/artifacts/{run_id(job)}/artifacts/m/weights.bin"
+        assert self.ask(house, job, "PUT", path, content=b"123").status_code == 200
+        place = f"outputs/mlflow-artifacts/{run_id(job)}/m/weights.bin"
+        assert place in [one["path"] for one in house.http.get(f"/api/v1/jobs/{job}/files").json()]
+        assert house.http.get(f"/api/v1/jobs/{job}/files/{place}").content == b"123"
+        assert asked(house, "GET", "artifacts/list", run_id=run_id(job), path="m")["files"] == [
+            {"path": "m/weights.bin", "is_dir": False, "file_size": 3}
+        ]
+
+    def test_a_logged_model_of_a_job_is_among_its_outputs(self, house, job):
+        made = self.ask(house, job, "POST", "api/2.0/mlflow/logged-models", json={"source_run_id": run_id(job)}).json()
+        info = made["model"]["info"]
+        path = info["artifact_uri"].removeprefix("mlflow-artifacts:/") + "/MLmodel"
+        address = f"api/2.0/mlflow-artifacts/artifacts/{path}"
+        assert self.ask(house, job, "PUT", address, content=b"flavors").status_code == 200
+        files = [one["path"] for one in house.http.get(f"/api/v1/jobs/{job}/files").json()]
+        assert f"outputs/mlflow-artifacts/models/{info['model_id']}/MLmodel" in files
+        route = f"api/2.0/mlflow/logged-models/{info['model_id']}/artifacts/directories"
+        assert [one["path"] for one in self.ask(house, job, "GET", route).json()["files"]] == ["MLmodel"]
+
+    def test_a_wrong_secret_is_refused(self, house, job):
+        headers = {"Authorization": "Bearer wrong"}
+        answer = house.http.get(f"{house.agent(job).path}/mlflow/api/2.0/mlflow/runs/get", headers=headers)
+        assert answer.status_code == 401
