@@ -151,3 +151,23 @@ def test_sweep_with_an_unknown_compute_is_refused_before_it_exists(house: House)
     assert done.returncode != 0
     assert "compute 'nowhere' isn't known here" in done.stderr
     assert "wrong" not in [job.name for job in house.client.list()]
+
+
+IDLE = """
+import os, time
+end = time.monotonic() + 13
+while time.monotonic() < end:  # Works about a third of its time.
+    begun = time.process_time()
+    while time.process_time() - begun < 0.05:
+        pass
+    time.sleep(0.1)
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.feature("S4")
+def test_sweep_of_ranks_that_wait_says_what_running_side_by_side_would_give(house: House):
+    text = GRID.format(name="idle").replace("[16, 32]", "[16]").replace("[0.1, 0.2]", "[0.1, 0.2, 0.3]")
+    done = house.run("run", write(house, "idle", text, IDLE))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 trials side by side would take about" in done.stdout

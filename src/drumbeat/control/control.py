@@ -40,6 +40,7 @@ from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
 from drumbeat.control.outputs.stories import Stories
 from drumbeat.control.space.space import Space
+from drumbeat.control.sweeps.busy_shares import BusyShares
 from drumbeat.control.sweeps.proposals import Proposals, Samplers, no_samplers
 from drumbeat.control.sweeps.reports import SweepReports
 from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
@@ -101,7 +102,7 @@ class Control:
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories)
         proposals = Proposals(self.loop, setting.samplers)
         children = Children(self.loop, self.jobs, proposals.request_of)
-        self.child_watch = ChildWatch(self.loop, SweepReports(self.metrics.history))
+        self.child_watch = ChildWatch(self.loop, SweepReports(self.metrics.history), BusyShares(self.metrics.history))
         self.outbox = Outbox(
             self.loop,
             [

@@ -63,6 +63,10 @@ class SweepProgress:
     """Whether the sampler has no further parameters."""
     is_asking: bool = False
     """Whether the sampler is being asked."""
+    ranks: int = 1
+    """The ranks of each trial."""
+    is_compared: bool = False
+    """Whether it was judged from the first trials if trials would finish sooner side by side."""
 
     @property
     def active(self) -> tuple[TrialProgress, ...]:

@@ -26,13 +26,15 @@ PAGE = 1000
 
 Reports = Callable[[Job], Mapping[int, Sequence[float]]]
 """Gives, of each trial of a sweep by its number, the values of the primary metric that rank 0 reported, in order."""
+BusyShares = Callable[[Job], Mapping[int, float]]
+"""Gives, of measured trials by their number, the share of their time that their ranks worked."""
 
 
 class ChildWatch:
     """Applies `ChildrenSeen` to the parents that this server holds, on a thread of its own."""
 
-    def __init__(self, loop: Loop, reports: Reports) -> None:
-        self._loop, self._reports = loop, reports
+    def __init__(self, loop: Loop, reports: Reports, busy: BusyShares) -> None:
+        self._loop, self._reports, self._busy = loop, reports, busy
         self._changed, self._stopping = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="children", daemon=True)
         self._unsubscribe = loop.bus.subscribe(self._hear)
@@ -75,9 +77,9 @@ class ChildWatch:
         if not self._loop.holds(job.name):
             return
         children = self._children(job.name)
-        statuses = tuple(ChildStatus(one.job.name, one.job.state, one.job.sentence) for one in reversed(children))
+        statuses = tuple(_status(one.job) for one in reversed(children))
         # The reports are read after the states: what a trial reported before its end is counted with its end.
-        self._loop.tell(job.name, ChildrenSeen(statuses, self._reports(job)))
+        self._loop.tell(job.name, ChildrenSeen(statuses, self._reports(job), self._busy(job)))
 
     def _children(self, parent: str) -> list[Record]:
         children: list[Record] = []
@@ -87,3 +89,8 @@ class ChildWatch:
             children += page
             if len(page) < PAGE:
                 return children
+
+
+def _status(child: Job) -> ChildStatus:
+    ran_s = (child.ended_at - child.started_at).total_seconds() if child.started_at and child.ended_at else 0.0
+    return ChildStatus(child.name, child.state, child.sentence, ran_s)

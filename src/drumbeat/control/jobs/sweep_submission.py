@@ -60,6 +60,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
         code=of_trial.code,
         compute=of_trial.compute,
         environment=of_trial.environment,
+        gpus_per_node=of_trial.gpus_per_node,
     )
     limits = sweep.limits
     total = _most_trials(sweep)
@@ -81,6 +82,7 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
             max_trials=total,
             max_concurrent=min(limits.max_concurrent_trials or total, total),
             rule=_rule(sweep),
+            ranks=of_trial.world_size,
         ),
     )
     further = "".join(f"; {note}" for note in (*notes(sweep), *trial.notes, *request.notes))

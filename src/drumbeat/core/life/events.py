@@ -138,11 +138,12 @@ class OutputHeldUp:
 
 @dataclass(frozen=True)
 class ChildStatus:
-    """How far a child of a sweep or pipeline is. job: its name."""
+    """How far a child of a sweep or pipeline is. job: its name. ran_s: from its start to its end, once it has ended."""
 
     job: str
     state: State
     sentence: str = ""
+    ran_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -150,10 +151,12 @@ class ChildrenSeen:
     """How far the children of a parent job are: a level, which names every child whose job exists.
 
     reports: of each trial of a sweep by its number, the values of the primary metric that rank 0 reported, in order.
+    busy: of completed trials by their number, the share of their time that their ranks worked, where it was measured.
     """
 
     children: tuple[ChildStatus, ...] = ()
     reports: Mapping[int, Sequence[float]] = field(default_factory=dict[int, Sequence[float]])
+    busy: Mapping[int, float] = field(default_factory=dict[int, float])
 
 
 @dataclass(frozen=True)

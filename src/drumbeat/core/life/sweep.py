@@ -32,7 +32,7 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.moves import move, then
-from drumbeat.core.sweeping import ranking, stopping
+from drumbeat.core.sweeping import ranking, side_by_side, stopping
 from drumbeat.core.verdict import Verdict
 from drumbeat.core.words import counted
 from drumbeat.dialect.sweeping.policies import Asha, BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy
@@ -57,7 +57,8 @@ def decide(job: Job, progress: SweepProgress, event: Event, now: datetime) -> De
         case State.RUNNING, ChildrenSeen():
             seen = _seen(progress, job.name, event)
             stops, stopped = _stopped_early(job, seen, event.reports)
-            return _advance(job, progress, stopped, stops, now)
+            compared = _compared(replace(job, sweep=stopped), stopped, event, now)
+            return then(compared, _advance(compared.job, progress, compared.job.sweep or stopped, stops, now))
         case State.RUNNING, TrialsProposed() if progress.is_asking and event.first == len(progress.trials):
             return _proposed(job, progress, event, now)
         case State.RUNNING, ChildRefused():
@@ -100,6 +101,17 @@ def _trial_seen(
     if len(values) <= trial.reports:
         return updated
     return replace(updated, reports=len(values), best=ranking.best(values, _goal(progress)), last=values[-1])
+
+
+def _compared(job: Job, progress: SweepProgress, event: ChildrenSeen, now: datetime) -> Decision:
+    """Says once, when the first trials were measured, if trials would finish sooner side by side."""
+    if progress.is_compared or len(event.busy) < side_by_side.MIN_TRIALS:
+        return Decision(job)
+    ran = {child.job: child.ran_s for child in event.children}
+    ran_s = [ran.get(trial_name(job.name, number), 0.0) for number in event.busy]
+    sentence = side_by_side.sentence(progress.ranks, list(event.busy.values()), ran_s)
+    compared = replace(job, sweep=replace(progress, is_compared=True))
+    return move(compared, now, State.RUNNING, Reason.TRIALS_RUNNING, sentence) if sentence else Decision(compared)
 
 
 def _refused(progress: SweepProgress, sweep: str, event: ChildRefused, state: State = State.FAILED) -> SweepProgress:

@@ -1,0 +1,52 @@
+"""How busy the ranks of trials were, read from what their nodes measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from statistics import fmean
+
+from drumbeat.core.family import trial_name
+from drumbeat.core.life.job import Job
+from drumbeat.core.sweeping.side_by_side import MIN_TRIALS
+from drumbeat.ports.metrics import HistoryPage
+from drumbeat.protocol.metrics import run_id
+from drumbeat.protocol.states import State
+
+CPU_CORES = "system/cpu_cores"
+"""The cores that a rank used, as its node measured every 5 s."""
+
+
+class BusyShares:
+    """Reads the share of their time that the ranks of the first completed trials worked.
+
+    One core is taken as all that a rank can use: several ranks on a node get one thread each. Trials with one rank, and
+    with GPUs, are not measured: nothing would be said of the former, and a GPU's work does not show in the cores.
+    """
+
+    def __init__(self, history: Callable[[str, str, int, int], HistoryPage]) -> None:
+        self._history = history
+        self._known: dict[str, float | None] = {}
+        """By trial that has completed; None = it was too short to be measured."""
+
+    def __call__(self, job: Job) -> Mapping[int, float]:
+        """Returns the share of each measured trial by its number; {} until enough trials have completed."""
+        sweep = job.sweep
+        if sweep is None or sweep.is_compared or sweep.ranks < 2 or job.plan.gpus_per_node:
+            return {}
+        shares: dict[int, float] = {}
+        for trial in [one for one in sweep.trials if one.state is State.COMPLETED]:
+            name = trial_name(job.name, trial.number)
+            if name not in self._known:
+                self._known[name] = self._share(name, sweep.ranks)
+            share = self._known[name]
+            if share is not None and len(shares) < MIN_TRIALS:
+                shares[trial.number] = share
+        return shares if len(shares) == MIN_TRIALS else {}
+
+    def _share(self, trial: str, ranks: int) -> float | None:
+        means: list[float] = []
+        for rank in range(ranks):
+            values = [point.value for point in self._history(run_id(trial), CPU_CORES, rank, 0).points]
+            if values:
+                means.append(min(1.0, fmean(values)))
+        return fmean(means) if len(means) == ranks else None
