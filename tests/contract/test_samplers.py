@@ -22,7 +22,7 @@ from drumbeat.core.sweeping.parameters import texts
 from drumbeat.dialect import RandomSampling, SweepJob, from_dict
 from drumbeat.protocol.errors import RefusedError, UnreachableError
 from drumbeat.protocol.states import State
-from drumbeat.samplers.bayesian import BayesianSamplers
+from drumbeat.samplers.bayesian import MAX_AT_ONCE, BayesianSamplers
 from drumbeat.samplers.optuna_process import OptunaProcess
 
 pytestmark = pytest.mark.feature("S1")
@@ -79,6 +79,12 @@ def test_same_seed_has_the_same_trials_however_they_are_asked_for(process, sampl
         one_by_one += [TrialProgress(number, values) for values in sampler.ask(1, one_by_one)]
     assert [trial.values for trial in one_by_one] == at_once
     assert BayesianSamplers(process)("s", sweep(), 12).ask(6, []) != at_once
+
+
+def test_many_trials_at_once_are_those_of_several_questions(sampler):
+    at_once = sampler.ask(MAX_AT_ONCE + 5, [])
+    first = [TrialProgress(number, values) for number, values in enumerate(at_once[:20])]
+    assert sampler.ask(MAX_AT_ONCE - 15, first) == at_once[20:]
 
 
 def test_values_come_from_the_search_space(sampler):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
@@ -12,6 +12,9 @@ from drumbeat.dialect.sweeping.sweep import SweepJob
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.protocol.states import State
 from drumbeat.samplers.optuna_process import OptunaProcess
+
+MAX_AT_ONCE = 50
+"""Trials in one question: a tenth of a second each with 1,000 trials, so other sweeps wait for seconds at most."""
 
 
 class BayesianSamplers:
@@ -37,21 +40,25 @@ class BayesianSampler:
     seed: int
 
     def ask(self, count: int, trials: Sequence[TrialProgress]) -> list[dict[str, Any]]:
+        results, proposed = [_result(trial) for trial in trials], list[dict[str, Any]]()
+        while len(proposed) < count:
+            running = [_running(values) for values in proposed]
+            proposed += self._ask(min(MAX_AT_ONCE, count - len(proposed)), [*results, *running])
+        return proposed
+
+    def _ask(self, count: int, results: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         space = {name: function.model_dump(mode="json") for name, function in self.sweep.search_space.items()}
-        return self.process.ask(
-            {
-                "space": space,
-                "goal": self.sweep.objective.goal,
-                "seed": self.seed,
-                "trials": [_result(trial) for trial in trials],
-                "count": count,
-            }
-        )
+        goal = self.sweep.objective.goal
+        return self.process.ask({"space": space, "goal": goal, "seed": self.seed, "trials": results, "count": count})
+
+
+def _running(values: dict[str, Any]) -> dict[str, Any]:
+    return {"values": values, "state": "running", "value": None}
 
 
 def _result(trial: TrialProgress) -> dict[str, Any]:
     """A trial as the question has it. One that was stopped or canceled counts with its best value so far."""
     if not trial.has_ended:
-        return {"values": trial.values, "state": "running", "value": None}
+        return _running(trial.values)
     is_failed = trial.state is State.FAILED or trial.best is None
     return {"values": trial.values, "state": "failed" if is_failed else "ended", "value": trial.best}
