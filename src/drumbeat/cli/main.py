@@ -18,9 +18,11 @@ from drumbeat.cli.commands import (
     datastores,
     download,
     environments,
+    experiments,
     init,
     jobs,
     logs,
+    metrics,
     registries,
     run,
     servers,
@@ -60,6 +62,8 @@ for name, command, example in (
     ("init", init.init, "drumbeat init train.py"),
     ("list", jobs.list_jobs, "drumbeat list --state running"),
     ("show", jobs.show_job, "drumbeat show @last"),
+    ("metrics", metrics.metrics, "drumbeat metrics @last loss accuracy"),
+    ("compare", metrics.compare, "drumbeat compare cifar-7f3a cifar-81bc"),
     ("logs", logs.logs, "drumbeat logs -f @last --rank 0"),
     ("cancel", jobs.cancel, "drumbeat cancel @last --wait"),
     ("wait", jobs.wait, "drumbeat wait @last --timeout 3600"),
@@ -85,6 +89,7 @@ app.add_typer(computes.app, name="compute")
 app.add_typer(data.app, name="data")
 app.add_typer(datastores.app, name="datastore")
 app.add_typer(environments.app, name="environment")
+app.add_typer(experiments.app, name="experiment")
 app.add_typer(registries.app, name="registry")
 app.add_typer(sweeps.app, name="sweep")
 

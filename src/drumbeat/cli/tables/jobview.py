@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.table import Table
 
 from drumbeat.cli.terminal.escape import safe_lines
-from drumbeat.cli.terminal.phrases import say_ago, say_duration, say_launch, say_moment
+from drumbeat.cli.terminal.phrases import say_ago, say_duration, say_launch, say_metric, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.protocol.api.jobs import ExitView, JobView, JobWithStory, NodeView
 from drumbeat.protocol.states import JobKind, Reason, State
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-COLUMNS = ("job", "state", "experiment", ">ranks", ">submitted", ">ran", "why")
-DROPPED = ("experiment", ">ran", ">ranks", ">submitted", "why", "state")
+COLUMNS = ("job", "state", "experiment", ">ranks", ">submitted", ">ran", "metric", "why")
+DROPPED = ("experiment", "metric", ">ran", ">ranks", ">submitted", "why", "state")
 """What goes first where the terminal is too narrow for all of it."""
 
 
 def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
-    """One row per job. width: of the terminal."""
+    """One row per job. width: of the terminal. The metric's column is there when a job has logged any."""
+    shown = list(jobs)
+    has_metrics = any(job.primary for job in shown)
     rows = [
         (
             job.name,
@@ -35,11 +37,15 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
             _ranks(job),
             say_ago(job.submitted_at, now),
             say_duration((job.ended_at or now) - job.started_at) if job.started_at else "",
+            say_metric(job.primary) if job.primary else "",
             job.verdict.sentence if job.verdict and job.state == State.FAILED else job.progress,
         )
-        for job in jobs
+        for job in shown
     ]
-    return fitted(COLUMNS, rows, width, DROPPED)
+    kept = [n for n, title in enumerate(COLUMNS) if title != "metric" or has_metrics]
+    titles = [COLUMNS[n] for n in kept]
+    dropped = [title for title in DROPPED if title in titles]
+    return fitted(titles, [[row[n] for n in kept] for row in rows], width, dropped)
 
 
 def _ranks(job: JobView) -> str:
@@ -85,6 +91,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("type", job.type if job.type != JobKind.COMMAND else ""),
         ("part of", job.parent),
         ("shape", _shape(job)),
+        ("metric", f"{say_metric(job.primary)} at step {job.primary.step:,}" if job.primary else ""),
         ("compute", job.compute),
         ("environment", job.environment),
         ("priority", job.priority or ""),

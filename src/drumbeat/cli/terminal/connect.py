@@ -16,6 +16,7 @@ from drumbeat.protocol.api.computes import AliasView, ComputeView
 from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
 from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
 from drumbeat.protocol.api.jobs import Event, FileView, JobView, JobWithStory, LogPiece, PreviewView
+from drumbeat.protocol.api.metrics import ComparisonView, CurveView, ExperimentView, MetricsView, PointView
 from drumbeat.protocol.api.server import ServerView
 from drumbeat.protocol.api.space import Freed, Usage
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
@@ -58,6 +59,44 @@ class Server(Protocol):
 
     def source_of_files(self, name: str) -> str:
         """Returns the job whose files are meant: the best trial for a sweep, else the job itself."""
+        ...
+
+    def metrics(self, name: str, *, rank: int | None = None) -> MetricsView:
+        """Returns all metrics of a job. rank: only of this rank."""
+        ...
+
+    def curves(
+        self, name: str, metrics: Sequence[str] = (), *, rank: int | None = None, max_points: int = 1000
+    ) -> list[CurveView]:
+        """Returns curves of at most so many points."""
+        ...
+
+    def points(self, name: str, metric: str, *, rank: int = 0) -> Iterator[PointView]:
+        """Yields all points of a metric of one rank."""
+        ...
+
+    def compare(self, *names: str) -> ComparisonView:
+        """Returns what differs between jobs, and what came of them."""
+        ...
+
+    def experiments(self, *, archived: bool = False) -> list[ExperimentView]:
+        """Returns experiments, the last created first. archived: these too."""
+        ...
+
+    def experiment(self, name: str) -> ExperimentView:
+        """Returns the experiment that has, or had before, this name. Raises NotFoundError."""
+        ...
+
+    def rename_experiment(self, name: str, to: str) -> ExperimentView:
+        """Gives an experiment another name. Raises NotFoundError, ConflictError."""
+        ...
+
+    def archive_experiment(self, name: str) -> ExperimentView:
+        """Hides an experiment. Raises NotFoundError."""
+        ...
+
+    def restore_experiment(self, name: str) -> ExperimentView:
+        """Shows an archived experiment again. Raises NotFoundError."""
         ...
 
     def cancel(self, name: str, *, discard: bool = False) -> JobView:

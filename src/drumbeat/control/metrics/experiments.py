@@ -19,10 +19,11 @@ from drumbeat.protocol.metrics import experiment_id
 
 @dataclass(frozen=True)
 class Usage:
-    """How many jobs an experiment has, and when the last of them was submitted."""
+    """How many jobs an experiment has, when the last of them was submitted, and by which names they call it."""
 
     jobs: int
     latest_at: datetime | None
+    names: tuple[str, ...]
 
 
 class Experiments:
@@ -80,4 +81,5 @@ class Experiments:
 
 
 def _usage(uses: Sequence[ExperimentUse]) -> Usage:
-    return Usage(sum(one.jobs for one in uses), max((one.latest_at for one in uses), default=None))
+    latest = max((one.latest_at for one in uses), default=None)
+    return Usage(sum(one.jobs for one in uses), latest, tuple(one.name for one in uses))

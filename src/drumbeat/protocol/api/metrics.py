@@ -108,3 +108,5 @@ class ExperimentView:
     latest_at: datetime | None = None
     """When the last of these jobs was submitted."""
     tags: dict[str, str] = field(default_factory=dict[str, str])
+    names: tuple[str, ...] = ()
+    """The names by which its jobs call it: the present one and earlier ones."""

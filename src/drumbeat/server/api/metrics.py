@@ -138,6 +138,7 @@ def experiment_view(experiment: Experiment, usage: Usage) -> ExperimentView:
         usage.jobs,
         usage.latest_at,
         dict(experiment.tags),
+        usage.names,
     )
 
 

@@ -1,0 +1,81 @@
+"""`experiment`: groups of jobs are listed, shown, renamed, archived and restored."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from drumbeat.cli.commands.jobs import AsJson
+from drumbeat.cli.terminal.connect import connect
+from drumbeat.cli.terminal.help import add_command, new_family
+
+app = new_family("List and rename experiments, which group jobs. A job names its own with `experiment_name`.")
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The experiment's name, or an earlier one.")]
+MAX_JOBS = 50
+"""Jobs that `show` prints."""
+
+
+def list_experiments(
+    all_: Annotated[bool, typer.Option("--all", "-a", help="Include archived experiments.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """List experiments, the last created first."""
+    experiments = connect().experiments(archived=all_)
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(experiments)
+    elif not experiments:
+        print("no experiments")
+    else:
+        from drumbeat.cli.tables.metricview import experiment_table
+        from drumbeat.cli.terminal.screen import show
+
+        show(experiment_table(experiments, datetime.now(UTC)))
+
+
+def show_experiment(name: Name, as_json: AsJson = False) -> None:
+    """Show an experiment and its newest jobs, each with its primary metric."""
+    server = connect()
+    experiment = server.experiment(name)
+    if as_json:
+        from drumbeat.cli.terminal.jsonout import print_json
+
+        print_json(experiment)
+        return
+    from drumbeat.cli.tables.jobview import job_table
+    from drumbeat.cli.tables.metricview import experiment_pairs
+    from drumbeat.cli.terminal.screen import make_console, show
+
+    jobs = [job for one in experiment.names for job in server.list(experiment=one, archived=True, limit=MAX_JOBS)]
+    jobs.sort(key=lambda job: job.submitted_at, reverse=True)
+    table = [job_table(jobs[:MAX_JOBS], datetime.now(UTC), make_console().width)] if jobs else []
+    show(experiment_pairs(experiment), *table)
+
+
+def rename(name: Name, to: Annotated[str, typer.Argument(metavar="TO", help="The new name.")]) -> None:
+    """Rename an experiment. Jobs that are submitted with the earlier name still belong to it."""
+    print(f"{name}: renamed to {connect().rename_experiment(name, to).name}")
+
+
+def archive(name: Name) -> None:
+    """Hide an experiment from lists, without deleting anything."""
+    print(f"{connect().archive_experiment(name).name}: archived")
+
+
+def restore(name: Name) -> None:
+    """Show an archived experiment in lists again."""
+    print(f"{connect().restore_experiment(name).name}: restored")
+
+
+for name, command, example in (
+    ("list", list_experiments, "drumbeat experiment list"),
+    ("show", show_experiment, "drumbeat experiment show mnist"),
+    ("rename", rename, "drumbeat experiment rename mnist digits"),
+    ("archive", archive, "drumbeat experiment archive mnist"),
+    ("restore", restore, "drumbeat experiment restore mnist"),
+):
+    add_command(app, name, command, example)

@@ -1,0 +1,26 @@
+"""Points of metrics for other programs, written as they come: there may be millions."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable
+
+from drumbeat.protocol.wire import to_wire
+
+COLUMNS = ("name", "rank", "step", "value", "at")
+
+
+def print_points(points: Iterable[dict[str, object]], *, is_csv: bool) -> None:
+    """Prints points as CSV with a header, or as a JSON list with one point on a line."""
+    if is_csv:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        writer.writerows([to_wire(point[column]) for column in COLUMNS] for point in points)
+        return
+    before = "["
+    for point in points:
+        print(f"{before}\n  {json.dumps(to_wire(point))}", end="")
+        before = ","
+    print("\n]" if before == "," else "[]")
