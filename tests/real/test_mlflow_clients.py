@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from drumbeat.protocol.metrics import run_id
 
 from . import mlflows
 from .house import House
@@ -78,3 +81,41 @@ def test_a_framework_logs_by_itself(own_house, framework, subject, monkeypatch):
     wanted = WITHOUT_TORCH[framework]
     folder = mlflows.packages(f"mlflow-with-{framework}", ["--no-deps", *wanted], Path(framework, "__init__.py"))
     run_script(own_house, subject, mlflows.provide("mlflow", mlflows.NEWEST), folder)
+
+
+def run_in_job(house: House, subject: str, folder: Path, nodes: int = 1, processes: int = 1) -> str:
+    """Runs a script as a job, with a client that finds the endpoint of its node; returns the job's name."""
+    for name in ("checks", subject):
+        house.script((SCRIPTS / f"{name}.py").read_text(), file=f"{name}.py")
+    variables = {"PYTHONPATH": str(folder), "MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
+    file = house.job_file(
+        command=f"python {subject}.py",
+        code=".",
+        drumbeat="{environment: current, max_retries: 0}",
+        environment_variables=json.dumps(variables),
+        resources=f"{{instance_count: {nodes}}}",
+        distribution=f"{{type: pytorch, process_count_per_instance: {processes}}}",
+    )
+    done = house.run("run", file, "--name", subject.replace("_", "-"))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return subject.replace("_", "-")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("version", [mlflows.NEWEST, mlflows.OLDEST])
+def test_ranks_of_a_job_use_the_client_without_settings(own_house, version, tmp_path):
+    job = run_in_job(own_house, "in_job", mlflows.provide(version=version), nodes=2, processes=2)
+    series = {(one.name, one.rank): one for one in own_house.client.metrics(job).series}
+    assert [series["loss", rank].last.value for rank in range(4)] == [2, 12, 22, 32]
+    own_house.client.download(job, tmp_path / "down")
+    run = tmp_path / "down/outputs/mlflow-artifacts" / run_id(job)
+    assert [(run / f"ranks/{rank}.txt").read_text() for rank in range(4)] == [f"rank {rank}" for rank in range(4)]
+    assert (run / "many/in/x.bin").stat().st_size == 1_000_000
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("version", [mlflows.NEWEST, mlflows.OLDEST])
+def test_a_model_of_a_job_is_among_its_files_and_loads_after_its_end(own_house, version):
+    folder = mlflows.provide("mlflow", version)
+    run_in_job(own_house, "model_in_job", folder)
+    run_script(own_house, "model_after_job", folder)
