@@ -140,6 +140,9 @@ class MetricsEndpoint:
         if read.route == "runs/create":
             return json_answer({"run": self._create(cast("RunCreated", written.records[0]))})
         self.keep(written.records)
+        logged = [one for one in (write.body, *write.objects("metrics")) if one.get("model_id")]
+        if logged and read.route in ("runs/log-metric", "runs/log-batch"):
+            self._reads.keep_with_models(write.run, logged, read.rank)
         return json_answer(written.answer if written.answer is not None else {"run_info": self.runs.info(write.run)})
 
     def _create(self, record: RunCreated) -> JsonObject | None:

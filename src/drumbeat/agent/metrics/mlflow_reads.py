@@ -19,12 +19,14 @@ from drumbeat.agent.metrics.forwarder import Forwarder
 from drumbeat.agent.metrics.node_runs import NodeRuns
 from drumbeat.agent.metrics.refusals import AWAY, MISSING, HttpAnswer, MlflowError, json_answer
 from drumbeat.agent.metrics.spool import Spool
-from drumbeat.protocol.errors import DrumbeatError
+from drumbeat.protocol.errors import DrumbeatError, UnreachableError
 from drumbeat.protocol.metric_lines import value_to_json
 from drumbeat.protocol.metrics import JsonObject, PointsLogged, experiment_id
 
 FLUSH_S = 2.0
 """How long a reader waits until the server has what this node has written."""
+MODEL_METRICS = "/api/2.0/mlflow/logged-models/metrics"
+"""A route that only nodes ask."""
 _AWAY_S = 5.0
 """How long a server that did not answer isn't asked again by readers."""
 
@@ -92,6 +94,22 @@ class Reads:
         if known is None:
             raise MlflowError(AWAY, f"drumbeat's server doesn't answer, and only it knows {read.route}: {why}")
         return json_answer(known(read))
+
+    def keep_with_models(self, run: str, metrics: list[JsonObject], rank: int) -> None:
+        """Has the server keep metrics with the logged models that they name; the points themselves are in the spool.
+
+        While the server is away they are kept with the run alone.
+        """
+        body = json.dumps({"run_id": run, "metrics": metrics}).encode()
+        try:
+            if time.monotonic() < self._away_until:
+                raise UnreachableError("the server is away")
+            answer = self._ask(Read("POST", MODEL_METRICS, body, "application/json", rank))
+        except DrumbeatError as error:
+            self._forwarder.note(f"metrics of logged models are kept with run {run} alone: {error}")
+        else:
+            if answer.status != 200:
+                self._forwarder.note(f"metrics of logged models are kept with run {run} alone: {answer.body[:300]!r}")
 
     def _can_ask(self) -> bool:
         if time.monotonic() < self._away_until or self._forwarder.is_over:

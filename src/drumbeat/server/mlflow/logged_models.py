@@ -10,7 +10,7 @@ from drumbeat.ports.metrics import Document
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.protocol.metric_lines import value_from_json
 from drumbeat.protocol.metrics import JsonObject
-from drumbeat.server.mlflow.call import Call, listed, paged, pairs
+from drumbeat.server.mlflow.call import Call, listed, paged, pairs, whole
 from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.experiments import active_experiment, location_of
 from drumbeat.server.mlflow.limits import MAX_PARAM_VALUE, MAX_REGISTRY_TAG_VALUE, check_pairs
@@ -127,6 +127,12 @@ def search(call: Call) -> JsonObject:
     return paged("models", [view(one) for one in found], call, limit)
 
 
+def keep_metrics(call: Call) -> JsonObject:
+    """Answers POST logged-models/metrics, which only nodes ask: the run may still wait in the spool of its node."""
+    add_metrics(call, call.text("run_id"), call.objects("metrics"))
+    return {}
+
+
 def add_metrics(call: Call, run: str, metrics: Sequence[JsonObject]) -> None:
     """Keeps metrics that name a logged model with it, too: the last of each name and dataset."""
     for model in {str(one["model_id"]) for one in metrics if one.get("model_id")}:
@@ -151,8 +157,11 @@ def _metric_key(metric: JsonObject) -> tuple[str, str, str]:
 
 def _model_metric(run: str, metric: JsonObject, now_ms: int) -> JsonObject:
     texts = {key: str(metric[key]) for key in ("key", "model_id", "dataset_name", "dataset_digest") if metric.get(key)}
-    numbers = {"timestamp": int(metric.get("timestamp") or now_ms), "step": int(metric.get("step") or 0)}
-    return {**texts, **numbers, "value": metric["value"], "run_id": run}
+    numbers = {
+        "timestamp": whole(metric.get("timestamp") or now_ms, "timestamp"),
+        "step": whole(metric.get("step") or 0, "step"),
+    }
+    return {**texts, **numbers, "value": metric.get("value"), "run_id": run}
 
 
 def model_of(call: Call, id: str) -> Document:

@@ -107,6 +107,7 @@ ROUTES: tuple[Route, ...] = (
     *_table("model-versions/", {"delete": model_versions.delete, "delete-tag": model_versions.delete_tag}, "DELETE"),
     *_table("logged-models", {
         "": logged_models.create, "/search": logged_models.search, "/{model_id}/params": logged_models.log_params,
+        "/metrics": logged_models.keep_metrics,
     }),
     *_table("logged-models/", {
         "{model_id}": logged_models.get, "{model_id}/artifacts/directories": artifacts.list_of_model,
