@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from drumbeat.cli.draft.command_job import draft_job, rebased
 from drumbeat.cli.draft.command_line import shell_line
-from drumbeat.cli.draft.job import draft_job, rebased
 from drumbeat.cli.draft.options import JobOptions
 from drumbeat.cli.draft.written import job_file_text
 from drumbeat.dialect import load, loads, to_dict

@@ -5,7 +5,8 @@ from urllib.parse import unquote
 
 import pytest
 
-from drumbeat.agent.logs.sender import PIECE, GrowingLog, tail
+from drumbeat.agent.logs.sender import PIECE, GrowingLog
+from drumbeat.agent.logs.tail import tail
 from drumbeat.protocol.agent import Phase
 from drumbeat.testing.agent_gang import AgentGang
 

@@ -21,7 +21,8 @@ from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.keeper.client import KeeperClient
 from drumbeat.agent.keeper.errands import Errands
-from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s, tail
+from drumbeat.agent.logs.sender import GrowingLog, LogSender, pause_s
+from drumbeat.agent.logs.tail import tail
 from drumbeat.agent.metrics.supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node import HeldPort, member

@@ -10,7 +10,7 @@ import pytest
 
 from drumbeat.agent.attempt_mounts import AttemptMounts
 from drumbeat.agent.inputs.mounting.mounts import Mounts
-from drumbeat.agent.logs.sender import tail
+from drumbeat.agent.logs.tail import tail
 from drumbeat.core.diagnosis.blame import verdict
 from drumbeat.protocol.agent import Enrolment, RankExit, Remark
 from drumbeat.protocol.plan import Plan

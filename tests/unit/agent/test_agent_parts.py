@@ -10,7 +10,8 @@ from drumbeat.agent.ground.archive import is_inside
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.server_link import Link
 from drumbeat.agent.launchers.mpi import installation
-from drumbeat.agent.logs.sender import last_lines, pause_s, tail
+from drumbeat.agent.logs.sender import pause_s
+from drumbeat.agent.logs.tail import last_lines, tail
 from drumbeat.agent.status_reporter import poll_s
 from drumbeat.protocol.agent import LEFT_OUT, Enrolment, RankExit
 from drumbeat.protocol.errors import (

@@ -2,8 +2,8 @@
 
 import pytest
 
-from drumbeat.agent.logs.first_failure import first_failure
-from drumbeat.agent.logs.sender import tail
+from drumbeat.agent.logs.first_of_several import first_failure
+from drumbeat.agent.logs.tail import tail
 from drumbeat.core.diagnosis.tracebacks import read
 
 pytestmark = pytest.mark.feature("F1", "L6")

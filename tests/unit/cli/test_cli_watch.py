@@ -6,9 +6,10 @@ from io import StringIO
 
 import pytest
 
+from drumbeat.cli.follow.live_line import SPINNER, LiveLine, spin
 from drumbeat.cli.follow.logview import LogLook, LogView
-from drumbeat.cli.follow.statusline import SPINNER, StatusLine, spin
-from drumbeat.cli.follow.watch import Now, Watch
+from drumbeat.cli.follow.statusline import Now
+from drumbeat.cli.follow.watch import Watch
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.protocol.api.jobs import End, Event, ExitView, NodeView
 from tests.unit.cli.samples import NOON, a_job, after, piece, story
@@ -23,7 +24,7 @@ class Screen:
         self, *, is_live: bool = False, is_quiet: bool = False, width: int = 60, ink: Ink | None = None
     ) -> None:
         self.out = StringIO()
-        self.line = StatusLine(self.out, is_live=is_live, width=lambda: width)
+        self.line = LiveLine(self.out, is_live=is_live, width=lambda: width)
         self.watch = Watch(a_job(), self.line, LogView(LogLook()), ink or Ink(), is_quiet=is_quiet)
 
     def see(self, *events: Event, at_s: float = 0.0) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 
 from drumbeat.agent.keeper import ranks
 from drumbeat.agent.keeper.confinement import choose, end_rest
-from drumbeat.agent.keeper.kill_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
+from drumbeat.agent.keeper.leftover_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.agent.keeper.listener import AgentListener, hold_folder, read_marker
 from drumbeat.agent.keeper.records import Records
 from drumbeat.agent.keeper.shared_memory import Segments

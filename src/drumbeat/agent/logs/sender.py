@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -16,20 +15,11 @@ from collections.abc import Callable
 from drumbeat.agent.ground.backoff import Backoff
 from drumbeat.agent.ground.journal import Journal
 from drumbeat.agent.ground.server_link import Link
-from drumbeat.agent.logs.first_failure import first_failure
 from drumbeat.agent.logs.log_retries import LogRetries
-from drumbeat.protocol.agent import LEFT_OUT
 from drumbeat.protocol.errors import DrumbeatError, StaleError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
 PIECE = 1 << 20
-TAIL_BYTES, TAIL_LINES = 4096, 60
-REACH_BYTES, FAR_BYTES = 64 << 10, 2048
-"""How far back a traceback is looked for, and how much of it is kept."""
-_TRACEBACK = re.compile(rb"^(?:\[rank\d+\]: ?)?Traceback \(most recent call last\):\n", re.MULTILINE)
-_ITS_ERROR = re.compile(rb"^(?:\[rank\d+\]: ?)?[^\s\[].*$", re.MULTILINE)
-_HANDLED = re.compile(rb"\b(?:DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL)\b|^Exception |^Process \S+:")
-"""In the line before a traceback: it was logged, or is of another thread or process, and the program went on."""
 _MARK_BYTES = 64
 _QUICKEST_S, _SLOWEST_S = 0.025, 1.0
 
@@ -37,64 +27,6 @@ _QUICKEST_S, _SLOWEST_S = 0.025, 1.0
 def pause_s(world_size: int) -> float:
     """Seconds between two looks at the logs: a server hears a thousand pieces a second of a job of any size."""
     return min(max(_QUICKEST_S, world_size / 1000), _SLOWEST_S)
-
-
-FULL_BYTES = 64 << 10
-"""A disk with less room than this is full."""
-
-
-def tail(path: str, *, is_raised: bool = False) -> str:
-    """The end of a log for a person to read: at most 60 lines and 4 KiB, "" when there is none.
-
-    Before that stands the failure of the first of several processes in it. is_raised: the rank ended as Python does on
-    an uncaught error; a traceback further up is then included, too.
-    """
-    try:
-        with open(path, "rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(0, size - REACH_BYTES))
-            seen = file.read(REACH_BYTES)
-    except OSError:
-        return ""
-    end = last_lines(seen[-TAIL_BYTES:])
-    lines = end.count("\n") + 1
-    first = first_failure(seen, _begin_of(seen, lines))
-    far = _far_error(seen, lines) if is_raised and not first and "Traceback (" not in end else ""
-    return "\n".join(part for part in (first, far, LEFT_OUT if far else "", end, _disk_is_full(path)) if part)
-
-
-def _begin_of(seen: bytes, lines: int) -> int:
-    """Where so many last lines begin."""
-    return sum(len(line) + 1 for line in seen.rstrip(b"\n").split(b"\n")[:-lines])
-
-
-def _far_error(seen: bytes, lines: int) -> str:
-    """The last uncaught traceback before the last `lines` lines; "" = none."""
-    before = b"\n".join(seen.rstrip(b"\n").split(b"\n")[:-lines])
-    header = next(reversed(list(_TRACEBACK.finditer(before))), None)
-    error = _ITS_ERROR.search(before, header.end()) if header else None
-    if header is None or error is None:
-        return ""
-    line_before = before[: header.start()].rstrip(b"\n").rpartition(b"\n")[2]
-    if _HANDLED.search(line_before):
-        return ""
-    return before[header.start() : error.end()][-FAR_BYTES:].decode("utf-8", "replace")
-
-
-def _disk_is_full(path: str) -> str:
-    """On a full disk a rank can't even write down why it ended: then this is its last line."""
-    try:
-        disk = os.statvfs(os.path.dirname(path))
-    except OSError:
-        return ""
-    if disk.f_bavail * disk.f_frsize >= FULL_BYTES:
-        return ""
-    return "OSError: [Errno 28] No space left on device (said by drumbeat: the node's disk is full)"
-
-
-def last_lines(end: bytes) -> str:
-    """The last lines of these bytes; what isn't UTF-8 is replaced."""
-    return "\n".join(end.decode("utf-8", "replace").rstrip("\n").split("\n")[-TAIL_LINES:])
 
 
 class GrowingLog:

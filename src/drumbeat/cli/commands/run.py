@@ -157,7 +157,7 @@ def _write(chosen: Chosen, file: Path | None, *, force: bool) -> None:
     if chosen.draft is None:
         what = "--write is for a job without a file, and this job has one"
         raise SpecError(what, where=str(chosen.job), fix="Describe the job by options: drumbeat run --write FILE -- …")
-    from drumbeat.cli.draft.job import rebased
+    from drumbeat.cli.draft.command_job import rebased
     from drumbeat.cli.draft.written import job_file_text, write_job_file
     from drumbeat.dialect.reading.writer import to_dict
 

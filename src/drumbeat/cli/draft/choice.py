@@ -39,7 +39,7 @@ def choose(
     if file is not None:
         what = f"both a job file and a command: {file}, and {shlex.join([SEPARATOR, *words])}"
         raise SpecError(what, where=str(file), fix="Leave one of them out; --set changes a value of a job file.")
-    from drumbeat.cli.draft.job import draft_job, unused
+    from drumbeat.cli.draft.command_job import draft_job, unused
     from drumbeat.dialect.reading.writer import to_dict
 
     draft = draft_job(words, options, sets, name)

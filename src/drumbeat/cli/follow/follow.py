@@ -10,10 +10,11 @@ from datetime import UTC, datetime
 
 from drumbeat.cli.follow.batches import Batches, Signalled
 from drumbeat.cli.follow.interrupts import SIGNAL_EXIT, Choice, choose, signals_to
+from drumbeat.cli.follow.live_line import LiveLine
 from drumbeat.cli.follow.logview import LogLook, LogView, prefix_width, weight_of
-from drumbeat.cli.follow.statusline import StatusLine
+from drumbeat.cli.follow.statusline import Now
 from drumbeat.cli.follow.summary import exit_code_of, say_closing
-from drumbeat.cli.follow.watch import Now, Watch
+from drumbeat.cli.follow.watch import Watch
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.styles import has_terminal, ink_for
@@ -27,7 +28,7 @@ def follow(
 ) -> int:
     """Prints the job's stages, logs and end; gives the exit code. at_end: prints what comes before the last lines."""
     ink = ink_for(sys.stdout)
-    line = StatusLine(sys.stdout, is_live=has_terminal(sys.stdout))
+    line = LiveLine(sys.stdout, is_live=has_terminal(sys.stdout))
     away = threading.Event()
     logs = LogView(LogLook(ink, width=prefix_width(job.node_count, job.world_size)), away)
     watch = Watch(job, line, logs, ink, is_quiet=is_quiet)

@@ -1,55 +1,36 @@
-"""One live line at the bottom of a terminal, with everything else printed above it."""
+"""What the live line at the bottom of a terminal says of a job that is followed."""
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Callable, Iterable
-from typing import TextIO
-from unicodedata import east_asian_width
+from dataclasses import dataclass
+from datetime import datetime
 
-SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_CLEAR = "\r\x1b[2K"
-
-
-class StatusLine:
-    """Writes lines, and keeps one line below them on a terminal. Elsewhere the live line doesn't exist."""
-
-    def __init__(self, out: TextIO, *, is_live: bool, width: Callable[[], int] | None = None) -> None:
-        self._out = out
-        self.is_live = is_live
-        self._width = width or (lambda: shutil.get_terminal_size().columns)
-        self._shown = ""
-
-    def write(self, lines: Iterable[str], status: str | None = None) -> None:
-        """Prints lines above the live line, which becomes `status` if that is given."""
-        text = "".join(f"{line}\n" for line in lines)
-        shown = self._fit(self._shown if status is None else status)
-        if text or shown != self._shown:
-            self._out.write((_CLEAR if self._shown else "") + text + shown)
-            self._out.flush()
-        self._shown = shown
-
-    def clear(self) -> None:
-        """Takes the live line away."""
-        self.write([], "")
-
-    def _fit(self, status: str) -> str:
-        """One row, whatever its length: a row that wrapped could not be cleared."""
-        if not self.is_live:
-            return ""
-        width = max(self._width() - 1, 1)
-        if cells(status) <= width:
-            return status
-        while cells(status) > width - 1:
-            status = status[:-1]
-        return status + "…"
+from drumbeat.cli.follow.live_line import spin
+from drumbeat.cli.terminal.escape import make_safe
+from drumbeat.cli.terminal.phrases import say_countdown, say_duration, say_metric
+from drumbeat.protocol.api.jobs import JobView
+from drumbeat.protocol.states import State
 
 
-def spin(now: float) -> str:
-    """The spinner's picture at a moment, in seconds."""
-    return SPINNER[int(now * 10) % len(SPINNER)]
+@dataclass(frozen=True)
+class Now:
+    """One moment: on the wall, and on a clock that never goes back."""
+
+    wall: datetime
+    monotonic: float
 
 
-def cells(text: str) -> int:
-    """Columns that a text takes: East Asian wide characters take two (Unicode, annex 11)."""
-    return sum(2 if east_asian_width(character) in "WF" else 1 for character in text)
+def kill_at(job: JobView) -> datetime | None:
+    """When the ranks that are left are killed; None = none is left, or none is being stopped."""
+    are_left = sum(len(node.exits) for node in job.nodes) < job.world_size
+    return job.stop_at if job.state == State.STOPPING and are_left else None
+
+
+def status_of(job: JobView, now: Now) -> str:
+    """Returns the line: state, time, primary metric, progress; while ranks are being stopped, the grace time left."""
+    since = say_duration(now.wall - job.submitted_at)
+    metric = say_metric(job.primary) if job.primary else ""
+    parts = [f"{spin(now.monotonic)} {job.state}", since, metric, job.progress]
+    if end := kill_at(job):
+        parts.insert(1, say_countdown(end, now.wall))
+    return make_safe(" · ".join(part for part in parts if part))

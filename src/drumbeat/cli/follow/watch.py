@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import ceil
 
+from drumbeat.cli.follow.live_line import LiveLine
 from drumbeat.cli.follow.logview import LogView
-from drumbeat.cli.follow.statusline import StatusLine, spin
+from drumbeat.cli.follow.statusline import Now, kill_at, status_of
 from drumbeat.cli.terminal.escape import make_safe
-from drumbeat.cli.terminal.phrases import say_countdown, say_duration, say_metric
+from drumbeat.cli.terminal.phrases import say_countdown, say_duration
 from drumbeat.cli.terminal.styles import Ink
 from drumbeat.protocol.agent import WAITS
 from drumbeat.protocol.api.jobs import TRANSFERRING, End, Event, JobView, LogPiece, StoryLine
@@ -29,14 +29,6 @@ PROGRESS_EVERY_S = 30.0
 
 RANKS_ENDED = TERMINAL | {State.FINALIZING}
 """States in which no rank writes any more: an unfinished line stays so."""
-
-
-@dataclass(frozen=True)
-class Now:
-    """One moment: on the wall, and on a clock that never goes back."""
-
-    wall: datetime
-    monotonic: float
 
 
 def notice_lines(before: str, now: str, ink: Ink) -> list[str]:
@@ -66,16 +58,10 @@ def held_up(job: JobView) -> dict[int, str]:
     return {node.node: node.detail.partition(WAITS)[2] for node in job.nodes if WAITS in node.detail}
 
 
-def kill_at(job: JobView) -> datetime | None:
-    """When the ranks that are left are killed; None = none is left, or none is being stopped."""
-    are_left = sum(len(node.exits) for node in job.nodes) < job.world_size
-    return job.stop_at if job.state == State.STOPPING and are_left else None
-
-
 class Watch:
     """Prints what happens to one job. is_quiet: nothing at all before it has ended."""
 
-    def __init__(self, job: JobView, line: StatusLine, logs: LogView, ink: Ink, *, is_quiet: bool = False) -> None:
+    def __init__(self, job: JobView, line: LiveLine, logs: LogView, ink: Ink, *, is_quiet: bool = False) -> None:
         self.job = job
         self.has_ended = self.is_canceling = False
         self._line, self._logs, self._ink, self._is_quiet = line, logs, ink, is_quiet
@@ -93,7 +79,9 @@ class Watch:
         lines += self._logs.end() if self.has_ended else self._logs.due(now.monotonic)
         if not self._line.is_live:
             lines += self._count_down(now.wall) + self._progress(now)
-        self._line.write([] if self._is_quiet else lines, "" if self.has_ended or self._is_quiet else self._status(now))
+        self._line.write(
+            [] if self._is_quiet else lines, "" if self.has_ended or self._is_quiet else status_of(self.job, now)
+        )
 
     def close(self) -> None:
         """Prints what is still held back, and takes the live line away."""
@@ -166,12 +154,3 @@ class Watch:
             return []
         self._progress_at = now.monotonic
         return [f"{'':>7}  {self.job.state:<12} {make_safe(self.job.progress)}"]
-
-    def _status(self, now: Now) -> str:
-        job = self.job
-        since = say_duration(now.wall - job.submitted_at)
-        metric = say_metric(job.primary) if job.primary else ""
-        parts = [f"{spin(now.monotonic)} {job.state}", since, metric, job.progress]
-        if end := kill_at(job):
-            parts.insert(1, say_countdown(end, now.wall))
-        return make_safe(" · ".join(part for part in parts if part))
