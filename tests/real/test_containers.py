@@ -203,6 +203,24 @@ def sleepers(nap: int) -> list[psutil.Process]:
     return [p for p in psutil.process_iter(["cmdline"]) if (p.info["cmdline"] or [])[-1:] == [str(nap)]]
 
 
+LOGS = r"""
+rest=${DRUMBEAT_METRICS#http://}; host=${rest%%/*}; body="{\"points\": [[\"loss\", $RANK, 0, 1]]}"
+exec 3<>/dev/tcp/${host%:*}/${host#*:}
+printf 'POST /%s/log HTTP/1.1\r\nHost: node\r\nContent-Length: %s\r\nConnection: close\r\n\r\n%s' \
+    "${rest#*/}" ${#body} "$body" >&3
+read -r status <&3
+case $status in *200*) ;; *) echo "$status"; exit 1 ;; esac
+"""
+
+
+@pytest.mark.feature("M2")
+def test_ranks_in_containers_log_metrics_to_the_endpoint_of_their_node(boxed: House):
+    job = ended(boxed, start(boxed, LOGS))
+    assert job.state == "completed", job.sentence
+    series = boxed.client.metrics(job.name).series
+    assert {(one.rank, one.last.value) for one in series if one.name == "loss"} == {(rank, rank) for rank in range(4)}
+
+
 def test_an_image_that_cannot_be_had_fails_the_job_with_the_engine_s_words(boxed: House):
     found = ended(boxed, start(boxed, "true", image="localhost:1/nobody/nothing:1"))
     assert found.state == "failed"
