@@ -36,6 +36,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
     Without it the database is a file in `home`, which is locked: no other server can be over it.
     """
     from drumbeat.stores.data import StoreAccess
+    from drumbeat.stores.event_files.reader import TensorBoardReader
     from drumbeat.stores.folder import FolderArtifacts
     from drumbeat.stores.sql import make_store
 
@@ -66,6 +67,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             datastores=datastores,
             endpoints=endpoints,
             metrics=_metrics(url or home / "metrics.db"),
+            event_reader=TensorBoardReader(),
             samplers=BayesianSamplers(),
             caches=_caches(home, shared, has_file=not url),
         )

@@ -33,6 +33,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import Outbox
 from drumbeat.control.loop.peers import peers_of
 from drumbeat.control.loop.pending_outputs import PendingOutputs
+from drumbeat.control.metrics.event_files import EventFiles
 from drumbeat.control.metrics.experiments import Experiments
 from drumbeat.control.metrics.metrics import MetricPlace, Metrics
 from drumbeat.control.outputs.direct_links import DirectOutputs
@@ -44,6 +45,7 @@ from drumbeat.control.sweeps.busy_shares import BusyShares
 from drumbeat.control.sweeps.proposals import Proposals, Samplers, no_samplers
 from drumbeat.control.sweeps.reports import SweepReports
 from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
+from drumbeat.ports.event_files import EventReader
 from drumbeat.protocol.errors import StorageError
 
 
@@ -72,6 +74,8 @@ class Setting:
     """Where agents call this server."""
     metrics: MetricPlace | None = None
     """Where metrics are kept; None = they are refused."""
+    event_reader: EventReader | None = None
+    """Reads TensorBoard's event files among the outputs of jobs; None = they aren't read."""
     samplers: Samplers = no_samplers
     """The samplers of sweeps that search by results."""
     caches: MachineCaches | None = None
@@ -94,8 +98,10 @@ class Control:
         self.catalogs = self._catalogs()
         self.direct = DirectOutputs(self.data, lambda name: self.loop.record(name).job)
         self.inputs = Inputs(setting.artifacts, self.data, lambda name: self.loop.record(name).job.plan)
-        self.secrets, stories = Secrets(setting.key), Stories(store, setting.artifacts)
+        self.secrets = Secrets(setting.key)
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
+        event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)
+        stories = Stories(store, setting.artifacts, event_files.take)
         gangs = GangFactory(self.secrets, self.addresses)
         publishing = Publishing(self.data, setting.data, self.catalogs.data)
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)

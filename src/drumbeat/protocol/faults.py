@@ -35,7 +35,7 @@ ELSEWHERE = (
     "sweep.asked", "children.submitted", "children.canceled",
     "delete.committed", "delete.renamed", "delete.files_removed", "delete.snapshots_removed",
     "mount.asked", "mount.begun", "mount.made", "image.built", "wheel.begun", "wheel.built",
-    "metrics.begun", "metrics.spooled", "metrics.forwarded",
+    "metrics.begun", "metrics.spooled", "metrics.forwarded", "metrics.files_taken",
 )  # fmt: skip
 """Points that only several servers over one database come by; that only an engine with a queue does; that only a job
 with an environment to be made or a preparation of its own does; that only one with inputs in stores does; that only

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 SERVER = "drumbeat.server"
 OPTUNA = "drumbeat.samplers.optuna"
+EVENT_FILES = "drumbeat.stores.event_files.program"
 HOST = "drumbeat.host"
 SLURM_STEP = "drumbeat.host.slurmstep"
 NETLAB_HOLDER = "drumbeat.engines.netlab.lab_holder"
@@ -28,6 +29,7 @@ PDSH = "drumbeat.agent.launchers.remote.pdsh"
 PROGRAMS = (
     SERVER,
     OPTUNA,
+    EVENT_FILES,
     HOST,
     SLURM_STEP,
     NETLAB_HOLDER,

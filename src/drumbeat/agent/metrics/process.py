@@ -21,7 +21,7 @@ from drumbeat.agent.metrics.endpoint import MetricsEndpoint
 from drumbeat.agent.metrics.folder import MetricsFolder
 from drumbeat.agent.metrics.forwarder import Forwarder
 from drumbeat.agent.metrics.http_server import MetricsServer
-from drumbeat.agent.metrics.sampler import Sampler
+from drumbeat.agent.metrics.sampler import ResourceSampler
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.host import processes
 from drumbeat.protocol import wire
@@ -74,7 +74,7 @@ def _serve(folder: MetricsFolder, enrolment: Enrolment, listener: socket.socket)
     endpoint = MetricsEndpoint(enrolment, spool, forwarder, lambda: Link(enrolment, READ_TIMEOUT_S))
     forwarder.begin()
     if enrolment.plan.system_metrics:
-        Sampler(endpoint, folder, enrolment).begin()
+        ResourceSampler(endpoint, folder, enrolment).begin()
     MetricsServer(listener, endpoint, folder.read("endpoint")["token"]).begin("metrics")
 
 

@@ -33,7 +33,7 @@ class _Usage:
     written: int
 
 
-class Resources:
+class ResourceProbe:
     """Samples of one node. folder: on the disk that is watched; gpus: of the job, as its ranks see them."""
 
     def __init__(self, folder: str, gpus: Iterable[str]) -> None:

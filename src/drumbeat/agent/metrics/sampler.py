@@ -8,7 +8,7 @@ import time
 from drumbeat.agent.metrics.endpoint import MetricsEndpoint
 from drumbeat.agent.metrics.folder import MetricsFolder
 from drumbeat.agent.metrics.refusals import MlflowError
-from drumbeat.agent.metrics.resources import Resources, Values
+from drumbeat.agent.metrics.resources import ResourceProbe, Values
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.metrics import SYSTEM, MetricRecord, Point, PointsLogged, node_rank
 from drumbeat.protocol.plan import Plan
@@ -25,13 +25,13 @@ def interval_s(plan: Plan) -> float:
     return max(INTERVAL_S, points / _POINTS_PER_S)
 
 
-class Sampler:
+class ResourceSampler:
     """Samples while ranks run, which the agent says by the keeper's pid in the folder."""
 
     def __init__(self, endpoint: MetricsEndpoint, folder: MetricsFolder, enrolment: Enrolment) -> None:
         self._endpoint, self._folder, self._node = endpoint, folder, enrolment.node
         self._interval_s = interval_s(enrolment.plan)
-        self._resources = Resources(enrolment.root, enrolment.gpus)
+        self._resources = ResourceProbe(enrolment.root, enrolment.gpus)
         self._step = 0
 
     def begin(self) -> None:

@@ -15,7 +15,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.core.life.job import Job
 from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError
-from drumbeat.protocol.metric_lines import spooled
+from drumbeat.protocol.metric_lines import Spooled, spooled
 from drumbeat.protocol.metrics import SYSTEM, RunCreated, RunStatus, Source, experiment_id, run_id
 from drumbeat.protocol.states import State
 
@@ -91,6 +91,12 @@ class Metrics:
         if records:
             self._loop.bus.publish(job_topic(source.job))
         return taken.offset
+
+    def take_records(self, job: Job, source: Source, offset: int, records: Sequence[Spooled]) -> None:
+        """Takes records that come from elsewhere than a node's spool, by offsets of their own."""
+        self._ensure(job)
+        self.store.take(source, offset, records)
+        self._loop.bus.publish(job_topic(job.name))
 
     def _attempted(self, source: Source) -> Job:
         job = self._loop.record(source.job).job

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from drumbeat.control.loop.outbox import FILES, Handler
 from drumbeat.core.life.events import KeepStory
@@ -16,10 +17,10 @@ PLAN = "plan.json"
 
 
 class Stories:
-    """Writes the files."""
+    """Writes the files. at_end: called once with each job that has ended; again if the server is killed meanwhile."""
 
-    def __init__(self, store: Store, artifacts: Artifacts) -> None:
-        self._store, self._artifacts = store, artifacts
+    def __init__(self, store: Store, artifacts: Artifacts, at_end: Callable[[Job], None] = lambda _job: None) -> None:
+        self._store, self._artifacts, self._at_end = store, artifacts, at_end
 
     def handler(self) -> Handler:
         """The handler of `keep_story`."""
@@ -27,6 +28,7 @@ class Stories:
 
     def _carry_out(self, pending: PendingEffect, job: Job) -> None:
         self.write(job)
+        self._at_end(job)
         self._store.done(pending.id)
 
     def write(self, job: Job) -> None:

@@ -1,0 +1,37 @@
+"""The server's end of the program that reads event files."""
+
+from __future__ import annotations
+
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from drumbeat.ports.event_files import Scalar
+from drumbeat.protocol.metric_lines import value_from_json
+from drumbeat.protocol.programs import EVENT_FILES
+
+log = logging.getLogger(__name__)
+
+
+class TensorBoardReader:
+    """Reads by TensorBoard's loader. Fills the port `EventReader`."""
+
+    @property
+    def is_installed(self) -> bool:
+        return find_spec("tensorboard") is not None
+
+    def scalars(self, files: Sequence[Path]) -> Iterator[Scalar]:
+        command = [sys.executable, "-m", EVENT_FILES, *map(str, files)]
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, cwd="/") as reader:
+            try:
+                for line in reader.stdout or ():
+                    number, tag, value, step, at_ms = json.loads(line)
+                    yield Scalar(number, tag, value_from_json(value), step, at_ms)
+            finally:
+                reader.kill()
+        if reader.returncode:
+            log.warning("the reader of %d event files ended with exit code %d", len(files), reader.returncode)
