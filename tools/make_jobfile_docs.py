@@ -91,6 +91,8 @@ becomes the environment.
 | `${{{{search_space.x}}}}` | `trial.command` of a sweep | the value that was sampled for this trial |
 | `${{{{parent.inputs.x}}}}` | a step's `inputs` | an input of the pipeline |
 | `${{{{parent.outputs.x}}}}` | a step's `outputs` | exposes the output as the pipeline's own |
+| `${{{{default_datastore}}}}` | output paths in pipelines | the default datastore of the pipeline |
+| `${{{{output_name}}}}` | output paths in pipelines | the name of the output |
 | `${{{{parent.jobs.s.outputs.y}}}}` | a step's `inputs` | output `y` of step `s`; the step waits for it |
 | `${{{{name}}}}` | `command`, an output's `path` | the job's name |
 | `$[[ --x ${{{{inputs.x}}}} ]]` | `command` | the text inside, or nothing when the optional input has no value |

@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from drumbeat._version import __version__
 from drumbeat.cli.commands import (
     aliases,
+    components,
     computes,
     data,
     datastores,
@@ -90,6 +91,7 @@ app.add_typer(data.app, name="data")
 app.add_typer(datastores.app, name="datastore")
 app.add_typer(environments.app, name="environment")
 app.add_typer(experiments.app, name="experiment")
+app.add_typer(components.app, name="component")
 app.add_typer(registries.app, name="registry")
 app.add_typer(sweeps.app, name="sweep")
 

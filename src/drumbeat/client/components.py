@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from drumbeat.dialect.pipelines.component import CommandComponent
-from drumbeat.dialect.pipelines.component_file import component_path, load_component_text, registered_name
+from drumbeat.dialect.pipelines.component_file import (
+    COMPONENT,
+    component_from,
+    component_path,
+    load_component_text,
+    registered_name,
+)
 from drumbeat.dialect.pipelines.trials import with_component
-from drumbeat.dialect.reading.loader import read_text
+from drumbeat.dialect.reading.loader import load_text, read_text
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.protocol.errors import SpecError
 
@@ -185,3 +191,17 @@ def read_component(path: Path, named_by: FileOrigin, keys: tuple[str, ...]) -> t
         raise SpecError(f"{error.what}: {path}", where=named_by.where(*keys), fix=fix) from None
     component = load_component_text(text, str(path))
     return to_dict(component), FileOrigin(path.absolute().parent, str(path), text, depth=named_by.depth + 1)
+
+
+def origin_of(component: Any, sets: Sequence[str]) -> tuple[Table, FileOrigin]:
+    """Returns a component to register as a table, and where it is written. component: a path, a mapping, or a model."""
+    if isinstance(component, str | Path):
+        path = Path(component)
+        text = read_text(path)
+        loaded = load_text(text, COMPONENT, str(path), sets)
+        return to_dict(loaded), FileOrigin(path.absolute().parent, str(path), text)
+    if sets:
+        what = "values are set in a file; this component was made in Python"
+        raise SpecError(what, fix="Set them on the object.")
+    made = component_from(cast("Table", component)) if isinstance(component, Mapping) else component
+    return to_dict(made), FileOrigin(Path.cwd(), "component")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.control.bus import Bus
 from drumbeat.control.catalog.catalogs import Catalogs
+from drumbeat.control.catalog.components import Components
 from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.catalog.environments import Environments
@@ -40,6 +41,7 @@ from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
 from drumbeat.control.outputs.stories import Stories
+from drumbeat.control.pipelines.steps import Steps
 from drumbeat.control.space.space import Space
 from drumbeat.control.sweeps.busy_shares import BusyShares
 from drumbeat.control.sweeps.proposals import Proposals, Samplers, no_samplers
@@ -107,7 +109,8 @@ class Control:
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
         self.jobs = Jobs(self.loop, planner, self.engines, setting.artifacts, stories)
         proposals = Proposals(self.loop, setting.samplers)
-        children = Children(self.loop, self.jobs, proposals.request_of)
+        steps = Steps(self.loop, self.jobs, self.data)
+        children = Children(self.loop, self.jobs, proposals.request_of, steps.submit)
         self.child_watch = ChildWatch(self.loop, SweepReports(self.metrics.history), BusyShares(self.metrics.history))
         self.outbox = Outbox(
             self.loop,
@@ -137,6 +140,7 @@ class Control:
             datastores,
             Environments(setting.store, setting.clock, setting.artifacts.has_snapshot),
             Registries(setting.store, setting.key),
+            Components(setting.store, setting.clock, setting.artifacts.has_snapshot),
             self.data,
             self.pending_outputs,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from drumbeat.protocol.states import State
+from drumbeat.protocol.states import JobKind, State
 
 
 @dataclass(frozen=True)
@@ -77,3 +77,81 @@ class SweepProgress:
 def trial_name(sweep: str, number: int) -> str:
     """Returns the name of a trial's job, as Azure ML names child runs."""
     return f"{sweep}_{number}"
+
+
+@dataclass(frozen=True)
+class StepProgress:
+    """A step of a pipeline."""
+
+    path: str
+    """Its name, with those of the nested pipelines around it: `outer/inner`."""
+    after: tuple[str, ...] = ()
+    """The steps whose outputs it takes."""
+    kind: JobKind = JobKind.COMMAND
+    is_continued: bool = False
+    """Whether steps that do not depend on it go on when it fails."""
+    is_submitted: bool = False
+    """Whether its job is asked for, or exists."""
+    state: State | None = None
+    """The state of its job; None = the job isn't submitted yet."""
+    sentence: str = ""
+    """Why its job is in that state."""
+    reused: str = ""
+    """The earlier job whose outputs are taken, instead of running the step; "" = it runs."""
+    skipped: str = ""
+    """Why it is never run, "" = it is, or may be."""
+    is_canceling: bool = False
+    """Whether its job was asked to stop."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether its job exists and has not ended."""
+        return self.state is not None and not self.state.is_terminal
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its outputs can be taken."""
+        return self.state is State.COMPLETED
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether its job ended without completing."""
+        return self.state in (State.FAILED, State.CANCELED)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more becomes of it."""
+        return bool(self.skipped) or (self.state is not None and self.state.is_terminal)
+
+
+@dataclass(frozen=True)
+class PipelineOutput:
+    """An output of a pipeline, and the step whose output it is."""
+
+    name: str
+    step: str
+    output: str
+
+
+@dataclass(frozen=True)
+class PipelineProgress:
+    """A pipeline and its steps, each after those whose outputs it takes."""
+
+    steps: tuple[StepProgress, ...] = ()
+    outputs: tuple[PipelineOutput, ...] = ()
+    snapshots: tuple[str, ...] = ()
+    """The digests of what the client sent for its steps: kept until the last of them is submitted."""
+
+    def step(self, path: str) -> StepProgress | None:
+        """Returns a step by its path."""
+        return next((one for one in self.steps if one.path == path), None)
+
+    def result_of(self, pipeline: str, path: str) -> str:
+        """Returns the job that has the outputs of a step: its own, or the earlier one that is reused."""
+        step = self.step(path)
+        return (step.reused if step else "") or step_name(pipeline, path)
+
+
+def step_name(pipeline: str, path: str) -> str:
+    """Returns the name of a step's job. A step's own name has no hyphen, so that the names of two never meet."""
+    return f"{pipeline}_{path.replace('/', '-')}"

@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from drumbeat.core.life.aftermath import outputs_left
 from drumbeat.core.life.job import Job
+from drumbeat.core.pipelines.registered import digests_of, parts_of
 from drumbeat.dialect.data.paths import OfJob, reference_to
 from drumbeat.protocol.api.space import KeptItem
 from drumbeat.protocol.errors import SpecError
@@ -69,11 +70,22 @@ def needs_of_job(job: Job) -> JobNeeds:
         job.state,
         job.ended_at,
         tuple(one.name for one in outputs_left(job)),
-        tuple((one.name, one.uri) for one in plan.inputs),
+        (*((one.name, one.uri) for one in plan.inputs), *_reused(job)),
         tuple((one.output, one.uri) for one in job.published if one.uri and not one.problem),
-        frozenset(digest for digest in (plan.code, context, *named) if digest),
+        frozenset(digest for digest in (plan.code, context, *named, *_of_steps(job)) if digest),
         job.parent,
     )
+
+
+def _reused(job: Job) -> list[tuple[str, str]]:
+    """The outputs of earlier jobs that steps of a pipeline reuse."""
+    steps = job.pipeline.steps if job.pipeline else ()
+    return [(f"step {one.path}", OfJob(one.reused, "default").uri) for one in steps if one.reused]
+
+
+def _of_steps(job: Job) -> tuple[str, ...]:
+    """What an unfinished pipeline needs for the steps that are still to be submitted."""
+    return job.pipeline.snapshots if job.pipeline and not job.state.is_terminal else ()
 
 
 def needs_of_asset(kind: str, name: str, version: str, document: Mapping[str, object]) -> AssetNeeds:
@@ -81,6 +93,8 @@ def needs_of_asset(kind: str, name: str, version: str, document: Mapping[str, ob
     told = cast("Mapping[str, Any]", document)
     uri, context = str(told.get("uri") or ""), str(told.get("context") or "")
     digests = {context, uri.removeprefix(SNAPSHOT) if uri.startswith(SNAPSHOT) else ""} - {""}
+    if kind == "component":
+        digests |= digests_of(parts_of(told["parts"]))
     return AssetNeeds(f"{kind} {name}:{version}", uri, frozenset(digests))
 
 

@@ -5,7 +5,7 @@ room runs them where blocking does no harm. Foreign exceptions are mapped to `dr
 """
 
 from drumbeat.ports.artifacts import Artifacts, JobSpace, LogChunk, SnapshotSpace, StoredFile, iter_pieces
-from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, StoredRegistry, Use
+from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, StoredRegistry, Use, UsedKind
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
 from drumbeat.ports.engines import Doors, Engine, Gang, Machine, Sighting
@@ -66,6 +66,7 @@ __all__ = [
     "StoredRegistry",
     "Submission",
     "Use",
+    "UsedKind",
     "Written",
     "is_for",
     "iter_pieces",

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, Protocol
 
-AssetKind = Literal["environment", "data"]
+AssetKind = Literal["environment", "data", "component"]
+UsedKind = Literal["environment", "data", "component", "step"]
+"""What jobs name: assets, and by its reuse key the result of a step, which has no asset."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Asset:
 class Use:
     """A job names an asset. role: what for, as the job calls it (`inputs.data`, `environment`)."""
 
-    kind: AssetKind
+    kind: UsedKind
     name: str
     version: str
     role: str
@@ -78,7 +80,7 @@ class Catalog(Protocol):
         """Takes a version out; its number isn't given again while a newer one is there. Raises NotFoundError."""
         ...
 
-    def users(self, kind: AssetKind, name: str, version: str) -> list[tuple[str, str]]:
+    def users(self, kind: UsedKind, name: str, version: str) -> list[tuple[str, str]]:
         """(job, role) of the jobs that named the version, newest first."""
         ...
 

@@ -32,7 +32,7 @@ ELSEWHERE = (
     "publish.file", "publish.copied", "publish.registered", "effect.published",
     "environment.begun", "environment.installed", "environment.made", "agent.prepared",
     "cache.pinned", "cache.evicted", "cache.piece", "cache.checked", "cache.renamed", "cache.fetched", "cache.laid_out",
-    "sweep.asked", "children.submitted", "children.canceled",
+    "sweep.asked", "children.planned", "children.reused", "children.submitted", "children.canceled",
     "delete.committed", "delete.renamed", "delete.files_removed", "delete.snapshots_removed",
     "mount.asked", "mount.begun", "mount.made", "image.built", "wheel.begun", "wheel.built",
     "metrics.begun", "metrics.spooled", "metrics.forwarded", "metrics.files_taken",

@@ -18,6 +18,7 @@ from drumbeat.server.agent_api import mlflow as agent_mlflow
 from drumbeat.server.api import (
     about,
     aliases,
+    components,
     computes,
     data,
     datastores,
@@ -26,6 +27,7 @@ from drumbeat.server.api import (
     jobs,
     live,
     metrics,
+    pipelines,
     registries,
     space,
     storage,
@@ -46,8 +48,8 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     )  # fmt: skip
     app.state.context = context
     for part in (
-        about, jobs, live, files, aliases, computes, environments, datastores, registries, data, storage, space, sweeps,
-        metrics, sync, inputs, spools, agent_mlflow, mlflow,
+        about, jobs, live, files, aliases, components, computes, environments, datastores, registries, data, storage,
+        space, sweeps, pipelines, metrics, sync, inputs, spools, agent_mlflow, mlflow,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)

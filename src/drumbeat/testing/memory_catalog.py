@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from threading import RLock
 
 from drumbeat.dialect.reading.problems import nearest, no_version
-from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
+from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use, UsedKind
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 
 
@@ -68,7 +68,7 @@ class MemoryCatalog:
             there = self.asset(kind, name, version)
             self._kept.assets.remove(there)
 
-    def users(self, kind: AssetKind, name: str, version: str) -> list[tuple[str, str]]:
+    def users(self, kind: UsedKind, name: str, version: str) -> list[tuple[str, str]]:
         with self._lock:
             this = (kind, name, version)
             return [(job, use.role) for job, use in self._kept.uses[::-1] if (use.kind, use.name, use.version) == this]

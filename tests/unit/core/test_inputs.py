@@ -61,7 +61,14 @@ def inputs(facts: DataFacts = FACTS, brought: dict[str, str] | None = None, **ke
     ],
 )  # fmt: skip
 def test_every_path_becomes_an_address(path: str, uri: str):
-    assert inputs(path=path).inputs == (InputPlan("data", "uri_folder", uri, "ro_mount"),)
+    is_kept = uri.startswith("azureml://jobs/")  # In a folder of the server's, which nodes on its machine see.
+    assert inputs(path=path).inputs == (InputPlan("data", "uri_folder", uri, "ro_mount", in_folder=is_kept),)
+
+
+def test_an_output_of_a_pipeline_is_that_of_the_step_which_gave_it():
+    jobs = {"whole": JobOutputs({"final": "uri_folder"}, sources={"final": ("whole_train", "model")})}
+    planned = inputs(DataFacts(jobs=jobs), path="azureml://jobs/whole/outputs/final/paths/a").inputs
+    assert planned[0].uri == "azureml://jobs/whole_train/outputs/model/paths/a"
 
 
 def test_a_name_is_an_exact_version_and_its_use_is_told():

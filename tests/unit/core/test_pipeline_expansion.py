@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from drumbeat.core.family import step_name
 from drumbeat.core.pipelines.expansion import expand
-from drumbeat.core.pipelines.graph import Data, Graph, OfStep, step_job
+from drumbeat.core.pipelines.graph import Data, Graph, OfStep
 from drumbeat.core.pipelines.step_jobs import step_document, step_request
 from drumbeat.dialect import PipelineJob, from_dict, loads
 from drumbeat.protocol.api.requests import JobRequest, StepParts
@@ -57,7 +58,7 @@ def test_a_step_takes_the_output_of_another_in_either_form(text: str) -> None:
     assert told["inputs"]["data"] == {
         "type": "uri_folder", "path": "azureml://jobs/p_prep/outputs/out/paths/", "mode": "download",
     }  # fmt: skip
-    assert told["name"] == step_job("p", "train") == "p_train"
+    assert told["name"] == step_name("p", "train") == "p_train"
 
 
 @pytest.mark.feature("P1")

@@ -11,9 +11,13 @@ from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.cli.terminal.escape import make_safe
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.protocol.errors import AwayError, UnreachableError
-from drumbeat.protocol.states import State
+from drumbeat.protocol.states import JobKind, State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rich.console import RenderableType
+
     from drumbeat.protocol.api.jobs import JobView
 
 STATES = f"List only jobs in this state: {', '.join(State)}."
@@ -51,10 +55,11 @@ def list_jobs(
 
 
 def show_job(job: Job, as_json: AsJson = False) -> None:
-    """Show a job in full: its story with times, its nodes and ranks, and why it ended."""
+    """Show a job in full: its story with times, its nodes and ranks, or its steps, and why it ended."""
     from drumbeat.cli.terminal.job_names import find_job
 
-    job_view = find_job(connect(), job)
+    server = connect()
+    job_view = find_job(server, job)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 
@@ -63,7 +68,17 @@ def show_job(job: Job, as_json: AsJson = False) -> None:
         from drumbeat.cli.tables.jobview import render_job
         from drumbeat.cli.terminal.screen import show
 
-        show(*render_job(job_view))
+        show(*render_job(job_view, _graph(server, job_view)))
+
+
+def _graph(server: Server, job: JobView) -> Iterable[RenderableType]:
+    """The graph of a pipeline; nothing for another job."""
+    if job.type != JobKind.PIPELINE:
+        return ()
+    from drumbeat.cli.tables.pipelineview import render_pipeline
+    from drumbeat.cli.terminal.screen import make_console
+
+    return render_pipeline(server.pipeline(job.name), make_console().width)
 
 
 def cancel(

@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,10 +14,12 @@ import typer
 from drumbeat.cli.commands.jobs import Job
 from drumbeat.cli.terminal.connect import connect
 from drumbeat.protocol.errors import NotFoundError
+from drumbeat.protocol.states import JobKind
 
 if TYPE_CHECKING:
     from drumbeat.cli.follow.batches import Batches
     from drumbeat.cli.follow.logview import Passing, Whole
+    from drumbeat.cli.follow.steps import StepLogs
     from drumbeat.protocol.api.jobs import Event, JobView, LogPiece
 
 
@@ -64,6 +66,8 @@ def logs(
 ) -> None:
     """Print the output of a job's ranks, each line prefixed with `node:rank`, and the log of preparing its nodes.
 
+    Of a pipeline, the output of all steps is printed, each line prefixed with the step's name.
+
     Shows all rounds in the order in which their lines arrived; a line marks the start of a new round. The logs of Ray's
     head and nodes are shown only with --rank or --node.
     """
@@ -75,6 +79,12 @@ def logs(
     server = connect()
     job_view = find_job(server, job)
     chosen = Chosen(rank, node, number, job_view)
+    if job_view.type == JobKind.PIPELINE:
+        from drumbeat.cli.follow.steps import StepLogs
+
+        look = LogLook(ink_for(sys.stdout), raw, collapse)
+        _of_steps(StepLogs(server, job_view.name, look), chosen, is_following=follow)
+        return
     check_places(job_view, chosen)
     width = prefix_width(job_view.node_count, job_view.world_size)
     is_one = raw and not collapse and (rank is not None or job_view.world_size == 1)
@@ -87,6 +97,13 @@ def logs(
     else:
         _print(server.logs(job_view.name), chosen, view)
         Told().see(server.get(job_view.name))
+
+
+def _of_steps(steps: StepLogs, chosen: Chosen, *, is_following: bool) -> None:
+    """Prints the logs of a pipeline's steps, each line prefixed with the step's name."""
+    has = replace(chosen, job=None).has
+    for text in steps.follow(has) if is_following else steps.all(has):
+        _write(text)
 
 
 def parse_round(written: str | None) -> tuple[int, int] | None:

@@ -22,6 +22,8 @@ class LogLook:
     is_raw: bool = False
     is_collapsed: bool = False
     width: int = 3
+    title: str = ""
+    """Stands before each line's place: the step, among the logs of a pipeline."""
 
 
 class Passing:
@@ -125,7 +127,7 @@ class LogView:
         return self._prefixed(prefix_of(fold), first.rank, fold.text)
 
     def _prefixed(self, prefix: str, rank: int, text: str) -> str:
-        ink = self._look.ink
+        ink, prefix = self._look.ink, f"{self._look.title} {prefix}".lstrip()
         if rank == NODE_LOG:  # What comes after it stands under it.
             self._width = max(self._width, len(prefix))
         return f"{ink.of_rank(prefix.rjust(self._width) + ' │', rank)} {make_safe(text, colour=ink.is_on)}"

@@ -62,6 +62,9 @@ def _next_commands(job: JobView) -> list[tuple[str, str]]:
             ("best", f"drumbeat sweep best {job.name}"),
             ("files", f"drumbeat download {job.name}"),
         ]
+    if job.type == JobKind.PIPELINE:
+        more = [("steps", f"drumbeat show {job.name}"), ("files", f"drumbeat download {job.name}")]
+        return [("logs", f"drumbeat logs {job.name}"), *more]
     rank = job.verdict.rank if job.verdict and job.state == State.FAILED else None
     logs = f"drumbeat logs {job.name}" + (f" --rank {rank}" if rank is not None else "")
     return [("logs", logs), ("files", f"drumbeat download {job.name}"), ("more", f"drumbeat show {job.name}")]

@@ -55,8 +55,8 @@ def _ranks(job: JobView) -> str:
     return f"{job.node_count}×{job.processes_per_node}" if is_even else f"{job.world_size} on {job.node_count}"
 
 
-def render_job(job: JobWithStory) -> Iterator[RenderableType]:
-    """Everything that is known of a job."""
+def render_job(job: JobWithStory, graph: Iterable[RenderableType] = ()) -> Iterator[RenderableType]:
+    """Everything that is known of a job. graph: of a pipeline, its steps."""
     yield pairs(_facts(job))
     yield from _verdict(job)
     if len(job.failures) > 1 or (job.failures and job.state != State.FAILED):
@@ -70,6 +70,7 @@ def render_job(job: JobWithStory) -> Iterator[RenderableType]:
         yield heading(f"Nodes of attempt {job.attempt}, round {job.round}")
         yield fill_table(make_table(">node", "machine", "host", "address", "phase", "detail"), map(_node, job.nodes))
         yield from _exits(job)
+    yield from graph
     yield heading("Story")
     rows = [
         (say_moment(e.at), f"+{say_duration(e.at - job.submitted_at)}", state_cell(e.state), e.sentence)

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Protocol
 
 from drumbeat.client.transfer import Transfer
+from drumbeat.protocol.api.components import ComponentView
 from drumbeat.protocol.api.computes import AliasView, ComputeView
 from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
 from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
 from drumbeat.protocol.api.jobs import Event, FileView, JobView, JobWithStory, LogPiece, PreviewView
 from drumbeat.protocol.api.metrics import ComparisonView, CurveView, ExperimentView, MetricsView, PointView
+from drumbeat.protocol.api.pipelines import PipelineView
 from drumbeat.protocol.api.server import ServerView
 from drumbeat.protocol.api.space import Freed, Usage
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
@@ -51,6 +53,10 @@ class Server(Protocol):
 
     def sweep(self, name: str) -> SweepView:
         """Returns a sweep with its trials. Raises NotFoundError."""
+        ...
+
+    def pipeline(self, name: str) -> PipelineView:
+        """Returns a pipeline with its steps. Raises NotFoundError."""
         ...
 
     def best(self, name: str) -> TrialView:
@@ -171,6 +177,22 @@ class Server(Protocol):
 
     def delete_compute(self, name: str) -> None:
         """Deletes it. Raises ConflictError while jobs use it."""
+        ...
+
+    def components(self, name: str | None = None) -> list[ComponentView]:
+        """Every version of every registered component, or of one, newest first."""
+        ...
+
+    def component(self, name: str, version: str = "") -> ComponentView:
+        """One version, "" = the newest. Raises NotFoundError."""
+        ...
+
+    def create_component(self, component: Path, *, sets: Sequence[str] = ()) -> ComponentView:
+        """The component in a file, as it is registered now. Raises SpecError, ConflictError."""
+        ...
+
+    def delete_component(self, name: str, version: str) -> None:
+        """Deletes a version. Raises NotFoundError."""
         ...
 
     def environments(self, name: str | None = None, *, curated: bool = False) -> list[EnvironmentView]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from drumbeat.control.catalog.components import Components
 from drumbeat.control.catalog.data_assets import DataAssets
 from drumbeat.control.catalog.datastores import Datastores
 from drumbeat.control.catalog.environments import Environments
@@ -18,12 +19,13 @@ from drumbeat.protocol.errors import ConflictError
 
 @dataclass(frozen=True)
 class Catalogs:
-    """Data assets, datastores, environments and registries."""
+    """Data assets, datastores, environments, registries and components."""
 
     data: DataAssets
     datastores: Datastores
     environments: Environments
     registries: Registries
+    components: Components
     access: DataAccess
     """Reads the datastores."""
     pending: PendingOutputs

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from drumbeat.control.catalog.datastores import ALIAS, DEFAULT, Datastores
+from drumbeat.control.catalog.results import outputs_of
 from drumbeat.control.data import mltables
 from drumbeat.control.data.manifests import remove_all
 from drumbeat.core.planning.inputs import (
@@ -30,7 +31,6 @@ from drumbeat.protocol.api.data import DataUse, DataView
 from drumbeat.protocol.errors import AwayError, DrumbeatError, NotFoundError, SpecError, UnreachableError
 from drumbeat.protocol.layout import UPLOADS
 from drumbeat.protocol.listing import Listing
-from drumbeat.protocol.states import State
 
 log = logging.getLogger(__name__)
 
@@ -217,9 +217,7 @@ class _Jobs(Mapping[str, JobOutputs]):
 
     def __getitem__(self, name: str) -> JobOutputs:
         with suppress(NotFoundError):
-            job = self._store.load(name).job
-            types = {one.name: one.type for one in job.plan.outputs}
-            return JobOutputs(types, job.state.is_terminal, job.state is State.COMPLETED)
+            return outputs_of(self._store, name)
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:

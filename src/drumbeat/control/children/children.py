@@ -18,12 +18,15 @@ from drumbeat.protocol.faults import faultpoint
 ChildRequest = Callable[[Job, str], JobRequest]
 """Gives the request for a child's job, by its parent and its name."""
 
+SubmitStep = Callable[[Job, str], None]
+"""Submits the job of a pipeline's step, by the pipeline and the job's name."""
+
 
 class Children:
     """Submits and cancels the jobs of children."""
 
-    def __init__(self, loop: Loop, jobs: Jobs, request_of: ChildRequest) -> None:
-        self._loop, self._jobs, self._request_of = loop, jobs, request_of
+    def __init__(self, loop: Loop, jobs: Jobs, request_of: ChildRequest, submit_step: SubmitStep) -> None:
+        self._loop, self._jobs, self._request_of, self._submit_step = loop, jobs, request_of, submit_step
 
     def handlers(self) -> tuple[Handler, Handler]:
         """The handlers of both effects."""
@@ -32,7 +35,10 @@ class Children:
     def _submit(self, pending: PendingEffect, parent: Job) -> None:
         effect = pending.effect
         assert isinstance(effect, SubmitChild)  # noqa: S101 - the outbox hands each kind to its handler
-        self._jobs.submit_child(parent.name, self._request_of(parent, effect.job))
+        if parent.pipeline:
+            self._submit_step(parent, effect.job)
+        else:
+            self._jobs.submit_child(parent.name, self._request_of(parent, effect.job))
         faultpoint("children.submitted")
         self._loop.store.done(pending.id)
 

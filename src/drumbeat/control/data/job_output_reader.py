@@ -43,7 +43,18 @@ class JobOutputs:
         return [None] * len(files) if _of_job(uri) else self._rest().links(uri, files, lifetime_s)
 
     def folder(self, uri: str) -> str:
-        return "" if _of_job(uri) else self._rest().folder(uri)
+        place = _of_job(uri)
+        return self._own_folder(place) if place else self._rest().folder(uri)
+
+    def _own_folder(self, place: OfJob) -> str:
+        """Where an output lies on the server's machine: the file that it is, or the folder that its files are in."""
+        start = _folder(place)
+        for one in self._artifacts.files(place.job):
+            if one.path == start:
+                return str(self._artifacts.open_file(place.job, one.path))
+            if one.path.startswith(f"{start}/"):
+                return str(self._artifacts.open_file(place.job, one.path)).removesuffix(one.path[len(start) :])
+        return ""
 
     def read(self, uri: str, file: ListedFile, offset: int = 0, length: int | None = None) -> Iterator[bytes]:
         place = _of_job(uri)
@@ -86,10 +97,11 @@ class JobOutputs:
     def _listed(self, place: OfJob, one: StoredFile, path: str) -> ListedFile:
         """A job's files are kept with their SHA-256; of one without, its version on the disk tells."""
         alone = one.path == _folder(place)
+        found = self._artifacts.open_file(place.job, one.path)
+        tag = _time(found, one.path)  # By which a node on this machine knows that it sees the very file.
         if one.sha256:
-            return ListedFile(path, one.size, one.sha256, one.sha256, alone=alone)
-        key = _version(place.job, one.path, self._artifacts.open_file(place.job, one.path))
-        return ListedFile(path, one.size, key, alone=alone)
+            return ListedFile(path, one.size, one.sha256, one.sha256, tag, alone=alone)
+        return ListedFile(path, one.size, _version(place.job, one.path, found), tag=tag, alone=alone)
 
     def _read(self, place: OfJob, file: ListedFile, offset: int, length: int | None) -> Iterator[bytes]:
         path = _folder(place) if file.alone else f"{_folder(place)}/{file.path}"
@@ -127,6 +139,13 @@ def _version(job: str, path: str, place: Path) -> str:
     except OSError as error:
         raise StorageError(f"can't be read: {error.strerror}", where=path) from None
     return hashlib.sha256(f"{job}\0{path}\0{status.st_mtime_ns}\0{status.st_size}".encode()).hexdigest()
+
+
+def _time(place: Path, path: str) -> str:
+    try:
+        return str(place.stat().st_mtime_ns)
+    except OSError as error:
+        raise StorageError(f"can't be read: {error.strerror}", where=path) from None
 
 
 def _size(place: Path, path: str) -> int:

@@ -4,26 +4,39 @@ from __future__ import annotations
 
 import json
 import secrets
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from drumbeat import dialect
+from drumbeat.control.catalog.components import component_uses
 from drumbeat.control.catalog.data_assets import data_uses
 from drumbeat.control.catalog.environments import uses_of
+from drumbeat.control.catalog.results import output_files, place_of_file
 from drumbeat.control.computes.engines import Engines, no_compute
 from drumbeat.control.jobs import submit
+from drumbeat.control.jobs.pipeline_submission import new_pipeline, planned_steps, say_step
 from drumbeat.control.jobs.planner import Planner
 from drumbeat.control.jobs.preview import preview
 from drumbeat.control.jobs.sweep_submission import example_trial, new_sweep, say_example
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.stories import STORY, Stories
+from drumbeat.core.family import step_name
 from drumbeat.core.life import cancellation
-from drumbeat.core.life.events import CancelRequested, ChildRefused, ChildrenSeen, ChildStatus
+from drumbeat.core.life.events import CancelRequested, ChildRefused, ChildrenSeen, ChildStatus, StepReused
+from drumbeat.core.life.job import Job
+from drumbeat.core.pipelines.expansion import expand
+from drumbeat.core.pipelines.graph import Graph
+from drumbeat.core.pipelines.registered import digests_of
+from drumbeat.core.pipelines.step_jobs import step_request
 from drumbeat.core.planning.plan import Planned
 from drumbeat.dialect.data.paths import OfJob, reference_to
+from drumbeat.dialect.job.job import CommandJob
+from drumbeat.dialect.pipelines.pipeline_job import PipelineJob
 from drumbeat.dialect.sweeping.sweep import SweepJob
-from drumbeat.ports import Artifacts, Record, Store, StoredFile, Submission
+from drumbeat.ports import Artifacts, Record, Store, StoredFile, Submission, Use
 from drumbeat.protocol.api.jobs import PreviewView
-from drumbeat.protocol.api.requests import JobRequest
+from drumbeat.protocol.api.requests import JobRequest, StepParts
 from drumbeat.protocol.errors import (
     ConflictError,
     DrumbeatError,
@@ -36,6 +49,17 @@ from drumbeat.protocol.errors import (
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.states import State
+
+
+@dataclass(frozen=True)
+class Reuse:
+    """What the result of a child may be taken from. key: under which its own result is found later, "" = never.
+
+    source: an earlier job with the same key, "" = none.
+    """
+
+    key: str = ""
+    source: str = ""
 
 
 class Jobs:
@@ -52,7 +76,7 @@ class Jobs:
         Raises SpecError, RefusedError; ConflictError, also when the key was used with another document.
         """
         try:
-            submission = self._submission(request, parent)
+            submission, _ = self._submission(request, parent)
             record, is_new = self._loop.call(lambda: self.write(submission))
         except DrumbeatError:
             # A job that can't be submitted now may have been submitted before, and the answer lost.
@@ -65,38 +89,65 @@ class Jobs:
             raise ConflictError(what, fix="Send what was sent with it before, or give this job a key of its own.")
         return record, is_new
 
-    def _submission(self, request: JobRequest, parent: str) -> Submission:
+    def _submission(self, request: JobRequest, parent: str) -> tuple[Submission, Plan]:
+        """What is written of a job, and its plan, or that of an example trial."""
         self._require_sources(request)
-        written, now = dialect.from_dict(request.document, request.source), self._loop.clock.now()
+        resolved, now = self._planner.resolved(request), self._loop.clock.now()
+        whole = replace(resolved.request, notes=(*resolved.notes, *request.notes))
+        written = dialect.from_dict(whole.document, request.source)
+        key = request.key or secrets.token_hex(16)
+        uses = component_uses(resolved.used)
+        if isinstance(written, PipelineJob):
+            name, graph, plans = self._planned_steps(whole, written)
+            job, first = new_pipeline(whole, graph, plans, name, now)
+            return Submission(key, job, request.document, (first,), uses, whole), job.plan
         kept: JobRequest | None = None
         if isinstance(written, SweepJob):
-            kept, (name, planned) = request, self._example_trial(request, written)
-            job, first = new_sweep(request, written, planned, name, now)
+            kept, (name, planned) = whole, self._example_trial(whole, written)
+            job, first = new_sweep(whole, written, planned, name, now)
+            job = replace(job, parent=parent)
         else:
-            command, planned = self._planner.plan(request)
+            command, planned = self._planner.plan(whole)
             job, first = submit.new_job(command, planned, now, parent)
-        key = request.key or secrets.token_hex(16)
-        uses = (*uses_of(planned.asset), *data_uses(planned.data))
-        return Submission(key, job, request.document, (first,), uses, kept)
+        uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data))
+        return Submission(key, job, request.document, (first,), uses, kept), planned.plan
+
+    def _planned_steps(self, request: JobRequest, pipeline: PipelineJob) -> tuple[str, Graph, dict[str, Planned]]:
+        """The name of a pipeline, its steps, and the plan of each. Raises what planning a step raises."""
+        title = pipeline.display_name or pipeline.experiment_name or request.experiment
+        name = pipeline.name or submit.invent_name(title)
+        graph = expand(pipeline, name)
+        return name, graph, planned_steps(request, graph, name, self._planner)
 
     def _example_trial(self, request: JobRequest, sweep: SweepJob) -> tuple[str, Planned]:
         """The name of a sweep, and the plan of a trial. Raises what planning the trial raises."""
         name = sweep.name or submit.invent_name(sweep.display_name or sweep.experiment_name or request.experiment)
         return name, self._planner.plan(example_trial(request, sweep, name))[1]
 
-    def submit_child(self, parent: str, request: JobRequest) -> None:
+    def submit_child(
+        self, parent: str, request: JobRequest, find: Callable[[Plan], Reuse] = lambda _plan: Reuse()
+    ) -> None:
         """Submits a child of a running parent and lets the parent know, as one step of the loop. Idempotent.
 
         Where the parent is being stopped, it learns that the child does not exist, or how far the child is. The parent
-        also learns of a refusal. Raises StaleError when another server holds the parent.
+        also learns of a refusal. find: gives what the child's result may be taken from, by its plan. Raises StaleError
+        when another server holds the parent.
         """
         job = str(request.document["name"])
         try:
-            submission = self._submission(request, parent)
+            submission, plan = self._submission(request, parent)
         except (SpecError, RefusedError, NotFoundError) as error:
             self._loop.tell(parent, ChildRefused(job, str(error)))
-        else:
-            self._loop.call(lambda: self._write_child(parent, submission))
+            return
+        reuse = find(plan)
+        faultpoint("children.planned")
+        if reuse.source and self._loop.store.submitted(submission.key) is None:
+            self._loop.tell(parent, StepReused(job, reuse.source))
+            faultpoint("children.reused")
+            return
+        kept = (Use("step", reuse.key, "", "reuse key"),) if reuse.key else ()
+        noted = replace(submission, uses=(*submission.uses, *kept))
+        self._loop.call(lambda: self._write_child(parent, noted))
 
     def _write_child(self, parent: str, submission: Submission) -> None:
         record = self._loop.store.submitted(submission.key)
@@ -130,21 +181,39 @@ class Jobs:
         return record, is_new
 
     def _require_sources(self, request: JobRequest) -> None:
-        digests = [digest for digest in (request.code, request.environment.context) if digest]
-        digests += [uri.removeprefix("snapshot:") for uri in request.inputs.values() if uri.startswith("snapshot:")]
-        for digest in digests:
+        own = StepParts(request.code, request.inputs, request.environment)
+        for digest in digests_of({**request.parts, "": own}):
             if not self._artifacts.has_snapshot(digest):
                 raise NotFoundError(f"snapshot {digest} was not uploaded", fix="Send it before the job.")
 
     def preview(self, request: JobRequest) -> PreviewView:
-        """What `submit` would run; of a sweep, one trial. Starts and writes nothing."""
+        """What `submit` would run; of a sweep, one trial; of a pipeline, its first step. Starts and writes nothing."""
+        resolved = self._planner.resolved(request)
+        request = replace(resolved.request, notes=(*resolved.notes, *request.notes))
         written, notes = dialect.from_dict(request.document, request.source), ()
+        if isinstance(written, PipelineJob):
+            return self._preview_pipeline(request, written)
         if isinstance(written, SweepJob):
             name = written.name or submit.invent_name(written.display_name or request.experiment)
             request, notes = example_trial(request, written, name), (say_example(written),)
         command, planned = self._planner.plan(request)
         job, _ = submit.new_job(command, planned, self._loop.clock.now())
         return preview(job, replace(planned, notes=(*notes, *planned.notes)), self._loop, self._engines)
+
+    def _preview_pipeline(self, request: JobRequest, pipeline: PipelineJob) -> PreviewView:
+        """What the first step would run, with a note on each step: all of them are planned."""
+        name, graph, plans = self._planned_steps(request, pipeline)
+        path, planned = next(iter(plans.items()))
+        asked = step_request(request, graph, name, path, {})
+        notes = tuple(say_step(graph.step(each), one.plan) for each, one in plans.items())
+        written = dialect.from_dict(asked.document, asked.source)
+        if isinstance(written, SweepJob):
+            written = dialect.from_dict(example_trial(asked, written, step_name(name, path)).document, asked.source)
+        if not isinstance(written, CommandJob):
+            raise SpecError("a step is a command or a sweep", where=path)
+        shown = replace(planned, notes=(f"the first step of {len(plans)} is shown: {path}", *notes, *planned.notes))
+        job, _ = submit.new_job(written, shown, self._loop.clock.now())
+        return preview(job, shown, self._loop, self._engines)
 
     # --- afterwards -------------------------------------------------------------------------------------------
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:
@@ -169,14 +238,24 @@ class Jobs:
         A client that saw the job end may ask before the outbox has written them. Raises NotFoundError.
         """
         job = self._loop.store.load(name).job
-        files = self._artifacts.files(name)
+        files = self._own_files(job)
+        if job.pipeline is not None:
+            files = sorted([*files, *output_files(self._loop.store, self._artifacts, job)], key=lambda one: one.path)
+        return files
+
+    def _own_files(self, job: Job) -> list[StoredFile]:
+        files = self._artifacts.files(job.name)
         if not job.state.is_terminal or any(file.path == STORY for file in files):
             return files
         try:
             self._stories.write(job)
         except StorageError:  # A full disk: the outbox tries again, and the other files can be fetched.
             return files
-        return self._artifacts.files(name)
+        return self._artifacts.files(job.name)
+
+    def open_file(self, name: str, path: str) -> Path:
+        """Where a file of a job is; of a pipeline, an output is a step's. Raises NotFoundError, ForbiddenError."""
+        return self._artifacts.open_file(*place_of_file(self._loop.store, self._loop.store.load(name).job, path))
 
 
 def _is_from(record: Record, request: JobRequest) -> bool:

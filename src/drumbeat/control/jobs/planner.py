@@ -2,15 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
 from drumbeat.control.catalog.catalogs import Catalogs
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.jobs import submit
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.outputs.direct_links import DirectOutputs
+from drumbeat.core.pipelines.registered import Resolved
 from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.inputs import JobOutputs
 from drumbeat.core.planning.plan import Facts, Planned
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.protocol.api.requests import JobRequest
+
+NONE: Mapping[str, JobOutputs] = MappingProxyType({})
+
+
+class Coming(Mapping[str, JobOutputs]):
+    """What is known of jobs' outputs: of those that are coming, and of those that exist."""
+
+    def __init__(self, coming: Mapping[str, JobOutputs], known: Mapping[str, JobOutputs]) -> None:
+        self._coming, self._known = coming, known
+
+    def __getitem__(self, name: str) -> JobOutputs:
+        return self._coming[name] if name in self._coming else self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._coming
+        yield from (name for name in self._known if name not in self._coming)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Planner:
@@ -20,9 +45,21 @@ class Planner:
         self._loop, self._engines, self._catalogs = loop, engines, catalogs
         self._direct, self._programs = direct, programs
 
-    def plan(self, request: JobRequest) -> tuple[CommandJob, Planned]:
-        """The job that a request asks for, and its plan. Raises SpecError, RefusedError."""
-        written, planned = submit.planned(request, self._facts, self._catalogs.environments)
+    def resolved(self, request: JobRequest) -> Resolved:
+        """The request with every registered component that it names. Raises SpecError, UnknownNameError."""
+        return self._catalogs.components.resolved(request)
+
+    def plan(self, request: JobRequest, coming: Mapping[str, JobOutputs] = NONE) -> tuple[CommandJob, Planned]:
+        """The job that a request asks for, and its plan. Raises SpecError, RefusedError.
+
+        coming: the outputs of jobs that are submitted later, by their names: of the steps of a pipeline.
+        """
+
+        def facts(job: CommandJob) -> Facts:
+            known = self._facts(job)
+            return replace(known, data=replace(known.data, jobs=Coming(coming, known.data.jobs))) if coming else known
+
+        written, planned = submit.planned(request, facts, self._catalogs.environments)
         self._direct.check(planned.plan)
         return written, planned
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from drumbeat.core import retention
 from drumbeat.core.retention import AssetNeeds, JobNeeds
-from drumbeat.ports import JobFilter, Store
+from drumbeat.ports import AssetKind, JobFilter, Store
 from drumbeat.protocol.errors import NotFoundError
 
 PAGE = 500
@@ -62,5 +62,6 @@ class ReferenceReader:
 
     def assets(self) -> tuple[AssetNeeds, ...]:
         """Every registered version."""
-        versions = [*self._store.assets("data"), *self._store.assets("environment")]
+        kinds: tuple[AssetKind, ...] = ("data", "environment", "component")
+        versions = [one for kind in kinds for one in self._store.assets(kind)]
         return tuple(retention.needs_of_asset(one.kind, one.name, one.version, one.document) for one in versions)

@@ -183,6 +183,17 @@ class SamplerRefused:
     sentence: str
 
 
+@dataclass(frozen=True)
+class StepReused:
+    """A step of a pipeline is not run: an earlier job has the result that its own would have.
+
+    job: the name that its own job would have. source: the earlier one.
+    """
+
+    job: str
+    source: str
+
+
 Event = (
     Granted
     | Waits
@@ -201,6 +212,7 @@ Event = (
     | TrialsProposed
     | ChildRefused
     | SamplerRefused
+    | StepReused
 )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from drumbeat.core.family import SweepProgress
+from drumbeat.core.family import PipelineProgress, SweepProgress
 from drumbeat.core.need import Need, Policy, Slot
 from drumbeat.core.verdict import Verdict
 from drumbeat.launch import hosts
@@ -101,9 +101,14 @@ class Job:
     sweep: SweepProgress | None = None
     """Of a sweep: its trials. Its plan then has no nodes and no command."""
 
+    pipeline: PipelineProgress | None = None
+    """Of a pipeline: its steps. Its plan then has no nodes and no command."""
+
     @property
     def kind(self) -> JobKind:
         """Whether the job has ranks of its own, or is the parent of other jobs."""
+        if self.pipeline:
+            return JobKind.PIPELINE
         return JobKind.SWEEP if self.sweep else JobKind.COMMAND
 
     @property

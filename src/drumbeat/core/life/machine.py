@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from drumbeat.core.diagnosis import alike, blame
-from drumbeat.core.life import aftermath, ending, judge, sweep
+from drumbeat.core.life import aftermath, ending, judge, pipeline, sweep
 from drumbeat.core.life.events import (
     AgentSaid,
     CancelRequested,
@@ -44,6 +44,8 @@ JUDGE_AFTER = timedelta(seconds=5)
 
 def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (the table: one row a case)
     """Gives the job after the event. Raises ValueError for a move that MOVES doesn't hold: a defect."""
+    if job.pipeline:
+        return pipeline.decide(job, job.pipeline, event, now)
     if job.sweep:
         return sweep.decide(job, job.sweep, event, now)
     if isinstance(event, GangSeen | Unheard | GangRefused | AgentSaid | NodeLost) and event.attempt != job.attempt:

@@ -90,8 +90,3 @@ class Graph:
     def step(self, path: str) -> PipelineStep:
         """Returns a step. Raises KeyError."""
         return self.steps[path]
-
-
-def step_job(pipeline: str, path: str) -> str:
-    """Returns the name of a step's job. A step's own name has no hyphen, so that the names of two never meet."""
-    return f"{pipeline}_{path.replace('/', '-')}"

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep, step_job
+from drumbeat.core.family import step_name
+from drumbeat.core.pipelines.graph import Bound, Data, Graph, OfStep, PipelineStep
 from drumbeat.dialect.data.paths import OfJob
 from drumbeat.dialect.pipelines.nodes import CommandNode, SweepNode
 from drumbeat.dialect.pipelines.trials import trial_keys
@@ -60,7 +61,7 @@ def _brought(request: JobRequest, step: PipelineStep) -> dict[str, str]:
 def step_document(graph: Graph, step: PipelineStep, pipeline: str, jobs: Mapping[str, str]) -> dict[str, Any]:
     """Returns the document of a step's job. pipeline: its name. jobs: those whose outputs it takes, by step."""
     head = {
-        "name": step_job(pipeline, step.path),
+        "name": step_name(pipeline, step.path),
         "display_name": step.node.display_name or step.component.display_name or step.path,
         "inputs": {name: _input(graph, step, name, bound, jobs) for name, bound in step.inputs.items()},
         "outputs": {name: to_dict(output) for name, output in step.outputs.items()},

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from drumbeat.core.planning.appearing import appears_at
 from drumbeat.dialect.data.inputs_outputs import Input
-from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, file_name, reference_to
+from drumbeat.dialect.data.paths import Address, InStore, Local, OfAsset, OfJob, Reference, file_name, reference_to
 from drumbeat.dialect.reading.problems import nearest, no_version
 from drumbeat.protocol.errors import RefusedError, UnknownNameError
 from drumbeat.protocol.plan import InputPlan
@@ -31,11 +31,15 @@ class DataVersion:
 
 @dataclass(frozen=True)
 class JobOutputs:
-    """What is known of a job by those who want its outputs. types: of its outputs, by name."""
+    """What is known of a job by those who want its outputs. types: of its outputs, by name.
+
+    sources: of a sweep and of a pipeline, the job that has an output, and what it is called there.
+    """
 
     types: Mapping[str, str]
     has_ended: bool = True
     is_completed: bool = True
+    sources: Mapping[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ def _one(name: str, value: Input, brought: str, facts: DataFacts) -> _Found:
             return _of_asset(name, value, asset, facts)
         case OfJob() as output:
             note = check_output(output, facts, where)
-            return _Found(_remote(name, value, output.uri, facts), note=note)
+            return _Found(_remote(name, value, source_of(output, facts).uri, facts), note=note)
         case InStore() as place:
             return _Found(_remote(name, value, known_place(place, facts, where).uri, facts))
         case Address(uri):
@@ -145,9 +149,14 @@ def _remote(name: str, value: Input, uri: str, facts: DataFacts, type_: str = ""
     place = reference_to(uri)
     return InputPlan(
         name, kind, uri, input_mode(value), file_name(uri) if kind == "uri_file" else "",
-        in_folder=isinstance(place, InStore) and place.datastore in facts.folders and not value.is_evaluated,
+        in_folder=_is_in_folder(place, facts) and not value.is_evaluated,
         mount=is_mount_asked_for(value), evaluated=value.is_evaluated, appears=appears_at(value, f"inputs.{name}"),
     )  # fmt: skip
+
+
+def _is_in_folder(place: Reference, facts: DataFacts) -> bool:
+    """Whether it lies in a folder of the server's, which nodes on its machine see too."""
+    return isinstance(place, OfJob) or (isinstance(place, InStore) and place.datastore in facts.folders)
 
 
 def _of_asset(name: str, value: Input, asset: OfAsset, facts: DataFacts) -> _Found:
@@ -199,6 +208,13 @@ def check_output(place: OfJob, facts: DataFacts, where: str) -> str:
         what = f"job {place.job} hasn't ended, and its outputs are there when it has"
         raise RefusedError(what, where=where, fix=f"Wait for it: drumbeat wait {place.job}")
     return "" if job.is_completed else f"job {place.job}, whose output {place.output} is read, did not complete"
+
+
+def source_of(place: OfJob, facts: DataFacts) -> OfJob:
+    """Returns the output itself: of a sweep that of its best trial, of a pipeline that of the step which gave it."""
+    job = facts.jobs.get(place.job)
+    job_name, output = job.sources.get(place.output, (place.job, place.output)) if job else (place.job, place.output)
+    return OfJob(job_name, output, place.path)
 
 
 def input_mode(value: Input) -> str:

@@ -161,8 +161,7 @@ class ServedFile:
 
 def look(control: Control, name: str, path: str) -> ServedFile:
     """The file of a job that lies there."""
-    control.store.load(name)
-    place = control.artifacts.open_file(name, path)
+    place = control.jobs.open_file(name, path)
     try:
         status = os.stat(place)  # noqa: PTH116 - os.stat and Path.stat are the same
     except FileNotFoundError:

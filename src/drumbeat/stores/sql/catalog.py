@@ -9,11 +9,11 @@ from typing import Any
 from sqlalchemy import Connection, Row, Table, delete, insert, select, update
 
 from drumbeat.dialect.reading.problems import nearest, no_version
-from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use
+from drumbeat.ports import Asset, AssetKind, StoredDatastore, StoredRegistry, Use, UsedKind
 from drumbeat.protocol.errors import ConflictError, NotFoundError
 from drumbeat.stores.sql.schema import asset_uses, assets, datastores, registries
 
-_ALL_OF: dict[AssetKind, str] = {"data": "", "environment": "--name "}
+_ALL_OF: dict[AssetKind, str] = {"data": "", "environment": "--name ", "component": "--name "}
 """What stands before a name where all its versions are listed."""
 
 
@@ -98,7 +98,7 @@ def note_uses(connection: Connection, job: str, uses: Iterable[Use]) -> None:
         connection.execute(insert(asset_uses), rows)
 
 
-def users(connection: Connection, kind: AssetKind, name: str, version: str) -> list[tuple[str, str]]:
+def users(connection: Connection, kind: UsedKind, name: str, version: str) -> list[tuple[str, str]]:
     """As `Catalog.users`."""
     this = (asset_uses.c.kind == kind, asset_uses.c.name == name, asset_uses.c.version == version)
     found = select(asset_uses.c.job, asset_uses.c.role).where(*this).order_by(asset_uses.c.id.desc())

@@ -32,6 +32,7 @@ from drumbeat.ports import (
     StoredRegistry,
     Submission,
     Use,
+    UsedKind,
 )  # fmt: skip
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError
@@ -283,7 +284,7 @@ class SqlStore:
         with self._database.write() as connection:
             catalog.remove(connection, kind, name, version)
 
-    def users(self, kind: AssetKind, name: str, version: str) -> list[tuple[str, str]]:
+    def users(self, kind: UsedKind, name: str, version: str) -> list[tuple[str, str]]:
         with self._database.read() as connection:
             return catalog.users(connection, kind, name, version)
 

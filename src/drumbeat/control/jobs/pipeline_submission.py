@@ -1,0 +1,139 @@
+"""From a request for a pipeline to its job: every step is planned as a check, but nothing is written yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import cast
+
+from drumbeat import dialect
+from drumbeat.control.jobs.planner import Planner
+from drumbeat.control.jobs.sweep_submission import example_trial
+from drumbeat.core.family import PipelineOutput, PipelineProgress, StepProgress, step_name
+from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.life.job import Job
+from drumbeat.core.need import Need, Policy
+from drumbeat.core.pipelines.graph import Graph, PipelineStep
+from drumbeat.core.pipelines.registered import digests_of
+from drumbeat.core.pipelines.step_jobs import step_request
+from drumbeat.core.planning.inputs import JobOutputs
+from drumbeat.core.planning.plan import Planned
+from drumbeat.core.words import counted
+from drumbeat.dialect.data.paths import OfJob, reference_to
+from drumbeat.dialect.pipelines.nodes import SweepNode
+from drumbeat.dialect.sweeping.sweep import SweepJob
+from drumbeat.protocol.api.requests import JobRequest
+from drumbeat.protocol.errors import DrumbeatError, RefusedError
+from drumbeat.protocol.plan import InputPlan, OutputPlan, Plan
+from drumbeat.protocol.states import JobKind, Reason, State
+
+MAX_NAME = 255
+
+
+def planned_steps(request: JobRequest, graph: Graph, name: str, planner: Planner) -> dict[str, Planned]:
+    """Returns the plan of each step as if those before it had completed. Raises what planning a step raises."""
+    own = {path: step_name(name, path) for path in graph.steps}
+    coming = {own[path]: JobOutputs(_types(step)) for path, step in graph.steps.items()}
+    return {path: _planned(request, graph, name, path, (own, coming), planner) for path in graph.steps}
+
+
+def _planned(  # noqa: PLR0913 - what a step is, and with what it is planned
+    request: JobRequest,
+    graph: Graph,
+    name: str,
+    path: str,
+    known: tuple[Mapping[str, str], Mapping[str, JobOutputs]],
+    planner: Planner,
+) -> Planned:
+    jobs, coming = known
+    if len(jobs[path]) > MAX_NAME:
+        what = f"the name of step {path} would be longer than {MAX_NAME} characters: {jobs[path][:40]}…"
+        raise RefusedError(what, where="name", fix="Give the pipeline a shorter name.")
+    asked = step_request(request, graph, name, path, jobs)
+    try:
+        if isinstance(graph.step(path).node, SweepNode):
+            sweep = cast("SweepJob", dialect.from_dict(asked.document, asked.source))
+            asked = example_trial(asked, sweep, jobs[path])
+        return planner.plan(asked, coming)[1]
+    except DrumbeatError as error:
+        where = f"step {path}: {error.where}" if error.where else f"step {path}"
+        raise type(error)(error.what, where=where, fix=error.fix) from None
+
+
+def _types(step: PipelineStep) -> dict[str, str]:
+    return {name: output.type for name, output in step.outputs.items()}
+
+
+def new_pipeline(
+    request: JobRequest, graph: Graph, plans: Mapping[str, Planned], name: str, now: datetime
+) -> tuple[Job, StoryEntry]:
+    """Returns the pipeline at its first instant, and the first line of its story. plans: of its steps."""
+    written, first = graph.job, next(iter(plans.values()))
+    own = {step_name(name, path) for path in graph.steps}
+    plan = Plan(
+        job=name,
+        experiment=written.experiment_name or request.experiment,
+        launcher=JobKind.PIPELINE.value,
+        nodes=0,
+        processes_per_node=0,
+        command="",
+        ranks=(),
+        inputs=tuple(_inputs(plans, own)),  # They are needed until the last step is submitted.
+        outputs=tuple(_outputs(graph)),
+        compute=first.plan.compute,
+        environment="",
+    )
+    job = Job(
+        name=name,
+        plan=plan,
+        need=Need(0, 0),
+        policy=Policy(first.policy.priority, 0, None),
+        submitted_at=now,
+        started_at=now,
+        state=State.RUNNING,
+        reason=Reason.STEPS_RUNNING,
+        display_name=written.display_name or "",
+        description=written.description or "",
+        tags=dict(written.tags),
+        pipeline=_progress(request, graph),
+    )
+    unbound = [output for output in written.outputs if output not in graph.outputs]
+    further = [*(f"no step gives output {output}" for output in unbound), *request.notes]
+    sentence = f"accepted: {counted(len(graph.steps), 'step')}{''.join(f'; {note}' for note in further)}"
+    return replace(job, sentence=sentence), StoryEntry(now, job.state, job.reason, sentence)
+
+
+def _progress(request: JobRequest, graph: Graph) -> PipelineProgress:
+    steps = tuple(
+        StepProgress(
+            path,
+            step.after,
+            JobKind.SWEEP if isinstance(step.node, SweepNode) else JobKind.COMMAND,
+            step.settings.is_continued,
+        )
+        for path, step in graph.steps.items()
+    )
+    outputs = tuple(PipelineOutput(name, made.step, made.output) for name, made in graph.outputs.items())
+    return PipelineProgress(steps, outputs, tuple(sorted(digests_of(request.parts))))
+
+
+def _inputs(plans: Mapping[str, Planned], own: set[str]) -> Iterator[InputPlan]:
+    """The inputs of the steps that do not come from other steps."""
+    for path, planned in plans.items():
+        for one in planned.plan.inputs:
+            place = reference_to(one.uri) if one.uri.startswith("azureml:") else None
+            if not (isinstance(place, OfJob) and place.job in own):
+                yield replace(one, name=f"{path}.{one.name}")
+
+
+def _outputs(graph: Graph) -> Iterator[OutputPlan]:
+    for name, made in graph.outputs.items():
+        yield OutputPlan(name, graph.step(made.step).outputs[made.output].type, "upload")
+
+
+def say_step(step: PipelineStep, plan: Plan) -> str:
+    """Returns what a step will run as, and after which others."""
+    kind = "a sweep of trials of" if isinstance(step.node, SweepNode) else "a job of"
+    after = f" after {', '.join(step.after)}" if step.after else ""
+    return f"step {step.path}{after}: {kind} {counted(plan.world_size, 'rank')} on compute {plan.compute}"

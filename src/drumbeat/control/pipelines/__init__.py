@@ -1,0 +1,1 @@
+"""Pipelines: the jobs of their steps, and what of earlier ones is reused."""

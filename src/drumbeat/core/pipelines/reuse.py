@@ -1,0 +1,60 @@
+"""When a step's earlier result may be taken instead of running it: the key of what its result depends on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from drumbeat.core.pipelines.graph import PipelineStep
+from drumbeat.protocol.plan import InputPlan, Plan
+
+SETTLED = ("snapshot:", "azureml://jobs/")
+"""How the addresses of inputs begin whose content never changes."""
+OF_THE_DOCUMENT = ("type", "command", "environment_variables", "distribution", "outputs", "drumbeat")
+"""The keys of a step's document that decide its result; code, environment and inputs are taken from its plan."""
+OF_A_SWEEP = ("trial", "sampling_algorithm", "search_space", "objective", "early_termination", "limits")
+
+
+def may_be_reused(step: PipelineStep) -> bool:
+    """Whether an earlier result of a step would be its result now."""
+    return step.component.is_deterministic
+
+
+def is_settled(planned: InputPlan) -> bool:
+    """Whether an input's address says what its content is."""
+    return planned.uri.startswith(SETTLED)
+
+
+def reuse_key(document: Mapping[str, Any], plan: Plan, contents: Mapping[str, str]) -> str:
+    """Returns the SHA-256 of what a step's result depends on.
+
+    document: of its job. plan: of its job, or of a sweep's example trial. contents: by the name of an input, what
+    tells its content, where its address does not.
+    """
+    of_kind = (*OF_THE_DOCUMENT, *(OF_A_SWEEP if document.get("type") == "sweep" else ()))
+    kept = {key: document[key] for key in of_kind if key in document}
+    if "trial" in kept:
+        kept["trial"] = {key: value for key, value in kept["trial"].items() if key not in ("code", "environment")}
+    given: Mapping[str, Any] = document.get("inputs") or {}
+    inputs = sorted(
+        [one.name, one.type, one.mode, one.file, str(one.evaluated), contents.get(one.name, one.uri)]
+        for one in plan.inputs
+    )
+    facts = {
+        "document": kept,
+        "literals": {name: value for name, value in given.items() if not isinstance(value, dict)},
+        "inputs": inputs,
+        "nodes": plan.nodes,
+        "code": plan.code,
+        "environment": environment_key(plan),
+    }
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def environment_key(plan: Plan) -> str:
+    """Returns what tells an environment's content."""
+    if plan.container is not None:
+        return f"image {plan.container.image}" + (f" {plan.container.build.key}" if plan.container.build else "")
+    return plan.python.key if plan.python is not None else plan.environment

@@ -1,0 +1,85 @@
+"""Components through the API and the client: registered with their code, listed, shown, deleted, kept by prune."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from drumbeat.client import Client
+from drumbeat.protocol.errors import ConflictError, NotFoundError, SpecError
+from tests.faces.api_house import TOKEN, House, house_in
+
+pytestmark = pytest.mark.feature("P1")
+
+TRAIN = """\
+name: train
+display_name: Train it
+command: python train.py ${{inputs.lr}} ${{outputs.model}}
+code: ./src
+environment: {conda_file: conda.yml, image: i}
+inputs: {lr: {type: number, default: 0.1}}
+outputs: {model: {type: uri_folder}}
+"""
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with house_in(tmp_path_factory.mktemp("home")) as there:
+        yield there
+
+
+@pytest.fixture
+def client(house: House) -> Iterator[Client]:
+    with Client(url=house.url, token=TOKEN) as made:
+        yield made
+
+
+def lay(folder: Path, text: str = TRAIN) -> Path:
+    (folder / "src").mkdir(exist_ok=True)
+    (folder / "src/train.py").write_text("print('hello')\n")
+    (folder / "conda.yml").write_text("dependencies: [python=3.11]\n")
+    (folder / "train.yml").write_text(text)
+    return folder / "train.yml"
+
+
+def test_a_component_is_registered_with_its_code_and_the_same_content_is_the_same_version(
+    client: Client, tmp_path: Path
+) -> None:
+    first, again = client.create_component(lay(tmp_path)), client.create_component(tmp_path / "train.yml")
+    assert first == again
+    assert (first.title, first.type, first.display_name, [*first.inputs]) == ("train:1", "command", "Train it", ["lr"])
+    assert len(first.code[""]) == 64
+    (tmp_path / "src/train.py").write_text("print('other')\n")
+    assert client.create_component(tmp_path / "train.yml").version == "2"
+    assert client.component("train").version == "2"
+    assert [one.version for one in client.components("train")] == ["2", "1"]
+    assert client.component("train", "1").document["command"].startswith("python train.py")
+    with pytest.raises(ConflictError, match="train:2"):
+        client.create_component(tmp_path / "train.yml", sets=["version=2", "description=another"])
+    client.delete_component("train", "2")
+    assert client.component("train").version == "1"
+
+
+def test_a_pipeline_component_is_registered_with_the_components_that_it_names(client: Client, tmp_path: Path) -> None:
+    lay(tmp_path)
+    (tmp_path / "all.yml").write_text("name: all\ntype: pipeline\njobs: {fit: {component: ./train.yml}}\n")
+    made = client.create_component(tmp_path / "all.yml")
+    assert (made.type, [*made.code]) == ("pipeline", ["fit"])
+    assert made.document["jobs"]["fit"]["component"]["name"] == "train"
+
+
+def test_what_is_not_registered_is_refused_with_the_nearest(client: Client, tmp_path: Path) -> None:
+    client.create_component({"name": "evaluate", "command": "echo"})
+    with pytest.raises(NotFoundError, match=r"there is no component evaluat\. Did you mean `evaluate`"):
+        client.component("evaluat")
+    with pytest.raises(NotFoundError, match="component evaluate has no version 7"):
+        client.component("evaluate", "7")
+    with pytest.raises(SpecError, match="the component needs the key `name`"):
+        client.create_component(lay(tmp_path, TRAIN.replace("name: train\n", "", 1)))
+
+
+def test_the_code_of_a_registered_component_is_kept_by_prune(client: Client, tmp_path: Path) -> None:
+    made = client.create_component(lay(tmp_path, TRAIN.replace("name: train", "name: kept", 1)))
+    client.prune(timedelta(0))
+    client.connection.send("HEAD", f"/snapshots/{made.code['']}")

@@ -1,0 +1,102 @@
+"""Registered components in documents: each name becomes the component, with what belongs to its steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drumbeat.core.pipelines.registered import RegisteredComponent, digests_of, resolve
+from drumbeat.dialect.pipelines.component_file import RegisteredName, registered_name
+from drumbeat.protocol.api.requests import EnvironmentFiles, JobRequest, StepParts
+from drumbeat.protocol.errors import RefusedError, SpecError
+
+pytestmark = pytest.mark.feature("P1")
+
+FIT: dict[str, Any] = {"type": "command", "command": "fit ${{inputs.lr}}", "inputs": {"lr": {"type": "number"}}}
+FILES = EnvironmentFiles("conda.yml", {"conda.yml": "dependencies: []"})
+KEPT = {
+    "fit": RegisteredComponent("fit", "3", FIT, {"": StepParts("f" * 64, {}, FILES)}),
+    "all": RegisteredComponent(
+        "all", "1", {"type": "pipeline", "jobs": {"one": {"component": FIT}, "two": {"component": "azureml:fit:3"}}},
+        {"one": StepParts("1" * 64)},
+    ),
+    "loop": RegisteredComponent("loop", "1", {"type": "pipeline", "jobs": {"again": {"component": "azureml:loop:1"}}}),
+}  # fmt: skip
+
+
+def look_up(name: RegisteredName, where: str) -> RegisteredComponent:
+    assert where
+    return KEPT[name.name]
+
+
+def request(jobs: dict[str, Any], **parts: StepParts) -> JobRequest:
+    return JobRequest({"type": "pipeline", "jobs": jobs}, parts=parts)
+
+
+def test_a_step_has_the_components_code_and_environment_and_its_own_inputs() -> None:
+    node = {"component": "azureml:fit@latest", "inputs": {"lr": 1}}
+    made = resolve(request({"s": node}, s=StepParts(inputs={"d": "file:///d"})), look_up)
+    assert made.request.document["jobs"]["s"]["component"] == FIT
+    assert made.request.parts["s"] == StepParts("f" * 64, {"d": "file:///d"}, FILES)
+    assert [(one.name, one.version, one.role) for one in made.used] == [("fit", "3", "step s")]
+    assert made.notes == ("step s: azureml:fit@latest is version 3 now",)
+
+
+def test_an_environment_at_the_step_comes_before_the_components() -> None:
+    own = EnvironmentFiles("own.yml", {"own.yml": ""})
+    node = {"component": "azureml:fit:3", "environment": {"conda_file": "own.yml"}}
+    made = resolve(request({"s": node}, s=StepParts(environment=own)), look_up)
+    assert made.request.parts["s"] == StepParts("f" * 64, {}, own)
+    assert made.notes == ()
+
+
+def test_a_registered_pipeline_is_a_nested_one_with_the_parts_of_its_steps() -> None:
+    made = resolve(request({"s": {"component": "azureml:all:1"}}), look_up)
+    node = made.request.document["jobs"]["s"]
+    assert (node["type"], node["component"]["jobs"]["two"]["component"]) == ("pipeline", FIT)
+    assert {path: one.code for path, one in made.request.parts.items()} == {"s/one": "1" * 64, "s/two": "f" * 64}
+    assert [one.role for one in made.used] == ["step s", "step s/two"]
+
+
+def test_a_sweep_of_a_registered_component_has_its_command() -> None:
+    space = {"lr": {"type": "choice", "values": [1, 2]}}
+    made = resolve(JobRequest({"type": "sweep", "trial": "azureml:fit:3", "search_space": space}), look_up)
+    assert made.request.document["trial"] == {"command": "fit ${{search_space.lr}}"}
+    assert (made.request.code, made.request.environment) == ("f" * 64, FILES)
+
+
+def test_components_that_name_one_another_in_a_circle_are_refused() -> None:
+    with pytest.raises(RefusedError, match="components name one another in a circle"):
+        resolve(request({"s": {"component": "azureml:loop:1"}}), look_up)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("azureml:fit:3", RegisteredName("fit", "3")),
+        ("azureml:fit@latest", RegisteredName("fit")),
+        ("azureml:fit", RegisteredName("fit")),
+        (
+            "azureml:/subscriptions/s/workspaces/w/components/fit/versions/3",
+            RegisteredName("fit", "3"),
+        ),
+        ("azureml://registries/r/components/fit/labels/latest", RegisteredName("fit")),
+        ("./fit.yml", None),
+        ("file:fit.yml", None),
+    ],
+)
+def test_a_text_names_a_registered_component_or_a_file(text: str, name: RegisteredName | None) -> None:
+    assert registered_name(text) == name
+
+
+def test_a_label_that_components_do_not_have_is_refused() -> None:
+    with pytest.raises(SpecError, match="components have no label `best`"):
+        registered_name("azureml:fit@best")
+
+
+def test_snapshots_of_parts_are_named() -> None:
+    parts = {
+        "": StepParts("a" * 64, {"d": f"snapshot:{'b' * 64}", "e": "file:///e"}, EnvironmentFiles(context="c" * 64))
+    }
+    assert digests_of(parts) == {"a" * 64, "b" * 64, "c" * 64}
