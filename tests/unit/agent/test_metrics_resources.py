@@ -1,4 +1,4 @@
-"""Resources as metrics: how often, and of GPUs by NVIDIA's library where there is one."""
+"""ResourceMeter as metrics: how often, and of GPUs by NVIDIA's library where there is one."""
 
 from __future__ import annotations
 

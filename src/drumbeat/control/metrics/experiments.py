@@ -18,7 +18,7 @@ from drumbeat.protocol.metrics import experiment_id
 
 
 @dataclass(frozen=True)
-class Usage:
+class ExperimentUsage:
     """How many jobs an experiment has, when the last of them was submitted, and by which names they call it."""
 
     jobs: int
@@ -32,12 +32,12 @@ class Experiments:
     def __init__(self, loop: Loop, metrics: Metrics) -> None:
         self._loop, self._metrics = loop, metrics
 
-    def all(self, view: View = "active") -> list[tuple[Experiment, Usage]]:
+    def all(self, view: View = "active") -> list[tuple[Experiment, ExperimentUsage]]:
         """Returns experiments with their usage, the last created first."""
         uses = self._uses()
         return [(one, _usage(uses.get(one.id, []))) for one in self._metrics.store.experiments(view)]
 
-    def named(self, name: str) -> tuple[Experiment, Usage]:
+    def named(self, name: str) -> tuple[Experiment, ExperimentUsage]:
         """Returns the experiment that has, or had before, this name. Raises NotFoundError, with the nearest name."""
         uses = self._uses()
         try:
@@ -49,12 +49,12 @@ class Experiments:
             raise NotFoundError(f"no experiment is called {name[:80]!r}", fix=fix) from None
         return own, _usage(uses.get(own.id, []))
 
-    def rename(self, name: str, to: str) -> tuple[Experiment, Usage]:
+    def rename(self, name: str, to: str) -> tuple[Experiment, ExperimentUsage]:
         """Gives an experiment another name. Raises NotFoundError, ConflictError."""
         own, usage = self.named(name)
         return self._metrics.store.rename_experiment(own.id, to, self._now_ms()), usage
 
-    def archive(self, name: str, *, is_archived: bool) -> tuple[Experiment, Usage]:
+    def archive(self, name: str, *, is_archived: bool) -> tuple[Experiment, ExperimentUsage]:
         """Hides an experiment, or shows it again. Raises NotFoundError."""
         own, usage = self.named(name)
         return self._metrics.store.archive_experiment(own.id, self._now_ms(), is_archived=is_archived), usage
@@ -80,6 +80,6 @@ class Experiments:
         return int(self._loop.clock.now().timestamp() * 1000)
 
 
-def _usage(uses: Sequence[ExperimentUse]) -> Usage:
+def _usage(uses: Sequence[ExperimentUse]) -> ExperimentUsage:
     latest = max((one.latest_at for one in uses), default=None)
-    return Usage(sum(one.jobs for one in uses), latest, tuple(one.name for one in uses))
+    return ExperimentUsage(sum(one.jobs for one in uses), latest, tuple(one.name for one in uses))

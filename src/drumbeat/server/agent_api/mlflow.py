@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Request, Response
 
 from drumbeat.server.agent_api.sync import PREFIX, Admitted
 from drumbeat.server.context import away
-from drumbeat.server.mlflow.service import METHODS, RANK, Asked, answer
+from drumbeat.server.mlflow.service import METHODS, RANK, MlflowRequest, answer
 from drumbeat.server.paths import rest
 
 router = APIRouter(prefix=PREFIX, include_in_schema=False)
@@ -20,4 +20,4 @@ async def ask_mlflow_from_node(
 ) -> Response:
     """Answers one request of a rank's MLflow client. The run of its job exists from the first of them on."""
     await away(lambda: caller.context.control.metrics.run_of(caller.job))
-    return await answer(Asked(request, caller.context, path, rank))
+    return await answer(MlflowRequest(request, caller.context, path, rank))

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
-from drumbeat.control.metrics.experiments import Usage
+from drumbeat.control.metrics.experiments import ExperimentUsage
 from drumbeat.core.curves import MIN_POINTS
 from drumbeat.ports.metrics import Experiment, Series, View
 from drumbeat.protocol.api.metrics import (
@@ -127,7 +127,7 @@ def point_view(point: Point) -> PointView:
     return PointView(point.step, value_to_json(point.value), _time(point.at_ms))
 
 
-def experiment_view(experiment: Experiment, usage: Usage) -> ExperimentView:
+def experiment_view(experiment: Experiment, usage: ExperimentUsage) -> ExperimentView:
     """An experiment as the API shows it."""
     return ExperimentView(
         experiment.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter, Request, Response
 
 from drumbeat.server.context import ContextOf
-from drumbeat.server.mlflow.service import METHODS, Asked, answer
+from drumbeat.server.mlflow.service import METHODS, MlflowRequest, answer
 from drumbeat.server.paths import rest
 
 ROOT = "/mlflow"
@@ -15,4 +15,4 @@ router = APIRouter(prefix=ROOT, include_in_schema=False)
 @router.api_route("/" + rest("path"), methods=METHODS)
 async def ask_mlflow(path: str, request: Request, context: ContextOf) -> Response:
     """Answers one request of an MLflow client."""
-    return await answer(Asked(request, context, path))
+    return await answer(MlflowRequest(request, context, path))

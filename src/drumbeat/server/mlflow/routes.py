@@ -27,7 +27,7 @@ VERSION = "3.17.2"
 
 
 @dataclass(frozen=True)
-class Route:
+class MlflowRoute:
     """A method and a path with variable parts, as `logged-models/{model_id}`."""
 
     method: str
@@ -40,16 +40,16 @@ class Route:
         return re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", self.path))
 
 
-class Found(NamedTuple):
+class MlflowMatch(NamedTuple):
     """The route of a request, and the variable parts of its path."""
 
     handler: Handler
     parts: Mapping[str, str]
 
 
-def _table(group: str, methods: Mapping[str, Handler], method: str = "POST") -> Iterator[Route]:
+def _table(group: str, methods: Mapping[str, Handler], method: str = "POST") -> Iterator[MlflowRoute]:
     for path, handler in methods.items():
-        yield Route(method, f"api/2.0/mlflow/{group}{path}", handler)
+        yield MlflowRoute(method, f"api/2.0/mlflow/{group}{path}", handler)
 
 
 def _server_info(_call: Call) -> JsonObject:
@@ -63,7 +63,7 @@ def _server_info(_call: Call) -> JsonObject:
     }
 
 
-ROUTES: tuple[Route, ...] = (
+ROUTES: tuple[MlflowRoute, ...] = (
     *_table("experiments/", {
         "create": experiments.create, "search": experiments.search, "delete": experiments.delete,
         "restore": experiments.restore, "update": experiments.update, "set-experiment-tag": experiments.set_tag,
@@ -118,12 +118,12 @@ ROUTES: tuple[Route, ...] = (
     *_table("logged-models/", {
         "{model_id}": logged_models.delete, "{model_id}/tags/{tag_key}": logged_models.delete_tag,
     }, "DELETE"),
-    Route("GET", "api/2.0/mlflow-artifacts/artifacts", artifacts.list_folder),
+    MlflowRoute("GET", "api/2.0/mlflow-artifacts/artifacts", artifacts.list_folder),
     *(
-        Route("POST", f"api/2.0/mlflow-artifacts/mpu/{step}(?:/.*)?", artifacts.refuse_multipart)
+        MlflowRoute("POST", f"api/2.0/mlflow-artifacts/mpu/{step}(?:/.*)?", artifacts.refuse_multipart)
         for step in ("create", "complete", "abort")
     ),
-    Route("GET", "api/3.0/mlflow/server-info", _server_info),
+    MlflowRoute("GET", "api/3.0/mlflow/server-info", _server_info),
 )  # fmt: skip
 
 _COMPILED = [(route, route.pattern) for route in ROUTES]
@@ -145,11 +145,11 @@ REFUSED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 """What isn't spoken, with the sentence that says so."""
 
 
-def find(method: str, path: str) -> Found:
+def find(method: str, path: str) -> MlflowMatch:
     """Returns the route of a request. Raises MlflowRefusal."""
     for route, pattern in _COMPILED:
         if route.method == method and (match := pattern.fullmatch(path)):
-            return Found(route.handler, match.groupdict())
+            return MlflowMatch(route.handler, match.groupdict())
     for refused, sentence in REFUSED:
         if refused.fullmatch(path):
             raise MlflowRefusal(DISABLED, sentence)

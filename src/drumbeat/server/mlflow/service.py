@@ -32,7 +32,7 @@ _LISTS = frozenset({"run_ids", "run_id", "order_by", "experiment_ids", "stages"}
 
 
 @dataclass(frozen=True)
-class Asked:
+class MlflowRequest:
     """A request of a client. path: below MLflow's root, as `api/2.0/mlflow/runs/get`."""
 
     request: Request
@@ -51,7 +51,7 @@ class Asked:
         return Call(control.metrics.store, control.artifacts.of_runs, arguments, rank=self.rank)
 
 
-async def answer(asked: Asked) -> Response:
+async def answer(asked: MlflowRequest) -> Response:
     """Answers a request; every error is told in MLflow's form."""
     try:
         return await _answer(replace(asked, path=asked.path.removeprefix("ajax-")))
@@ -63,7 +63,7 @@ async def answer(asked: Asked) -> Response:
         return response(error)
 
 
-async def _answer(asked: Asked) -> Response:
+async def _answer(asked: MlflowRequest) -> Response:
     if asked.method == "GET" and asked.path in ("health", "version"):
         return PlainTextResponse("OK" if asked.path == "health" else VERSION)
     if asked.path.startswith(_FILES):
@@ -103,7 +103,7 @@ def _query(request: Request) -> JsonObject:
     return query
 
 
-async def _file(asked: Asked, path: str) -> Response:
+async def _file(asked: MlflowRequest, path: str) -> Response:
     """GET, PUT and DELETE of one artifact."""
     call = asked.call({"path": path})
     match asked.method:

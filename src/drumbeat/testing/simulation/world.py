@@ -53,7 +53,7 @@ class Texts:
         return [StoredFile(path, len(text)) for (of, path), text in sorted(self.kept.items()) if of == job]
 
 
-class Metrics:
+class SimulatedMetrics:
     """As much of `ports.metrics.MetricStore` as sweeps use: it outlives the servers, and is never away."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class World:
     def __init__(self, servers: int = 1, backing: Backing | None = None) -> None:
         self.clock, self.backing, self.engine, self.texts = FakeClock(), backing or InMemory(), Engine(), Texts()
         self.engine.late_by, self.engine.on_stop = self._late_by, self._stops
-        self.metrics = Metrics()
+        self.metrics = SimulatedMetrics()
         self.acknowledged: dict[str, str] = {}
         """Key of a submission to the job that was acknowledged for it."""
         self.sent: dict[str, dict[str, object]] = {}
