@@ -22,6 +22,7 @@ from drumbeat.dialect.compute.computes import Compute, NetlabCompute, SlurmCompu
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports import Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.metrics import MetricStore
+from drumbeat.ports.mlflow_server import MlflowServer
 from drumbeat.protocol.api.space import SpaceKind
 from drumbeat.protocol.errors import RefusedError
 from drumbeat.samplers.bayesian import BayesianSamplers
@@ -68,6 +69,7 @@ def make_control(home: Path, endpoints: Endpoints) -> Control:
             endpoints=endpoints,
             metrics=_metrics(url or home / "metrics.db"),
             event_reader=TensorBoardReader(),
+            mlflow=_mlflow(os.environ),
             samplers=BayesianSamplers(),
             caches=_caches(home, shared, has_file=not url),
         )
@@ -83,6 +85,16 @@ def _metrics(place: str | Path) -> MetricPlace:
         return make_metric_store(place)
 
     return MetricPlace(open_store, lambda: place.exists() if isinstance(place, Path) else True)
+
+
+def _mlflow(environ: Mapping[str, str]) -> MlflowServer | None:
+    """Returns the real MLflow server that DRUMBEAT_MLFLOW names. Raises RefusedError."""
+    url = environ.get("DRUMBEAT_MLFLOW", "")
+    if not url:
+        return None
+    from drumbeat.stores.mlflow_server import HttpMlflowServer
+
+    return HttpMlflowServer(url, environ)
 
 
 def _caches(home: Path, shared: Path, *, has_file: bool) -> MachineCaches:

@@ -356,3 +356,10 @@ def test_standard_files_may_be_closed(tmp_path: Path, closed: str):
     )
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.feature("M2")
+def test_an_mlflow_server_cannot_be_named_for_a_server_that_runs(drumbeat: Type):
+    done = drumbeat("server", "start", "--mlflow", "http://x")
+    assert done.exit_code == 1
+    assert "--mlflow is for a server that is started, and one is running" in done.stderr

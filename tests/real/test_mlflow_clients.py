@@ -36,7 +36,7 @@ def run_script(house: House, subject: str, *folders: Path) -> None:
         "GIT_PYTHON_REFRESH": "quiet",
     }
     done = subprocess.run(
-        [sys.executable, str(SCRIPTS / f"{subject}.py")], env=environment, capture_output=True, text=True, timeout=280,
+        [sys.executable, str(SCRIPTS / f"{subject}.py")], env=environment, capture_output=True, text=True, timeout=550,
         check=False, cwd=house.folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
@@ -54,6 +54,7 @@ def test_an_unmodified_client_does_what_its_script_says(own_house, package, vers
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(600)  # The client starts interpreters that import all that the model needs.
 @pytest.mark.parametrize("version", [mlflows.NEWEST, mlflows.OLDEST])
 def test_a_model_is_logged_registered_and_loaded(own_house, version):
     run_script(own_house, "models", mlflows.provide("mlflow", version))
@@ -114,6 +115,7 @@ def test_ranks_of_a_job_use_the_client_without_settings(own_house, version, tmp_
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("version", [mlflows.NEWEST, mlflows.OLDEST])
 def test_a_model_of_a_job_is_among_its_files_and_loads_after_its_end(own_house, version):
     folder = mlflows.provide("mlflow", version)

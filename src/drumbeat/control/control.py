@@ -37,6 +37,7 @@ from drumbeat.control.loop.pending_outputs import PendingOutputs
 from drumbeat.control.metrics.event_files import EventFiles
 from drumbeat.control.metrics.experiments import Experiments
 from drumbeat.control.metrics.metrics import MetricPlace, Metrics
+from drumbeat.control.metrics.run_copies import RunCopies
 from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
@@ -48,6 +49,7 @@ from drumbeat.control.sweeps.proposals import Proposals, Samplers, no_samplers
 from drumbeat.control.sweeps.reports import SweepReports
 from drumbeat.ports import Artifacts, Clock, DataAccess, Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.event_files import EventReader
+from drumbeat.ports.mlflow_server import MlflowServer
 from drumbeat.protocol.errors import StorageError
 
 
@@ -78,6 +80,8 @@ class Setting:
     """Where metrics are kept; None = they are refused."""
     event_reader: EventReader | None = None
     """Reads TensorBoard's event files among the outputs of jobs; None = they aren't read."""
+    mlflow: MlflowServer | None = None
+    """The real MLflow server that runs are copied to; None = there is none."""
     samplers: Samplers = no_samplers
     """The samplers of sweeps that search by results."""
     caches: MachineCaches | None = None
@@ -104,6 +108,7 @@ class Control:
         self.metrics = Metrics(self.loop, self.secrets, setting.metrics)
         event_files = EventFiles(self.metrics, setting.artifacts, setting.event_reader)
         stories = Stories(store, setting.artifacts, event_files.take)
+        self._copies = self._run_copies()
         gangs = GangFactory(self.secrets, self.addresses)
         publishing = Publishing(self.data, setting.data, self.catalogs.data)
         planner = Planner(self.loop, self.engines, self.catalogs, self.direct, setting.programs)
@@ -131,6 +136,12 @@ class Control:
         self.space = Space(
             self.loop, setting.artifacts, self.catalogs.environments, setting.caches, remove_run=self.metrics.remove
         )
+
+    def _run_copies(self) -> RunCopies | None:
+        server, metrics = self.setting.mlflow, self.metrics
+        if server is None:
+            return None
+        return RunCopies(lambda: metrics.store, self.artifacts.of_runs, server, metrics.settle)
 
     def _catalogs(self) -> Catalogs:
         setting = self.setting
@@ -161,9 +172,13 @@ class Control:
         self.child_watch.start()
         self._compute_watch.start()
         self.space.start()
+        if self._copies:
+            self._copies.start()
 
     def stop(self) -> None:
         """Ends the threads and closes the store. Running jobs keep running without this server."""
+        if self._copies:
+            self._copies.stop()
         self.space.stop()
         self._compute_watch.stop()
         self.child_watch.stop()

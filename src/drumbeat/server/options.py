@@ -15,6 +15,7 @@ from pathlib import Path
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.server.home import default_home
 
+MLFLOW = "DRUMBEAT_MLFLOW"
 _LOWEST_PORT = 10_000
 
 
@@ -29,6 +30,8 @@ class Options:
     allow_hosts: tuple[str, ...] = ()
     allow_remote: bool = False
     allow_public: bool = False
+    mlflow: str = ""
+    """The address of a real MLflow server that runs are copied to; "" = none."""
 
     @property
     def url_host(self) -> str:
@@ -68,10 +71,14 @@ def parse(arguments: Sequence[str]) -> Options:
         "--allow-public", action="store_true", default=os.environ.get("DRUMBEAT_ALLOW_PUBLIC") == "1",
         help="listen for agents at public addresses, too (or DRUMBEAT_ALLOW_PUBLIC=1)",
     )  # fmt: skip
+    add(
+        "--mlflow", default=os.environ.get(MLFLOW, ""), metavar="URL",
+        help=f"a real MLflow server that runs are copied to (or {MLFLOW}=URL)",
+    )  # fmt: skip
     given = parser.parse_args(arguments)
     return Options(
         given.home.absolute(), given.host, given.port, given.idle_stop, tuple(given.allow_host), given.allow_remote,
-        given.allow_public,
+        given.allow_public, given.mlflow,
     )  # fmt: skip
 
 

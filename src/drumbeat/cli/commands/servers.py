@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 from typing import Annotated
 
@@ -12,7 +13,7 @@ from drumbeat.cli.terminal.connect import connect
 from drumbeat.cli.terminal.failures import Exit
 from drumbeat.cli.terminal.help import new_family
 from drumbeat.protocol.api.server import DoorView, ServerView
-from drumbeat.protocol.errors import UnreachableError
+from drumbeat.protocol.errors import RefusedError, UnreachableError
 
 server_app = new_family("Start, stop and inspect the server. Commands start it when they need it.")
 
@@ -28,13 +29,29 @@ def start(
             "--retain", metavar="AGE", help="Delete jobs so long after their end (30d), or `off`. It is kept."
         ),
     ] = None,
+    mlflow: Annotated[
+        str | None,
+        typer.Option("--mlflow", metavar="URL", help="Copy runs to this MLflow server (or DRUMBEAT_MLFLOW=URL)."),
+    ] = None,
 ) -> None:
     """Start the server if it is not running, and set its retention rule."""
     age = None if retain in (None, "off") else parse_age(retain, "--retain")
+    if mlflow is not None:
+        _require_none_running("--mlflow")
+        os.environ["DRUMBEAT_MLFLOW"] = mlflow  # The server has it from its environment.
     server = connect(idle_stop_s=idle_stop)
     if retain is not None:
         server.set_retention(age)
     print(_say_server(server.status()))
+
+
+def _require_none_running(option: str) -> None:
+    try:
+        running = connect(autostart=False).status()
+    except UnreachableError:
+        return
+    fix = "Stop it with `drumbeat server stop`; its jobs go on."
+    raise RefusedError(f"{option} is for a server that is started, and one is running", where=running.url, fix=fix)
 
 
 @server_app.command("stop", epilog="Example: drumbeat server stop")

@@ -131,14 +131,19 @@ _COMPILED = [(route, route.pattern) for route in ROUTES]
 REFUSED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(rf"api/[234]\.0/mlflow/(?:{paths})(?:/.*)?|{other}"), f"drumbeat doesn't keep {what}. {fix}")
     for paths, other, what, fix in (
-        ("traces|assessments|trace-.*", r"v1/traces", "traces", "Name a real MLflow server with --mlflow to use them."),
-        ("gateway|gateway-proxy|endpoints", r"gateway/.*|api/2\.0/endpoints/.*", "the AI gateway", "Call the model."),
-        ("webhooks", r"api/2\.0/mlflow/webhooks.*", "webhooks", "Name a real MLflow server with --mlflow to use them."),
+        ("traces|assessments|trace-.*", r"v1/traces", "traces", "Use an MLflow server of your own for them."),
+        (
+            "gateway|gateway-proxy|endpoints",
+            r"gateway/.*|api/2\.0/endpoints/.*",
+            "the AI gateway",
+            "Call the provider of the model.",
+        ),
+        ("webhooks", r"api/2\.0/mlflow/webhooks.*", "webhooks", "Use an MLflow server of your own for them."),
         (
             "datasets|scorers|issues|review-queues|label-schemas|labeling.*|prompt-.*|mcp-.*|workspaces|guardrails|jobs",
             r"api/[23]\.0/genai/.*",
             "evaluation datasets, scorers, reviews and workspaces",
-            "Name a real MLflow server with --mlflow to use them.",
+            "Use an MLflow server of your own for them.",
         ),
     )
 )

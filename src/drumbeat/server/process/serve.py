@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from drumbeat.protocol.errors import ConflictError, DrumbeatError
 from drumbeat.server.home import Home, machine, shared_folder
-from drumbeat.server.options import Options, bind, parse
+from drumbeat.server.options import MLFLOW, Options, bind, parse
 from drumbeat.server.process.clock import SystemClock
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ log = logging.getLogger("drumbeat.server")
 def main(make_control: Callable[[Path, Endpoints], Control], arguments: Sequence[str] | None = None) -> int:
     """Serves until told to stop, or idle; gives the process's exit code."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
+    os.environ[MLFLOW] = options.mlflow
     try:
         home = Home.made(options.home)
         with home.lock():

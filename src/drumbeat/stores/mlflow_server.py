@@ -1,0 +1,77 @@
+"""The `MlflowServer` port by HTTP, with MLflow's own variables for its credentials."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+import httpx
+
+from drumbeat.protocol.errors import NotFoundError, RefusedError, UnreachableError
+from drumbeat.protocol.metrics import JsonObject
+
+_TIMEOUT_S = 30.0
+_LATER = frozenset({408, 429, 500, 502, 503, 504})
+_PIECE = 1 << 20
+
+
+class HttpMlflowServer:
+    """An MLflow server at an address.
+
+    environ: MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD, as for MLflow's clients.
+    """
+
+    def __init__(self, url: str, environ: Mapping[str, str]) -> None:
+        if not url.startswith(("http://", "https://")):
+            fix = "Give it as MLFLOW_TRACKING_URI has it: --mlflow https://mlflow.example.org"
+            what = "an MLflow server is named by an address that begins with http:// or https://"
+            raise RefusedError(what, where=url, fix=fix)
+        self.url = url.rstrip("/")
+        token, user = environ.get("MLFLOW_TRACKING_TOKEN"), environ.get("MLFLOW_TRACKING_USERNAME")
+        headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
+        auth = (user, environ.get("MLFLOW_TRACKING_PASSWORD", "")) if user else None
+        self._http = httpx.Client(headers=headers, auth=auth, timeout=_TIMEOUT_S)
+
+    def call(self, method: str, route: str, arguments: JsonObject) -> JsonObject:
+        url = f"{self.url}/api/2.0/mlflow/{route}"
+        if method == "GET":
+            return self._answer(self._http.build_request(method, url, params=arguments))
+        return self._answer(self._http.build_request(method, url, json=arguments))
+
+    def put_artifact(self, path: str, file: Path) -> None:
+        url = f"{self.url}/api/2.0/mlflow-artifacts/artifacts/{quote(path)}"
+        length = {"Content-Length": str(file.stat().st_size)}
+        self._answer(self._http.build_request("PUT", url, content=_pieces(file), headers=length))
+
+    def close(self) -> None:
+        self._http.close()
+
+    def _answer(self, request: httpx.Request) -> JsonObject:
+        try:
+            answer = self._http.send(request)
+        except httpx.HTTPError as error:
+            raise UnreachableError(f"the MLflow server doesn't answer: {error}", where=self.url) from error
+        body = _object(answer)
+        if answer.is_success:
+            return body
+        said = str(body.get("message") or answer.text[:300] or f"HTTP {answer.status_code}")
+        if answer.status_code in _LATER:
+            raise UnreachableError(f"the MLflow server can't answer now: {said}", where=self.url)
+        kind = NotFoundError if body.get("error_code") == "RESOURCE_DOES_NOT_EXIST" else RefusedError
+        raise kind(f"the MLflow server refuses: {said}", where=f"{request.method} {request.url.path}")
+
+
+def _object(answer: httpx.Response) -> JsonObject:
+    try:
+        read: Any = answer.json()
+    except ValueError:
+        return {}
+    return cast("JsonObject", read) if isinstance(read, dict) else {}
+
+
+def _pieces(file: Path) -> Iterator[bytes]:
+    with file.open("rb") as opened:
+        while piece := opened.read(_PIECE):
+            yield piece

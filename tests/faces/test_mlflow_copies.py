@@ -1,0 +1,138 @@
+"""Runs are copied to the MLflow server that is named for a server: here another drumbeat server, by real HTTP."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from drumbeat.control.metrics.run_copies import RunCopies
+from drumbeat.ports.metrics import RunSearch
+from drumbeat.protocol.errors import RefusedError, UnreachableError
+from drumbeat.protocol.metrics import (
+    ParamsLogged,
+    Point,
+    PointsLogged,
+    RunCreated,
+    RunDeleted,
+    RunUpdated,
+    TagDeleted,
+    TagsSet,
+    experiment_id,
+)
+from drumbeat.stores.folder import FolderArtifacts
+from drumbeat.stores.mlflow_server import HttpMlflowServer
+from drumbeat.testing.memory_metrics import MemoryMetricStore
+from tests.faces.api_house import TOKEN, house_in
+
+pytestmark = pytest.mark.feature("M2")
+
+RUN, CHILD = "1" * 32, "2" * 32
+
+
+@pytest.fixture
+def named(tmp_path):
+    with house_in(tmp_path / "named") as there:
+        yield there
+
+
+@pytest.fixture
+def store():
+    store = MemoryMetricStore()
+    store.ensure_experiment("vision", 1)
+    store.write([RunCreated(RUN, experiment_id("vision"), "parent", 1000, "ann")])
+    return store
+
+
+@pytest.fixture
+def files(tmp_path):
+    return FolderArtifacts(tmp_path / "own").of_runs
+
+
+@pytest.fixture
+def copies(named, store, files):
+    server = HttpMlflowServer(f"{named.url}/mlflow", {"MLFLOW_TRACKING_TOKEN": TOKEN})
+    yield RunCopies(lambda: store, files, server, lambda: None)
+    server.close()
+
+
+def copied(named, name="parent"):
+    runs = named.control.metrics.store.search_runs(RunSearch(view="all")).runs
+    (found,) = [one for one in runs if one.name == name]
+    return found
+
+
+def test_a_run_is_copied_with_all_ranks_and_goes_on_where_it_was(named, store, copies):
+    store.write([ParamsLogged(RUN, {"lr": "1"}), TagsSet(RUN, {"a": "b", "c": "d"})])
+    store.write([PointsLogged(RUN, 0, tuple(Point("loss", n / 10, n, n) for n in range(1500)))])
+    store.write(
+        [PointsLogged(RUN, 3, (Point("loss", math.nan, 1, 1),)), PointsLogged(RUN, -1, (Point("cpu", 1, 1, 1),))]
+    )
+    copies.copy()
+    store.write([PointsLogged(RUN, 0, (Point("loss", 7.0, 1500, 1500),)), TagDeleted(RUN, "c")])
+    for _ in range(2):
+        copies.copy()
+    copy = copied(named)
+    assert (copy.user, copy.status, copy.params) == ("ann", "RUNNING", {"lr": "1"})
+    assert (copy.tags["a"], copy.tags["drumbeat.run_id"]) == ("b", RUN)
+    assert "c" not in copy.tags
+    assert named.control.metrics.store.experiment(copy.experiment).name == "vision"
+    series = {one.name: one for one in copy.metrics}
+    assert {name: one.count for name, one in series.items()} == {"loss": 1501, "rank_3/loss": 1, "node_0/cpu": 1}
+    assert series["loss"].last.value == 7.0
+    assert math.isnan(series["rank_3/loss"].last.value)
+
+
+def test_a_run_that_ended_is_copied_to_its_end_with_its_artifacts(named, store, files, copies):
+    copies.copy()
+    files.put("", f"{RUN}/a/b.txt", [b"text"])
+    store.write([RunUpdated(RUN, "FINISHED", 2000)])
+    copies.copy()
+    copy = copied(named)
+    assert (copy.status, copy.end_ms) == ("FINISHED", 2000)
+    assert named.control.artifacts.of_runs.locate("", f"{copy.id}/a/b.txt").read_bytes() == b"text"
+
+
+def test_a_run_that_begins_and_ends_between_two_rounds_is_copied(named, store, copies):
+    copies.copy()
+    store.write([RunCreated(CHILD, experiment_id("vision"), "short", 2000), RunUpdated(CHILD, "FINISHED", 2001)])
+    copies.copy()
+    assert copied(named, "short").status == "FINISHED"
+    store.write([TagsSet(CHILD, {"later": "1"})])
+    copies.copy()
+    assert copied(named, "short").tags["later"] == "1"
+
+
+def test_a_nested_run_is_nested_in_the_copy_of_its_parent(named, store, copies):
+    copies.copy()
+    child = RunCreated(CHILD, experiment_id("vision"), "child", 2000, tags={"mlflow.parentRunId": RUN})
+    store.write([child])
+    copies.copy()
+    assert copied(named, "child").tags["mlflow.parentRunId"] == copied(named).id
+
+
+def test_a_deleted_run_is_deleted_in_the_copy(named, store, copies):
+    copies.copy()
+    store.write([RunUpdated(RUN, "FINISHED", 2000), RunDeleted(RUN, 3000)])
+    copies.copy()
+    assert copied(named).deleted_ms is not None
+
+
+def test_a_copy_that_was_created_before_a_crash_is_used(named, store, files, copies):
+    copies.copy()
+    store.remove_documents("mlflow_copy", RUN)
+    copies.copy()
+    assert copied(named).name == "parent"
+
+
+def test_a_server_that_is_away_is_said_and_nothing_is_lost(store, files):
+    server = HttpMlflowServer("http://127.0.0.1:9", {})
+    copies = RunCopies(lambda: store, files, server, lambda: None)
+    with pytest.raises(UnreachableError, match="doesn't answer"):
+        copies.copy()
+    server.close()
+
+
+def test_an_address_that_is_no_url_is_refused():
+    with pytest.raises(RefusedError, match="http"):
+        HttpMlflowServer("mlflow.example.org", {})
