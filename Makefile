@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo bench bench-logs bench-api bench-staging fuzz stability chaos faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo bench bench-logs bench-api bench-metrics bench-staging fuzz stability chaos faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -63,6 +63,9 @@ bench-logs: setup ## Logs: cost, speed, latency, memory; writes docs/bench/logs.
 
 bench-api: setup ## The API under load (SECONDS=600 for memory over ten minutes); writes docs/bench/api.md
 	$(PYTHON) -m bench.api --seconds $(or $(SECONDS),60) --write docs/bench/api.md
+
+bench-metrics: setup ## Points per second and curves beside a real MLflow server; writes docs/bench/metrics.md
+	$(PYTHON) -m bench.metrics --write docs/bench/metrics.md
 
 bench-staging: setup ## Inputs from a store: one node beside fsspec, rclone and the stores' own tools, four that pass pieces on (root); writes docs/bench/staging.md
 	$(PYTHON) -m bench.staging --write docs/bench/staging.md
