@@ -47,6 +47,8 @@ class Metrics:
         self._store: MetricStore | None = None
         self._ensured: set[str] = set()
         """Jobs whose runs exist."""
+        self._settled: set[str] = set()
+        """Jobs whose runs have ended for good."""
 
     @property
     def store(self) -> MetricStore:
@@ -111,7 +113,7 @@ class Metrics:
         """Returns the run of a job, with the status of the job as it is now. Raises NotFoundError."""
         job = self._loop.record(name).job
         self._ensure(job)
-        if job.state.is_terminal:
+        if job.state.is_terminal and name not in self._settled:
             self._settle(job)
         return self.store.run(run_id(name))
 
@@ -129,6 +131,7 @@ class Metrics:
     def remove(self, name: str) -> None:
         """Removes the run of a deleted job, and the runs within it."""
         self._ensured.discard(name)
+        self._settled.discard(name)
         if not self.is_empty:
             self.store.remove_run(run_id(name))
 
@@ -158,6 +161,7 @@ class Metrics:
 
     def _settle(self, job: Job) -> None:
         self.store.settle(run_id(job.name), STATUS_OF[job.state], _ms(job.ended_at or self._loop.clock.now()))
+        self._settled.add(job.name)
 
 
 def _created(job: Job) -> RunCreated:

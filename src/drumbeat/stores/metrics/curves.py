@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -69,13 +70,14 @@ def _from_blocks(connection: Connection, number: int, count: int) -> set[int]:
     Each part is made of whole blocks, so that the points themselves are not read.
     """
     of_series = select(blocks.c.low_n, blocks.c.low, blocks.c.high_n, blocks.c.high).where(blocks.c.series == number)
-    found = connection.execute(of_series.order_by(blocks.c.n)).all()
-    lows = [Point("", logged(low), n, 0) for n, low, _, _ in found]
-    highs = [Point("", logged(high), n, 0) for _, _, n, high in found]
+    rows = connection.execute(of_series.order_by(blocks.c.n)).all()
+    # Compared as tuples, which is fast: of equal values the first, and no numbers after all numbers.
+    lows = [(math.inf if low is None else low, n) for n, low, _, _ in rows]
+    highs = [(math.inf if high is None else -high, n) for _, _, n, high in rows]
     kept: set[int] = set()
-    for start, end in parts(len(found), count):
-        kept |= {lows[lowest(lows, start, end)].step, highs[highest(highs, start, end)].step}
-    first = len(found) * BLOCK
+    for start, end in parts(len(rows), count):
+        kept |= {min(lows[start:end])[1], min(highs[start:end])[1]}
+    first = len(rows) * BLOCK
     tail = select(points.c.value, points.c.step, points.c.at_ms).where(points.c.series == number, points.c.n >= first)
     rest = _read(connection, "", tail)
     if rest:
