@@ -216,6 +216,8 @@ def test_experiments_are_listed_renamed_archived_and_restored(house: House) -> N
         assert (renamed.name, renamed.jobs, renamed.id) == ("numbers", 2, mine.id)
         assert client.experiment("vision-digits") == client.experiment("numbers") == renamed
         assert client.metrics(job).experiment == "numbers"
+        assert {one.name for one in client.list(experiment="numbers")} == {"exp-1", "exp-2"}
+        assert client.list(experiment="vision-digits") == client.list(experiment="numbers")
         assert client.archive_experiment("numbers").archived
         assert "numbers" not in [one.name for one in client.experiments()]
         assert "numbers" in [one.name for one in client.experiments(archived=True)]

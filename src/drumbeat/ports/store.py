@@ -122,7 +122,8 @@ class JobFilter:
 
     states: tuple[State, ...] = ()
     """Jobs in any of these states; empty = in every state."""
-    experiment: str | None = None
+    experiments: tuple[str, ...] = ()
+    """Jobs that name any of these experiments; empty = of every experiment."""
     is_archived: bool | None = False
     """None = archived or not."""
     limit: int = 100

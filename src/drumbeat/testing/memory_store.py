@@ -385,7 +385,7 @@ class MemoryStore(MemoryCatalog):
 def _is_chosen(record: Record, chosen: JobFilter) -> bool:
     return (
         (not chosen.states or record.job.state in chosen.states)
-        and chosen.experiment in (None, record.job.plan.experiment)
+        and (not chosen.experiments or record.job.plan.experiment in chosen.experiments)
         and chosen.parent in (None, record.job.parent)
         and chosen.is_archived in (None, record.archived)
     )

@@ -90,7 +90,7 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract):
         assert (store.load("a"), store.story("a")) == (record, [line(odd)])
         assert (record.job, record.spec) == (job, {odd: odd})
         assert store.submit(token, sent) == (record, False)
-        assert listed(store, JobFilter(experiment=odd)) == ["a"]
+        assert listed(store, JobFilter(experiments=(odd,))) == ["a"]
         store.set_alias("compute", odd, odd)
         assert store.aliases() == {("compute", odd): odd}
 
@@ -201,11 +201,12 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract):
         for name, experiment in (("a", "one"), ("b", "two"), ("c", "two")):
             store.submit(token, submission(name, experiment=experiment))
         store.commit(token, [ended(store.load("c"))])
-        assert listed(store, JobFilter(experiment="two")) == ["c", "b"]
+        assert listed(store, JobFilter(experiments=("two",))) == ["c", "b"]
         assert listed(store, JobFilter(states=(State.QUEUED, State.RUNNING))) == ["b", "a"]
-        assert listed(store, JobFilter(states=(State.COMPLETED,), experiment="two")) == ["c"]
+        assert listed(store, JobFilter(states=(State.COMPLETED,), experiments=("two",))) == ["c"]
         assert listed(store, JobFilter(states=(State.QUEUED,), after="c")) == ["b", "a"]
-        assert listed(store, JobFilter(experiment="three")) == []
+        assert listed(store, JobFilter(experiments=("three",))) == []
+        assert listed(store, JobFilter(experiments=("one", "two"))) == ["c", "b", "a"]
 
     def test_lists_are_chosen_by_parent(self, store: Store, token: int) -> None:
         for name, parent in (("a", ""), ("b", "sweep"), ("c", "sweep"), ("d", "other")):

@@ -59,6 +59,15 @@ class Experiments:
         own, usage = self.named(name)
         return self._metrics.store.archive_experiment(own.id, self._now_ms(), is_archived=is_archived), usage
 
+    def names_in_jobs(self, name: str) -> tuple[str, ...]:
+        """Returns the names by which jobs call the experiment that has, or had before, this name."""
+        if self._metrics.is_empty:
+            return (name,)
+        try:
+            return self.named(name)[1].names or (name,)
+        except NotFoundError:
+            return (name,)
+
     def compare(self, names: Sequence[str]) -> ComparisonView:
         """Compares jobs. Raises NotFoundError."""
         records = [self._loop.record(name) for name in names]
@@ -72,9 +81,14 @@ class Experiments:
         """Returns the names that jobs use, by experiment; every one of them exists afterwards."""
         uses: dict[str, list[ExperimentUse]] = {}
         for one in self._loop.store.experiments():
-            own = self._metrics.store.ensure_experiment(one.name, int(one.first_at.timestamp() * 1000))
-            uses.setdefault(own.id, []).append(one)
+            uses.setdefault(self._ensured(one).id, []).append(one)
         return uses
+
+    def _ensured(self, use: ExperimentUse) -> Experiment:
+        try:
+            return self._metrics.store.experiment(experiment_id(use.name))
+        except NotFoundError:
+            return self._metrics.store.ensure_experiment(use.name, int(use.first_at.timestamp() * 1000))
 
     def _now_ms(self) -> int:
         return int(self._loop.clock.now().timestamp() * 1000)

@@ -47,7 +47,8 @@ def list_jobs(
     parent: Annotated[str | None, Query(description=PARENT)] = None,
 ) -> JobPage:
     """A page of jobs, newest first."""
-    records = control.store.jobs(JobFilter(tuple(state), experiment, HIDDEN[archived], limit, after, parent))
+    experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
+    records = control.store.jobs(JobFilter(tuple(state), experiments, HIDDEN[archived], limit, after, parent))
     primaries = control.metrics.primaries([record.job.name for record in records])
     views = [job_view(record, primary=primaries.get(record.job.name)) for record in records]
     return JobPage(tuple(views), records[-1].job.name if len(records) == limit else None)

@@ -115,8 +115,8 @@ def _conditions(chosen: JobFilter) -> Iterable[ColumnElement[bool]]:
         yield jobs.c.archived == chosen.is_archived
     if chosen.states:
         yield jobs.c.state.in_([state.value for state in chosen.states])
-    if chosen.experiment is not None:
-        yield jobs.c.experiment == chosen.experiment
+    if chosen.experiments:
+        yield jobs.c.experiment.in_(chosen.experiments)
     if chosen.parent is not None:
         yield jobs.c.parent == chosen.parent
 
