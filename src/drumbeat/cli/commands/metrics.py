@@ -11,6 +11,7 @@ import typer
 from drumbeat.cli.commands.jobs import AsJson, Job
 from drumbeat.cli.terminal.connect import Server, connect
 from drumbeat.protocol.errors import NotFoundError, SpecError
+from drumbeat.protocol.metrics import SYSTEM
 
 if TYPE_CHECKING:
     from drumbeat.protocol.api.metrics import MetricsView, SeriesView
@@ -90,9 +91,10 @@ def _not_logged(job: str, name: str, known: Sequence[str]) -> NotFoundError:
 
 
 def _main(series: Sequence[SeriesView]) -> list[SeriesView]:
-    """Returns the series of rank 0, and those that only other ranks have."""
+    """Returns the series of rank 0, and those that only other ranks have; what they use of the machine comes last."""
     of_rank_0 = {one.name for one in series if one.rank == 0}
-    return [one for one in series if one.rank == 0 or (one.rank > 0 and one.name not in of_rank_0)]
+    main = [one for one in series if one.rank == 0 or (one.rank > 0 and one.name not in of_rank_0)]
+    return sorted(main, key=lambda one: one.name.startswith(SYSTEM))
 
 
 def _points(server: Server, job: str, series: Sequence[SeriesView]) -> Iterator[dict[str, object]]:
