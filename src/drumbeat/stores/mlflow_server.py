@@ -56,11 +56,11 @@ class HttpMlflowServer:
         body = _object(answer)
         if answer.is_success:
             return body
-        said = str(body.get("message") or answer.text[:300] or f"HTTP {answer.status_code}")
+        message = str(body.get("message") or answer.text[:300] or f"HTTP {answer.status_code}")
         if answer.status_code in _LATER:
-            raise UnreachableError(f"the MLflow server can't answer now: {said}", where=self.url)
+            raise UnreachableError(f"the MLflow server can't answer now: {message}", where=self.url)
         kind = NotFoundError if body.get("error_code") == "RESOURCE_DOES_NOT_EXIST" else RefusedError
-        raise kind(f"the MLflow server refuses: {said}", where=f"{request.method} {request.url.path}")
+        raise kind(f"the MLflow server refuses: {message}", where=f"{request.method} {request.url.path}")
 
 
 def _object(answer: httpx.Response) -> JsonObject:

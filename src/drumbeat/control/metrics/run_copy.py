@@ -153,8 +153,8 @@ def copied_name(series: Series) -> str:
 def _created(store: MetricStore, server: MlflowServer, run: Run) -> JsonObject:
     experiment = _experiment(server, store.experiment(run.experiment).name)
     wanted = {"experiment_ids": [experiment], "filter": f"tags.`{RUN_TAG}` = '{run.id}'", "run_view_type": "ALL"}
-    found: list[JsonObject] = server.call("POST", "runs/search", wanted).get("runs", [])
-    made = found[0] if found else _new_run(server, experiment, run)
+    matches: list[JsonObject] = server.call("POST", "runs/search", wanted).get("runs", [])
+    made = matches[0] if matches else _new_run(server, experiment, run)
     info: JsonObject = made["info"]
     return {
         "run_id": info["run_id"], "artifacts": info["artifact_uri"], "params": {}, "tags": {}, "points": {},
@@ -173,7 +173,7 @@ def _new_run(server: MlflowServer, experiment: str, run: Run) -> JsonObject:
 
 def _experiment(server: MlflowServer, name: str) -> str:
     try:
-        found = server.call("GET", "experiments/get-by-name", {"experiment_name": name})
+        matches = server.call("GET", "experiments/get-by-name", {"experiment_name": name})
     except NotFoundError:
         return str(server.call("POST", "experiments/create", {"name": name})["experiment_id"])
-    return str(found["experiment"]["experiment_id"])
+    return str(matches["experiment"]["experiment_id"])

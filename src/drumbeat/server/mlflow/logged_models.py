@@ -115,16 +115,16 @@ def search(call: Call) -> JsonObject:
     """Answers POST logged-models/search."""
     limit, experiments = call.limit(100, 1000), call.texts("experiment_ids")
     documents = [one for one in call.store.documents(KIND) if _DELETED not in one.body]
-    found = [one for one in documents if one.body["info"]["experiment_id"] in experiments]
+    matches = [one for one in documents if one.body["info"]["experiment_id"] in experiments]
     text, datasets, orders = call.text_or("filter"), call.objects("datasets"), call.objects("order_by")
     if text or datasets or orders:
-        by_id, utils = {one.name: one for one in found}, module("utils.search_utils").SearchLoggedModelsUtils
-        entities = [_entity(one) for one in found]
+        by_id, utils = {one.name: one for one in matches}, module("utils.search_utils").SearchLoggedModelsUtils
+        entities = [_entity(one) for one in matches]
         chosen = parsed(lambda: utils.sort(utils.filter_logged_models(entities, text or None, datasets), orders))
-        found = [by_id[one.model_id] for one in chosen]
+        matches = [by_id[one.model_id] for one in chosen]
     else:
-        found.sort(key=lambda one: (-one.body["info"]["creation_timestamp_ms"], one.name))
-    return paged("models", [view(one) for one in found], call, limit)
+        matches.sort(key=lambda one: (-one.body["info"]["creation_timestamp_ms"], one.name))
+    return paged("models", [view(one) for one in matches], call, limit)
 
 
 def keep_metrics(call: Call) -> JsonObject:

@@ -65,8 +65,8 @@ def get_history(call: Call) -> JsonObject:
     if limit < 1:
         raise invalid(f"Invalid value {limit} for parameter 'max_results': it must be positive.")
     page = call.store.history(run.id, name, rank, page_of(call.text_or("page_token")), min(limit, _PAGE))
-    found: JsonObject = {"metrics": [_metric(name, point) for point in page.points]}
-    return found | ({} if page.is_last else {"next_page_token": str(page.after)})
+    page_body: JsonObject = {"metrics": [_metric(name, point) for point in page.points]}
+    return page_body | ({} if page.is_last else {"next_page_token": str(page.after)})
 
 
 def get_history_bulk(call: Call) -> JsonObject:
