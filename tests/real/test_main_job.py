@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.launch.environment import SCRUBBED
+from drumbeat.protocol.metrics import experiment_id, run_id
 from drumbeat.protocol.process import is_scrubbed
 
 from .house import House, until
@@ -100,8 +101,13 @@ def check_rank(house: House, job: str, rank: int, said: dict[str, object], shape
         "AZURE_ML_INPUT_data": data, "AZURE_ML_OUTPUT_model": root / "outputs" / "model",
         "AZURE_ML_OUTPUT_default": root / "outputs" / "default", "DLTS_HOSTFILE": root / "hostfile",
         "CUDA_VISIBLE_DEVICES": "", "MY_OWN": 7, "PYTHONUNBUFFERED": 1,
+        "AZUREML_EXPERIMENT_ID": experiment_id("job"), "MLFLOW_EXPERIMENT_ID": experiment_id("job"),
+        "MLFLOW_EXPERIMENT_NAME": "job", "MLFLOW_RUN_ID": run_id(job),
+        "MLFLOW_TRACKING_URI": env["DRUMBEAT_METRICS"], "DRUMBEAT_METRICS": env["DRUMBEAT_METRICS"],
+        "MLFLOW_TRACKING_TOKEN": env["DRUMBEAT_METRICS"].split("/")[-2],
         **({"OMP_NUM_THREADS": 1} if per_node > 1 else {}),
     }  # fmt: skip
+    assert env["DRUMBEAT_METRICS"].endswith(f"/{rank}")
     assert {name: env.get(name) for name in expected} == {name: str(value) for name, value in expected.items()}
     # Everything else is what this machine passes on, and none of it is of another launcher or of drumbeat's own.
     rest = {name for name in env if name not in expected and is_scrubbed(name, SCRUBBED)}

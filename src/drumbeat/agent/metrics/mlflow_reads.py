@@ -90,10 +90,10 @@ class Reads:
                 return self._ask(read)
             except DrumbeatError as error:
                 self._away_until, why = time.monotonic() + _AWAY_S, str(error)
-        known = self._alone.get(read.route)
-        if known is None:
+        alone = self._alone.get(read.route)
+        if alone is None:
             raise MlflowError(AWAY, f"drumbeat's server doesn't answer, and only it knows {read.route}: {why}")
-        return json_answer(known(read))
+        return json_answer(alone(read))
 
     def keep_with_models(self, run: str, metrics: list[JsonObject], rank: int) -> None:
         """Has the server keep metrics with the logged models that they name; the points themselves are in the spool.
@@ -126,10 +126,10 @@ class Reads:
     # --- the node alone -------------------------------------------------------------------------------------------
     def _run(self, read: Read) -> JsonObject:
         run = str(read.fields.get("run_id") or read.fields.get("run_uuid") or "")
-        known = self._runs.to_mlflow(run, read.rank)
-        if known is None:
+        own_run = self._runs.to_mlflow(run, read.rank)
+        if own_run is None:
             raise MlflowError(MISSING, f"Run with id={run} not found: drumbeat's server is away.")
-        return {"run": known}
+        return {"run": own_run}
 
     def _search(self, read: Read) -> JsonObject:
         self._forwarder.note("a search was answered by this node alone, unfiltered: the server is away")

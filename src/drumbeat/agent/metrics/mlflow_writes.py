@@ -208,15 +208,15 @@ def _points(write: Write, metrics: Iterable[JsonObject]) -> MetricRecord:
 def _params(write: Write, params: list[JsonObject]) -> list[MetricRecord]:
     """Returns the new ones. A parameter keeps its first value; those that other nodes logged the server checks."""
     new = {key: value[:MAX_PARAM] for key, value in _pairs(params).items()}
-    known = write.runs.params(write.run)
+    logged = write.runs.params(write.run)
     for key, value in new.items():
-        if known.get(key, value) != value:
+        if logged.get(key, value) != value:
             raise MlflowError(
                 INVALID,
                 f"Changing param values is not allowed. Param with key='{key}' was already logged with "
-                f"value='{known[key]}' for run ID='{write.run}'. Attempted logging new value '{value}'.",
+                f"value='{logged[key]}' for run ID='{write.run}'. Attempted logging new value '{value}'.",
             )
-    added = {key: value for key, value in new.items() if key not in known}
+    added = {key: value for key, value in new.items() if key not in logged}
     return [record_or_error({"kind": "params", "run": write.run, "params": added})] if added else []
 
 

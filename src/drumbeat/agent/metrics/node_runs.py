@@ -132,8 +132,8 @@ class NodeRuns:
     def to_mlflow(self, run: str, rank: int) -> JsonObject | None:
         """Returns MLflow's `Run` for a rank; None = the run isn't known here."""
         with self._lock:
-            known = self._runs.get(run)
-            return known and known.to_mlflow(self.rank_in(run, rank))
+            node_run = self._runs.get(run)
+            return node_run and node_run.to_mlflow(self.rank_in(run, rank))
 
     def info(self, run: str) -> JsonObject:
         """Returns MLflow's `RunInfo` of a known run."""
@@ -155,8 +155,8 @@ class NodeRuns:
     def tag(self, run: str, key: str) -> str | None:
         """Returns the value of a tag, None = this node doesn't know it."""
         with self._lock:
-            known = self._runs[run]
-            return known.tags.get(key, known.created.tags.get(key))
+            node_run = self._runs[run]
+            return node_run.tags.get(key, node_run.created.tags.get(key))
 
 
 def artifact_uri(run: str) -> str:

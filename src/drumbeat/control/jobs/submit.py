@@ -19,6 +19,7 @@ from drumbeat.core.planning.plan import Facts, Planned, Sources
 from drumbeat.dialect.job.job import CommandJob
 from drumbeat.launch import horovod
 from drumbeat.launch.launcher_table import LAUNCHERS
+from drumbeat.launch.tracking import tracked
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import NotYetError
 from drumbeat.protocol.plan import Plan
@@ -26,6 +27,8 @@ from drumbeat.protocol.process import ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
 from drumbeat.protocol.states import Reason, State
 
+ENDPOINT_STAND_IN = "http://127.0.0.1:@free-port/@secret"
+"""The address of a node's metrics endpoint in a preview."""
 _FREE_PORT = re.compile(r"(@node\d+):0\b")
 _PORTS = ("MASTER_PORT", horovod.PORT)
 """Variables that a preview has no number for."""
@@ -80,7 +83,11 @@ def invent_name(subject: str) -> str:
 def preview_processes(plan: Plan) -> tuple[ProcessSpec, ...]:
     """The processes with stand-ins for what only the nodes know: `@node0` for addresses and folders."""
     roster = _stand_ins(plan)
-    processes = [process for node in range(plan.nodes) for process in launch.render(plan, roster, node)]
+    processes = [
+        tracked(process, plan, ENDPOINT_STAND_IN, 0)
+        for node in range(plan.nodes)
+        for process in launch.render(plan, roster, node)
+    ]
     for process in processes:
         told = {name: _FREE_PORT.sub(r"\1:@free-port", value) for name, value in process.set.items() if ":0" in value}
         process.set.update(told)
