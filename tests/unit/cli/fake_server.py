@@ -98,6 +98,9 @@ class FakeServer:
         self._called("wait", name, timeout_s)
         return self.jobs[name] if self.jobs[name].state in TERMINAL else None
 
+    def source_of_files(self, name: str) -> str:
+        return name
+
     def archive(self, name: str) -> None:
         self._called("archive", name)
 
@@ -198,14 +201,21 @@ class FakeServer:
         self._called("stop", force)
 
     def list(
-        self, *, state: str | None = None, experiment: str | None = None, archived: bool = False, limit: int = 100
+        self,
+        *,
+        state: str | None = None,
+        experiment: str | None = None,
+        archived: bool = False,
+        limit: int = 100,
+        parent: str | None = None,
     ) -> list[JobView]:
-        self._called("list", state, experiment, archived, limit)
+        self._called("list", state, experiment, archived, limit, *([parent] if parent else []))
         newest = sorted(self.jobs.values(), key=lambda job: job.submitted_at, reverse=True)
         return [
             job
             for job in newest
             if state in (None, job.state) and experiment in (None, job.experiment) and (archived or not job.archived)
+            if parent in (None, job.parent)
         ][:limit]
 
 
