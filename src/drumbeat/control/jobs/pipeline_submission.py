@@ -100,7 +100,7 @@ def new_pipeline(
     )
     unbound = [output for output in written.outputs if output not in graph.outputs]
     further = [*(f"no step gives output {output}" for output in unbound), *request.notes]
-    sentence = f"accepted: {counted(len(graph.steps), 'step')}{''.join(f'; {note}' for note in further)}"
+    sentence = f"accepted with {counted(len(graph.steps), 'step')}{''.join(f'; {note}' for note in further)}"
     return replace(job, sentence=sentence), StoryEntry(now, job.state, job.reason, sentence)
 
 

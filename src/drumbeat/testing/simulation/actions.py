@@ -94,6 +94,29 @@ def submit_sweep(world: World, action: Action) -> None:
     world.ask("submit", key, document, at=action.b // 4)
 
 
+def _step(seed: int, size: int, *after: str) -> dict[str, Any]:
+    """A step of a pipeline. seed: by which steps differ, or are reused."""
+    inputs = {name: f"${{{{parent.jobs.{name}.outputs.out}}}}" for name in after}
+    command = f"true {seed} {' '.join(f'${{{{inputs.{name}}}}}' for name in after)}"
+    return {"command": command, "inputs": inputs, "outputs": {"out": {"type": "uri_folder"}}, **RANKS[size % 5]}
+
+
+def submit_pipeline(world: World, action: Action) -> None:
+    """Someone submits a pipeline of a few steps; with a key that was used, the one of before."""
+    steps: dict[str, Any] = {"one": _step(action.a % 2, action.b), "two": _step(action.a % 3, 0, "one")}
+    if action.a % 3:
+        steps |= {"three": _step(0, action.a, "one"), "four": _step(0, 0, "two", "three")}
+    for step in steps.values():
+        step["drumbeat"] = {"grace_s": 5, "lost_after_s": 60, "max_retries": action.a % 2}
+    document: dict[str, object] = {
+        "type": "pipeline",
+        "name": f"pipeline{action.b % 4}",
+        "jobs": steps,
+        "settings": {"continue_on_step_failure": action.b % 3 == 0, "force_rerun": action.b % 5 == 0},
+    }
+    world.ask("submit", f"p{action.b % 4}", document, at=action.b // 4)
+
+
 def report(world: World, action: Action) -> None:
     """A rank 0 reports its metric."""
     node = pick([one for one in world.nodes() if one.running and one.number == 0], action.a)
@@ -292,7 +315,8 @@ ACTIONS: dict[str, tuple[Callable[[World, Action], None], int]] = {
 """Name to what happens, and how often it does beside the others."""
 
 OF_SWEEPS: dict[str, tuple[Callable[[World, Action], None], int]] = {
-    "submit_sweep": (submit_sweep, 5), "report": (report, 20), "children": (children, 10),
+    "submit_sweep": (submit_sweep, 5), "submit_pipeline": (submit_pipeline, 5), "report": (report, 20),
+    "children": (children, 10),
 }  # fmt: skip
 """What happens beside that in the schedules of `WITH_SWEEPS`."""
 

@@ -14,7 +14,7 @@ from drumbeat.ports import Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.states import JobKind, Reason, State
-from drumbeat.testing.simulation import sweeps, waits
+from drumbeat.testing.simulation import pipelines, sweeps, waits
 from drumbeat.testing.simulation.actions import Action, happen
 from drumbeat.testing.simulation.backing import Sight
 from drumbeat.testing.simulation.machine import CPUS, UNKNOWN
@@ -44,6 +44,7 @@ class Checker:
         sight = self.world.look()
         self._acknowledged_is_kept(sight)
         sweeps.check(sight)
+        pipelines.check(sight)
         self._states_move_along_the_table(sight)
         self._slots(sight)
         self._gangs(sight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from drumbeat.core.family import SweepProgress, trial_name
 from drumbeat.core.life.job import Job
+from drumbeat.testing.simulation import pipelines
 from drumbeat.testing.simulation.backing import Sight
 from drumbeat.testing.simulation.violation import require
 
@@ -36,6 +37,9 @@ def _check_sweep(sight: Sight, sweep: Job, progress: SweepProgress) -> None:
 
 def _check_trial(sight: Sight, trial: Job) -> None:
     parent = sight.records.get(trial.parent)
+    if parent is not None and parent.job.pipeline is not None:
+        pipelines.check_step(trial, parent.job)
+        return
     require(parent is not None and parent.job.sweep is not None, f"{trial.name} has no sweep")
     if parent is not None and parent.job.sweep is not None:
         names = [trial_name(trial.parent, one.number) for one in parent.job.sweep.trials]
