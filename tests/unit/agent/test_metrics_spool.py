@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import queue
 import subprocess
 import sys
 import threading
@@ -154,3 +155,31 @@ def test_a_server_that_refuses_for_good_ends_the_forwarding_with_its_reason(tmp_
     with forwarder._changed:
         assert forwarder._changed.wait_for(lambda: forwarder.is_over, 10)
     assert "no such field" in end_reason(str(tmp_path / "sent"))
+
+
+class Requests(Server):
+    """Also keeps the end of each request, and says when there is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ends: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def metrics(self, offset: int, lines: bytes) -> int:
+        end = super().metrics(offset, lines)
+        self.ends.put(end)
+        return end
+
+
+@pytest.mark.feature("M2")
+def test_a_first_line_is_sent_at_once_and_those_soon_after_it_together(tmp_path: Path):
+    spool, server = Spool(str(tmp_path / "spool")), Requests()
+    forwarder = Forwarder(spool, server, str(tmp_path / "sent"), lambda _: None, pause_s=600.0)
+    forwarder.begin()
+    line = line_of(points(0))
+    spool.append(line)
+    assert server.ends.get(timeout=10) == len(line)
+    spool.append(line)
+    spool.append(line)
+    assert forwarder.flush(10)
+    assert server.ends.get(timeout=10) == 3 * len(line)
+    assert server.ends.empty()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -63,12 +64,15 @@ class Forwarder:
         return self._sent >= target
 
     def _run(self) -> None:
+        due_at = time.monotonic()
         while not self.is_over:
             if not self._spool.wait_beyond(self._sent):
                 return
-            # What several ranks write within a moment goes in one request.
-            self._hurry.wait(self._pause_s)
+            # What comes soon after the last request waits, and goes in one; what comes later, as a trial's only value,
+            # goes at once.
+            self._hurry.wait(max(0.0, due_at - time.monotonic()))
             self._hurry.clear()
+            due_at = time.monotonic() + self._pause_s
             self._send()
 
     def _send(self) -> None:

@@ -21,7 +21,6 @@ from drumbeat.agent.metrics.endpoint import MetricsEndpoint
 from drumbeat.agent.metrics.folder import MetricsFolder
 from drumbeat.agent.metrics.forwarder import Forwarder
 from drumbeat.agent.metrics.http_server import MetricsServer
-from drumbeat.agent.metrics.sampler import ResourceSampler
 from drumbeat.agent.metrics.spool import Spool
 from drumbeat.host import processes
 from drumbeat.protocol import wire
@@ -73,9 +72,12 @@ def _serve(folder: MetricsFolder, enrolment: Enrolment, listener: socket.socket)
     forwarder = Forwarder(spool, link, folder.sent, journal.note, pause_s(enrolment.plan.nodes))
     endpoint = MetricsEndpoint(enrolment, spool, forwarder, lambda: Link(enrolment, READ_TIMEOUT_S))
     forwarder.begin()
-    if enrolment.plan.system_metrics:
-        ResourceSampler(endpoint, folder, enrolment).begin()
     MetricsServer(listener, endpoint, folder.read("endpoint")["token"]).begin("metrics")
+    if enrolment.plan.system_metrics:
+        # Imported here: a rank's call started this process and waits for its answer; the first sample is due later.
+        from drumbeat.agent.metrics.sampler import ResourceSampler
+
+        ResourceSampler(endpoint, folder, enrolment).begin()
 
 
 def _wait(enrolment: Enrolment) -> None:

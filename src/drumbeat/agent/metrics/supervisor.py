@@ -34,7 +34,7 @@ from drumbeat.protocol.programs import METRICS_ENDPOINT
 
 HOST = "127.0.0.1"
 FIRST_SAMPLE_S = 3.0
-_DRAIN_INTERVAL_S = 0.02
+_FIRST_DRAIN_INTERVAL_S, _DRAIN_INTERVAL_S = 0.002, 0.02
 _LEAVE_S = 2.0
 _BACKLOG = 128
 
@@ -164,8 +164,9 @@ class MetricsSupervisor:
         """Returns when the server has all that ranks wrote, or why it takes no more of it, "" = it has all."""
         if self._wake < 0:
             return ""
+        backoff = Backoff(_FIRST_DRAIN_INTERVAL_S, _DRAIN_INTERVAL_S)
         while self._has_unsent() and not self._is_ending:
-            time.sleep(_DRAIN_INTERVAL_S)
+            backoff.wait()
         return end_reason(self._folder.sent)
 
     def on_running(self, keeper: int) -> None:
