@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo bench bench-logs bench-api bench-metrics bench-staging fuzz stability chaos faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo bench bench-logs bench-api bench-metrics bench-staging bench-sweep fuzz stability chaos faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -69,6 +69,9 @@ bench-metrics: setup ## Points per second and curves beside a real MLflow server
 
 bench-staging: setup ## Inputs from a store: one node beside fsspec, rclone and the stores' own tools, four that pass pieces on (root); writes docs/bench/staging.md
 	$(PYTHON) -m bench.staging --write docs/bench/staging.md
+
+bench-sweep: setup ## What a trial of a sweep costs, beside Optuna and Ray Tune; writes docs/bench/sweep.md
+	$(PYTHON) -m bench.sweep --write docs/bench/sweep.md
 
 fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60); EXAMPLES of each property (2000)
 	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) TESTS_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -q tests/fuzz tests/unit/dialect/test_spec_fuzz.py

@@ -1,1 +1,1 @@
-"""Measurements beside a baseline: `make bench`, `bench-logs`, `bench-api`, `bench-staging`."""
+"""Measurements beside a baseline: `make bench`, `bench-logs`, `bench-api`, `bench-staging`, `bench-sweep`."""

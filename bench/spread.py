@@ -41,10 +41,11 @@ def ratios(ours: Sequence[float | None], theirs: Sequence[float | None]) -> list
     return [None if mine is None or other is None else mine / other for mine, other in pairs]
 
 
-def say(found: Spread | None, lost: str = "never ended") -> str:
+def say(found: Spread | None, lost: str = "never ended", digits: int = 2) -> str:
     """`2.31 (2.2–2.4; 2.1–3.0)`: median, inner half, ends; and how many runs gave nothing, and why."""
     if found is None:
         return "none"
-    inner = f"{found.quarter:.2f}–{found.three_quarters:.2f}; {found.least:.2f}–{found.most:.2f}"
+    ends = ((found.quarter, found.three_quarters), (found.least, found.most))
+    inner = "; ".join(f"{low:.{digits}f}–{high:.{digits}f}" for low, high in ends)
     missing = f"; {found.missing} of {found.count + found.missing} {lost}" if found.missing else ""
-    return f"{found.median:.2f} ({inner}{missing})"
+    return f"{found.median:.{digits}f} ({inner}{missing})"
