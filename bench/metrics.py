@@ -263,7 +263,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=4.0, help="in which ranks log, each way of each round")
     parser.add_argument("--write", type=Path)
     options = parser.parse_args()
-    python, measured, load = mlflow_python(), Measured(), os.getloadavg()[0]
+    python, measured = mlflow_python(), Measured()
     measured.starts = {"drumbeat": [], "mlflow": []}
     begun = time.monotonic()
     with serving() as home:
@@ -278,7 +278,7 @@ def main() -> None:
             job, run = fill_drumbeat(client, home), fill_mlflow(server)
             for _ in range(options.rounds):
                 measure_curves(client, job, server, run, measured)
-    page = render(measured, f"{describe_machine()}; load before the first round {load:.1f}")
+    page = render(measured, describe_machine())
     if options.write:
         options.write.write_text(page, encoding="utf-8")
     print(page)
