@@ -65,6 +65,7 @@ def _backup_of_an_older_database(url):
         there.execute("ALTER TABLE servers DROP COLUMN doors")
         there.execute("DROP TABLE facts, removals, settings")
         there.execute("ALTER TABLE jobs DROP COLUMN parent")  # Its index goes with it.
+        there.execute("ALTER TABLE submissions DROP COLUMN request")
         there.execute("UPDATE alembic_version SET version_num = '0005'")
     with _connected(url) as backup:
         backup.execute("LOCK TABLE servers IN ACCESS SHARE MODE")
