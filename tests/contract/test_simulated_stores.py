@@ -23,7 +23,8 @@ def test_schedules_hold_over_sqlite(tmp_path, servers, pytestconfig):
 
 
 @pytest.mark.xdist_group("postgres")
-@pytest.mark.parametrize("servers", [1, pytest.param(2, marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("servers", [1, 2])
 def test_schedules_hold_over_postgresql(postgres, servers, pytestconfig):
     with postgres.database() as name:
         setup = Setup(servers, in_database(postgres.url(name)))

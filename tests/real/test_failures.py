@@ -23,7 +23,7 @@ PAIRS = [
     pytest.param("netlab", "deepspeed by itself: a rank is killed", marks=pytest.mark.thorough),
     ("netlab", "tensorflow MultiWorkerMirrored: a rank raises"),
     pytest.param("netlab", "horovod by gloo: wrong count", marks=pytest.mark.thorough),
-    ("slurm", "accelerate: a rank is killed"),
+    pytest.param("slurm", "accelerate: a rank is killed", marks=pytest.mark.thorough),
     pytest.param("slurm", "lightning: a rank raises", marks=pytest.mark.thorough),
     pytest.param("slurm", "mpi: launcher missing", marks=pytest.mark.thorough),
     pytest.param("ssh", "torchrun: wrong count", marks=pytest.mark.thorough),

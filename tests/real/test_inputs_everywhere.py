@@ -40,7 +40,7 @@ def cluster(folder: Path) -> Iterator[tuple[House, str]]:
 
 @pytest.mark.parametrize(
     "where",
-    [local, *(pytest.param(one, marks=pytest.mark.thorough) for one in (lab, cluster))],
+    [pytest.param(one, marks=pytest.mark.thorough) for one in (local, lab, cluster)],
     ids=["local", "netlab", "slurm"],
 )
 def test_the_same_job_reads_its_input_wherever_it_lies(
