@@ -121,6 +121,8 @@ def test_sampler_that_has_nothing_to_propose_ends_the_sweep_as_failed() -> None:
     life.look()
     life.propose(0, is_exhausted=True)
     assert life.job.reason is Reason.TRIALS_FAILED
+    assert life.job.verdict is not None
+    assert life.job.verdict.advice == ""
 
 
 def test_best_trial_follows_the_goal_and_counts_failed_trials_too() -> None:
@@ -156,6 +158,8 @@ def test_sweep_is_given_up_when_its_first_trials_all_fail() -> None:
     for number in range(MAX_FAILED_AT_FIRST):
         life.end(number, State.FAILED)
     assert (life.job.state, life.job.reason) == (State.FAILED, Reason.TRIALS_FAILED)
+    assert life.job.verdict is not None
+    assert "drumbeat sweep trials s, then" in life.job.verdict.advice
 
 
 def test_canceled_sweep_cancels_its_trials_and_ends_when_they_have() -> None:
