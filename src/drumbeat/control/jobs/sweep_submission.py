@@ -12,11 +12,11 @@ from drumbeat.core.need import Need, Policy
 from drumbeat.core.planning.plan import Planned
 from drumbeat.core.sweeping import draws, grid, stopping
 from drumbeat.core.sweeping.parameters import Values
-from drumbeat.core.sweeping.trials import notes, own_trial, trial_document
+from drumbeat.core.sweeping.trials import algorithm_of, notes, own_trial, trial_document
 from drumbeat.core.words import counted
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.dialect.sweeping.policies import Asha
-from drumbeat.dialect.sweeping.sweep import GridSampling, RandomSampling, SweepJob
+from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.states import JobKind, Reason, State
@@ -92,10 +92,8 @@ def new_sweep(request: JobRequest, sweep: SweepJob, trial: Planned, name: str, n
 
 def _most_trials(sweep: SweepJob) -> int:
     """Returns the number of trials after which the sweep ends: a grid may have fewer than its limit."""
-    sampling = sweep.sampling_algorithm
-    is_grid = sampling == "grid" or isinstance(sampling, GridSampling)
     most = sweep.limits.max_total_trials
-    return min(most, grid.count(sweep.search_space)) if is_grid else most
+    return min(most, grid.count(sweep.search_space)) if algorithm_of(sweep) == "grid" else most
 
 
 def _rule(sweep: SweepJob) -> dict[str, object]:

@@ -17,7 +17,8 @@ from drumbeat.core.family import SweepProgress
 from drumbeat.core.life.events import ProposeTrials, SamplerRefused, TrialsProposed
 from drumbeat.core.life.job import Job
 from drumbeat.core.sweeping import draws, grid
-from drumbeat.dialect.sweeping.sweep import GridSampling, RandomSampling, SweepJob
+from drumbeat.core.sweeping.trials import algorithm_of
+from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob
 from drumbeat.ports import PendingEffect
 from drumbeat.ports.samplers import Sampler
 from drumbeat.protocol.api.requests import JobRequest
@@ -65,13 +66,13 @@ class Proposals:
 
     def _proposed(self, job: Job, progress: SweepProgress, effect: ProposeTrials) -> TrialsProposed:
         sweep = sweep_in(self._loop.store.request(job.name))
-        sampling = sweep.sampling_algorithm
+        sampling, algorithm = sweep.sampling_algorithm, algorithm_of(sweep)
         numbers = range(effect.first, effect.first + effect.count)
-        if sampling == "grid" or isinstance(sampling, GridSampling):
+        if algorithm == "grid":
             total = grid.count(sweep.search_space)
             values = [grid.combination(sweep.search_space, number) for number in numbers if number < total]
             return _answer(effect, values, is_exhausted=numbers.stop >= total)
-        if sampling == "random" or isinstance(sampling, RandomSampling):
+        if algorithm == "random":
             rule = sampling if isinstance(sampling, RandomSampling) else RandomSampling()
             seed = rule.seed if rule.seed is not None else _seed(job)
             return _answer(effect, [draws.draw(sweep.search_space, rule, seed, number) for number in numbers])

@@ -32,7 +32,7 @@ from drumbeat.core.life.events import (
 )
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.moves import move, then
-from drumbeat.core.sweeping import ranking, side_by_side, stopping
+from drumbeat.core.sweeping import best, ranking, side_by_side, stopping
 from drumbeat.core.verdict import Verdict
 from drumbeat.core.words import counted
 from drumbeat.dialect.sweeping.policies import Asha, BanditPolicy, MedianStoppingPolicy, TruncationSelectionPolicy
@@ -163,9 +163,11 @@ def best_trial(progress: SweepProgress) -> TrialProgress | None:
 
     A trial that failed or was canceled counts, too, as in Azure ML (`core/sweeping/best.py`).
     """
-    counted_in = [one for one in progress.trials if one.best is not None and math.isfinite(one.best)]
-    best = ranking.best([one.best for one in counted_in if one.best is not None], _goal(progress))
-    return next((one for one in counted_in if one.best == best), None)
+    values = {
+        str(one.number): (one.best,) for one in progress.trials if one.best is not None and math.isfinite(one.best)
+    }
+    winner = best.best_trial(_goal(progress), values)
+    return progress.trials[int(winner.trial)] if winner else None
 
 
 def _goal(progress: SweepProgress) -> ranking.Goal:
@@ -232,9 +234,9 @@ def say_progress(sweep: str, progress: SweepProgress) -> str:
     ended = sum(one.has_ended for one in progress.trials)
     total = str(len(progress.trials) if progress.is_exhausted else progress.max_trials)
     parts = [f"{ended} of {total} trials ended"]
-    best = best_trial(progress)
-    if best is not None:
-        parts.append(f"best {trial_name(sweep, best.number)}: {progress.metric} {best.best:.6g}")
+    leader = best_trial(progress)
+    if leader is not None:
+        parts.append(f"best {trial_name(sweep, leader.number)}: {progress.metric} {leader.best:.6g}")
     return ", ".join(parts)
 
 
@@ -251,9 +253,9 @@ def _verdict(job: Job, progress: SweepProgress) -> Verdict:
     parts = [f"{counted(len(progress.trials), 'trial')} ended"]
     parts += [f"{stopped} of them early"] if stopped else []
     parts += [f"{failed} failed or canceled"] if failed else []
-    best = best_trial(progress)
-    if best is not None:
-        parts.append(f"best {trial_name(job.name, best.number)}: {progress.metric} {best.best:.6g}")
+    leader = best_trial(progress)
+    if leader is not None:
+        parts.append(f"best {trial_name(job.name, leader.number)}: {progress.metric} {leader.best:.6g}")
     else:
         parts.append(f"no trial reported `{progress.metric}`")
     return judge.of(Reason.TRIALS_ENDED, "; ".join(parts))

@@ -65,7 +65,7 @@ def own_trial(sweep: SweepJob) -> Trial:
 def notes(sweep: SweepJob) -> Iterator[str]:
     """What a person who submits the sweep may not expect, a sentence each."""
     most = sweep.limits.max_total_trials
-    if _algorithm(sweep) == "grid":
+    if algorithm_of(sweep) == "grid":
         size = grid.count(sweep.search_space)
         if size > most:
             yield f"the grid has {size:,} combinations, and limits.max_total_trials is {most:,}: the rest isn't tried"
@@ -76,7 +76,8 @@ def notes(sweep: SweepJob) -> Iterator[str]:
             yield f"all trials register the output {name} as {output.name}:{output.version}; only the first one can"
 
 
-def _algorithm(sweep: SweepJob) -> str:
+def algorithm_of(sweep: SweepJob) -> str:
+    """`grid`, `random` or `bayesian`, whether it is written as a word or with options."""
     algorithm = sweep.sampling_algorithm
     return algorithm if isinstance(algorithm, str) else str(algorithm.kind() if isinstance(algorithm, Model) else "")
 
