@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.report import publish
 from bench.runs import HERE
 from bench.serving import MIB, at_percent, memory_mib, sampled, serving
 from bench.start import describe_machine
@@ -158,10 +159,7 @@ def main() -> None:
     options = parser.parse_args()
     machine = describe_machine()
     text = render(measure(options), options, machine)
-    print(f"\n{text}")
-    if options.write:
-        options.write.parent.mkdir(parents=True, exist_ok=True)
-        options.write.write_text(text, encoding="utf-8")
+    publish(text, options.write)
 
 
 if __name__ == "__main__":

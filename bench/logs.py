@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.log_report import render
+from bench.report import publish
 from bench.runs import BIN, HERE
 from bench.serving import memory_mib, most, peak_mib, sampled, serving
 from bench.start import describe_machine
@@ -196,10 +197,7 @@ def main() -> None:
     options = parser.parse_args()
     machine = describe_machine()
     text = render(measure(options), machine, LINES)
-    print(f"\n{text}")
-    if options.write:
-        options.write.parent.mkdir(parents=True, exist_ok=True)
-        options.write.write_text(text, encoding="utf-8")
+    publish(text, options.write)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """The report of a benchmark of starts, as Markdown."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.runs import DEADLINE_S, Run
 from bench.spread import ratios, say, spread
@@ -80,3 +81,11 @@ def tabulate(phases: dict[str, list[dict[str, float]]]) -> str:
     totals = [spread([sum(run.values()) for run in runs if run]) for runs in phases.values()]
     lines.append(f"| together | {' | '.join(f'{cell.median:.3f}' if cell else '' for cell in totals)} |")
     return "\n".join(lines) + "\n"
+
+
+def publish(text: str, file: Path | None) -> None:
+    """Prints a report, and writes it to the file, if one is given."""
+    print(f"\n{text}")
+    if file:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from bench.drumbeat_runs import make_drumbeat
-from bench.report import render
+from bench.report import publish, render
 from bench.runs import Run, run_plain, run_torchrun
 
 
@@ -70,10 +70,7 @@ def main() -> None:
     options = parser.parse_args()
     machine = describe_machine()
     text = render(measure_all(options.rounds, options.ranks), machine, options.ranks)
-    print(f"\n{text}")
-    if options.write:
-        options.write.parent.mkdir(parents=True, exist_ok=True)
-        options.write.write_text(text, encoding="utf-8")
+    publish(text, options.write)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import psutil
 
+from bench.report import publish
 from bench.serving import command_of, kind_of, processes_of, serving
 from bench.start import describe_machine
 from bench.sweep_report import render
@@ -131,10 +132,7 @@ def main() -> None:
     found = measure(options)
     size = Size(options.trials, options.concurrent)
     text = render(found, size, f"{machine}, after the last {os.getloadavg()[0]:.1f}")
-    print(f"\n{text}")
-    if options.write:
-        options.write.parent.mkdir(parents=True, exist_ok=True)
-        options.write.write_text(text, encoding="utf-8")
+    publish(text, options.write)
 
 
 if __name__ == "__main__":
