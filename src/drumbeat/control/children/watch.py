@@ -1,13 +1,15 @@
 """The watch over children: tells each parent how far its children are.
 
-It looks whenever a job has changed, and in any case every second: a child may be another server's.
+It looks at a parent when it or a child of it has changed, and every second at all: a child may be another server's.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from drumbeat.control.bus import JOB, Topic
 from drumbeat.control.loop.loop import Loop
@@ -19,23 +21,38 @@ from drumbeat.protocol.states import JobKind
 log = logging.getLogger(__name__)
 
 LOOK_INTERVAL_S = 1.0
-"""How often it looks at children when no change was published."""
+"""How often it looks at the children of all parents."""
 MIN_INTERVAL_S = 0.02
 """The least time between two looks: each piece of a log is a change, too."""
 PAGE = 1000
 
-Reports = Callable[[Job], Mapping[int, Sequence[float]]]
-"""Gives, of each trial of a sweep by its number, the values of the primary metric that rank 0 reported, in order."""
-BusyShares = Callable[[Job], Mapping[int, float]]
-"""Gives, of measured trials by their number, the share of their time that their ranks worked."""
+Reading_co = TypeVar("Reading_co", covariant=True)
+
+
+class TrialReadings(Protocol[Reading_co]):
+    """What is read of the trials of sweeps, kept while the watch looks at them."""
+
+    def __call__(self, job: Job) -> Mapping[int, Reading_co]:
+        """Returns the reading of each trial of a sweep by the trial's number."""
+        ...
+
+    def forget_all_but(self, sweeps: Collection[str]) -> None:
+        """Keeps only what was read for these sweeps."""
+        ...
 
 
 class ChildWatch:
     """Applies `ChildrenSeen` to the parents that this server holds, on a thread of its own."""
 
-    def __init__(self, loop: Loop, reports: Reports, busy: BusyShares) -> None:
-        self._loop, self._reports, self._busy = loop, reports, busy
+    def __init__(self, loop: Loop, reports: TrialReadings[Sequence[float]], busy: TrialReadings[float]) -> None:
+        self._loop = loop
+        self._reports = reports
+        """Reads the values of the primary metric that rank 0 reported, in order."""
+        self._busy = busy
+        """Reads the share of their time that the ranks of measured trials worked."""
         self._changed, self._stopping = threading.Event(), threading.Event()
+        self._names: list[str] = []
+        """The jobs that have changed since the last look."""
         self._thread = threading.Thread(target=self._run, name="children", daemon=True)
         self._unsubscribe = loop.bus.subscribe(self._hear)
 
@@ -53,24 +70,45 @@ class ChildWatch:
 
     def _hear(self, topic: Topic) -> None:
         if topic.kind == JOB:
+            self._names.append(topic.name)
             self._changed.set()
 
     def _run(self) -> None:
+        due_at = time.monotonic()
         while not self._stopping.wait(MIN_INTERVAL_S):
-            self._changed.wait(LOOK_INTERVAL_S)
+            self._changed.wait(max(0.0, due_at - time.monotonic()))
             self._changed.clear()
             if self._stopping.is_set():
                 return
-            for job in self.parents():
+            names, self._names = self._names, []
+            is_due = time.monotonic() >= due_at
+            for job in self.parents() if is_due else self.parents_of(names):
                 try:
                     self.look_at(job)
                 except Exception:
                     if not self._stopping.is_set():
                         log.exception("could not look at the children of job %s; trying again", job.name)
+            if is_due:
+                self.forget_ended()
+                due_at = time.monotonic() + LOOK_INTERVAL_S
 
     def parents(self) -> list[Job]:
         """The unfinished parents that this server holds."""
         return [one.job for one in list(self._loop.jobs.values()) if one.job.kind is not JobKind.COMMAND]
+
+    def parents_of(self, changed: Collection[str]) -> list[Job]:
+        """Returns the unfinished parents among these jobs and above them; all, if one of the jobs is not held here."""
+        records = [self._loop.jobs.get(name) for name in changed]
+        if None in records:  # It has just ended, or another server holds it: its parent isn't known.
+            return self.parents()
+        names = {*changed, *(record.job.parent for record in records if record)}
+        return [job for job in self.parents() if job.name in names]
+
+    def forget_ended(self) -> None:
+        """Drops what was read of the trials of parents that have ended."""
+        names = {job.name for job in self.parents()}
+        self._reports.forget_all_but(names)
+        self._busy.forget_all_but(names)
 
     def look_at(self, job: Job) -> None:
         """Applies to a parent how far its children are."""

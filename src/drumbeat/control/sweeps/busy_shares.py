@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from statistics import fmean
 
 from drumbeat.core.family import trial_name
@@ -25,23 +25,27 @@ class BusyShares:
 
     def __init__(self, history: Callable[[str, str, int, int], HistoryPage]) -> None:
         self._history = history
-        self._known: dict[str, float | None] = {}
-        """By trial that has completed; None = it was too short to be measured."""
+        self._known: dict[str, dict[int, float | None]] = {}
+        """By sweep and number of the completed trial; None = it was too short to be measured."""
 
     def __call__(self, job: Job) -> Mapping[int, float]:
         """Returns the share of each measured trial by its number; {} until enough trials have completed."""
         sweep = job.sweep
         if sweep is None or sweep.is_compared or sweep.ranks < 2 or job.plan.gpus_per_node:
             return {}
+        known = self._known.setdefault(job.name, {})
         shares: dict[int, float] = {}
         for trial in [one for one in sweep.trials if one.state is State.COMPLETED]:
-            name = trial_name(job.name, trial.number)
-            if name not in self._known:
-                self._known[name] = self._share(name, sweep.ranks)
-            share = self._known[name]
+            if trial.number not in known:
+                known[trial.number] = self._share(trial_name(job.name, trial.number), sweep.ranks)
+            share = known[trial.number]
             if share is not None and len(shares) < MIN_TRIALS:
                 shares[trial.number] = share
         return shares if len(shares) == MIN_TRIALS else {}
+
+    def forget_all_but(self, sweeps: Collection[str]) -> None:
+        """Keeps only what was measured for these sweeps."""
+        self._known = {name: known for name, known in self._known.items() if name in sweeps}
 
     def _share(self, trial: str, ranks: int) -> float | None:
         means: list[float] = []

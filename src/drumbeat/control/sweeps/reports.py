@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from drumbeat.core.family import trial_name
@@ -38,7 +38,7 @@ class SweepReports:
                 self._continue(job, trial.number, known.setdefault(trial.number, _TrialReports()))
         return {number: reports.values for number, reports in known.items()}
 
-    def forget(self, sweeps: Sequence[str]) -> None:
+    def forget_all_but(self, sweeps: Collection[str]) -> None:
         """Keeps only what was read for these sweeps."""
         self._known = {name: known for name, known in self._known.items() if name in sweeps}
 

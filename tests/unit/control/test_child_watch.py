@@ -1,0 +1,102 @@
+"""The watch over the children of sweeps and pipelines."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from drumbeat.control.children.watch import ChildWatch
+from drumbeat.control.sweeps.busy_shares import BusyShares
+from drumbeat.control.sweeps.reports import SweepReports
+from drumbeat.core.life.job import Job
+from drumbeat.ports.metrics import HistoryPage
+from drumbeat.protocol.api.requests import JobRequest
+from drumbeat.protocol.metrics import Point
+
+from .house import House, until
+
+SWEEP: dict[str, object] = {
+    "type": "sweep",
+    "sampling_algorithm": "grid",
+    "search_space": {"lr": {"type": "choice", "values": [0.1, 0.2]}},
+    "objective": {"goal": "maximize", "primary_metric": "accuracy"},
+    "limits": {"max_total_trials": 2, "max_concurrent_trials": 1},
+    "trial": {"command": "python t.py --lr ${{search_space.lr}}"},
+}
+
+
+class Readings:
+    """Reads nothing of any trial, and records what it is asked to keep."""
+
+    def __init__(self) -> None:
+        self.kept: set[str] = set()
+
+    def __call__(self, _job: Job) -> Mapping[int, float]:
+        return {}
+
+    def forget_all_but(self, sweeps: Collection[str]) -> None:
+        self.kept = set(sweeps)
+
+
+class Reports(Readings):
+    def __call__(self, _job: Job) -> Mapping[int, list[float]]:
+        return {}
+
+
+def submit_sweep(house: House, name: str) -> None:
+    house.control.jobs.submit(JobRequest({**SWEEP, "name": name}))
+    until(lambda: f"{name}_0" in house.control.loop.jobs)
+
+
+def make_watch(house: House) -> tuple[ChildWatch, Reports]:
+    reports = Reports()
+    return ChildWatch(house.control.loop, reports, Readings()), reports
+
+
+def test_change_of_a_trial_concerns_its_sweep_only(house: House) -> None:
+    submit_sweep(house, "a")
+    submit_sweep(house, "b")
+    watch, _ = make_watch(house)
+    assert [job.name for job in watch.parents_of(["b_0"])] == ["b"]
+    assert [job.name for job in watch.parents_of(["a"])] == ["a"]
+
+
+def test_change_of_a_job_that_is_not_held_concerns_every_parent(house: House) -> None:
+    submit_sweep(house, "a")
+    submit_sweep(house, "b")
+    watch, _ = make_watch(house)
+    assert {job.name for job in watch.parents_of(["a_7"])} == {"a", "b"}
+
+
+def test_readings_of_unfinished_sweeps_are_kept_and_others_dropped(house: House) -> None:
+    submit_sweep(house, "a")
+    watch, reports = make_watch(house)
+    watch.forget_ended()
+    assert reports.kept == {"a"}
+
+
+def test_reports_of_a_dropped_sweep_are_read_again_from_the_start(house: House) -> None:
+    submit_sweep(house, "a")
+    until(lambda: bool(house.store.load("a").job.sweep.trials[0].state))  # pyright: ignore[reportOptionalMemberAccess]
+    sweep = house.store.load("a").job
+    asked: list[int] = []
+
+    def history(_run: str, metric: str, _rank: int, after: int) -> HistoryPage:
+        asked.append(after)
+        return HistoryPage((Point(metric, 0.5, 0, 0),), after + 1, is_last=True)
+
+    reports = SweepReports(history)
+    assert [*reports(sweep)[0]] == [0.5]
+    assert [*reports(sweep)[0]] == [0.5, 0.5]
+    reports.forget_all_but(["a"])
+    assert [*reports(sweep)[0]] == [0.5, 0.5, 0.5]
+    reports.forget_all_but([])
+    assert [*reports(sweep)[0]] == [0.5]
+    assert asked == [0, 1, 2, 0]
+
+
+def test_busy_shares_of_a_dropped_sweep_are_no_longer_held(house: House) -> None:
+    submit_sweep(house, "a")
+    shares = BusyShares(lambda *_: HistoryPage((), 0, is_last=True))
+    assert shares(house.store.load("a").job) == {}
+    shares.forget_all_but([])
+    assert shares(house.store.load("a").job) == {}
