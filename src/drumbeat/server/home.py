@@ -1,4 +1,4 @@
-"""The server's home folder: whose it is, the token, the port of last time, the file that says where we are."""
+"""The server's home folder: whose it is, the port of last time, the file that says where we are."""
 
 from __future__ import annotations
 
@@ -68,15 +68,6 @@ class Home:
             yield
         finally:
             os.close(descriptor)
-
-    def token(self) -> str:
-        """The token of this home, made at the first start; mode 0600."""
-        place = self.path / "token"
-        if not place.exists():
-            first_written(place, secrets.token_urlsafe(32).encode())
-        if place.stat().st_mode & 0o077:
-            place.chmod(0o600)
-        return place.read_text().strip()
 
     @property
     def last_port(self) -> int:

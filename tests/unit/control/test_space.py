@@ -181,10 +181,10 @@ def test_prune_that_keeps_outputs_removes_logs_and_says_so_in_the_story(house):
 
 def test_retention_rule_survives_a_restart_and_deletes_old_jobs(house):
     ended(house, "a")
-    house.control.space.set_retention(3600)
+    house.control.space.retention.set(3600)
     house.reopen()
     space = house.control.space
-    assert space.retain_s == 3600
+    assert space.retention.retain_s == 3600
     space.apply_retention()
     assert folders(house) == {"a"}
     record = house.store.shelf.records["a"]
@@ -192,14 +192,14 @@ def test_retention_rule_survives_a_restart_and_deletes_old_jobs(house):
     house.store.shelf.records["a"] = replace(record, job=long_ago)
     space.apply_retention()
     assert folders(house) == set()
-    space.set_retention(0)
-    assert space.retain_s == 0
+    space.retention.set(0)
+    assert space.retention.retain_s == 0
 
 
 @pytest.mark.parametrize("seconds", [1, 59.9, float("inf"), float("nan"), -5])
 def test_retention_that_is_too_short_or_no_time_is_refused(house, seconds):
     with pytest.raises(RefusedError):
-        house.control.space.set_retention(seconds)
+        house.control.space.retention.set(seconds)
 
 
 def test_removal_that_was_interrupted_is_finished_at_the_next_start(house):

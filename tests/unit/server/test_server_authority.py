@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from drumbeat.protocol.errors import EngineError
-from drumbeat.server.access.authority import LIFE, SERVERS_LIFE, SKEW, Authority, Issued
+from drumbeat.server.access.authority import LIFE, SKEW, Authority, Issued
+from drumbeat.server.access.certificate import LIFE as SERVERS_LIFE
 from drumbeat.server.access.certificate import context_of
 
 NOW = datetime.now(UTC).replace(microsecond=0)
@@ -48,7 +49,7 @@ def strict(authority: Authority) -> ssl.SSLContext:
 @pytest.mark.parametrize("name", ["10.0.0.7", "fd00::7", "node-7.cluster"])
 def test_a_strict_client_believes_the_server_at_its_addresses(tmp_path: Path, name: str) -> None:
     authority = Authority.of(tmp_path / "ca.pem", NOW)
-    server = context_of(authority.issue(["10.0.0.7", "fd00::7", "node-7.cluster"], NOW))
+    server = context_of(authority.issue(["10.0.0.7", "fd00::7", "node-7.cluster"], NOW, SERVERS_LIFE))
     handshake(strict(authority), server, name)
     with pytest.raises(ssl.SSLCertVerificationError, match=r"IP address mismatch|Hostname mismatch"):
         handshake(strict(authority), server, "10.0.0.8" if name[0].isdigit() else "other.cluster")
@@ -56,7 +57,7 @@ def test_a_strict_client_believes_the_server_at_its_addresses(tmp_path: Path, na
 
 @pytest.mark.feature("X4")
 def test_old_tls_is_not_spoken(tmp_path: Path) -> None:
-    context = context_of(Authority.of(tmp_path / "ca.pem", NOW).issue(["10.0.0.7"], NOW))
+    context = context_of(Authority.of(tmp_path / "ca.pem", NOW).issue(["10.0.0.7"], NOW, SERVERS_LIFE))
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
 
 
@@ -64,12 +65,12 @@ def test_old_tls_is_not_spoken(tmp_path: Path) -> None:
 def test_nobody_else_can_play_the_server(tmp_path: Path) -> None:
     authority, other = Authority.of(tmp_path / "ca.pem", NOW), Authority.of(tmp_path / "other.pem", NOW)
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(strict(authority), context_of(other.issue(["10.0.0.7"], NOW)), "10.0.0.7")
+        handshake(strict(authority), context_of(other.issue(["10.0.0.7"], NOW, SERVERS_LIFE)), "10.0.0.7")
     # What the server's own certificate signs is worth nothing.
-    issued = authority.issue(["10.0.0.7"], NOW)
+    issued = authority.issue(["10.0.0.7"], NOW, SERVERS_LIFE)
     fake = Authority(x509.load_pem_x509_certificate(issued.pem), _key_of(issued))
     with pytest.raises(ssl.SSLCertVerificationError):
-        handshake(strict(authority), context_of(fake.issue(["10.0.0.7"], NOW)), "10.0.0.7")
+        handshake(strict(authority), context_of(fake.issue(["10.0.0.7"], NOW, SERVERS_LIFE)), "10.0.0.7")
 
 
 def _key_of(issued: Issued) -> ec.EllipticCurvePrivateKey:
@@ -85,7 +86,7 @@ def test_openssl_itself_finds_nothing_wrong(tmp_path: Path) -> None:
     if shutil.which("openssl") is None:
         pytest.skip("openssl is needed: apt-get install openssl")
     authority = Authority.of(tmp_path / "ca.pem", NOW)
-    (tmp_path / "server.pem").write_bytes(authority.issue(["10.0.0.7", "node-7.cluster"], NOW).pem)
+    (tmp_path / "server.pem").write_bytes(authority.issue(["10.0.0.7", "node-7.cluster"], NOW, SERVERS_LIFE).pem)
     command = ["openssl", "verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", "ca.pem", "server.pem"]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (said.returncode, said.stdout) == (0, "server.pem: OK\n"), said
@@ -95,19 +96,19 @@ def test_an_expired_certificate_is_refused_by_who_checks_it(tmp_path: Path) -> N
     long_ago = NOW - SERVERS_LIFE - DAY
     authority = Authority.of(tmp_path / "ca.pem", long_ago)
     with pytest.raises(ssl.SSLCertVerificationError, match="expired"):
-        handshake(strict(authority), context_of(authority.issue(["10.0.0.7"], long_ago)), "10.0.0.7")
-    handshake(strict(authority), context_of(authority.issue(["10.0.0.7"], NOW)), "10.0.0.7")
+        handshake(strict(authority), context_of(authority.issue(["10.0.0.7"], long_ago, SERVERS_LIFE)), "10.0.0.7")
+    handshake(strict(authority), context_of(authority.issue(["10.0.0.7"], NOW, SERVERS_LIFE)), "10.0.0.7")
 
 
 def test_a_clock_that_is_behind_is_no_reason_to_refuse(tmp_path: Path) -> None:
     """The client's clock can't be put back here, so the server's is ahead."""
     ahead = NOW + SKEW - timedelta(hours=1)
     authority = Authority.of(tmp_path / "ca.pem", ahead)
-    handshake(strict(authority), context_of(authority.issue(["10.0.0.7"], ahead)), "10.0.0.7")
+    handshake(strict(authority), context_of(authority.issue(["10.0.0.7"], ahead, SERVERS_LIFE)), "10.0.0.7")
 
 
 def test_a_certificate_is_due_when_a_third_of_its_life_is_left(tmp_path: Path) -> None:
-    issued = Authority.of(tmp_path / "ca.pem", NOW).issue(["10.0.0.7"], NOW)
+    issued = Authority.of(tmp_path / "ca.pem", NOW).issue(["10.0.0.7"], NOW, SERVERS_LIFE)
     third = (SERVERS_LIFE + SKEW) / 3
     assert not issued.is_due(NOW)
     assert not issued.is_due(issued.end - third - timedelta(seconds=1))
@@ -142,10 +143,10 @@ def test_servers_that_come_at_the_same_moment_agree(tmp_path: Path) -> None:
 
 def test_no_certificate_outlives_its_authority(tmp_path: Path) -> None:
     authority = Authority.of(tmp_path / "ca.pem", NOW)
-    issued = authority.issue(["10.0.0.7"], NOW + LIFE - DAY)
+    issued = authority.issue(["10.0.0.7"], NOW + LIFE - DAY, SERVERS_LIFE)
     assert issued.end == authority.certificate.not_valid_after_utc
     with pytest.raises(EngineError, match="has ended"):
-        authority.issue(["10.0.0.7"], NOW + LIFE)
+        authority.issue(["10.0.0.7"], NOW + LIFE, SERVERS_LIFE)
 
 
 def _damaged(path: Path) -> bytes:
@@ -160,7 +161,7 @@ def _of_two(path: Path) -> bytes:
 
 
 def _of_a_server(path: Path) -> bytes:
-    return Authority.of(path, NOW).issue(["10.0.0.7"], NOW).pem
+    return Authority.of(path, NOW).issue(["10.0.0.7"], NOW, SERVERS_LIFE).pem
 
 
 def _without_certificate(_path: Path) -> bytes:

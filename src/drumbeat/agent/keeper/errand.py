@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 
-from drumbeat.agent.keeper import ranks
+from drumbeat.agent.keeper import rank_start
 from drumbeat.agent.keeper.confinement import choose, end_rest
 from drumbeat.agent.keeper.leftover_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.agent.keeper.listener import hold_folder, read_marker
@@ -45,7 +45,7 @@ class Errand:
         """Runs the command, and returns when nothing is left of it."""
         self._confinement.open()
         try:
-            self._pid = ranks.start(self._request.process, self._confinement)
+            self._pid = rank_start.start(self._request.process, self._confinement)
         except OSError as error:
             self._confinement.close()
             return ErrandResult(127, str(error.strerror))

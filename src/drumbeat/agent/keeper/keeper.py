@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from drumbeat.agent.keeper import ranks
+from drumbeat.agent.keeper import rank_start
 from drumbeat.agent.keeper.confinement import choose, end_rest
 from drumbeat.agent.keeper.leftover_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.agent.keeper.listener import AgentListener, hold_folder, read_marker
@@ -143,7 +143,7 @@ class Keeper:
         liveness = -1
         try:
             liveness = self.starter.open_pipe(rank)
-            pid = ranks.start(rank, self.confinement, liveness)
+            pid = rank_start.start(rank, self.confinement, liveness)
         except OSError as error:
             self._add_exit(rank.rank, 127, time.time(), str(error.strerror))
         else:

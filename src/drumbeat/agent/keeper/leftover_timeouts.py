@@ -1,6 +1,6 @@
 """The timeouts for ending what a round or an errand leaves behind.
 
-The grace of the ranks themselves is `grace_s` of the plan (`dialect/job/recovery_settings.py`).
+The grace of the ranks themselves is `grace_s` of the plan (`dialect/job/timeouts_and_retries.py`).
 """
 
 LEFTOVER_GRACE_S = 1.0

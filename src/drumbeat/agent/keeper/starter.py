@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from drumbeat.agent.ground import locks
-from drumbeat.agent.keeper import ranks
+from drumbeat.agent.keeper import rank_start
 from drumbeat.agent.keeper.confinement import Subreaper
 from drumbeat.protocol.keeper import ProcessStart
 from drumbeat.protocol.process import COMMAND_SERVER
@@ -51,7 +51,7 @@ class Starter:
         self._role, self._joins = process.role, {rank.rank: rank.joins for rank in todo}
         self._is_command_server = self._role == COMMAND_SERVER
         try:
-            self.pid = ranks.start(process, confinement)
+            self.pid = rank_start.start(process, confinement)
         except OSError as error:
             if self._is_command_server:
                 return

@@ -27,10 +27,8 @@ from drumbeat.protocol.metrics import (
     TagsSet,
     experiment_id,
 )
+from drumbeat.protocol.mlflow_limits import MAX_METRICS_IN_BATCH, MAX_PARAM_VALUE, MAX_TAG_VALUE
 
-MAX_PARAM, MAX_TAG = 6000, 8000
-"""Characters of a value that are kept, as in MLflow."""
-_MAX_IN_BATCH = 1000
 _MODEL_HISTORY = "mlflow.log-model.history"
 _PRIMITIVES = (str, int, float)
 
@@ -140,8 +138,8 @@ def delete_tag(write: Write) -> WriteResult:
 def log_batch(write: Write) -> WriteResult:
     """Handles runs/log-batch."""
     metrics, params, tags = (write.objects(key) for key in ("metrics", "params", "tags"))
-    if len(metrics) + len(params) + len(tags) > _MAX_IN_BATCH:
-        raise MlflowError(INVALID, f"A batch logging request can contain at most {_MAX_IN_BATCH} entities.")
+    if len(metrics) + len(params) + len(tags) > MAX_METRICS_IN_BATCH:
+        raise MlflowError(INVALID, f"A batch logging request can contain at most {MAX_METRICS_IN_BATCH} entities.")
     records: list[MetricRecord] = [*_params(write, params)]
     records += [_points(write, metrics)] if metrics else []
     records += [_tags(write, tags)] if tags else []
@@ -207,7 +205,7 @@ def _points(write: Write, metrics: Iterable[JsonObject]) -> MetricRecord:
 
 def _params(write: Write, params: list[JsonObject]) -> list[MetricRecord]:
     """Returns the new ones. A parameter keeps its first value; those that other nodes logged the server checks."""
-    new = {key: value[:MAX_PARAM] for key, value in _pairs(params).items()}
+    new = {key: value[:MAX_PARAM_VALUE] for key, value in _pairs(params).items()}
     logged = write.runs.params(write.run)
     for key, value in new.items():
         if logged.get(key, value) != value:
@@ -221,7 +219,7 @@ def _params(write: Write, params: list[JsonObject]) -> list[MetricRecord]:
 
 
 def _tags(write: Write, tags: list[JsonObject]) -> MetricRecord:
-    values = {key: value[:MAX_TAG] for key, value in _pairs(tags).items()}
+    values = {key: value[:MAX_TAG_VALUE] for key, value in _pairs(tags).items()}
     return record_or_error({"kind": "tags", "run": write.run, "tags": values})
 
 

@@ -1,7 +1,7 @@
 """Heartbeats of agents: when each was heard last, and after how long a silence a node counts as lost.
 
-The job's own key `drumbeat: lost_after_s` sets that time; its default is in `dialect/job/recovery_settings.py`. It runs
-on this server's monotonic clock, which begins with the server; the time in which the server stood still doesn't count.
+The job's own key `drumbeat: lost_after_s` sets that time; its default is in `dialect/job/timeouts_and_retries.py`. It
+runs on this server's monotonic clock, which begins with the server; time in which the server stood still doesn't count.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.items import freed_of, job_item
 from drumbeat.control.space.job_removal import JobRemoval
 from drumbeat.control.space.references import ReferenceReader, References
-from drumbeat.core import retention
+from drumbeat.core import deletion
 from drumbeat.core.life.events import StoryEntry
 from drumbeat.ports import Artifacts, Change, JobSpace
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem
@@ -40,10 +40,10 @@ class JobPruner:
     def prune(self, older_than: timedelta, *, keep_outputs: bool, is_dry: bool, by: str) -> Freed:
         """Deletes the jobs that ended at least so long ago. keep_outputs: those that have outputs are only trimmed."""
         world = self._references.all()
-        asked = retention.expired(world.jobs, self._loop.clock.now(), older_than)
+        asked = deletion.expired(world.jobs, self._loop.clock.now(), older_than)
         spaces = {name: self._removal.space_of(name) for name in asked}
         trimmed = [name for name in asked if keep_outputs and spaces[name].outputs]
-        decision = retention.decide([name for name in asked if name not in trimmed], world.jobs, world.assets)
+        decision = deletion.decide([name for name in asked if name not in trimmed], world.jobs, world.assets)
         kept = list(decision.reasons.values())
         if is_dry:
             gone = [job_item(world.needs(name), spaces[name]) for name in decision.jobs]

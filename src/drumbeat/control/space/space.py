@@ -15,18 +15,16 @@ from drumbeat.control.space.items import freed_of, job_item, needed_by, refusal,
 from drumbeat.control.space.job_pruning import TRIMMED, JobPruner
 from drumbeat.control.space.job_removal import JobRemoval
 from drumbeat.control.space.references import ReferenceReader
-from drumbeat.core import retention
+from drumbeat.control.space.retention import RetentionRule
+from drumbeat.core import deletion
 from drumbeat.ports import Artifacts, MachineCaches
 from drumbeat.protocol.api.space import Freed, KeptItem, SpaceItem, Usage
-from drumbeat.protocol.errors import DrumbeatError, NotFoundError, RefusedError
+from drumbeat.protocol.errors import DrumbeatError, NotFoundError
 
 log = logging.getLogger(__name__)
 
-RETAIN = "retain_s"
-"""The name of the setting."""
 INTERVAL_S = 60.0
 """How often removals that were interrupted are finished, and the retention rule is applied."""
-MIN_RETAIN_S = 60.0
 
 
 class Space:
@@ -41,6 +39,7 @@ class Space:
         remove_run: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._loop, self._store, self._artifacts = loop, loop.store, artifacts
+        self.retention = RetentionRule(loop.store)
         self._caches, self._stopping = caches, threading.Event()
         self._references = ReferenceReader(loop.store)
         self._removal = JobRemoval(loop, artifacts, self._references, self._stopping, remove_run)
@@ -67,23 +66,10 @@ class Space:
             self._stopping.wait(INTERVAL_S)
 
     # --- the retention rule -----------------------------------------------------------------------------------
-    @property
-    def retain_s(self) -> float:
-        """After how many seconds jobs that have ended are deleted; 0 = never."""
-        return float(self._store.setting(RETAIN) or 0.0)
-
-    def set_retention(self, retain_s: float) -> None:
-        """Sets the rule for all servers over this store; it survives restarts. 0 = nothing is deleted."""
-        if retain_s and not MIN_RETAIN_S <= retain_s < timedelta.max.total_seconds():
-            what = f"jobs can't be retained for {retain_s:g} s; the shortest time is {MIN_RETAIN_S:g} s"
-            raise RefusedError(what, where="retain_s", fix="Give a longer time, like 30d; `off` turns the rule off.")
-        self._store.set_setting(RETAIN, repr(retain_s) if retain_s else "")
-        log.info("retention: %s", f"jobs are deleted {retain_s:g} s after their end" if retain_s else "off")
-
     def apply_retention(self) -> Freed:
         """Finishes removals, and deletes the jobs whose time is over."""
         self._removal.finish_removals()
-        retain_s = self.retain_s
+        retain_s = self.retention.retain_s
         if not retain_s:
             return Freed()
         age = timedelta(seconds=retain_s)
@@ -110,7 +96,7 @@ class Space:
             return Freed()
         self._removal.await_end(name)
         world = self._references.all()
-        plan = retention.decide([name], world.jobs, world.assets)
+        plan = deletion.decide([name], world.jobs, world.assets)
         if kept := plan.reasons.get(name):
             raise refusal(kept)
         items: list[SpaceItem] = []
@@ -142,7 +128,7 @@ class Space:
         """What takes space, the biggest first."""
         world = self._references.all()
         jobs = {one.name: one for one in world.jobs}
-        needed = retention.needed_snapshots(world.jobs, world.assets)
+        needed = deletion.needed_snapshots(world.jobs, world.assets)
         items = [
             job_item(jobs.get(name) or unknown(name, self._store.removals()), space)
             for name, space in self._artifacts.job_space().items()
@@ -159,4 +145,4 @@ class Space:
             totals[one.kind] = totals.get(one.kind, 0) + one.size
         totals = dict(sorted(totals.items(), key=lambda pair: -pair[1]))
         free = self._caches.free() if self._caches else 0
-        return Usage(tuple(items), totals, sum(totals.values()), free, self.retain_s)
+        return Usage(tuple(items), totals, sum(totals.values()), free, self.retention.retain_s)

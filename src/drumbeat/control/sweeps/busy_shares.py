@@ -33,19 +33,19 @@ class BusyShares:
         sweep = job.sweep
         if sweep is None or sweep.is_compared or sweep.ranks < 2 or job.plan.gpus_per_node:
             return {}
-        known = self._known.setdefault(job.name, {})
+        measured = self._known.setdefault(job.name, {})
         shares: dict[int, float] = {}
         for trial in [one for one in sweep.trials if one.state is State.COMPLETED]:
-            if trial.number not in known:
-                known[trial.number] = self._share(trial_name(job.name, trial.number), sweep.ranks)
-            share = known[trial.number]
+            if trial.number not in measured:
+                measured[trial.number] = self._share(trial_name(job.name, trial.number), sweep.ranks)
+            share = measured[trial.number]
             if share is not None and len(shares) < MIN_TRIALS:
                 shares[trial.number] = share
         return shares if len(shares) == MIN_TRIALS else {}
 
     def forget_all_but(self, sweeps: Collection[str]) -> None:
         """Keeps only what was measured for these sweeps."""
-        self._known = {name: known for name, known in self._known.items() if name in sweeps}
+        self._known = {name: measured for name, measured in self._known.items() if name in sweeps}
 
     def _share(self, trial: str, ranks: int) -> float | None:
         means: list[float] = []

@@ -32,15 +32,15 @@ class SweepReports:
         """Returns the values of each trial by its number, in the order of their arrival."""
         if job.sweep is None:
             return {}
-        known = self._known.setdefault(job.name, {})
+        by_number = self._known.setdefault(job.name, {})
         for trial in job.sweep.trials:
-            if trial.state is not None and (trial.number not in known or not trial.has_ended):
-                self._continue(job, trial.number, known.setdefault(trial.number, _TrialReports()))
-        return {number: reports.values for number, reports in known.items()}
+            if trial.state is not None and (trial.number not in by_number or not trial.has_ended):
+                self._continue(job, trial.number, by_number.setdefault(trial.number, _TrialReports()))
+        return {number: reports.values for number, reports in by_number.items()}
 
     def forget_all_but(self, sweeps: Collection[str]) -> None:
         """Keeps only what was read for these sweeps."""
-        self._known = {name: known for name, known in self._known.items() if name in sweeps}
+        self._known = {name: by_number for name, by_number in self._known.items() if name in sweeps}
 
     def _continue(self, job: Job, number: int, reports: _TrialReports) -> None:
         metric = job.sweep.metric if job.sweep else ""

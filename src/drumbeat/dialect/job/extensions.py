@@ -1,6 +1,6 @@
 """The `drumbeat:` table: what drumbeat adds to the dialect.
 
-The keys of retries, grace and silence are in `recovery_settings.py`.
+The keys of retries, grace and silence are in `timeouts_and_retries.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drumbeat.dialect.job.recovery_settings import RecoverySettings
+from drumbeat.dialect.job.timeouts_and_retries import RecoverySettings
 from drumbeat.dialect.reading.shape import AnyCase, Model
 from drumbeat.dialect.reading.values import Count, Filled, Text
 

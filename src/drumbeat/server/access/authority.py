@@ -25,7 +25,6 @@ from drumbeat.protocol.errors import EngineError
 from drumbeat.server.home import first_written
 
 LIFE = timedelta(days=3652)
-SERVERS_LIFE = timedelta(days=30)
 SKEW = timedelta(days=1)
 """How far a node's clock may be behind the server's."""
 
@@ -89,11 +88,11 @@ class Authority:
         """The certificate, for those who check the server's."""
         return self.certificate.public_bytes(Encoding.PEM).decode()
 
-    def issue(self, addresses: Iterable[str], now: datetime) -> Issued:
+    def issue(self, addresses: Iterable[str], now: datetime, life: timedelta) -> Issued:
         """A certificate for a server at these addresses (IP or DNS), with a key of its own. Raises EngineError."""
         key = ec.generate_private_key(ec.SECP256R1())
         begin = max(_whole(now - SKEW), self.certificate.not_valid_before_utc)
-        end = min(_whole(now + SERVERS_LIFE), self.certificate.not_valid_after_utc)
+        end = min(_whole(now + life), self.certificate.not_valid_after_utc)
         if not now < end:
             raise EngineError("the certificate authority has ended, or the clock is wrong", where=f"{now:%Y-%m-%d}")
         signer = (self.certificate.subject, self.key.public_key())

@@ -6,9 +6,12 @@ import os
 import ssl
 import threading
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from drumbeat.server.access.authority import Authority, Issued
+
+LIFE = timedelta(days=30)
+"""How long each certificate of the server is valid."""
 
 
 class Certificate:
@@ -41,7 +44,7 @@ class Certificate:
     def _fresh(self) -> tuple[Issued, ssl.SSLContext]:
         now = self._now()
         if self._shown is None or self._shown[0].is_due(now):
-            issued = self._authority.issue(sorted(self._addresses), now)
+            issued = self._authority.issue(sorted(self._addresses), now, LIFE)
             self._shown = issued, context_of(issued)
         return self._shown
 

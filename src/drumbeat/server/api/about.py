@@ -77,7 +77,7 @@ def status(context: ContextOf) -> StatusView:
         idle_stop_s=context.idle_stop_s,
         doors=tuple(DoorView(**asdict(one)) for one in context.doors.shown()) if context.doors else (),
         others=tuple(context.control.addresses.others),
-        retain_s=context.control.space.retain_s,
+        retain_s=context.control.space.retention.retain_s,
     )
 
 

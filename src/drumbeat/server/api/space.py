@@ -58,5 +58,5 @@ def prune(body: PruneRequest, control: ControlOf) -> Freed:
 @router.put("/retention")
 def set_retention(body: RetentionBody, control: ControlOf) -> RetentionBody:
     """Sets after how long the servers delete jobs that have ended. The rule survives restarts."""
-    control.space.set_retention(body.retain_s)
+    control.space.retention.set(body.retain_s)
     return body

@@ -1,4 +1,4 @@
-"""MLflow's own limits of names and values, with its words for what exceeds them."""
+"""MLflow's words for names and values that exceed its limits. Those for ranks, too: `protocol/mlflow_limits.py`."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import posixpath
 import re
 from collections.abc import Mapping
 
+from drumbeat.protocol.mlflow_limits import MAX_NAME
 from drumbeat.server.mlflow.errors import invalid
 
-MAX_NAME = 250
-MAX_PARAM_VALUE = 6000
-MAX_TAG_VALUE = 8000
 MAX_EXPERIMENT_TAG_VALUE = 20_000
 MAX_REGISTRY_TAG_VALUE = 100_000
 MAX_EXPERIMENT_NAME = 500
 MAX_ALIAS = 255
-MAX_METRICS_IN_BATCH, MAX_PARAMS_IN_BATCH = 1000, 100
 
 _NAME = re.compile(r"[/\w.\- :]*")
 _ALIAS = re.compile(r"[\w\-]+")

@@ -25,10 +25,11 @@ from drumbeat.protocol.metrics import (
     TagDeleted,
     TagsSet,
 )
+from drumbeat.protocol.mlflow_limits import MAX_TAG_VALUE
 from drumbeat.server.mlflow.call import Call, listed
 from drumbeat.server.mlflow.errors import invalid, missing
 from drumbeat.server.mlflow.experiments import active_experiment, experiment_of, location_of
-from drumbeat.server.mlflow.limits import MAX_TAG_VALUE, check_pairs
+from drumbeat.server.mlflow.limits import check_pairs
 from drumbeat.server.mlflow.searches import run_comparisons, run_orders, view_of
 
 RUN_NAME = "mlflow.runName"

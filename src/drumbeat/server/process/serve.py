@@ -103,6 +103,7 @@ class Stand:
 def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> None:
     """Serves until stopped, in whatever way."""
     from drumbeat.server.access.auth import allowed_hosts
+    from drumbeat.server.access.token import token_of
     from drumbeat.server.app import make_app
     from drumbeat.server.context import Identity, ServerContext
     from drumbeat.server.process.running import Running
@@ -111,7 +112,7 @@ def _listen(stand: Stand, listeners: list[socket.socket], told: StopSignals) -> 
     hosts = allowed_hosts(port, (options.url_host, *options.allow_hosts))
     identity = Identity(*machine(), pid=os.getpid(), home=str(home.path))
     context = ServerContext(stand.control, identity, idle_stop_s=options.idle_stop_s, doors=stand.doors)
-    app = make_app(context, token=home.token(), hosts=hosts)
+    app = make_app(context, token=token_of(home.path), hosts=hosts)
     url = options.url(port)
     running = Running(app, context, on_ready=lambda: _announce(home, context, url), on_end=home.withdraw)
     context.stop, told.stop = told.now, running.stop

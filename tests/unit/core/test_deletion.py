@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drumbeat.core.retention import (
+from drumbeat.core.deletion import (
     AssetNeeds,
     JobNeeds,
     decide,
