@@ -13,13 +13,13 @@ from drumbeat.agent.keeper.client import process_start
 from drumbeat.agent.launchers.launcher import NodeRound
 from drumbeat.agent.launchers.node_launchers import node_launcher
 from drumbeat.agent.node import seen_from
-from drumbeat.agent.runtimes import container_engine
+from drumbeat.agent.runtimes import container_engine, rank_modules
 from drumbeat.host.program import program
 from drumbeat.launch import render, starter
 from drumbeat.launch.container_command import Engine, contained
 from drumbeat.launch.preparation import preparation
 from drumbeat.launch.tracking import direct, tracked
-from drumbeat.protocol import programs
+from drumbeat.protocol import layout, programs
 from drumbeat.protocol.agent import Enrolment, RankExit
 from drumbeat.protocol.keeper import ProcessStart
 from drumbeat.protocol.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
@@ -110,8 +110,9 @@ class RoundProcesses:
     def preparation(self, member: Member, number: int) -> ProcessSpec | None:
         """Returns the job's preparation on this node, in what its ranks run in; None = it has none."""
         self._resolve()
+        rank_modules.provide(self._enrolment.root)
         spec = preparation(self._plan, member, self._enrolment.attempt, number)
-        return spec and self._contained(spec, member)
+        return spec and self._contained(self._with_modules(spec), member)
 
     def _resolve(self) -> None:
         """Puts the paths and links into the plan that are known only after staging."""
@@ -141,7 +142,8 @@ class RoundProcesses:
         node, root = self._enrolment.node, self._enrolment.root
         self._resolve()
         roster = seen_from(roster, node, self._plan)
-        ranks = [self._tracked(each, metrics) for each in render(self._plan, roster, node)]
+        rank_modules.provide(root)
+        ranks = [self._with_modules(self._tracked(each, metrics)) for each in render(self._plan, roster, node)]
         ranks = [self._contained(each, roster.members[node]) for each in ranks]
         beside = starter(self._plan, roster, node)
         round_ = NodeRound(self._plan, roster, node, self._enrolment.secret)
@@ -149,8 +151,11 @@ class RoundProcesses:
         self._launcher.prepare(round_)
         if beside is None:
             return [process_start(each, root) for each in ranks], None
-        beside = _runnable(self._tracked(beside, metrics))
+        beside = _runnable(self._with_modules(self._tracked(beside, metrics)))
         return [process_start(each, root) for each in ranks], process_start(beside, root)
+
+    def _with_modules(self, spec: ProcessSpec) -> ProcessSpec:
+        return replace(spec, modules_last=(layout.modules_folder(self._enrolment.root),))
 
     def _tracked(self, spec: ProcessSpec, metrics: str) -> ProcessSpec:
         first = self._plan.on(self._enrolment.node)[0].rank

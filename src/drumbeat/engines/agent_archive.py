@@ -11,7 +11,8 @@ from pathlib import Path
 
 import drumbeat
 
-ROOMS = ("protocol", "launch", "host", "agent")
+ROOMS = ("protocol", "launch", "host", "agent", "rank", "train")
+"""The agent's own, and what it hands to the ranks."""
 _START = """\
 import runpy
 import sys

@@ -65,8 +65,17 @@ def contained(spec: ProcessSpec, plan: Plan, member: Member, engine: Engine, sho
     words += [word for mount in _mounts(plan, member, shown) for word in ("--volume", mount)]
     words += [word for name in _passed_on(spec) for word in ("--env", name)]
     words += [GIVEN] if spec.joins else []
-    words += [*_devices(member, engine), *plan.container.args, plan.container.image, *spec.argv]
-    return replace(spec, argv=tuple(words), path_first=(), set={**spec.set, **_visible(spec, plan, member)})
+    words += [*_devices(member, engine), *plan.container.args, plan.container.image]
+    words += [*_with_modules(spec.modules_last), *spec.argv]
+    return replace(
+        spec, argv=tuple(words), path_first=(), modules_last=(), set={**spec.set, **_visible(spec, plan, member)}
+    )
+
+
+def _with_modules(folders: Sequence[str]) -> list[str]:
+    """Words that run a command with more at the end of the PYTHONPATH, which may be the image's own."""
+    script = 'PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$0" exec "$@"'
+    return ["/bin/bash", "-c", script, ":".join(folders)] if folders else []
 
 
 def with_given(argv: Sequence[str], names: Iterable[str]) -> list[str]:

@@ -22,6 +22,11 @@ def code_folder(root: str) -> str:
     return join(root, CODE)
 
 
+def modules_folder(root: str) -> str:
+    """Where the modules of drumbeat lie that a rank's script may import."""
+    return join(root, "modules")
+
+
 def input_path(root: str, planned: InputPlan) -> str:
     """Where the ranks of a node find an input: in place, staged under the attempt's folder, or at its own address."""
     if planned.uri.startswith("file:") and planned.mode in ("ro_mount", "direct"):

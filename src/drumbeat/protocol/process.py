@@ -16,10 +16,10 @@ class ProcessSpec:
 
     set: always given. defaulted: given where neither the job nor the node's environment has the name. scrubbed: name
     prefixes (ending in `*`) and names taken out of what the node's environment would pass on. path_first,
-    modules_first: folders at the front of PATH and of PYTHONPATH. log: file for stdout and stderr, relative to the
-    attempt's folder. joins: the socket at which the launcher's own child hands over what the process must have of it
-    before it begins; "" = nothing. rendezvous: `address port` of the store beside it where Horovod's ranks meet, "" =
-    it has none.
+    modules_first: folders at the front of PATH and of PYTHONPATH. modules_last: folders at the end of PYTHONPATH. log:
+    file for stdout and stderr, relative to the attempt's folder. joins: the socket at which the launcher's own child
+    hands over what the process must have of it before it begins; "" = nothing. rendezvous: `address port` of the store
+    beside it where Horovod's ranks meet, "" = it has none.
     """
 
     rank: int
@@ -33,6 +33,7 @@ class ProcessSpec:
     scrubbed: tuple[str, ...] = ()
     path_first: tuple[str, ...] = ()
     modules_first: tuple[str, ...] = ()
+    modules_last: tuple[str, ...] = ()
     joins: str = ""
     rendezvous: str = ""
 
@@ -42,8 +43,9 @@ class ProcessSpec:
         merged = {**self.defaulted, **kept, **self.set}
         if self.path_first:
             merged["PATH"] = ":".join((*self.path_first, merged.get("PATH", "/usr/local/bin:/usr/bin:/bin")))
-        if self.modules_first:
-            merged["PYTHONPATH"] = ":".join(filter(None, (*self.modules_first, merged.get("PYTHONPATH", ""))))
+        if self.modules_first or self.modules_last:
+            folders = (*self.modules_first, merged.get("PYTHONPATH", ""), *self.modules_last)
+            merged["PYTHONPATH"] = ":".join(filter(None, folders))
         return merged
 
 

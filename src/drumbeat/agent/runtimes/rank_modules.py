@@ -1,0 +1,55 @@
+"""Hands the rooms of drumbeat that scripts call to the ranks, whose Python may not have it installed."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+
+from drumbeat.agent.ground.files import write_whole
+from drumbeat.protocol import layout
+from drumbeat.protocol.errors import StorageError
+
+FILES = (
+    "_version.py", "protocol/__init__.py", "protocol/errors.py", "rank/__init__.py", "rank/metric_log.py",
+    "rank/parameters.py", "train/__init__.py", "train/backend.py", "train/lars.py", "train/launchers.py",
+    "train/process_group.py", "train/rank_identity.py", "train/scaling.py", "train/slurm_lists.py",
+)  # fmt: skip
+"""The modules below `drumbeat`."""
+
+PACKAGE = '''\
+"""Stands in for drumbeat in a Python that does not have it: `log` and `train`. An installed drumbeat is preferred."""
+
+import importlib.util
+import os
+import sys
+
+_own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_others = [folder for folder in sys.path if os.path.abspath(folder) != _own]
+_specs = (finder.find_spec(__name__, _others) for finder in sys.meta_path if hasattr(finder, "find_spec"))
+_spec = next((spec for spec in _specs if spec is not None), None)
+
+if _spec is not None:
+    sys.modules[__name__] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules[__name__])
+else:
+    from drumbeat._version import __version__
+    from drumbeat.rank.metric_log import log
+
+    __all__ = ["__version__", "log"]
+'''
+
+
+def provide(root: str) -> None:
+    """Writes the modules to the attempt's folder, once. Raises StorageError."""
+    package = f"{layout.modules_folder(root)}/drumbeat"
+    last = f"{package}/__init__.py"
+    if os.path.exists(last):
+        return
+    try:
+        for name in FILES:
+            os.makedirs(os.path.dirname(f"{package}/{name}"), mode=0o755, exist_ok=True)
+            write_whole(f"{package}/{name}", (pkgutil.get_data("drumbeat", name) or b"").decode(), 0o644)
+        write_whole(last, PACKAGE, 0o644)
+    except OSError as error:
+        what = f"drumbeat's modules for the ranks can't be written: {error.strerror}"
+        raise StorageError(what, where=package, fix="Free space on that disk, or grant write permission.") from error

@@ -1,0 +1,97 @@
+"""Chooses the backend of the process group and each rank's device by what all ranks have. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from drumbeat.protocol.errors import RefusedError
+
+NCCL, GLOO, MPI = "nccl", "gloo", "mpi"
+
+
+@dataclass(frozen=True)
+class RankHardware:
+    """What one rank's process has, as every other rank may know it."""
+
+    host: str
+    """Identifies the machine."""
+    gpus: tuple[str, ...]
+    """The ids of the GPUs that the process sees, in CUDA's order; no two GPUs have the same."""
+    backends: tuple[str, ...]
+    """The backends that its torch was built with."""
+
+
+@dataclass(frozen=True)
+class BackendChoice:
+    """One backend for all ranks, and each rank's place on its machine."""
+
+    backend: str
+    reason: str
+    """Why it is this one, as half a sentence."""
+    local_ranks: tuple[int, ...]
+    """For each rank the number of ranks before it on its machine."""
+    local_sizes: tuple[int, ...]
+    """For each rank the number of ranks on its machine."""
+    gpus: tuple[int, ...]
+    """For each rank the number of its GPU, as its own process counts; -1 = it computes on the CPU."""
+
+
+def choose_backend(
+    ranks: Sequence[RankHardware], wish: str = "", given: Sequence[tuple[int | None, int | None]] = ()
+) -> BackendChoice:
+    """Returns NCCL where each rank has a GPU of its own, Gloo elsewhere, or what was wished for.
+
+    given: for each rank its local rank and their number, as the launcher says; None = it doesn't.
+    Raises RefusedError for a wish that can't be had.
+    """
+    hosts = [rank.host for rank in ranks]
+    said = list(given) or [(None, None)] * len(ranks)
+    sizes = Counter(hosts)
+    local = tuple(at if mine is None else mine for at, (mine, _) in zip(_within_hosts(hosts), said, strict=True))
+    each = tuple(sizes[host] if size is None else size for host, (_, size) in zip(hosts, said, strict=True))
+    uses_gpus = all(rank.gpus for rank in ranks)
+    gpus = tuple(at % len(rank.gpus) if uses_gpus else -1 for at, rank in zip(local, ranks, strict=True))
+    backend, reason = _backend(ranks, gpus, wish)
+    return BackendChoice(backend, reason, local, each, gpus)
+
+
+def _within_hosts(hosts: Sequence[str]) -> list[int]:
+    """Returns for each place in the list how often its host came before."""
+    seen: Counter[str] = Counter()
+    before: list[int] = []
+    for host in hosts:
+        before.append(seen[host])
+        seen[host] += 1
+    return before
+
+
+def _backend(ranks: Sequence[RankHardware], gpus: Sequence[int], wish: str) -> tuple[str, str]:
+    shared = {name for name in (NCCL, GLOO, MPI) if all(name in rank.backends for rank in ranks)}
+    own = {rank.gpus[gpu] for rank, gpu in zip(ranks, gpus, strict=True) if gpu >= 0}
+    without = sum(not rank.gpus for rank in ranks)
+    lacks = f"{without} of {len(ranks)} ranks see no GPU" if without else "several ranks share a GPU"
+    can_nccl = NCCL in shared and len(own) == len(ranks)
+    if wish:
+        _check_wish(wish, shared, lacks if not can_nccl else "")
+        return wish, "it was asked for"
+    if can_nccl:
+        return NCCL, "each rank has a GPU of its own"
+    if GLOO not in shared:
+        what = f"the ranks share no backend: {lacks}, and torch here has {', '.join(sorted(shared)) or 'none'}"
+        raise RefusedError(what, where="train.init", fix="Install the same torch, with Gloo, for all ranks.")
+    return GLOO, "no rank sees a GPU" if without == len(ranks) else lacks if NCCL in shared else "torch has no NCCL"
+
+
+def _check_wish(wish: str, shared: set[str], lacks: str) -> None:
+    if wish not in shared:
+        what = f"backend {wish!r} isn't in every rank's torch; it has {', '.join(sorted(shared)) or 'none'}"
+        fix = (
+            "MPI needs a torch that was built with it." if wish == MPI else "Leave the backend out to have one chosen."
+        )
+        raise RefusedError(what, where="train.init", fix=fix)
+    if wish == NCCL and lacks:
+        raise RefusedError(
+            f"backend 'nccl' can't be used: {lacks}", where="train.init", fix="Use gloo, or fewer ranks."
+        )

@@ -1,0 +1,206 @@
+"""`init()`: from whatever launcher started this process to a process group that is ready.
+
+torch is imported within the functions, so that the module costs nothing before.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib
+import json
+import os
+import socket
+import sys
+from collections.abc import MutableMapping
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from drumbeat.protocol.errors import RefusedError
+from drumbeat.train.backend import GLOO, MPI, NCCL, BackendChoice, RankHardware, choose_backend
+from drumbeat.train.launchers import read_identity
+from drumbeat.train.rank_identity import ENVIRONMENT, RankIdentity
+
+if TYPE_CHECKING:
+    import torch
+
+_BOTH = f"cpu:{GLOO},cuda:{NCCL}"
+"""torch's name of a group that carries tensors on the CPU as well, such as metrics."""
+_CHOICE = "drumbeat/choice"
+
+
+@dataclass(frozen=True)
+class TrainingWorld:
+    """The rank of this process, and the ranks that it trains with."""
+
+    rank: int
+    world_size: int
+    local_rank: int
+    """The number of the rank within its machine, as the launcher counts."""
+    local_world_size: int
+    node_rank: int | None
+    """The number of the node; None = the launcher doesn't say it."""
+    launcher: str
+    backend: str
+    device: torch.device
+    """Where this rank computes."""
+    reason: str
+    """Why it is this backend, as half a sentence."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is rank 0, which saves and prints."""
+        return self.rank == 0
+
+    def __str__(self) -> str:
+        """Returns one line for a log."""
+        size = f"rank {self.rank} of {self.world_size}"
+        return f"{size} by {self.launcher}: {self.device}, {self.backend} ({self.reason})"
+
+
+def init(backend: str = "", *, rendezvous_s: float = 300.0, timeout_s: float = 1800.0) -> TrainingWorld:
+    """Leaves torch's process group ready and the environment as torchrun would have made it, whatever the launcher.
+
+    backend: `nccl`, `gloo` or `mpi`; "" = NCCL where each rank has a GPU of its own, else Gloo. rendezvous_s: how far
+    apart ranks may start. timeout_s: how long a collective may wait. A second call returns the same world. Raises
+    RefusedError if a launcher's variables are incomplete, the ranks don't meet, or the backend can't be had.
+    """
+    global _world  # noqa: PLW0603 (one of each process)
+    if _world is None:
+        _world = _init(os.environ, backend, timedelta(seconds=rendezvous_s), timedelta(seconds=timeout_s))
+    return _world
+
+
+_world: TrainingWorld | None = None
+
+
+def current_world() -> TrainingWorld | None:
+    """Returns the world of `init()`, None before it."""
+    return _world
+
+
+def leave(exit_code: int = 0) -> NoReturn:
+    """Ends this process after its work: runs what was registered for the end, and leaves without Python's shutdown.
+
+    During that shutdown a thread of Gloo's may still need the interpreter, and abort a rank that has succeeded
+    ("terminate called without an active exception", torch 2.13, 1 run in 40).
+    """
+    import torch.distributed as dist
+
+    if dist.is_initialized():
+        dist.destroy_process_group()
+    atexit._run_exitfuncs()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage] (Python's own; metrics go there)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)
+
+
+def _init(variables: MutableMapping[str, str], wish: str, rendezvous: timedelta, timeout: timedelta) -> TrainingWorld:
+    identity = read_identity(variables)
+    if not identity.master_addr and identity.init_method == ENVIRONMENT:
+        identity = _with_master_of_mpi(identity)
+    variables.update(identity.torch_variables())
+    store = _store(identity, rendezvous)
+    choice = _agree(store, identity, wish or variables.get("AZ_BATCHAI_PYTORCH_BACKEND", "").lower())
+    local, each, gpu = (values[identity.rank] for values in (choice.local_ranks, choice.local_sizes, choice.gpus))
+    variables.update(LOCAL_RANK=str(local), LOCAL_WORLD_SIZE=str(each))
+    device = _use_device(gpu)
+    _start_group(identity, choice.backend, store, timeout, device)
+    rank, size, node, launcher = identity.rank, identity.world_size, identity.node_rank, identity.launcher
+    return TrainingWorld(rank, size, local, each, node, launcher, choice.backend, device, choice.reason)
+
+
+def _with_master_of_mpi(identity: RankIdentity) -> RankIdentity:
+    """Asks MPI for the host of rank 0, which mpirun's variables don't have."""
+    try:
+        comm = importlib.import_module("mpi4py.MPI").COMM_WORLD
+    except ImportError as error:
+        what = (
+            f"{identity.launcher} started {identity.world_size} ranks on several hosts, and no variable names rank 0's"
+        )
+        fix = f"Set MASTER_ADDR for all ranks (mpirun -x MASTER_ADDR=HOST), or install mpi4py ({error})."
+        raise RefusedError(what, where="environment variables", fix=fix) from None
+    host, port = comm.bcast((socket.gethostname(), _free_port()) if identity.rank == 0 else None, root=0)
+    return replace(identity, master_addr=host, master_port=port)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def _store(identity: RankIdentity, within: timedelta) -> Any:
+    """Returns torch's store in which the ranks meet."""
+    import torch.distributed as dist
+
+    meet: Any = importlib.import_module("torch.distributed.rendezvous").rendezvous
+    place = f"{identity.master_addr}:{identity.master_port}"
+    place = place if identity.init_method == ENVIRONMENT else identity.init_method
+    try:
+        return next(meet(identity.init_method, identity.rank, identity.world_size, timeout=within))[0]
+    except (dist.DistError, RuntimeError, ValueError) as error:
+        what = f"rank {identity.rank} of {identity.world_size} did not meet the others at {place} in {within}: {error}"
+        fix = "Start all ranks with one launcher; rank 0 listens there, and the port must be free and reachable."
+        raise RefusedError(what.splitlines()[0], where="train.init", fix=fix) from None
+
+
+def _agree(store: Any, identity: RankIdentity, wish: str) -> BackendChoice:
+    """Returns what rank 0 chose for all, or raises what it was refused."""
+    own = {**asdict(_hardware()), "given": (identity.local_rank, identity.local_world_size)}
+    store.set(f"drumbeat/rank/{identity.rank}", json.dumps(own))
+    if identity.rank == 0:
+        every = [json.loads(store.get(f"drumbeat/rank/{rank}")) for rank in range(identity.world_size)]
+        store.set(_CHOICE, json.dumps(_choose(every, wish)))
+    answer: dict[str, Any] = json.loads(store.get(_CHOICE))
+    if "refused" in answer:
+        raise RefusedError(**answer["refused"])
+    local, sizes, gpus = (tuple(answer[name]) for name in ("local_ranks", "local_sizes", "gpus"))
+    return BackendChoice(answer["backend"], answer["reason"], local, sizes, gpus)
+
+
+def _choose(every: list[dict[str, Any]], wish: str) -> dict[str, Any]:
+    given = [tuple(one.pop("given")) for one in every]
+    ranks = [RankHardware(one["host"], tuple(one["gpus"]), tuple(one["backends"])) for one in every]
+    try:
+        return asdict(choose_backend(ranks, wish, given))
+    except RefusedError as error:
+        return {"refused": {"what": error.what, "where": error.where, "fix": error.fix}}
+
+
+def _hardware() -> RankHardware:
+    import torch
+    import torch.distributed as dist
+
+    host = socket.gethostname()
+    is_there = {NCCL: dist.is_nccl_available(), GLOO: dist.is_gloo_available(), MPI: dist.is_mpi_available()}
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    cards: list[Any] = [torch.cuda.get_device_properties(at) for at in range(count)]  # pyright: ignore[reportUnknownMemberType] (torch leaves it open)
+    known = [getattr(card, "uuid", f"{host}/{at}") for at, card in enumerate(cards)]
+    return RankHardware(host, tuple(map(str, known)), tuple(name for name, has in is_there.items() if has))
+
+
+def _use_device(gpu: int) -> torch.device:
+    import torch
+
+    if gpu < 0:
+        return torch.device("cpu")
+    torch.cuda.set_device(gpu)
+    return torch.device("cuda", gpu)
+
+
+def _start_group(identity: RankIdentity, backend: str, store: Any, timeout: timedelta, device: torch.device) -> None:
+    import torch.distributed as dist
+    from torch.distributed.distributed_c10d import PrefixStore
+
+    if backend == MPI:  # It knows its ranks by itself.
+        dist.init_process_group(MPI, timeout=timeout)
+        return
+    dist.init_process_group(
+        _BOTH if backend == NCCL else backend,
+        store=PrefixStore("drumbeat/group", store),
+        rank=identity.rank,
+        world_size=identity.world_size,
+        timeout=timeout,
+        device_id=device if backend == NCCL else None,
+    )
