@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.life.events import Decision, OutputHeldUp, PublishOutputs, StoryEntry
 from drumbeat.core.life.job import HeldUp, Job, Published
+from drumbeat.core.life.moves import with_effects
 from drumbeat.core.planning.outputs import is_published, is_registered
 from drumbeat.core.words import counted
 from drumbeat.protocol.api.jobs import OutputPlace
@@ -96,7 +97,7 @@ def given_up(job: Job, by: str, now: datetime) -> Decision:
     left = outputs_left(job)
     if not left:
         return Decision(job)
-    done = Decision(replace(job, effects=job.effects + 1), (PublishOutputs(job.attempt),))
+    done = with_effects(job, PublishOutputs(job.attempt))
     for output in left:
         step = published(done.job, Published(output.name, "", problem=f"given up by {by}"), now)
         done = Decision(step.job, done.effects, done.story + step.story)

@@ -24,6 +24,11 @@ def move(job: Job, now: datetime, state: State, reason: Reason, sentence: str, *
     return Decision(moved, effects, (StoryEntry(now, state, reason, sentence, moved.attempt, moved.round),))
 
 
+def with_effects(job: Job, *effects: Effect) -> Decision:
+    """The job as it is, with effects that it asks for."""
+    return Decision(replace(job, effects=job.effects + len(effects)), effects)
+
+
 def then(first: Decision, second: Decision) -> Decision:
     """Both, the second one having been decided of the first one's job."""
     return Decision(second.job, first.effects + second.effects, first.story + second.story)

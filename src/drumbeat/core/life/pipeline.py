@@ -24,7 +24,7 @@ from drumbeat.core.life.events import (
     TimeUp,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.moves import move, then
+from drumbeat.core.life.moves import move, then, with_effects
 from drumbeat.core.verdict import Verdict
 from drumbeat.core.words import counted
 from drumbeat.protocol.states import Reason, State
@@ -101,9 +101,8 @@ def _advance(job: Job, before: PipelineProgress, progress: PipelineProgress, now
     reported = _reported(replace(job, pipeline=progress), before, now)
     if all(one.has_ended for one in progress.steps):
         return then(reported, parents.complete(reported.job, _verdict(progress), now))
-    effects = tuple(SubmitChild(job.attempt, step_name(job.name, one.path)) for one in ready)
-    submitting = replace(reported.job, effects=reported.job.effects + len(effects))
-    return Decision(submitting, (*reported.effects, *effects), reported.story)
+    effects = [SubmitChild(job.attempt, step_name(job.name, one.path)) for one in ready]
+    return then(reported, with_effects(reported.job, *effects))
 
 
 def _is_ready(step: StepProgress, progress: PipelineProgress) -> bool:
@@ -206,6 +205,5 @@ def _stopping(job: Job, progress: PipelineProgress, now: datetime) -> Decision:
         return ending.end(replace(job, pipeline=progress), now)
     asked = [one for one in progress.steps if one.is_active and not one.is_canceling]
     marked = tuple(replace(one, is_canceling=True) if one in asked else one for one in progress.steps)
-    effects = tuple(CancelChild(job.attempt, step_name(job.name, one.path), "the pipeline") for one in asked)
-    updated = replace(job, pipeline=replace(progress, steps=marked), effects=job.effects + len(effects))
-    return Decision(updated, effects)
+    effects = [CancelChild(job.attempt, step_name(job.name, one.path), "the pipeline") for one in asked]
+    return with_effects(replace(job, pipeline=replace(progress, steps=marked)), *effects)

@@ -11,7 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import cache
+from functools import lru_cache
 
 from drumbeat.core.family import SweepProgress, TrialProgress, trial_name
 from drumbeat.core.life import ending, judge, parents
@@ -31,7 +31,7 @@ from drumbeat.core.life.events import (
     TrialsProposed,
 )
 from drumbeat.core.life.job import Job
-from drumbeat.core.life.moves import move, then
+from drumbeat.core.life.moves import move, then, with_effects
 from drumbeat.core.sweeping import best, ranking, side_by_side, stopping
 from drumbeat.core.verdict import Verdict
 from drumbeat.core.words import counted
@@ -150,7 +150,7 @@ def _evaluated(trial: TrialProgress, point: int, stop: stopping.Stop | None) -> 
     return replace(evaluated, stopped=stop.sentence, is_canceling=True) if stop else evaluated
 
 
-@cache
+@lru_cache(maxsize=256)
 def rule_from(text: str) -> stopping.Rule:
     """Returns the rule in a JSON text: the job file's keys, and its `type`."""
     keys = json.loads(text)
@@ -210,10 +210,7 @@ def _told(job: Job, before: SweepProgress, effects: tuple[Effect, ...], now: dat
     for sentence in (lacking, say_progress(job.name, progress)):
         if sentence:
             told = then(told, move(told.job, now, State.RUNNING, Reason.TRIALS_RUNNING, sentence))
-    if not effects:
-        return told
-    counted_in = replace(told.job, effects=told.job.effects + len(effects))
-    return Decision(counted_in, (*told.effects, *effects), told.story)
+    return then(told, with_effects(told.job, *effects))
 
 
 def _lacking_metric(sweep: str, before: SweepProgress, progress: SweepProgress) -> str:
@@ -280,6 +277,5 @@ def _stopping(job: Job, now: datetime) -> Decision:
         return ending.end(job, now)
     asked = [one for one in progress.trials if one.is_active and not one.is_canceling]
     marked = tuple(replace(one, is_canceling=True) if one in asked else one for one in progress.trials)
-    effects = tuple(CancelChild(job.attempt, trial_name(job.name, one.number), "the sweep") for one in asked)
-    updated = replace(job, sweep=replace(progress, trials=marked), effects=job.effects + len(effects))
-    return Decision(updated, effects)
+    effects = [CancelChild(job.attempt, trial_name(job.name, one.number), "the sweep") for one in asked]
+    return with_effects(replace(job, sweep=replace(progress, trials=marked)), *effects)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import prod
 from typing import cast
 
@@ -27,11 +27,6 @@ def combination(space: Space, number: int) -> dict[str, Value]:
         number, index = divmod(number, _count_values(space[name]))
         values[name] = _value(space[name], index)
     return {name: values[name] for name in space}
-
-
-def combinations(space: Space) -> Iterator[dict[str, Value]]:
-    """Every combination."""
-    return (combination(space, number) for number in range(count(space)))
 
 
 def _count_values(function: object) -> int:

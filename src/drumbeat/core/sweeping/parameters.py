@@ -34,14 +34,3 @@ def texts(values: Values) -> dict[str, str]:
 def variables(values: Values) -> dict[str, str]:
     """The environment variables `AZUREML_SWEEP_<name>` of a trial."""
     return {f"{PREFIX}{name}": text for name, text in texts(values).items()}
-
-
-def in_one_line(values: Values) -> str:
-    """`lr=0.1, batch=32`, for stories and tables; a branch is shown by its parts."""
-    parts: list[str] = []
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            parts.append(in_one_line(cast("Values", value)))
-        else:
-            parts.append(f"{name}={value:.6g}" if isinstance(value, float) else f"{name}={value}")
-    return ", ".join(part for part in parts if part)

@@ -7,13 +7,12 @@ from typing import Any
 
 from drumbeat.core.family import trial_name
 from drumbeat.core.sweeping import grid
-from drumbeat.core.sweeping.draws import draw
 from drumbeat.core.sweeping.parameters import Values, texts, variables
 from drumbeat.dialect.reading.expressions import Reference, parts
 from drumbeat.dialect.reading.shape import Model
 from drumbeat.dialect.reading.writer import to_dict
-from drumbeat.dialect.sweeping.sweep import RandomSampling, SweepJob, Trial
-from drumbeat.protocol.errors import NotYetError, SpecError
+from drumbeat.dialect.sweeping.sweep import SweepJob, Trial
+from drumbeat.protocol.errors import SpecError
 
 SHARED_KEYS = ("experiment_name", "description", "tags", "compute", "identity", "services", "inputs", "outputs")
 """Keys of a sweep that each trial has unchanged; `queue_settings` too."""
@@ -24,7 +23,7 @@ MAX_DISPLAY_NAME = 255
 def trial_document(sweep: SweepJob, name: str, number: int, values: Values) -> dict[str, Any]:
     """The command job of a trial, as a mapping that `dialect.from_dict` takes.
 
-    name: the sweep's name, which it may have got at submit. number: the trial's, counted from 0. Raises NotYetError for
+    name: the sweep's name, which it may have got at submit. number: the trial's, counted from 0. Raises SpecError for
     a trial that is a reference.
     """
     trial, written = own_trial(sweep), to_dict(sweep)
@@ -46,17 +45,12 @@ def trial_document(sweep: SweepJob, name: str, number: int, values: Values) -> d
     return document
 
 
-def sample_document(sweep: SweepJob, name: str) -> dict[str, Any]:
-    """The document of one possible trial, for checks before the first one starts."""
-    return trial_document(sweep, name, 0, draw(sweep.search_space, RandomSampling(), 0, 0))
-
-
 def own_trial(sweep: SweepJob) -> Trial:
-    """The trial that the sweep holds. Raises NotYetError for a reference to a registered component."""
+    """The trial that the sweep holds. Raises SpecError for a registered component that was not looked up before."""
     if isinstance(sweep.trial, Trial):
         return sweep.trial
-    raise NotYetError(
-        f"this version of drumbeat doesn't have registered components yet, and the trial is {sweep.trial}",
+    raise SpecError(
+        f"the trial {sweep.trial} is a registered component, and was not looked up",
         where="trial",
         fix="Name the component's file, like `trial: ./train.yml`, or write the command itself.",
     )

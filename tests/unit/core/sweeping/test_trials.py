@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from drumbeat.core.sweeping.parameters import in_one_line, texts, variables
-from drumbeat.core.sweeping.trials import fill, notes, sample_document, trial_document
+from drumbeat.core.sweeping.parameters import texts, variables
+from drumbeat.core.sweeping.trials import fill, notes, trial_document
 from drumbeat.dialect import CommandJob, SweepJob, from_dict
-from drumbeat.protocol.errors import NotYetError, SpecError
+from drumbeat.protocol.errors import SpecError
 
 pytestmark = pytest.mark.feature("S3")
 NET = {"type": "choice", "values": [{"kind": "cnn", "width": {"type": "randint", "upper": 9}}, {"kind": "mlp"}]}
@@ -81,7 +81,7 @@ def test_smallest_sweep_gives_the_smallest_trial():
     keys = {key: SWEEP[key] for key in ("type", "sampling_algorithm", "objective")}
     job = from_dict({**keys, "trial": trial, "search_space": {"x": {"type": "choice", "values": [True]}}})
     assert isinstance(job, SweepJob)
-    assert sample_document(job, "s") == {
+    assert trial_document(job, "s", 0, {"x": True}) == {
         "type": "command",
         "name": "s_0",
         "display_name": "s 0",
@@ -115,7 +115,7 @@ def test_value_that_would_end_an_optional_part_is_refused():
         fill("$[[${{inputs.x}} ${{search_space.w}}]]", {"w": "[[1]]"})
 
 
-def test_values_as_texts_and_in_one_line():
+def test_values_as_texts_and_as_variables():
     values = {"lr": 0.1 + 0.2, "n": 3, "net": {"kind": "ü", "deep": {"x": True}}, "empty": {}}
     assert texts(values) == {
         "lr": "0.30000000000000004",
@@ -127,12 +127,11 @@ def test_values_as_texts_and_in_one_line():
         "empty": "{}",
     }
     assert [*variables(values)] == [f"AZUREML_SWEEP_{name}" for name in texts(values)]
-    assert in_one_line(values) == "lr=0.3, n=3, kind=ü, x=True"
 
 
-def test_trial_that_is_a_registered_component_is_refused():
-    with pytest.raises(NotYetError, match="registered components yet, and the trial is azureml:train:1"):
-        sample_document(sweep(trial="azureml:train:1"), "s")
+def test_registered_trial_that_was_not_looked_up_is_refused():
+    with pytest.raises(SpecError, match="azureml:train:1 is a registered component"):
+        trial_document(sweep(trial="azureml:train:1"), "s", 0, {})
 
 
 def test_grid_beyond_the_most_trials_is_noted():
