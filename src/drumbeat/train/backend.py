@@ -47,10 +47,10 @@ def choose_backend(
     Raises RefusedError for a wish that can't be had.
     """
     hosts = [rank.host for rank in ranks]
-    said = list(given) or [(None, None)] * len(ranks)
+    placements = list(given) or [(None, None)] * len(ranks)
     sizes = Counter(hosts)
-    local = tuple(at if mine is None else mine for at, (mine, _) in zip(_within_hosts(hosts), said, strict=True))
-    each = tuple(sizes[host] if size is None else size for host, (_, size) in zip(hosts, said, strict=True))
+    local = tuple(at if mine is None else mine for at, (mine, _) in zip(_within_hosts(hosts), placements, strict=True))
+    each = tuple(sizes[host] if size is None else size for host, (_, size) in zip(hosts, placements, strict=True))
     uses_gpus = all(rank.gpus for rank in ranks)
     gpus = tuple(at % len(rank.gpus) if uses_gpus else -1 for at, rank in zip(local, ranks, strict=True))
     backend, reason = _backend(ranks, gpus, wish)

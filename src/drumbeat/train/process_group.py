@@ -176,8 +176,8 @@ def _hardware() -> RankHardware:
     is_there = {NCCL: dist.is_nccl_available(), GLOO: dist.is_gloo_available(), MPI: dist.is_mpi_available()}
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     cards: list[Any] = [torch.cuda.get_device_properties(at) for at in range(count)]  # pyright: ignore[reportUnknownMemberType] (torch leaves it open)
-    known = [getattr(card, "uuid", f"{host}/{at}") for at, card in enumerate(cards)]
-    return RankHardware(host, tuple(map(str, known)), tuple(name for name, has in is_there.items() if has))
+    uuids = [getattr(card, "uuid", f"{host}/{at}") for at, card in enumerate(cards)]
+    return RankHardware(host, tuple(map(str, uuids)), tuple(name for name, has in is_there.items() if has))
 
 
 def _use_device(gpu: int) -> torch.device:

@@ -42,5 +42,5 @@ class RankIdentity:
             "GROUP_RANK": self.node_rank,
             "MASTER_PORT": self.master_port,
         }
-        known = {name: str(number) for name, number in numbers.items() if number is not None}
-        return {**known, **({"MASTER_ADDR": self.master_addr} if self.master_addr else {})}
+        variables = {name: str(number) for name, number in numbers.items() if number is not None}
+        return {**variables, **({"MASTER_ADDR": self.master_addr} if self.master_addr else {})}

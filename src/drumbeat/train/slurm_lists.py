@@ -16,7 +16,7 @@ def first_host(nodes: str) -> str:
         if letter == "," and depth == 0:
             end = at
             break
-    return _BRACKETS.sub(lambda found: re.split("[-,]", found[1])[0], nodes[:end])
+    return _BRACKETS.sub(lambda match: re.split("[-,]", match[1])[0], nodes[:end])
 
 
 def tasks_on(counts: str, node: int) -> int | None:
