@@ -30,6 +30,7 @@ from drumbeat.cli.commands import (
     space,
     sweeps,
     top,
+    ui,
 )
 from drumbeat.cli.draft.command_line import JobCommand
 from drumbeat.cli.terminal import standard
@@ -75,6 +76,7 @@ for name, command, example in (
     ("prune", space.prune, "drumbeat prune --older-than 30d --keep-outputs"),
     ("usage", space.usage, "drumbeat usage"),
     ("top", top.top, "drumbeat top"),
+    ("ui", ui.ui, "drumbeat ui --print"),
 ):
     add_command(
         app,

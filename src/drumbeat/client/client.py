@@ -28,6 +28,7 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.api.computes import AliasView, ComputeView
 from drumbeat.protocol.api.environments import EnvironmentView
 from drumbeat.protocol.api.jobs import End, Event, FileView, JobView, JobWithStory, LogPiece, PreviewView, StoryLine
+from drumbeat.protocol.api.page import DefinitionView, PageLinkView
 from drumbeat.protocol.api.server import ServerView
 from drumbeat.protocol.states import JobKind
 
@@ -97,7 +98,16 @@ class Client(ComponentCalls, DataCalls, MetricCalls, PipelineCalls, RegistryCall
         """One job, with its story. Raises NotFoundError."""
         return view(JobWithStory, self.connection.call("GET", f"/jobs/{part(name)}"))
 
-    def list(
+    def definition(self, name: str) -> DefinitionView:
+        """The job file as it was submitted, and the plan that was made of it. Raises NotFoundError."""
+        return view(DefinitionView, self.connection.call("GET", f"/jobs/{part(name)}/definition"))
+
+    def page_link(self) -> str:
+        """A link that opens the server's web page once, within ten minutes."""
+        link = view(PageLinkView, self.connection.call("POST", "/page/links"))
+        return f"{self.connection.line.url.rstrip('/')}{link.path}"
+
+    def list(  # noqa: PLR0913 - each condition is a word of its own
         self,
         *,
         state: str | None = None,
@@ -105,13 +115,15 @@ class Client(ComponentCalls, DataCalls, MetricCalls, PipelineCalls, RegistryCall
         archived: bool = False,
         limit: int = 100,
         parent: str | None = None,
+        text: str = "",
     ) -> list[JobView]:
         """Jobs, newest first. archived: these too. state: only those in it. limit: any number.
 
-        parent: only the trials of this sweep or the steps of this pipeline; "" = only jobs that are neither.
+        parent: only the trials of this sweep or the steps of this pipeline; "" = only jobs that are neither. text: only
+        jobs with it in their name, display name, experiment, compute or tags.
         """
         archive = "all" if archived else "false"
-        wanted = {"state": state, "experiment": experiment, "archived": archive, "parent": parent}
+        wanted = {"state": state, "experiment": experiment, "archived": archive, "parent": parent, "text": text or None}
         params: dict[str, Any] = {key: value for key, value in wanted.items() if value is not None}
         found: list[JobView] = []
         while len(found) < limit:

@@ -12,6 +12,7 @@ from drumbeat.protocol.api.metrics import (
     CurveView,
     ExperimentView,
     HistoryView,
+    JobCurveView,
     MetricsView,
     PointView,
 )
@@ -53,6 +54,16 @@ class MetricCalls:
             if page.is_last:
                 return
             after = page.after
+
+    def curves_of_jobs(
+        self, *names: str, parent: str = "", metric: str = "", max_points: int = 60
+    ) -> list[JobCurveView]:
+        """Returns one curve of rank 0 of each of these jobs, and of the trials or steps of `parent`.
+
+        metric: "" = the primary metric of each job.
+        """
+        given: dict[str, Any] = {"job": names, "parent": parent, "metric": metric, "max_points": max_points}
+        return views(JobCurveView, self.connection.call("GET", "/curves", params=given))
 
     def compare(self, *names: str) -> ComparisonView:
         """Returns what differs between 2 to 20 jobs, and what came of them. Raises NotFoundError."""

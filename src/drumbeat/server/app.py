@@ -12,6 +12,7 @@ from drumbeat._version import __version__
 from drumbeat.protocol.api.server import ErrorView
 from drumbeat.server import errors
 from drumbeat.server.access.auth import Guard
+from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.traffic import TrafficMeter
 from drumbeat.server.agent_api import inputs, spools, sync
 from drumbeat.server.agent_api import mlflow as agent_mlflow
@@ -23,10 +24,12 @@ from drumbeat.server.api import (
     data,
     datastores,
     environments,
+    events,
     files,
     jobs,
     live,
     metrics,
+    page_sessions,
     pipelines,
     registries,
     space,
@@ -35,6 +38,7 @@ from drumbeat.server.api import (
 )
 from drumbeat.server.context import ServerContext
 from drumbeat.server.mlflow import router as mlflow
+from drumbeat.server.page import routes as page
 
 
 def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
@@ -47,15 +51,16 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
         dependencies=[Security(HTTPBearer(auto_error=False))],
     )  # fmt: skip
     app.state.context = context
+    context.sessions = PageSessions(token)
     for part in (
         about, jobs, live, files, aliases, components, computes, environments, datastores, registries, data, storage,
-        space, sweeps, pipelines, metrics, sync, inputs, spools, agent_mlflow, mlflow,
+        space, sweeps, pipelines, metrics, events, page_sessions, page, sync, inputs, spools, agent_mlflow, mlflow,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
     app.add_middleware(TrafficMeter, traffic=context.traffic)
-    app.add_middleware(Guard, token=token, hosts=hosts)
+    app.add_middleware(Guard, token=token, hosts=hosts, sessions=context.sessions)
     return app
 
 

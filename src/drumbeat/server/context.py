@@ -14,6 +14,7 @@ from drumbeat._version import __version__
 from drumbeat.control.control import Control
 from drumbeat.ports import Record
 from drumbeat.server.access.doors import TlsDoors
+from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.traffic import Traffic
 from drumbeat.server.fanout import Fanout
 from drumbeat.server.notices import Notices
@@ -71,6 +72,8 @@ class ServerContext:
     """What was found missing of a node's outputs: true until it sends more, and told to whoever asks again."""
     silent_s: float = 20.0
     """How long a store may send nothing while a node waits, which gives the server 30 s."""
+    sessions: PageSessions | None = None
+    """Of the web page; set by the app, which knows the token."""
 
 
 def current(control: Control, name: str) -> Record:

@@ -34,12 +34,33 @@ class TopicBell:
         return True
 
 
+class TopicWatch:
+    """Gathers the topics of one kind that have changed since the last look; of any number, each once."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.bell = TopicBell()
+        self._names: set[str] = set()
+
+    def add(self, topics: set[Topic]) -> None:
+        """Called in the event loop."""
+        if names := {topic.name for topic in topics if topic.kind == self.kind}:
+            self._names |= names
+            self.bell.ring()
+
+    def take(self) -> set[str]:
+        """The names of what has changed since the last call."""
+        names, self._names = self._names, set()
+        return names
+
+
 class Fanout:
     """One subscription to the bus, and any number of bells. Changes of one topic that come together ring once."""
 
     def __init__(self) -> None:
         self.is_closing = False
         self._bells: defaultdict[Topic, set[TopicBell]] = defaultdict(set)
+        self._watches: set[TopicWatch] = set()
         self._heard: set[Topic] = set()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -58,6 +79,8 @@ class Fanout:
         for bells in self._bells.values():
             for bell in bells:
                 bell.ring()
+        for watch in self._watches:
+            watch.bell.ring()
 
     def hear(self, topic: Topic) -> None:
         """Has the bells of a topic rung. Thread-safe."""
@@ -73,6 +96,18 @@ class Fanout:
         for topic in heard & self._bells.keys():
             for bell in self._bells[topic]:
                 bell.ring()
+        for watch in self._watches:
+            watch.add(heard)
+
+    @contextmanager
+    def watch(self, kind: str) -> Generator[TopicWatch]:
+        """Everything of that kind that changes within the `with`."""
+        watch = TopicWatch(kind)
+        self._watches.add(watch)
+        try:
+            yield watch
+        finally:
+            self._watches.discard(watch)
 
     @contextmanager
     def bell(self, topic: Topic) -> Generator[TopicBell]:

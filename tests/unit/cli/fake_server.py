@@ -101,6 +101,10 @@ class FakeServer:
     def source_of_files(self, name: str) -> str:
         return name
 
+    def page_link(self) -> str:
+        self._called("page_link")
+        return "http://127.0.0.1:8080/ui/open/once"
+
     def archive(self, name: str) -> None:
         self._called("archive", name)
 

@@ -137,6 +137,10 @@ class Server(Protocol):
         """Shows it again."""
         ...
 
+    def page_link(self) -> str:
+        """A link that opens the server's web page once."""
+        ...
+
     def logs(self, name: str) -> Iterator[LogPiece]:
         """What there is of the logs, in the order of its arrival."""
         ...

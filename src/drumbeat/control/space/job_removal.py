@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable
 
+from drumbeat.control.bus import job_topic
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.space.items import job_item, needed_by, refusal, snapshot_item
 from drumbeat.control.space.references import ReferenceReader, References
@@ -68,6 +69,7 @@ class JobRemoval:
         self._loop.call(lambda: self._delete_rows(name, world))
         log.info("job %s was deleted by %s, with %d bytes", name, by, item.size)
         faultpoint("delete.committed")
+        self._loop.bus.publish(job_topic(name))
         return self._finish(name, self._store.removals().get(name, ""), world.without([name]), item)
 
     def _delete_rows(self, name: str, world: References) -> None:

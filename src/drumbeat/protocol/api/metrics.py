@@ -64,6 +64,17 @@ class CurveView:
 
 
 @dataclass(frozen=True)
+class JobCurveView:
+    """A metric of one rank of one of several jobs: points that stand for all, as steps and values of equal number."""
+
+    job: str
+    name: str
+    rank: int
+    steps: tuple[int, ...]
+    values: tuple[float | str, ...]
+
+
+@dataclass(frozen=True)
 class HistoryView:
     """A page of a series. after: asks for the points behind it. is_last: no more have arrived so far."""
 

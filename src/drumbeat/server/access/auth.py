@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
 from secrets import compare_digest
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, UnauthorizedError
 from drumbeat.server import errors
+from drumbeat.server.access.page_sessions import PageSessions
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -16,6 +18,11 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 AGENTS = "/agent/v1/"
 """Below this path an attempt's own secret stands in for the token; the control room checks it."""
+PAGE = "/ui"
+"""The web page's files are for everybody who may reach the server: they hold no data."""
+ACTION_HEADER = b"drumbeat-action"
+"""The header in which the page sends its session's action token."""
+READING = ("GET", "HEAD")
 
 
 def allowed_hosts(port: int, told: Iterable[str] = ()) -> frozenset[str]:
@@ -34,8 +41,10 @@ def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str:
 class Guard:
     """Stands before the app and lets through what may enter. Pure ASGI: nothing is read, nothing is buffered."""
 
-    def __init__(self, app: ASGIApp, *, token: str, hosts: frozenset[str]) -> None:
-        self.app, self.token, self.hosts = app, token.encode(), hosts
+    def __init__(
+        self, app: ASGIApp, *, token: str, hosts: frozenset[str], sessions: PageSessions | None = None
+    ) -> None:
+        self.app, self.token, self.hosts, self.sessions = app, token.encode(), hosts, sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -57,13 +66,42 @@ class Guard:
             return ForbiddenError("this server doesn't go by that host name", where=f"Host: {named}", fix=ALLOW_HOST)
         if any(not self.is_own(origin) for origin in origins):
             return ForbiddenError("a page of another origin may not call this server", where=f"Origin: {origins[0]}")
-        if scope["path"].startswith(AGENTS):
+        if scope["path"].startswith(AGENTS) or is_page(scope):
             return None
         given = bearer(scope["headers"])
+        if not given and (session := self.session(scope)):
+            return self._refusal_of_session(scope, session)
         if not given:
             return UnauthorizedError("a token is needed", fix=TOKEN)
         if not compare_digest(given.encode(), self.token):
             return UnauthorizedError("that token is wrong", fix=TOKEN)
+        return None
+
+    def session(self, scope: Scope) -> str:
+        """The session of the web page whose cookie the request carries; "" = none that is valid."""
+        if self.sessions is None:
+            return ""
+        given = cookies(scope["headers"]).get(self.sessions.cookie, "")
+        return given if self.sessions.is_valid(given) else ""
+
+    def _refusal_of_session(self, scope: Scope, session: str) -> DrumbeatError | None:
+        """Why a request of the web page may not enter, if it may not.
+
+        A cookie goes with every request that a browser makes, whichever page asked for it; `SameSite` lets pages of
+        this machine's other ports through. So what the browser says of the asking page is checked, and whatever
+        changes anything needs the action token.
+        """
+        headers, sessions = scope["headers"], self.sessions
+        sites = values(headers, b"sec-fetch-site")
+        if any(site not in ("same-origin", "none") for site in sites):
+            return ForbiddenError("a page of another origin may not call this server", where=f"site: {sites[0]}")
+        if scope["method"] in READING:
+            return None
+        given = values(headers, ACTION_HEADER)
+        if sessions is None or len(given) != 1 or not sessions.may_act(session, given[0]):
+            return ForbiddenError("an action of the page needs its session's action token", fix=RELOAD)
+        if not values(headers, b"origin"):
+            return ForbiddenError("an action of the page needs its origin", fix=RELOAD)
         return None
 
     def is_own(self, origin: str) -> bool:
@@ -76,9 +114,25 @@ class Guard:
 
 
 ALLOW_HOST = "Start the server with --allow-host NAME if the name is meant."
+RELOAD = "Reload the page; `drumbeat ui` opens it again."
 TOKEN = "Send `Authorization: Bearer …` with what is in the file `token` in the server's home folder."  # noqa: S105
 
 
 def values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
     """All values of a header. name: in small letters."""
     return [value.decode("latin-1") for key, value in headers if key == name]
+
+
+def is_page(scope: Scope) -> bool:
+    """Whether the request is for the web page itself, which needs no token."""
+    path = scope["path"]
+    return scope.get("method") in READING and (path in ("/", PAGE) or path.startswith(f"{PAGE}/"))
+
+
+def cookies(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
+    """The cookies of a request; of one that can't be read, none."""
+    try:
+        jar = SimpleCookie("; ".join(values(headers, b"cookie")))
+    except CookieError:
+        return {}
+    return {name: morsel.value for name, morsel in jar.items()}

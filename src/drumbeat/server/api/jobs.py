@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Response
 
-from drumbeat.ports import JobFilter
+from drumbeat.dialect.reading.writer import dumps_document
+from drumbeat.ports import JobFilter, Record, Store
 from drumbeat.protocol.api.jobs import JobPage, JobView, JobWithStory, LogPage, PreviewView, StoryLine
+from drumbeat.protocol.api.page import DefinitionView
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.states import State
 from drumbeat.server.api.job_views import job_view, job_with_story, story_lines
@@ -18,6 +21,9 @@ router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
 Discard = Annotated[bool, Query(description="Also while it keeps its results; what isn't kept yet is lost.")]
 PARENT = "Jobs of this sweep or pipeline; empty: jobs that are part of none; every job when absent."
+TEXT = "Only jobs with this text in their name, display name, experiment, compute or tags; in any case of letters."
+SCANNED = 500
+"""Jobs that are read at once while a text is looked for."""
 HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
 
 
@@ -45,13 +51,34 @@ def list_jobs(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     after: Annotated[str | None, Query(description="`after` of the page before.")] = None,
     parent: Annotated[str | None, Query(description=PARENT)] = None,
+    text: Annotated[str, Query(max_length=200, description=TEXT)] = "",
 ) -> JobPage:
     """A page of jobs, newest first."""
     experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
-    records = control.store.jobs(JobFilter(tuple(state), experiments, HIDDEN[archived], limit, after, parent))
+    chosen = JobFilter(tuple(state), experiments, HIDDEN[archived], limit, after, parent)
+    records = _with_text(control.store, chosen, text) if text else control.store.jobs(chosen)
     primaries = control.metrics.primaries([record.job.name for record in records])
     views = [job_view(record, primary=primaries.get(record.job.name)) for record in records]
     return JobPage(tuple(views), records[-1].job.name if len(records) == limit else None)
+
+
+def _with_text(store: Store, chosen: JobFilter, text: str) -> list[Record]:
+    """The page of those jobs in which the text occurs."""
+    found: list[Record] = []
+    after = chosen.after
+    while len(found) < chosen.limit:
+        page = store.jobs(replace(chosen, limit=SCANNED, after=after))
+        found += [record for record in page if _has_text(record, text.casefold())]
+        if len(page) < SCANNED:
+            break
+        after = page[-1].job.name
+    return found[: chosen.limit]
+
+
+def _has_text(record: Record, text: str) -> bool:
+    job = record.job
+    words = (job.name, job.display_name, job.plan.experiment, job.plan.compute, *job.tags, *job.tags.values())
+    return any(text in word.casefold() for word in words)
 
 
 @router.get("/jobs/{name}")
@@ -67,6 +94,13 @@ def show(name: str, context: ContextOf) -> JobWithStory:
 def story(name: str, control: ControlOf) -> list[StoryLine]:
     """Everything that happened to a job, oldest first."""
     return story_lines(control.store.story(name))
+
+
+@router.get("/jobs/{name}/definition")
+def show_definition(name: str, control: ControlOf) -> DefinitionView:
+    """The job file as it was submitted, and the plan that was made of it."""
+    record = current(control, name)
+    return DefinitionView(dict(record.spec), dumps_document(record.spec), record.job.plan)
 
 
 @router.post("/jobs/{name}/cancel")

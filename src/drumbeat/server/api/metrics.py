@@ -7,14 +7,17 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 
+from drumbeat.control.control import Control
 from drumbeat.control.metrics.experiments import ExperimentUsage
 from drumbeat.core.curves import MIN_POINTS
+from drumbeat.ports import JobFilter
 from drumbeat.ports.metrics import Experiment, Series, View
 from drumbeat.protocol.api.metrics import (
     ComparisonView,
     CurveView,
     ExperimentView,
     HistoryView,
+    JobCurveView,
     MetricsView,
     PointView,
     SeriesView,
@@ -28,6 +31,8 @@ router = APIRouter(prefix="/api/v1", tags=["metrics"])
 VIEWS: dict[str, View] = {"false": "active", "true": "deleted", "all": "all"}
 MAX_POINTS = 20_000
 """In one curve or page."""
+MAX_JOBS = 1000
+"""Whose curves are sent at once."""
 
 Rank = Annotated[int | None, Query(description="Only this rank; node 0 itself is -1, node 1 -2. All when absent.")]
 Name = Annotated[str, Query(description="The experiment's present or earlier name.")]
@@ -76,6 +81,37 @@ def show_history(
     control.loop.record(name)
     page = control.metrics.store.history(run_id(name), metric, rank, after, limit)
     return HistoryView(metric, rank, tuple(map(point_view, page.points)), page.after, page.is_last)
+
+
+@router.get("/curves")
+def show_curves_of_jobs(
+    *,
+    control: ControlOf,
+    job: Annotated[list[str], Query(max_length=MAX_JOBS)] = [],  # noqa: B006 - FastAPI copies it
+    parent: Annotated[str, Query(description="Every trial of this sweep, or step of this pipeline, too.")] = "",
+    metric: Annotated[str, Query(description="The primary metric of each job when absent.")] = "",
+    max_points: Annotated[int, Query(ge=MIN_POINTS, le=1000)] = 60,
+) -> list[JobCurveView]:
+    """One curve of rank 0 of each of several jobs; of a job that has not logged the metric, none."""
+    names = list(dict.fromkeys([*job, *(_children(control, parent) if parent else [])]))
+    chosen = [(name, metric) for name in names] if metric else _primary_names(control, names)
+    curves = [_curve(control, name, wanted, max_points) for name, wanted in chosen]
+    return [one for one in curves if one.steps]
+
+
+def _children(control: Control, parent: str) -> list[str]:
+    records = control.store.jobs(JobFilter(is_archived=None, limit=MAX_JOBS, parent=parent))
+    return [record.job.name for record in reversed(records)]
+
+
+def _primary_names(control: Control, names: list[str]) -> list[tuple[str, str]]:
+    return [(name, series.name) for name, series in control.metrics.primaries(names).items()]
+
+
+def _curve(control: Control, name: str, metric: str, max_points: int) -> JobCurveView:
+    points = [] if control.metrics.is_empty else control.metrics.store.curve(run_id(name), metric, 0, max_points)
+    values = tuple(value_to_json(point.value) for point in points)
+    return JobCurveView(name, metric, 0, tuple(point.step for point in points), values)
 
 
 @router.get("/compare")

@@ -1,0 +1,95 @@
+/** Calls of the server's public API, with the page's session. */
+
+const ROOT = "/api/v1";
+
+export type Query = Record<string, string | number | boolean | undefined | null | (string | number)[]>;
+
+/** A refusal of the server in its four parts. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    readonly what: string,
+    readonly where = "",
+    readonly fix = "",
+  ) {
+    super(what);
+  }
+}
+
+export const segment = encodeURIComponent;
+
+/** An address of the API; `path` may carry words of its own, also empty ones. */
+export function address(path: string, query: Query = {}): string {
+  const words = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (value === undefined || value === null || value === "") continue;
+    for (const one of Array.isArray(value) ? value : [value]) words.append(key, String(one));
+  }
+  const text = words.toString();
+  return `${ROOT}${path}${text ? `${path.includes("?") ? "&" : "?"}${text}` : ""}`;
+}
+
+/** The address of a file of a job: each segment escaped, slashes kept. */
+export function fileAddress(job: string, path: string): string {
+  return `${ROOT}/jobs/${segment(job)}/files/${path.split("/").map(segment).join("/")}`;
+}
+
+let expired: () => void = () => undefined;
+
+/** Calls `listener` when the session has ended. */
+export function onExpired(listener: () => void): void {
+  expired = listener;
+}
+
+async function refusal(answer: Response): Promise<ApiError> {
+  if (answer.status === 401) expired();
+  try {
+    const { what, where, fix } = await answer.json();
+    return new ApiError(answer.status, what, where, fix);
+  } catch {
+    return new ApiError(answer.status, `the server answered ${answer.status}`);
+  }
+}
+
+async function sent(input: string, init: RequestInit): Promise<Response> {
+  let answer: Response;
+  try {
+    answer = await fetch(input, { credentials: "same-origin", ...init });
+  } catch (error) {
+    if (init.signal?.aborted) throw error;
+    throw new ApiError(0, "the server does not answer", location.host, "`drumbeat server status` shows whether it runs.");
+  }
+  if (!answer.ok) throw await refusal(answer);
+  return answer;
+}
+
+export async function get<T>(path: string, query: Query = {}, signal?: AbortSignal): Promise<T> {
+  return (await sent(address(path, query), { signal: signal ?? null })).json();
+}
+
+/** At most `limit` bytes of a file from its beginning, and the file's size. */
+export async function getFile(job: string, path: string, limit: number): Promise<{ bytes: ArrayBuffer; size: number }> {
+  const answer = await sent(fileAddress(job, path), { headers: { Range: `bytes=0-${limit - 1}` } });
+  const bytes = await answer.arrayBuffer();
+  const total = answer.headers.get("Content-Range")?.split("/")[1];
+  return { bytes, size: total ? Number(total) : bytes.byteLength };
+}
+
+let token: Promise<string> | undefined;
+
+async function actionToken(): Promise<string> {
+  token ??= get<{ action_token: string }>("/page/session").then((view) => view.action_token);
+  try {
+    return await token;
+  } catch (error) {
+    token = undefined;
+    throw error;
+  }
+}
+
+export async function act<T>(method: "POST" | "DELETE" | "PUT", path: string, query: Query = {}): Promise<T> {
+  const headers = { "Drumbeat-Action": await actionToken() };
+  const answer = await sent(address(path, query), { method, headers });
+  const text = await answer.text();
+  return text ? JSON.parse(text) : (undefined as T);
+}

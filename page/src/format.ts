@@ -1,0 +1,64 @@
+/** Numbers, times and sizes as a person reads them, each with its unit. */
+
+export function duration(seconds: number): string {
+  const s = Math.max(0, seconds);
+  if (s < 10) return `${s.toFixed(1)} s`;
+  if (s < 60) return `${Math.floor(s)} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${pad(s % 60)} s`;
+  if (s < 86_400) return `${Math.floor(s / 3600)} h ${pad((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86_400)} d ${Math.floor((s % 86_400) / 3600)} h`;
+}
+
+const pad = (value: number): string => String(Math.floor(value)).padStart(2, "0");
+
+export function ago(seconds: number): string {
+  if (seconds < 5) return "just now";
+  if (seconds < 60) return `${Math.floor(seconds)} s ago`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)} h ago`;
+  return `${Math.floor(seconds / 86_400)} d ago`;
+}
+
+export function exact(time: string): string {
+  const at = new Date(time);
+  return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${clock(time)}`;
+}
+
+export function clock(time: string): string {
+  const at = new Date(time);
+  return `${pad(at.getHours())}:${pad(at.getMinutes())}:${pad(at.getSeconds())}`;
+}
+
+export const between = (from: string, to: string | number): number =>
+  ((typeof to === "number" ? to : Date.parse(to)) - Date.parse(from)) / 1000;
+
+const UNITS = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+
+export function size(bytes: number): string {
+  let [value, unit] = [bytes, 0];
+  while (value >= 1024 && unit < UNITS.length - 1) [value, unit] = [value / 1024, unit + 1];
+  return `${unit && value < 100 ? value.toFixed(1) : Math.round(value)} ${UNITS[unit]}`;
+}
+
+/** A number of a metric with four significant digits. */
+export function number(value: number | string | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "string") return value;
+  if (!Number.isFinite(value)) return String(value);
+  if (Number.isInteger(value) && Math.abs(value) < 1e6) return String(value);
+  const magnitude = Math.abs(value);
+  if (magnitude !== 0 && (magnitude >= 1e6 || magnitude < 1e-3)) return value.toExponential(2);
+  return String(Number(value.toPrecision(4)));
+}
+
+export const counted = (count: number, word: string): string =>
+  `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+/** `value` as a number for drawing: what JSON has no number for is a gap. */
+export const drawable = (value: number | string): number | null => (typeof value === "number" ? value : null);
+
+export function text(value: unknown): string {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "number") return number(value);
+  return typeof value === "string" ? value : JSON.stringify(value);
+}

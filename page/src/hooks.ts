@@ -1,0 +1,93 @@
+/** Time, answers of the server, and keys, for components. */
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError, get, type Query } from "./api";
+import { stream, type Events } from "./stream";
+
+const tickers = new Set<() => void>();
+setInterval(() => tickers.forEach((tick) => tick()), 1000);
+
+/** The time in milliseconds, new each second while `isLive`. */
+export function useNow(isLive = true): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    if (!isLive) return;
+    const tick = () => setNow(Date.now());
+    tickers.add(tick);
+    return () => void tickers.delete(tick);
+  }, [isLive]);
+  return now;
+}
+
+export interface Answer<T> {
+  value: T | undefined;
+  error: ApiError | undefined;
+  reload: () => void;
+}
+
+/** What the server answers; the earlier answer stays while a newer one is on its way. */
+export function useAnswer<T>(path: string | undefined, query: Query = {}): Answer<T> {
+  const key = path === undefined ? "" : JSON.stringify([path, query]);
+  const [state, setState] = useState<{ key: string; value?: T | undefined; error?: ApiError | undefined }>({ key: "" });
+  const [turn, setTurn] = useState(0);
+  useEffect(() => {
+    if (path === undefined) return;
+    const control = new AbortController();
+    get<T>(path, query, control.signal).then(
+      (value) => setState({ key, value }),
+      (error) => {
+        if (!control.signal.aborted) setState((before) => ({ key, error, value: before.key === key ? before.value : undefined }));
+      },
+    );
+    return () => control.abort();
+  }, [key, turn]);
+  const isOwn = state.key === key;
+  return { value: isOwn ? state.value : undefined, error: isOwn ? state.error : undefined, reload: () => setTurn((n) => n + 1) };
+}
+
+/** Calls `listener` for each event of the page's stream. */
+export function useEvents<K extends keyof Events>(kind: K, listener: (event: Events[K]) => void): void {
+  const latest = useRef(listener);
+  latest.current = listener;
+  useEffect(() => stream.on(kind, (event) => latest.current(event)), [kind]);
+}
+
+/** Calls `action` at most once in `interval` milliseconds, and once after the last call. */
+export function useThrottled(action: () => void, interval: number): () => void {
+  const latest = useRef(action);
+  latest.current = action;
+  const timer = useRef(0);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  return () => {
+    if (timer.current) return;
+    timer.current = window.setTimeout(() => {
+      timer.current = 0;
+      latest.current();
+    }, interval);
+  };
+}
+
+export interface Key { keys: string; does: string }
+
+/** Keys of the screen, by which the list behind `?` is made. */
+export const KEYS = new Map<string, string>();
+
+/** Calls `action` for a key pressed outside of fields. */
+export function useKey(key: string, does: string, action: (event: KeyboardEvent) => void): void {
+  const latest = useRef(action);
+  latest.current = action;
+  useEffect(() => {
+    KEYS.set(key, does);
+    const pressed = (event: KeyboardEvent) => {
+      const target = event.target as HTMLElement;
+      const isTyping = target.matches?.("input:not([type=checkbox]), textarea, select, [contenteditable]");
+      if (event.key !== key || event.ctrlKey || event.metaKey || event.altKey || isTyping || document.querySelector("dialog[open]")) return;
+      latest.current(event);
+    };
+    addEventListener("keydown", pressed);
+    return () => {
+      KEYS.delete(key);
+      removeEventListener("keydown", pressed);
+    };
+  }, [key, does]);
+}

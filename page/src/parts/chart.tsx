@@ -1,0 +1,102 @@
+/** Curves over each other: uPlot, with the page's colours, one pointer for all charts of a screen, zoom by dragging. */
+
+import { useEffect, useRef } from "preact/hooks";
+import uPlot from "uplot";
+import "uplot/dist/uPlot.min.css";
+import { number } from "../format";
+
+export interface ChartLine { label: string; x: number[]; y: (number | null)[]; isFaint?: boolean }
+
+const HEIGHT = 170;
+
+interface Props { lines: ChartLine[]; isTime?: boolean; isLog?: boolean; label: string; syncKey?: string; height?: number }
+
+export function Chart({ lines, isTime = false, isLog = false, label, syncKey, height = HEIGHT }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const plot = useRef<uPlot>(undefined);
+  const shape = JSON.stringify([lines.map((line) => [line.label, line.isFaint]), isTime, isLog, syncKey, height]);
+  const data = joined(lines);
+  useEffect(() => {
+    const element = box.current!;
+    const make = () => {
+      plot.current?.destroy();
+      plot.current = new uPlot(options(lines, { isTime, isLog, syncKey, width: element.clientWidth, height }), data, element);
+    };
+    make();
+    const scheme = matchMedia("(prefers-color-scheme: dark)");
+    scheme.addEventListener("change", make);
+    const watch = new ResizeObserver(() => {
+      if (plot.current && element.clientWidth && plot.current.width !== element.clientWidth) plot.current.setSize({ width: element.clientWidth, height });
+    });
+    watch.observe(element);
+    return () => {
+      watch.disconnect();
+      scheme.removeEventListener("change", make);
+      plot.current?.destroy();
+      plot.current = undefined;
+    };
+  }, [shape]);
+  useEffect(() => {
+    const zoomed = plot.current && isZoomed(plot.current);
+    plot.current?.setData(data, !zoomed);
+    if (zoomed) plot.current?.redraw();
+  }, [lines]);
+  return <div class="chart" ref={box} role="img" aria-label={label} style={{ minHeight: `${height}px` }} />;
+}
+
+function isZoomed(plot: uPlot): boolean {
+  const [xs, scale] = [plot.data[0], plot.scales.x];
+  if (!xs.length || scale?.min == null || scale.max == null) return false;
+  return scale.min > xs[0]! || scale.max < xs.at(-1)!;
+}
+
+/** One common x for all lines, with gaps where a line has no point. */
+export function joined(lines: ChartLine[]): uPlot.AlignedData {
+  if (lines.length === 0) return [[]];
+  const tables = lines.map((line) => [line.x, line.y] as uPlot.AlignedData);
+  return lines.length === 1 ? tables[0]! : uPlot.join(tables.map(unique));
+}
+
+/** The last of the points at one x: lines can be joined only where x grows. */
+function unique([xs, ys]: uPlot.AlignedData): uPlot.AlignedData {
+  const points = new Map<number, number | null | undefined>();
+  for (let n = 0; n < xs.length; n += 1) points.set(xs[n]!, ys?.[n]);
+  const order = [...points.keys()].sort((a, b) => a - b);
+  return [order, order.map((x) => points.get(x))] as uPlot.AlignedData;
+}
+
+interface Look { isTime: boolean; isLog: boolean; syncKey: string | undefined; width: number; height: number }
+
+function options(lines: ChartLine[], look: Look): uPlot.Options {
+  const style = getComputedStyle(document.documentElement);
+  const colour = (name: string) => style.getPropertyValue(name).trim();
+  const axis = {
+    stroke: colour("--muted"), font: `11px ${colour("--sans")}`, grid: { stroke: colour("--grid"), width: 1 },
+    ticks: { show: false }, gap: 4,
+  };
+  return {
+    width: Math.max(look.width, 100),
+    height: look.height,
+    padding: [8, 8, 0, 0],
+    legend: { show: lines.length > 1 && lines.length <= 12, live: true },
+    cursor: { ...(look.syncKey ? { sync: { key: look.syncKey } } : {}), points: { size: 6 }, drag: { x: true, y: false } },
+    scales: { x: { time: look.isTime }, y: { distr: look.isLog ? 3 : 1 } },
+    axes: [
+      { ...axis, size: 24 },
+      { ...axis, size: 52, values: (_plot, splits) => splits.map((value) => (value === null ? "" : number(value))) },
+    ],
+    series: [
+      { value: (_plot, value) => (value === null ? "–" : look.isTime ? new Date(value * 1000).toLocaleTimeString() : String(value)), label: look.isTime ? "time" : "step" },
+      ...lines.map((line, n) => ({
+        label: line.label,
+        stroke: colour(`--line-${n % 8}`),
+        width: line.isFaint ? 1 : 1.5,
+        alpha: line.isFaint ? 0.35 : 1,
+        ...(n >= 8 ? { dash: [6, 3] } : {}),
+        spanGaps: true,
+        points: { show: line.x.length < 3 },
+        value: (_plot: uPlot, value: number | null) => number(value),
+      })),
+    ],
+  };
+}

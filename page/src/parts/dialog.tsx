@@ -1,0 +1,64 @@
+/** A question before something is done, and the list of keys. */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError } from "../api";
+import { KEYS } from "../hooks";
+import { Refused } from "./notes";
+
+export function Dialog({ title, children, onClose }: {
+  title: string; children: ComponentChildren; onClose: () => void;
+}) {
+  const dialog = useRef<HTMLDialogElement>(null);
+  useEffect(() => dialog.current?.showModal(), []);
+  return (
+    <dialog ref={dialog} aria-labelledby="dialog-title" onClose={onClose}
+      onClick={(event) => event.target === dialog.current && onClose()}>
+      <h2 id="dialog-title">{title}</h2>
+      {children}
+    </dialog>
+  );
+}
+
+/** Asks, acts, and shows what the server refused. */
+export function Confirm({ title, text, verb, action, onClose, isGrave = false }: {
+  title: string; text: ComponentChildren; verb: string; action: () => Promise<unknown>; onClose: () => void;
+  isGrave?: boolean;
+}) {
+  const [error, setError] = useState<ApiError>();
+  const [isBusy, setBusy] = useState(false);
+  const confirmed = async () => {
+    setBusy(true);
+    try {
+      await action();
+      onClose();
+    } catch (refusal) {
+      setError(refusal instanceof ApiError ? refusal : new ApiError(0, String(refusal)));
+      setBusy(false);
+    }
+  };
+  return (
+    <Dialog title={title} onClose={onClose}>
+      <div>{text}</div>
+      {error && <Refused error={error} />}
+      <div class="buttons">
+        <button type="button" onClick={onClose}>Back</button>
+        <button type="button" class={isGrave ? "grave" : "main"} disabled={isBusy} onClick={confirmed}>{verb}</button>
+      </div>
+    </Dialog>
+  );
+}
+
+export function KeyList({ onClose }: { onClose: () => void }) {
+  return (
+    <Dialog title="Keys" onClose={onClose}>
+      <dl class="keys">
+        {[...KEYS].map(([key, does]) => (
+          <div key={key}><dt><kbd>{key === " " ? "space" : key}</kbd></dt><dd>{does}</dd></div>
+        ))}
+        <div><dt><kbd>Esc</kbd></dt><dd>Close this list</dd></div>
+      </dl>
+      <div class="buttons"><button type="button" onClick={onClose}>Close</button></div>
+    </Dialog>
+  );
+}

@@ -1,0 +1,71 @@
+/** Addresses: the part behind /ui, and the query, in which every choice of a person stands. */
+
+import { useEffect, useState } from "preact/hooks";
+
+export const BASE = "/ui";
+
+export interface Place { path: string; query: URLSearchParams }
+
+const listeners = new Set<() => void>();
+
+export function place(): Place {
+  const path = location.pathname.startsWith(BASE) ? location.pathname.slice(BASE.length) : location.pathname;
+  return { path: path || "/", query: new URLSearchParams(location.search) };
+}
+
+export function href(path: string, query: Record<string, string | string[] | undefined> = {}): string {
+  const words = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    if (value === undefined || value === "") continue;
+    for (const one of Array.isArray(value) ? value : [value]) words.append(key, one);
+  }
+  const text = words.toString();
+  return `${BASE}${path}${text ? `?${text}` : ""}`;
+}
+
+export const jobHref = (name: string, query: Record<string, string | undefined> = {}): string =>
+  href(`/jobs/${encodeURIComponent(name)}`, query);
+
+export function go(target: string, replaces = false): void {
+  if (replaces) history.replaceState(null, "", target);
+  else history.pushState(null, "", target);
+  for (const listener of [...listeners]) listener();
+}
+
+/** Changes words of the query; an empty one is removed. */
+export function setQuery(changes: Record<string, string | string[] | undefined>, replaces = true): void {
+  const { path, query } = place();
+  for (const [key, value] of Object.entries(changes)) {
+    query.delete(key);
+    for (const one of Array.isArray(value) ? value : [value]) if (one) query.append(key, one);
+  }
+  const text = query.toString();
+  go(`${BASE}${path}${text ? `?${text}` : ""}`, replaces);
+}
+
+export function usePlace(): Place {
+  const [now, setNow] = useState(place);
+  useEffect(() => {
+    const changed = () => setNow(place());
+    listeners.add(changed);
+    addEventListener("popstate", changed);
+    return () => {
+      listeners.delete(changed);
+      removeEventListener("popstate", changed);
+    };
+  }, []);
+  return now;
+}
+
+/** Follows links within the page without loading it again. */
+export function followLinks(): void {
+  document.addEventListener("click", (event) => {
+    const link = (event.target as Element | null)?.closest?.("a");
+    const isOther = event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey;
+    if (!link || isOther || link.target || link.hasAttribute("download") || link.origin !== location.origin) return;
+    if (!link.pathname.startsWith(`${BASE}/`)) return;
+    event.preventDefault();
+    go(link.pathname + link.search);
+    if (link.pathname !== location.pathname) scrollTo(0, 0);
+  });
+}

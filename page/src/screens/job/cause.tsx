@@ -1,0 +1,42 @@
+/** The one sentence that matters now: why it failed and what to do, what it waits for, or how far it is. */
+
+import { ENDED, StateIcon, tone, WAITING } from "../../parts/state";
+import { setQuery } from "../../router";
+import type { Job, Verdict } from "../../types";
+import { progressOf } from "./facts";
+
+export function Cause({ job }: { job: Job }) {
+  if (job.verdict && job.state === "failed") return <Failed job={job} verdict={job.verdict} />;
+  const last = job.failures.at(-1);
+  return (
+    <div class={`cause tone-${tone(job.state)}`} role="status">
+      <p class="cause-sentence"><StateIcon state={job.state} /> {progressOf(job)}</p>
+      {job.notice && <p class="muted">{job.notice}</p>}
+      {job.observed && WAITING.has(job.state) && <p class="muted">The engine says: {job.observed.word}</p>}
+      {last && !ENDED.has(job.state) && <p class="muted">Before: {last.verdict.sentence}</p>}
+    </div>
+  );
+}
+
+function Failed({ job, verdict }: { job: Job; verdict: Verdict }) {
+  const hasRank = verdict.rank !== null && job.type === "command";
+  return (
+    <div class="cause tone-bad" role="status">
+      <p class="cause-sentence"><StateIcon state="failed" /> {verdict.sentence}</p>
+      {verdict.advice && <p class="cause-advice">{verdict.advice}</p>}
+      {verdict.tail && (
+        <details>
+          <summary>The last lines{hasRank ? ` of rank ${verdict.rank}` : ""}</summary>
+          <pre class="machine tail">{verdict.tail.trimEnd()}</pre>
+        </details>
+      )}
+      {hasRank && (
+        <div class="buttons">
+          <button type="button" onClick={() => setQuery({ tab: "", rank: String(verdict.rank), at: "failure" }, false)}>
+            Go to the failing line of rank {verdict.rank}
+          </button>
+        </div>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,138 @@
+/** One job: its answer first (why it failed, what it waits for, how far it is), then everything about it. */
+
+import { useEffect, useState } from "preact/hooks";
+import type { ComponentType } from "preact";
+import { segment } from "../../api";
+import { counted, number } from "../../format";
+import { useAnswer, useEvents } from "../../hooks";
+import { Answered } from "../../parts/notes";
+import { StateWord } from "../../parts/state";
+import { Tabs, type Tab } from "../../parts/tabs";
+import { Ago, Took } from "../../parts/time";
+import { go, href, jobHref, usePlace } from "../../router";
+import type { Job, StoryLine } from "../../types";
+import { ActionButtons } from "./actions";
+import { Cause } from "./cause";
+import { sizeOf } from "./facts";
+import { LogsTab } from "./logs";
+import { RanksTab } from "./ranks";
+import { StateStrip } from "./strip";
+import { DefinitionTab, StoryTab } from "./texts";
+
+export function JobScreen({ name }: { name: string }) {
+  const answer = useAnswer<Job>(`/jobs/${segment(name)}`);
+  return <Answered answer={answer}>{(job) => <LiveJob key={job.name} first={job} reload={answer.reload} />}</Answered>;
+}
+
+function LiveJob({ first, reload }: { first: Job; reload: () => void }) {
+  const [job, setJob] = useState(first);
+  const [story, setStory] = useState<StoryLine[]>(first.story ?? []);
+  useEffect(() => {
+    setJob(first);
+    setStory(first.story ?? []);
+  }, [first]);
+  useEvents("state", setJob);
+  useEvents("jobs", (changes) => {
+    const mine = changes.jobs.find((one) => one.name === first.name);
+    if (mine) setJob(mine);
+    if (changes.removed.includes(first.name)) go(href("/"), true);
+  });
+  useEvents("story", (line) => setStory((lines) => (lines.some((one) => one.n >= line.n) ? lines : [...lines, line])));
+  useEvents("again", reload);
+  return (
+    <div class="screen job">
+      <Head job={job} reload={reload} />
+      <StateStrip job={job} story={story} />
+      <Cause job={job} />
+      <Body job={job} story={story} />
+    </div>
+  );
+}
+
+function Head({ job, reload }: { job: Job; reload: () => void }) {
+  return (
+    <header class="job-head">
+      <div class="job-title">
+        <h1>{job.name}</h1>
+        <StateWord state={job.state} />
+        {job.archived && <span class="tag">archived</span>}
+        <div class="buttons">
+          {job.type === "command" && <a class="button" href={href("/compare", { job: job.name })}>Compare</a>}
+          <ActionButtons jobs={[job]} onDone={(action) => (action === "delete" ? go(href("/")) : reload())} />
+        </div>
+      </div>
+      <dl class="facts">
+        {job.display_name && job.display_name !== job.name && <Fact label="called">{job.display_name}</Fact>}
+        {job.parent && <Fact label="part of"><a href={jobHref(job.parent)}>{job.parent}</a></Fact>}
+        <Fact label="experiment"><a href={href("/", { experiment: job.experiment })}>{job.experiment}</a></Fact>
+        <Fact label="size">{sizeOf(job)}{job.type === "command" ? `, ${job.launcher}` : ""}</Fact>
+        <Fact label="compute"><a href={href("/computes", { name: job.compute })}>{job.compute}</a></Fact>
+        {job.type === "command" && <Fact label="environment">{job.environment}</Fact>}
+        {job.primary && <Fact label={job.primary.name}><strong class="number">{number(job.primary.value)}</strong> at step {job.primary.step}</Fact>}
+        <Fact label="submitted"><Ago at={job.submitted_at} /></Fact>
+        <Fact label="ran for"><Took from={job.started_at} to={job.ended_at} /></Fact>
+        {job.attempt > 1 && <Fact label="attempt">{job.attempt}</Fact>}
+        {job.failures.length > (job.state === "failed" ? 1 : 0) && <Fact label="failed">{counted(job.failures.length, "time")}</Fact>}
+        {Object.entries(job.tags).map(([key, value]) => <Fact key={key} label={key}>{value}</Fact>)}
+      </dl>
+      {job.description && <p class="muted">{job.description}</p>}
+    </header>
+  );
+}
+
+function Fact({ label, children }: { label: string; children: preact.ComponentChildren }) {
+  return <div><dt>{label}</dt><dd>{children}</dd></div>;
+}
+
+interface TabProps { job: Job; story: StoryLine[] }
+
+const later = (load: () => Promise<ComponentType<TabProps>>): ComponentType<TabProps> =>
+  function LateTab(props: TabProps) {
+    const [loaded, setLoaded] = useState<{ tab: ComponentType<TabProps> }>();
+    useEffect(() => void load().then((tab) => setLoaded({ tab })), []);
+    return loaded ? <loaded.tab {...props} /> : <p class="nothing loading">Loading…</p>;
+  };
+
+const SCREENS: Record<string, ComponentType<TabProps>> = {
+  logs: LogsTab,
+  ranks: RanksTab,
+  story: StoryTab,
+  file: DefinitionTab,
+  metrics: later(() => import("./metrics").then((one) => one.MetricsTab)),
+  resources: later(() => import("./metrics").then((one) => one.ResourcesTab)),
+  outputs: later(() => import("./outputs").then((one) => one.OutputsTab)),
+};
+
+const COMMAND: Tab[] = [
+  { id: "logs", label: "Logs" }, { id: "metrics", label: "Metrics" }, { id: "ranks", label: "Ranks" },
+  { id: "outputs", label: "Outputs" }, { id: "resources", label: "Resources" }, { id: "story", label: "Story" },
+  { id: "file", label: "Job file" },
+];
+const SWEEP: Tab[] = [
+  { id: "story", label: "Story" }, { id: "outputs", label: "Outputs" }, { id: "file", label: "Job file" },
+];
+const PIPELINE: Tab[] = [
+  { id: "story", label: "Story" }, { id: "outputs", label: "Outputs" }, { id: "file", label: "Job file" },
+];
+
+function tabsOf(job: Job): Tab[] {
+  if (job.type === "command") return COMMAND;
+  return job.type === "sweep" ? SWEEP : PIPELINE;
+}
+
+function Body({ job, story }: TabProps) {
+  const { query } = usePlace();
+  const tabs = tabsOf(job);
+  const wanted = query.get("tab") ?? "";
+  const chosen = tabs.some((tab) => tab.id === wanted) ? wanted : tabs[0]!.id;
+  const Chosen = SCREENS[chosen]!;
+  return (
+    <section class="job-body">
+      <Tabs tabs={tabs} chosen={chosen} label="Of this job" />
+      <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${chosen}`} class={`panel panel-${chosen}`}>
+        <Chosen job={job} story={story} />
+      </div>
+    </section>
+  );
+}
+

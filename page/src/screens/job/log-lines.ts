@@ -1,0 +1,95 @@
+/** The lines of a job's logs, put together from the pieces in which they arrive. */
+
+import type { LogPiece } from "../../types";
+
+export interface LogLine {
+  attempt: number;
+  round: number;
+  node: number;
+  /** -1: the node's own log. */
+  rank: number;
+  /** Of its first byte in its log. */
+  offset: number;
+  text: string;
+}
+
+interface Tail { attempt: number; round: number; node: number; rank: number; offset: number; text: string; shown: number }
+
+const MAX_LINE = 20_000;
+/** Characters; a longer line is cut into several. */
+
+export const addressOf = (line: LogLine): string => `${line.attempt}.${line.round}.${line.node}.${line.rank}.${line.offset}`;
+
+export class LogLines {
+  lines: LogLine[] = [];
+  /** Grows with every change that is not an addition at the end. */
+  epoch = 0;
+  private readonly tails = new Map<string, Tail>();
+
+  /** Adds pieces in the order of their arrival. */
+  add(pieces: LogPiece[]): void {
+    for (const piece of pieces) this.addPiece(piece);
+  }
+
+  private addPiece(piece: LogPiece): void {
+    const key = `${piece.attempt}.${piece.round}.${piece.node}.${piece.rank}`;
+    const { attempt, round, node, rank } = piece;
+    let tail = this.tails.get(key) ?? { attempt, round, node, rank, offset: piece.offset, text: "", shown: -1 };
+    let start = 0;
+    for (;;) {
+      const end = piece.text.indexOf("\n", start);
+      const part = end < 0 ? piece.text.slice(start) : piece.text.slice(start, end);
+      tail.text += part;
+      if (end < 0 && tail.text.length < MAX_LINE) break;
+      this.show(tail);
+      tail = { ...tail, offset: tail.offset + bytes(tail.text) + (end < 0 ? 0 : 1), text: "", shown: -1 };
+      if (end < 0) break;
+      start = end + 1;
+    }
+    if (tail.text) this.show(tail);
+    this.tails.set(key, tail);
+  }
+
+  /** Shows a line, also one that is not complete: it is replaced when more of it arrives. */
+  private show(tail: Tail): void {
+    const { attempt, round, node, rank, offset, text } = tail;
+    const line = { attempt, round, node, rank, offset, text: visible(text) };
+    if (tail.shown < 0) tail.shown = this.lines.push(line) - 1;
+    else this.lines[tail.shown] = line;
+  }
+}
+
+/** What is left of a line after its carriage returns: a progress bar shows its last state. */
+export function visible(text: string): string {
+  const ended = text.endsWith("\r") ? text.slice(0, -1) : text;
+  const at = ended.lastIndexOf("\r");
+  return at < 0 ? ended : ended.slice(at + 1);
+}
+
+/** Length in UTF-8. */
+export function bytes(text: string): number {
+  let count = text.length;
+  for (let n = 0; n < text.length; n += 1) {
+    const code = text.charCodeAt(n);
+    if (code < 0x80) continue;
+    if (code < 0x800) count += 1;
+    else if (code >= 0xd800 && code < 0xdc00) {
+      count += 2;
+      n += 1;
+    } else count += 2;
+  }
+  return count;
+}
+
+/** The line at which a rank failed: the last of its output that says something, by the verdict's own tail. */
+export function failingLine(lines: LogLine[], rank: number, tail: string): number {
+  const wanted = tail.split("\n").map((line) => visible(line).trim()).filter(Boolean).at(-1);
+  let last = -1;
+  for (let n = lines.length - 1; n >= 0; n -= 1) {
+    const line = lines[n]!;
+    if (line.rank !== rank || !line.text.trim()) continue;
+    if (last < 0) last = n;
+    if (wanted && line.text.trim() === wanted) return n;
+  }
+  return last;
+}

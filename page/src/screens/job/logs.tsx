@@ -1,0 +1,240 @@
+/** Live logs of all ranks or of one: search, the failing line, and only as many elements as fit on the screen. */
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { fileAddress } from "../../api";
+import { counted } from "../../format";
+import { useKey } from "../../hooks";
+import { pieces, plain } from "../../parts/ansi";
+import { Nothing } from "../../parts/notes";
+import { ENDED } from "../../parts/state";
+import { setQuery, usePlace } from "../../router";
+import { stream } from "../../stream";
+import type { Job, StoryLine } from "../../types";
+import { addressOf, failingLine, type LogLine } from "./log-lines";
+import { LogSource } from "./log-source";
+
+const LINE_PX = 18;
+const SPARE = 20;
+/** Lines above and below the visible ones. */
+
+interface Chosen { rank: string; node: string; text: string; at: string }
+
+function useSource(job: string, lines: number): LogSource {
+  const [, setTurn] = useState(0);
+  const source = useMemo(() => new LogSource(job, () => setTurn((n) => n + 1)), [job]);
+  useEffect(() => {
+    void source.open().then(() => stream.follow(job, source.position, lines));
+    return () => {
+      source.close();
+      stream.follow("");
+    };
+  }, [source]);
+  return source;
+}
+
+export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
+  const { query } = usePlace();
+  const word = (name: string) => query.get(name) ?? "";
+  const chosen: Chosen = { rank: word("rank"), node: word("node"), text: word("search"), at: word("at") };
+  const source = useSource(job.name, story.length);
+  const shown = useShown(source, chosen);
+  const [hit, setHit] = useState(-1);
+  const hits = useMemo(() => findHits(shown, chosen.text), [shown, shown.length, chosen.text]);
+  const target = useTarget(source, shown, chosen, job, hits[hit]);
+  const step = (by: number) => hits.length && setHit((hit + by + hits.length) % hits.length);
+  useEffect(() => setHit(hits.length ? hits.length - 1 : -1), [chosen.text]);
+  useKey("n", "The next line found", () => step(1));
+  useKey("N", "The line found before", () => step(-1));
+  return (
+    <div class="logs">
+      <LogBar job={job} chosen={chosen} source={source} hits={hits.length} hit={hit} step={step} />
+      {source.isLoading && shown.length === 0 ? <p class="nothing loading">Loading…</p> : null}
+      {!source.isLoading && shown.length === 0 ? <NoLines job={job} /> : null}
+      {shown.length > 0 && (
+        <LogView lines={shown} target={target} isLive={!ENDED.has(job.state)} text={chosen.text} hasRanks={chosen.rank === ""}
+          width={String(job.world_size).length} older={source} epoch={source.log.epoch} />
+      )}
+    </div>
+  );
+}
+
+function NoLines({ job }: { job: Job }) {
+  if (ENDED.has(job.state)) return <Nothing>It has printed nothing.</Nothing>;
+  return <Nothing>Nothing is printed yet. {job.sentence}</Nothing>;
+}
+
+/** The lines of the chosen rank; extended in place while lines arrive. */
+function useShown(source: LogSource, chosen: Chosen): LogLine[] {
+  const kept = useRef<{ key: string; seen: number; lines: LogLine[] }>({ key: "", seen: 0, lines: [] });
+  const key = `${chosen.rank} ${chosen.node} ${source.log.epoch}`;
+  const all = source.log.lines;
+  if (chosen.rank === "") return all;
+  if (kept.current.key !== key || kept.current.seen > all.length) kept.current = { key, seen: 0, lines: [] };
+  const memory = kept.current;
+  // The last line may have grown since: it is taken again.
+  const from = Math.max(0, memory.seen - 200);
+  while (memory.lines.length && all.indexOf(memory.lines.at(-1)!, from) < 0 && memory.seen > 0) memory.lines.pop();
+  const last = memory.lines.at(-1);
+  for (let n = last ? all.indexOf(last, from) + 1 : 0; n < all.length; n += 1) if (fits(all[n]!, chosen)) memory.lines.push(all[n]!);
+  memory.seen = all.length;
+  return memory.lines;
+}
+
+function fits(line: LogLine, chosen: Chosen): boolean {
+  if (chosen.rank === "node") return line.rank === -1 && (chosen.node === "" || line.node === Number(chosen.node));
+  return line.rank === Number(chosen.rank);
+}
+
+function findHits(lines: LogLine[], text: string): number[] {
+  if (!text) return [];
+  const wanted = text.toLowerCase();
+  return lines.flatMap((line, n) => (line.text.toLowerCase().includes(wanted) ? [n] : []));
+}
+
+/** The line to which the view goes: that of the address, the failing one, or one that was found. */
+function useTarget(source: LogSource, shown: LogLine[], chosen: Chosen, job: Job, hit: number | undefined): number {
+  const rank = job.verdict?.rank ?? null;
+  const isWanted = chosen.at !== "" && !source.isLoading;
+  const target = useMemo(() => {
+    if (!isWanted) return -1;
+    if (chosen.at === "failure") return rank === null ? -1 : failingLine(shown, rank, job.verdict?.tail ?? "");
+    return shown.findIndex((line) => addressOf(line) === chosen.at);
+  }, [isWanted, chosen.at, source.log.epoch, rank, shown.length > 0, chosen.rank]);
+  useEffect(() => {
+    if (isWanted && target < 0 && source.first > 0) void source.earlier(true);
+  }, [isWanted, target, source.first]);
+  return hit ?? target;
+}
+
+function LogBar({ job, chosen, source, hits, hit, step }: {
+  job: Job; chosen: Chosen; source: LogSource; hits: number; hit: number; step: (by: number) => void;
+}) {
+  useKey("/", "Search in the logs", (event) => {
+    event.preventDefault();
+    document.getElementById("log-search")?.focus();
+  });
+  const ranks = Array.from({ length: job.world_size }, (_, n) => n);
+  return (
+    <div class="filters log-bar">
+      <label class="select">
+        <span class="hidden">Whose log</span>
+        <select value={chosen.rank} onChange={(event) => setQuery({ rank: event.currentTarget.value, at: "", node: "" })}>
+          <option value="">all ranks</option>
+          {ranks.map((rank) => <option key={rank} value={rank}>rank {rank}</option>)}
+          <option value="node">the nodes' own</option>
+        </select>
+      </label>
+      <input id="log-search" type="search" placeholder="Search the log" aria-label="Search the log" value={chosen.text}
+        onInput={(event) => setQuery({ search: event.currentTarget.value })}
+        onKeyDown={(event) => event.key === "Enter" && step(event.shiftKey ? -1 : 1)} />
+      {chosen.text && (
+        <span class="hits" role="status">
+          {hits ? `${hit + 1} of ${hits.toLocaleString("en")}` : "none"}{source.first > 0 ? " in the end of the log" : ""}
+          <button type="button" class="quiet" aria-label="The line found before" onClick={() => step(-1)}>↑</button>
+          <button type="button" class="quiet" aria-label="The next line found" onClick={() => step(1)}>↓</button>
+          {source.first > 0 && <button type="button" class="quiet" onClick={() => void source.earlier(true)}>Search all of it</button>}
+        </span>
+      )}
+      {job.verdict?.rank != null && job.state === "failed" && (
+        <button type="button" onClick={() => setQuery({ rank: String(job.verdict!.rank), at: "failure", search: "" })}>
+          Failing line
+        </button>
+      )}
+      <span class="grow" />
+      <span class="muted">{counted(source.log.lines.length, "line")}{source.first > 0 ? " at the end" : ""}</span>
+      <Raw job={job} chosen={chosen} lines={source.log.lines} />
+    </div>
+  );
+}
+
+/** The chosen log as a file. */
+function Raw({ job, chosen, lines }: { job: Job; chosen: Chosen; lines: LogLine[] }) {
+  const line = chosen.rank === "" ? undefined : lines.findLast((one) => fits(one, chosen));
+  if (!line) return null;
+  const path = `logs/${line.attempt}.${line.round}/${line.node}/${line.rank < 0 ? "node" : line.rank}.log`;
+  return <a href={fileAddress(job.name, path)} download={`${job.name}-${line.rank < 0 ? "node" : line.rank}.log`}>Download</a>;
+}
+
+interface ViewProps {
+  lines: LogLine[]; target: number; isLive: boolean; text: string; hasRanks: boolean; width: number; older: LogSource;
+  epoch: number;
+}
+
+function LogView({ lines, target, isLive, text, hasRanks, width, older, epoch }: ViewProps) {
+  const box = useRef<HTMLDivElement>(null);
+  const isFollowing = useRef(target < 0);
+  const [top, setTop] = useState(0);
+  const [height, setHeight] = useState(600);
+  const before = useRef({ epoch, count: lines.length });
+
+  useLayoutEffect(() => {
+    const element = box.current!;
+    const watch = new ResizeObserver(() => setHeight(element.clientHeight));
+    watch.observe(element);
+    return () => watch.disconnect();
+  }, []);
+  // A follower at the end stays there; one that has scrolled up stays where it is, also when older lines come above.
+  useLayoutEffect(() => {
+    const element = box.current!;
+    if (before.current.epoch !== epoch && !isFollowing.current && target < 0) {
+      element.scrollTop += (lines.length - before.current.count) * LINE_PX;
+    } else if (isFollowing.current) element.scrollTop = element.scrollHeight;
+    before.current = { epoch, count: lines.length };
+  }, [lines.length, epoch, height]);
+  useLayoutEffect(() => {
+    if (target < 0) return;
+    isFollowing.current = false;
+    box.current!.scrollTop = Math.max(0, target * LINE_PX - height / 2);
+  }, [target, epoch, height]);
+
+  const scrolled = () => {
+    const element = box.current!;
+    setTop(element.scrollTop);
+    isFollowing.current = element.scrollHeight - element.scrollTop - element.clientHeight < LINE_PX * 2;
+    if (element.scrollTop < LINE_PX * 5 && !isFollowing.current && older.first > 0) void older.earlier();
+  };
+  const toEnd = () => {
+    isFollowing.current = true;
+    box.current!.scrollTop = box.current!.scrollHeight;
+    setQuery({ at: "" });
+  };
+  useKey("G", "The end of the log", toEnd);
+  const from = Math.max(0, Math.floor(top / LINE_PX) - SPARE);
+  const to = Math.min(lines.length, Math.ceil((top + height) / LINE_PX) + SPARE);
+  return (
+    <div class="log-frame">
+      <div class="log machine" ref={box} onScroll={scrolled} tabIndex={0} role="log" aria-label="Log" aria-live="off">
+        <div class="log-all" style={{ height: `${lines.length * LINE_PX}px` }}>
+          <div class="log-window" style={{ transform: `translateY(${from * LINE_PX}px)` }}>
+            {lines.slice(from, to).map((line, n) => (
+              <Line key={from + n} line={line} isMarked={from + n === target} text={text} hasRank={hasRanks} width={width} />
+            ))}
+          </div>
+        </div>
+      </div>
+      {!isFollowing.current && <button type="button" class="to-end" onClick={toEnd}>{isLive ? "Follow ↓" : "End ↓"}</button>}
+    </div>
+  );
+}
+
+function Line({ line, isMarked, text, hasRank, width }: {
+  line: LogLine; isMarked: boolean; text: string; hasRank: boolean; width: number;
+}) {
+  const name = line.rank < 0 ? `node ${line.node}` : String(line.rank).padStart(width);
+  const isBad = /\b(Traceback|Error|Exception|FATAL|CRITICAL)\b/.test(line.text);
+  return (
+    <div class={`line${isMarked ? " marked" : ""}${isBad ? " bad" : ""}`}>
+      <button type="button" class={`line-rank hue-${line.rank < 0 ? "n" : line.rank % 6}`} tabIndex={-1}
+        title="The address of this line" onClick={() => setQuery({ at: addressOf(line) }, false)}>
+        {hasRank || line.rank < 0 ? name : "#"}
+      </button>
+      <span class="line-text">{text ? <Found text={plain(line.text)} wanted={text} /> : pieces(line.text).map((piece, n) => <span key={n} class={piece.class}>{piece.text}</span>)}</span>
+    </div>
+  );
+}
+
+function Found({ text, wanted }: { text: string; wanted: string }) {
+  const at = text.toLowerCase().indexOf(wanted.toLowerCase());
+  if (at < 0) return <>{text}</>;
+  return <>{text.slice(0, at)}<mark>{text.slice(at, at + wanted.length)}</mark>{text.slice(at + wanted.length)}</>;
+}

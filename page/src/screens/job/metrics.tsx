@@ -1,0 +1,172 @@
+/** Curves of a job's metrics with one line under the pointer for all, and what its nodes and ranks use. */
+
+import { useState } from "preact/hooks";
+import { segment } from "../../api";
+import { counted, drawable, number } from "../../format";
+import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { Chart, type ChartLine } from "../../parts/chart";
+import { Answered, Nothing } from "../../parts/notes";
+import { ENDED } from "../../parts/state";
+import { setQuery, usePlace } from "../../router";
+import type { Curve, Job, Metrics, Series, StoryLine } from "../../types";
+
+const SYSTEM = "system/";
+const MAX_CHARTS = 24;
+const MAX_RANKS = 8;
+/** Curves in one chart; more ranks are chosen one by one. */
+
+interface TabProps { job: Job; story: StoryLine[] }
+
+export const MetricsTab = ({ job }: TabProps) => <CurveGrid job={job} isSystem={false} />;
+export const ResourcesTab = ({ job }: TabProps) => <CurveGrid job={job} isSystem />;
+
+function CurveGrid({ job, isSystem }: { job: Job; isSystem: boolean }) {
+  const answer = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
+  const reload = useThrottled(answer.reload, 2500);
+  useEvents("jobs", (changes) => changes.jobs.some((one) => one.name === job.name) && reload());
+  useEvents("state", reload);
+  return (
+    <Answered answer={answer}>
+      {(metrics) => {
+        const own = metrics.series.filter((one) => one.name.startsWith(SYSTEM) === isSystem);
+        return own.length ? <Grid job={job} series={own} params={metrics.params} isSystem={isSystem} /> : <NoMetrics isSystem={isSystem} job={job} />;
+      }}
+    </Answered>
+  );
+}
+
+function NoMetrics({ isSystem, job }: { isSystem: boolean; job: Job }) {
+  if (isSystem) return <Nothing>What nodes and ranks use is measured every 5 s, and not at all where the job says <code>system_metrics: false</code>.</Nothing>;
+  return (
+    <Nothing>
+      {ENDED.has(job.state) ? "It has logged no metrics." : "No metric is logged yet."} <code>drumbeat.log(loss=…, step=…)</code> or
+      MLflow in its script does it.
+    </Nothing>
+  );
+}
+
+function Grid({ job, series, params, isSystem }: {
+  job: Job; series: Series[]; params: Record<string, string>; isSystem: boolean;
+}) {
+  const { query } = usePlace();
+  const ranks = [...new Set(series.map((one) => one.rank))].sort((a, b) => a - b);
+  const rank = query.get("of") ?? "";
+  const axis = query.get("axis") ?? (isSystem ? "time" : "step");
+  const isLog = query.has("log");
+  const smooth = Number(query.get("smooth") ?? 0);
+  const names = [...new Set(series.map((one) => one.name))];
+  const [limit, setLimit] = useState(MAX_CHARTS);
+  return (
+    <div class="curves">
+      <div class="filters">
+        <label class="select">
+          <span class="hidden">Of which rank</span>
+          <select value={rank} onChange={(event) => setQuery({ of: event.currentTarget.value })}>
+            <option value="">{ranks.length > MAX_RANKS ? `the first ${MAX_RANKS} ranks` : "every rank"}</option>
+            {ranks.map((one) => <option key={one} value={one}>{rankName(one)}</option>)}
+          </select>
+        </label>
+        <label class="select">
+          <span>over</span>
+          <select value={axis} onChange={(event) => setQuery({ axis: event.currentTarget.value })}>
+            <option value="step">step</option>
+            <option value="time">time</option>
+          </select>
+        </label>
+        {!isSystem && (
+          <label class="range">
+            <span>smooth</span>
+            <input type="range" min="0" max="0.95" step="0.05" value={smooth}
+              onInput={(event) => setQuery({ smooth: event.currentTarget.value === "0" ? "" : event.currentTarget.value })} />
+          </label>
+        )}
+        <label class="check">
+          <input type="checkbox" checked={isLog} onChange={(event) => setQuery({ log: event.currentTarget.checked ? "1" : "" })} />
+          logarithmic
+        </label>
+        <span class="grow" />
+        <span class="muted">{counted(names.length, "metric")}, {counted(ranks.length, "rank")}</span>
+      </div>
+      <div class="charts">
+        {names.slice(0, limit).map((name) => (
+          <MetricChart key={name} job={job} name={name} series={series.filter((one) => one.name === name)} rank={rank}
+            axis={axis} isLog={isLog} smooth={smooth} />
+        ))}
+      </div>
+      {names.length > limit && (
+        <div class="buttons"><button type="button" onClick={() => setLimit(limit + MAX_CHARTS)}>Show more metrics</button></div>
+      )}
+      {!isSystem && Object.keys(params).length > 0 && <Params params={params} />}
+    </div>
+  );
+}
+
+const rankName = (rank: number): string => (rank >= 0 ? `rank ${rank}` : `node ${-1 - rank}`);
+
+function MetricChart({ job, name, series, rank, axis, isLog, smooth }: {
+  job: Job; name: string; series: Series[]; rank: string; axis: string; isLog: boolean; smooth: number;
+}) {
+  const chosen = rank === "" ? series.slice(0, MAX_RANKS) : series.filter((one) => one.rank === Number(rank));
+  const count = chosen.reduce((sum, one) => sum + one.count, 0);
+  const query = { metric: name, max_points: 800, ...(rank === "" ? {} : { rank }) };
+  const curves = useAnswer<Curve[]>(`/jobs/${segment(job.name)}/metrics/curves`, query);
+  // The curve is read again when points have come, not each time that the job changes.
+  const [seen, setSeen] = useState(count);
+  if (seen !== count) {
+    setSeen(count);
+    curves.reload();
+  }
+  const wanted = new Set(chosen.map((one) => one.rank));
+  const lines = (curves.value ?? []).filter((curve) => wanted.has(curve.rank))
+    .sort((a, b) => a.rank - b.rank)
+    .map((curve) => lineOf(curve, axis, smooth));
+  const last = chosen.find((one) => one.rank === 0) ?? chosen[0];
+  if (!last) return null;
+  return (
+    <figure class="chart-card">
+      <figcaption>
+        <span class="chart-name" title={name}>{name.replace(SYSTEM, "")}</span>
+        <strong class="number" title={`step ${last.last.step}`}>{number(last.last.value)}</strong>
+        <span class="muted number">{last.min && last.max ? `${number(last.min.value)} … ${number(last.max.value)}` : ""}</span>
+      </figcaption>
+      <Chart lines={lines} isTime={axis === "time"} isLog={isLog} label={`${name}, ${counted(count, "point")}`} syncKey={`${job.name} ${axis}`} />
+    </figure>
+  );
+}
+
+function lineOf(curve: Curve, axis: string, smooth: number): ChartLine {
+  const points = curve.points.map((point) => [axis === "time" ? Date.parse(point.at) / 1000 : point.step, drawable(point.value)] as const);
+  if (axis !== "time") points.sort((a, b) => a[0] - b[0]);
+  return {
+    label: rankName(curve.rank),
+    x: points.map(([x]) => x),
+    y: smoothed(points.map(([, y]) => y), smooth),
+  };
+}
+
+/** Exponentially weighted, without the pull towards zero at the beginning. */
+export function smoothed(values: (number | null)[], weight: number): (number | null)[] {
+  if (weight <= 0) return values;
+  let [sum, total] = [0, 0];
+  return values.map((value) => {
+    if (value === null) return null;
+    sum = sum * weight + value * (1 - weight);
+    total = total * weight + (1 - weight);
+    return sum / total;
+  });
+}
+
+function Params({ params }: { params: Record<string, string> }) {
+  return (
+    <section aria-label="Parameters">
+      <h2>Parameters</h2>
+      <table class="plan">
+        <tbody>
+          {Object.entries(params).map(([key, value]) => (
+            <tr key={key}><th scope="row">{key}</th><td class="machine">{value}</td></tr>
+          ))}
+        </tbody>
+      </table>
+    </section>
+  );
+}

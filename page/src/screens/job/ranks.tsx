@@ -1,0 +1,91 @@
+/** Nodes and ranks: how far each is, how it ended, which failed first. */
+
+import { segment } from "../../api";
+import { number } from "../../format";
+import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { Nothing } from "../../parts/notes";
+import { ENDED, StateIcon } from "../../parts/state";
+import { jobHref } from "../../router";
+import type { Exit, Job, JobNode, Metrics, Series } from "../../types";
+
+const STEP_LAG = 0.8;
+/** A rank whose step is below this share of the furthest one is marked as slow. */
+
+export function RanksTab({ job }: { job: Job }) {
+  const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
+  const reload = useThrottled(metrics.reload, 2000);
+  useEvents("state", reload);
+  if (job.nodes.length === 0) return <Nothing>No node has been given to this job yet. {job.sentence}</Nothing>;
+  const series = metrics.value?.series ?? [];
+  const steps = stepsOf(series);
+  const furthest = Math.max(0, ...steps.values());
+  return (
+    <div class="nodes">
+      {job.nodes.map((node) => <NodeCard key={node.node} job={job} node={node} steps={steps} furthest={furthest} series={series} />)}
+    </div>
+  );
+}
+
+/** How far each rank is, by the highest step that it has logged. */
+function stepsOf(series: Series[]): Map<number, number> {
+  const steps = new Map<number, number>();
+  for (const one of series) {
+    if (one.rank < 0 || one.name.startsWith("system/")) continue;
+    steps.set(one.rank, Math.max(steps.get(one.rank) ?? 0, one.last.step));
+  }
+  return steps;
+}
+
+function NodeCard({ job, node, steps, furthest, series }: {
+  job: Job; node: JobNode; steps: Map<number, number>; furthest: number; series: Series[];
+}) {
+  const ranks = ranksOf(job, node.node);
+  const state = node.lost ? "lost" : node.phase || "awaited";
+  return (
+    <section class="card" aria-label={`Node ${node.node}`}>
+      <header>
+        <h2>Node {node.node}</h2>
+        <span class="muted">{[node.machine, node.host, node.address].filter((word, n, all) => word && all.indexOf(word) === n).join(" · ")}</span>
+        <span class={`tag${node.lost ? " tone-bad" : ""}`}>{state}</span>
+      </header>
+      {(node.error || node.detail) && <p class={node.error ? "tone-bad" : "muted"}>{node.error || node.detail}</p>}
+      <ul class="ranks">
+        {ranks.map((rank) => (
+          <RankTile key={rank} job={job} rank={rank} exit={node.exits.find((one) => one.rank === rank)}
+            step={steps.get(rank)} furthest={furthest} cpu={series.find((one) => one.rank === rank && one.name.startsWith("system/cpu"))} />
+        ))}
+      </ul>
+      <p class="under"><a href={jobHref(job.name, { node: String(node.node), rank: "node" })}>The node's own log</a></p>
+    </section>
+  );
+}
+
+function ranksOf(job: Job, node: number): number[] {
+  const first = node * job.processes_per_node;
+  const count = Math.max(0, Math.min(job.processes_per_node, job.world_size - first));
+  return Array.from({ length: count }, (_, n) => first + n);
+}
+
+function RankTile({ job, rank, exit, step, furthest, cpu }: {
+  job: Job; rank: number; exit: Exit | undefined; step: number | undefined; furthest: number; cpu: Series | undefined;
+}) {
+  const isCause = job.verdict?.rank === rank && job.state === "failed";
+  const isSlow = !exit && step !== undefined && step < furthest * STEP_LAG;
+  const [state, word] = stateOf(job, exit);
+  return (
+    <li>
+      <a class={`rank${isCause ? " cause-rank" : ""}`} href={jobHref(job.name, { rank: String(rank), at: isCause ? "failure" : undefined })}>
+        <span class="rank-name"><StateIcon state={state} /> rank {rank}</span>
+        <span class="rank-word">{isCause ? `failed first: ${word}` : word}</span>
+        {step !== undefined && <span class="rank-word">step {number(step)}{isSlow ? ", behind" : ""}</span>}
+        {cpu && !exit && <span class="rank-word">{cpu.name.replace("system/", "")} {number(cpu.last.value)}</span>}
+      </a>
+    </li>
+  );
+}
+
+function stateOf(job: Job, exit: Exit | undefined): [string, string] {
+  if (!exit) return ENDED.has(job.state) ? [job.state === "completed" ? "completed" : "canceled", job.state] : [job.state, job.state];
+  if (exit.signal) return ["failed", `signal ${exit.signal}`];
+  return exit.code === 0 ? ["completed", "exit 0"] : ["failed", `exit ${exit.code}`];
+}

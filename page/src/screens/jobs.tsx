@@ -1,0 +1,253 @@
+/** All jobs: which run, which wait and why, which failed; chosen by words, state and experiment. */
+
+import { useMemo, useState } from "preact/hooks";
+import { get, type Query } from "../api";
+import { number } from "../format";
+import { useAnswer, useEvents, useKey, useThrottled } from "../hooks";
+import { Nothing, Refused } from "../parts/notes";
+import { Sparkline } from "../parts/sparkline";
+import { ENDED, StateWord } from "../parts/state";
+import { Ago, Took } from "../parts/time";
+import { go, href, jobHref, setQuery, usePlace } from "../router";
+import type { Experiment, Job, JobChanges, JobCurve, JobPage } from "../types";
+import { progressOf, sizeOf } from "./job/facts";
+import { SelectionBar } from "./job/actions";
+
+const PAGE = 100;
+const GROUPS: Record<string, string[]> = {
+  running: ["running", "stopping", "finalizing"],
+  waiting: ["queued", "provisioning", "staging"],
+  failed: ["failed"],
+  completed: ["completed"],
+  canceled: ["canceled"],
+};
+
+interface Choice { text: string; group: string; experiment: string; parent: string; isArchived: boolean }
+
+function useChoice(): Choice {
+  const { query } = usePlace();
+  const word = (name: string) => query.get(name) ?? "";
+  return {
+    text: word("text"), group: word("state"), experiment: word("experiment"), parent: word("parent"),
+    isArchived: query.has("archived"),
+  };
+}
+
+function queryOf(choice: Choice): Query {
+  return {
+    limit: PAGE,
+    state: GROUPS[choice.group] ?? [],
+    experiment: choice.experiment,
+    archived: choice.isArchived ? "true" : "false",
+    text: choice.text,
+    ...(choice.parent ? { parent: choice.parent } : {}),
+  };
+}
+
+export function JobsScreen() {
+  const choice = useChoice();
+  const query = queryOf(choice);
+  // Jobs that are part of none unless they are asked for: `parent` is sent empty, which an absent word is not.
+  const path = choice.parent || choice.text ? "/jobs" : "/jobs?parent=";
+  const page = useAnswer<JobPage>(path, query);
+  const [more, setMore] = useState<{ key: string; jobs: Job[]; after: string | null }>({ key: "", jobs: [], after: null });
+  const [changes, setChanges] = useState<ReadonlyMap<string, Job | null>>(new Map());
+  const [selected, setSelected] = useState<ReadonlySet<string>>(new Set());
+  const key = JSON.stringify(query);
+  const reload = useThrottled(page.reload, 1000);
+
+  const own = more.key === key ? more : { key, jobs: [], after: page.value?.after ?? null };
+  const jobs = useMemo(() => {
+    const listed = [...(page.value?.jobs ?? []), ...own.jobs];
+    return listed.flatMap((job) => {
+      const now = changes.get(job.name);
+      return now === null ? [] : [now ?? job];
+    });
+  }, [page.value, own.jobs, changes]);
+
+  useEvents("jobs", (event: JobChanges) => {
+    const known = new Set(jobs.map((job) => job.name));
+    setChanges(new Map([...changes, ...event.jobs.map((job) => [job.name, job] as const), ...event.removed.map((name) => [name, null] as const)]));
+    if (event.is_partial || event.jobs.some((job) => !known.has(job.name) && (!job.parent || choice.parent))) reload();
+  });
+  useEvents("again", page.reload);
+
+  const next = async () => {
+    const answer = await get<JobPage>(path, { ...query, after: own.after });
+    setMore({ key, jobs: [...own.jobs, ...answer.jobs], after: answer.after });
+  };
+  const toggle = (name: string) => {
+    const names = new Set(selected);
+    if (!names.delete(name)) names.add(name);
+    setSelected(names);
+  };
+  const chosen = jobs.filter((job) => selected.has(job.name));
+
+  useKey("c", "Compare the selected jobs", () => chosen.length > 1 && setCompare(chosen));
+  return (
+    <div class="screen">
+      <h1 class="hidden">Jobs</h1>
+      <Filters choice={choice} />
+      {page.error && <Refused error={page.error} />}
+      {page.value === undefined && !page.error ? <p class="nothing loading">Loading…</p> : (
+        <JobTable jobs={jobs} selected={selected} toggle={toggle} />
+      )}
+      {page.value && jobs.length === 0 && <Empty choice={choice} />}
+      {own.after && <div class="buttons"><button type="button" onClick={next}>Show older jobs</button></div>}
+      {chosen.length > 0 && (
+        <SelectionBar jobs={chosen} clear={() => setSelected(new Set())} done={page.reload} />
+      )}
+    </div>
+  );
+}
+
+function setCompare(jobs: Job[]): void {
+  go(href("/compare", { job: jobs.map((job) => job.name) }));
+}
+
+function Filters({ choice }: { choice: Choice }) {
+  const experiments = useAnswer<Experiment[]>("/experiments");
+  const counts = useCounts();
+  const names = new Set([...(experiments.value ?? []).map((one) => one.name), ...(choice.experiment ? [choice.experiment] : [])]);
+  useKey("/", "Filter", (event) => {
+    event.preventDefault();
+    document.getElementById("filter")?.focus();
+  });
+  return (
+    <div class="filters">
+      <input id="filter" type="search" placeholder="Filter by name, experiment, compute, tag" aria-label="Filter jobs"
+        value={choice.text} onInput={(event) => setQuery({ text: event.currentTarget.value })}
+        onKeyDown={(event) => event.key === "Escape" && event.currentTarget.blur()} />
+      <div class="chips" role="group" aria-label="State">
+        <Chip group="" label="All" chosen={choice.group} />
+        {Object.keys(GROUPS).map((group) => (
+          <Chip key={group} group={group} label={group} chosen={choice.group} count={counts[group]} />
+        ))}
+      </div>
+      <label class="select">
+        <span class="hidden">Experiment</span>
+        <select value={choice.experiment} onChange={(event) => setQuery({ experiment: event.currentTarget.value })}>
+          <option value="">every experiment</option>
+          {[...names].map((name) => <option key={name} value={name}>{name}</option>)}
+        </select>
+      </label>
+      <label class="check">
+        <input type="checkbox" checked={choice.isArchived}
+          onChange={(event) => setQuery({ archived: event.currentTarget.checked ? "1" : "" })} />
+        archived
+      </label>
+      {choice.parent && (
+        <span class="chip chosen">part of <a href={jobHref(choice.parent)}>{choice.parent}</a></span>
+      )}
+    </div>
+  );
+}
+
+function Chip({ group, label, chosen, count }: { group: string; label: string; chosen: string; count?: number | undefined }) {
+  return (
+    <button type="button" class={`chip${group === chosen ? " chosen" : ""}`} aria-pressed={group === chosen}
+      onClick={() => setQuery({ state: group })}>
+      {label}{count ? <span class="count">{count}</span> : null}
+    </button>
+  );
+}
+
+/** How many jobs run and wait now. */
+function useCounts(): Record<string, number> {
+  const running = useAnswer<JobPage>("/jobs?parent=", { state: GROUPS.running ?? [], limit: 1000 });
+  const waiting = useAnswer<JobPage>("/jobs?parent=", { state: GROUPS.waiting ?? [], limit: 1000 });
+  const reload = useThrottled(() => {
+    running.reload();
+    waiting.reload();
+  }, 1500);
+  useEvents("jobs", (event) => event.jobs.some((job) => !job.parent) && reload());
+  return { running: running.value?.jobs.length ?? 0, waiting: waiting.value?.jobs.length ?? 0 };
+}
+
+function JobTable({ jobs, selected, toggle }: {
+  jobs: Job[]; selected: ReadonlySet<string>; toggle: (name: string) => void;
+}) {
+  const withMetric = jobs.filter((job) => job.primary).slice(0, PAGE).map((job) => job.name);
+  const curves = useAnswer<JobCurve[]>(withMetric.length ? "/curves" : undefined, { job: withMetric, max_points: 40 });
+  const reload = useThrottled(curves.reload, 3000);
+  useEvents("jobs", (event) => event.jobs.some((job) => job.primary && !ENDED.has(job.state)) && reload());
+  const byJob = new Map((curves.value ?? []).map((curve) => [curve.job, curve]));
+  useRowKeys();
+  if (jobs.length === 0) return null;
+  return (
+    <table class="jobs">
+      <thead>
+        <tr>
+          <th scope="col"><span class="hidden">Selected</span></th>
+          <th scope="col">Job</th>
+          <th scope="col">State</th>
+          <th scope="col" class="col-metric">Metric</th>
+          <th scope="col" class="col-size">Size</th>
+          <th scope="col" class="right">Took</th>
+          <th scope="col" class="right col-age">Submitted</th>
+        </tr>
+      </thead>
+      <tbody>
+        {jobs.map((job) => (
+          <JobRow key={job.name} job={job} curve={byJob.get(job.name)} isSelected={selected.has(job.name)} toggle={toggle} />
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function JobRow({ job, curve, isSelected, toggle }: {
+  job: Job; curve: JobCurve | undefined; isSelected: boolean; toggle: (name: string) => void;
+}) {
+  return (
+    <tr class={isSelected ? "selected" : ""}>
+      <td class="col-check">
+        <input type="checkbox" checked={isSelected} aria-label={`Select ${job.name}`} onChange={() => toggle(job.name)} />
+      </td>
+      <td class="col-name">
+        <a class="row-link" href={jobHref(job.name)}>{job.name}</a>
+        <span class="under">
+          {job.type !== "command" && <span class="tag">{job.type}</span>}
+          <span>{job.experiment}</span>
+        </span>
+      </td>
+      <td class="col-state">
+        <StateWord state={job.state} />
+        <span class="under clamp" title={progressOf(job)}>{progressOf(job)}</span>
+      </td>
+      <td class="col-metric">
+        {job.primary && (
+          <>
+            {curve && <Sparkline steps={curve.steps} values={curve.values} />}
+            <span class="number" title={`step ${job.primary.step}`}>{number(job.primary.value)}</span>
+            <span class="under">{job.primary.name}</span>
+          </>
+        )}
+      </td>
+      <td class="col-size"><span>{sizeOf(job)}</span><span class="under">{job.compute}</span></td>
+      <td class="right"><Took from={job.started_at} to={job.ended_at} /></td>
+      <td class="right col-age"><Ago at={job.submitted_at} /></td>
+    </tr>
+  );
+}
+
+/** j and k go from row to row; x selects. */
+function useRowKeys(): void {
+  const links = () => [...document.querySelectorAll<HTMLElement>("table.jobs .row-link")];
+  const step = (by: number) => {
+    const all = links();
+    const at = all.indexOf(document.activeElement as HTMLElement);
+    all[at < 0 ? 0 : Math.min(Math.max(at + by, 0), all.length - 1)]?.focus();
+  };
+  useKey("j", "The next job", () => step(1));
+  useKey("k", "The job before", () => step(-1));
+  useKey("x", "Select the job", () => {
+    document.activeElement?.closest("tr")?.querySelector<HTMLInputElement>("input[type=checkbox]")?.click();
+  });
+}
+
+function Empty({ choice }: { choice: Choice }) {
+  const isFiltered = choice.text || choice.group || choice.experiment || choice.isArchived || choice.parent;
+  if (isFiltered) return <Nothing>No job matches. <a href={href("/")}>All jobs</a></Nothing>;
+  return <Nothing>No jobs yet. <code>drumbeat run job.yml</code> starts one; it appears here at once.</Nothing>;
+}

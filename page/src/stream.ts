@@ -1,0 +1,94 @@
+/** The page's one stream of events: changes of all jobs, and everything of the job that is on the screen. */
+
+import { address } from "./api";
+import type { Job, JobChanges, LogPiece, StoryLine } from "./types";
+
+export interface Events {
+  jobs: JobChanges;
+  story: StoryLine;
+  state: Job;
+  log: LogPiece;
+  end: { state: string; exit_code: number | null };
+  /** The stream is open again after a break: what was read before may be old. */
+  again: null;
+  /** Whether the stream is open. */
+  open: boolean;
+}
+
+type Listener<K extends keyof Events> = (event: Events[K]) => void;
+
+const KINDS = ["jobs", "story", "state", "log", "end"] as const;
+const RETRY_MS = 2000;
+
+class Stream {
+  isOpen = false;
+  private source: EventSource | undefined;
+  private job = "";
+  private position = 0;
+  private story = 0;
+  private wasOpen = false;
+  private timer = 0;
+  private readonly listeners = new Map<string, Set<(event: never) => void>>();
+
+  on<K extends keyof Events>(kind: K, listener: Listener<K>): () => void {
+    const all = this.listeners.get(kind) ?? new Set();
+    this.listeners.set(kind, all);
+    all.add(listener as (event: never) => void);
+    return () => void all.delete(listener as (event: never) => void);
+  }
+
+  start(): void {
+    document.addEventListener("visibilitychange", () => (document.hidden ? this.close() : this.open()));
+    this.open();
+  }
+
+  /** Follows a job behind what was read of it already; "" = none. */
+  follow(job: string, position = 0, story = 0): void {
+    if (job === this.job && job === "") return;
+    [this.job, this.position, this.story] = [job, position, story];
+    this.close();
+    this.open();
+  }
+
+  private open(): void {
+    clearTimeout(this.timer);
+    if (this.source || document.hidden) return;
+    const query = this.job ? { job: this.job, after: this.position, story: this.story } : {};
+    const source = new EventSource(address("/events", query));
+    this.source = source;
+    source.onopen = () => {
+      this.say(true);
+      if (this.wasOpen) this.emit("again", null);
+      this.wasOpen = true;
+    };
+    source.onerror = () => {
+      // The browser's own retry would not know a job that was deleted meanwhile, nor an ended session.
+      this.close();
+      this.timer = window.setTimeout(() => this.open(), RETRY_MS);
+    };
+    for (const kind of KINDS) {
+      source.addEventListener(kind, (event) => {
+        const [position, story] = event.lastEventId.split(".");
+        if (story !== undefined) [this.position, this.story] = [Number(position), Number(story)];
+        this.emit(kind, JSON.parse(event.data));
+      });
+    }
+  }
+
+  private close(): void {
+    this.source?.close();
+    this.source = undefined;
+    this.say(false);
+  }
+
+  private say(isOpen: boolean): void {
+    this.isOpen = isOpen;
+    this.emit("open", isOpen);
+  }
+
+  private emit<K extends keyof Events>(kind: K, event: Events[K]): void {
+    for (const listener of [...(this.listeners.get(kind) ?? [])]) (listener as Listener<K>)(event);
+  }
+}
+
+export const stream = new Stream();

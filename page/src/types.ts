@@ -1,0 +1,103 @@
+/** What the API answers; the names are those of docs/openapi.json. */
+
+export type State =
+  | "queued" | "provisioning" | "staging" | "running" | "stopping" | "finalizing"
+  | "completed" | "failed" | "canceled";
+
+export interface Exit { rank: number; code: number | null; signal: number | null; at: number }
+export interface JobNode {
+  node: number; machine: string; host: string; address: string; phase: string; detail: string; error: string;
+  lost: boolean; exits: Exit[];
+}
+export interface Verdict {
+  reason: string; sentence: string; rank: number | null; node: number | null; code: number | null; tail: string;
+  advice: string;
+}
+export interface Failure { attempt: number; round: number; at: string; verdict: Verdict }
+export interface Output {
+  name: string; place: "to_come" | "under_way" | "in_place" | "failed" | "kept"; uri: string; asset: string;
+  files: number; size: number; problem: string;
+}
+export interface Primary { name: string; value: number | string; step: number }
+export interface StoryLine {
+  n: number; at: string; state: State; reason: string; sentence: string; attempt: number; round: number;
+}
+export interface Job {
+  name: string; display_name: string; description: string; experiment: string; state: State; reason: string;
+  sentence: string; observed: { word: string; at: string } | null; attempt: number; round: number; nodes: JobNode[];
+  world_size: number; node_count: number; processes_per_node: number; launcher: string; compute: string;
+  environment: string; command: string; submitted_at: string; started_at: string | null; ended_at: string | null;
+  stop_at: string | null; deadline: string | null; verdict: Verdict | null; exit_code: number | null;
+  failures: Failure[]; tags: Record<string, string>; archived: boolean; priority: number;
+  properties: Record<string, string>; notice: string; outputs: Output[]; parent?: string; primary?: Primary;
+  type: "command" | "sweep" | "pipeline"; story?: StoryLine[];
+}
+export interface JobPage { jobs: Job[]; after: string | null }
+export interface JobChanges { jobs: Job[]; removed: string[]; is_partial: boolean }
+export interface LogPiece {
+  position: number; attempt: number; round: number; node: number; rank: number; offset: number; text: string;
+}
+export interface LogPage { pieces: LogPiece[]; after: number; end: number }
+export interface Point { step: number; value: number | string; at: string }
+export interface Series { name: string; rank: number; count: number; last: Point; min: Point | null; max: Point | null }
+export interface Metrics {
+  job: string; run: string; experiment: string; status: string; series: Series[]; params: Record<string, string>;
+  tags: Record<string, string>;
+}
+export interface Curve { name: string; rank: number; points: Point[] }
+export interface JobCurve { job: string; name: string; rank: number; steps: number[]; values: (number | string)[] }
+export interface FileEntry { path: string; size: number }
+export interface ComparedRow { section: string; key: string; values: unknown[] }
+export interface Comparison { jobs: string[]; differences: ComparedRow[]; outcomes: ComparedRow[] }
+export interface Definition { document: Record<string, unknown>; text: string; plan: Record<string, unknown> }
+export interface Trial {
+  number: number; job: string; state: State | null; sentence: string; parameters: Record<string, unknown>;
+  value: number | null; last: number | null; reports: number; stopped: string;
+}
+export interface Sweep {
+  name: string; state: State; sentence: string; goal: string; primary_metric: string; max_total_trials: number;
+  max_concurrent_trials: number; trials: Trial[]; best: number | null;
+}
+export interface Step {
+  name: string; job: string; type: Job["type"]; state: State | null; sentence: string; after: string[];
+  result: string; reused: string; skipped: string;
+}
+export interface Pipeline {
+  name: string; state: State; sentence: string; steps: Step[]; edges: { source: string; target: string }[];
+  outputs: { name: string; step: string; output: string; job: string }[];
+}
+export interface Machine {
+  name: string; cpus: number; gpus: string[]; memory_mib: number; state: "idle" | "running" | "unusable"; word: string;
+  unusable: string;
+}
+export interface Held { job: string; attempt: number; node: number; machine: string; cpus: number; gpus: string[] }
+export interface Compute {
+  name: string; engine: string; machines: Machine[]; held: Held[]; waiting: number; trouble: string;
+  spec: Record<string, unknown>;
+}
+export interface Experiment {
+  id: string; name: string; archived: boolean; created_at: string; updated_at: string; jobs: number;
+  latest_at: string | null; tags: Record<string, string>; names: string[];
+}
+export interface Data {
+  name: string; version: string; type: string; uri: string; digest: string; created_at: string; made_by: string;
+  description: string; tags: Record<string, string>; files: number; size: number;
+  used_by: { job: string; role: string }[];
+}
+export interface Environment {
+  name: string; version: string; image: string; created_at: string | null; curated: boolean; about: string;
+  means: string[]; notes: string[]; jobs: string[]; problem: string; python: unknown;
+}
+export interface Datastore {
+  name: string; type: string; credentials: string; is_default: boolean; is_builtin: boolean;
+  document: Record<string, unknown>;
+}
+export interface Status {
+  uptime_s: number; unfinished: string[]; idle_s: number; idle_stop_s: number; publishing: string[];
+  doors: { address: string; port: number; ends: string }[]; others: string[]; retain_s: number;
+}
+export interface Version { version: string; protocol: number; boot_id: string; host: string; pid: number; home: string }
+export interface Usage {
+  items: { kind: string; name: string; size: number; used_at: string | null; note: string }[];
+  totals: Record<string, number>; total: number; free: number; retain_s: number;
+}

@@ -1,0 +1,67 @@
+"""Sessions of the web page: a one-time link becomes a cookie, and actions carry a second secret beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Callable
+
+LINK_LIFETIME_S = 600.0
+SESSION_LIFETIME_S = 7 * 86_400
+MAX_LINKS = 100
+"""Unused links that are kept; the oldest go first."""
+
+
+class PageSessions:
+    """Links and sessions of one server. Thread-safe.
+
+    A session is not stored: its cookie carries the time of its end, signed with the server's token. A restarted server
+    knows it again, and another token ends all of them.
+    """
+
+    def __init__(self, token: str, clock: Callable[[], float] = time.time) -> None:
+        self._key, self._clock = token.encode(), clock
+        self._links: dict[str, float] = {}
+        self._lock = threading.Lock()
+        self.cookie = f"drumbeat-{self._sign('cookie name')[:8]}"
+        """The cookie's name. Browsers don't tell ports apart: each server of a machine needs its own."""
+
+    def new_link(self) -> str:
+        """Returns the code of a link, which opens the page once, within `LINK_LIFETIME_S`."""
+        code = secrets.token_urlsafe(24)
+        with self._lock:
+            self._links[code] = self._clock() + LINK_LIFETIME_S
+            for oldest in list(self._links)[:-MAX_LINKS]:
+                del self._links[oldest]
+        return code
+
+    def open(self, code: str) -> str | None:
+        """Returns the cookie's value for a link's code; None if the link was used, or is too old."""
+        with self._lock:
+            ends = self._links.pop(code, 0.0)
+        return self._new_session() if self._clock() < ends else None
+
+    def is_valid(self, session: str) -> bool:
+        """Whether a cookie's value is a session of this server that has not ended."""
+        body, _, signature = session.rpartition(".")
+        ends = body.partition(".")[0]
+        is_signed = hmac.compare_digest(signature.encode(), self._sign(f"session {body}").encode())
+        return is_signed and ends.isascii() and ends.isdigit() and self._clock() < int(ends)
+
+    def action_token(self, session: str) -> str:
+        """Returns what a session sends with each action; only the page itself can read it."""
+        return self._sign(f"action {session}")
+
+    def may_act(self, session: str, action_token: str) -> bool:
+        """Whether this action token belongs to the session."""
+        return hmac.compare_digest(action_token.encode(), self.action_token(session).encode())
+
+    def _new_session(self) -> str:
+        body = f"{int(self._clock()) + SESSION_LIFETIME_S}.{secrets.token_urlsafe(16)}"
+        return f"{body}.{self._sign(f'session {body}')}"
+
+    def _sign(self, text: str) -> str:
+        return hmac.new(self._key, f"drumbeat page: {text}".encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,33 @@
+"""Sessions of the web page: links that open it, and what its actions carry."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from drumbeat.protocol.api.page import PageLinkView, PageSessionView
+from drumbeat.protocol.errors import NotFoundError
+from drumbeat.server.access.auth import PAGE, cookies
+from drumbeat.server.access.page_sessions import LINK_LIFETIME_S
+from drumbeat.server.context import ContextOf
+
+router = APIRouter(prefix="/api/v1/page", tags=["page"])
+
+NO_SESSION = "the request carries no session of the web page"
+
+
+@router.post("/links", status_code=201)
+def create_page_link(context: ContextOf) -> PageLinkView:
+    """Makes a link that opens the web page once. The page keeps a cookie, and needs no token."""
+    if context.sessions is None:
+        raise NotFoundError(NO_SESSION)
+    return PageLinkView(f"{PAGE}/open/{context.sessions.new_link()}", LINK_LIFETIME_S)
+
+
+@router.get("/session")
+def show_page_session(context: ContextOf, request: Request) -> PageSessionView:
+    """What the web page sends with each action, in the header `Drumbeat-Action`."""
+    sessions = context.sessions
+    given = cookies(request.scope["headers"]).get(sessions.cookie, "") if sessions else ""
+    if sessions is None or not sessions.is_valid(given):
+        raise NotFoundError(NO_SESSION, fix="`drumbeat ui` opens the page.")
+    return PageSessionView(sessions.action_token(given))

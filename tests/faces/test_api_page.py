@@ -1,0 +1,122 @@
+"""The web page over HTTP: its files, its session, and what an action must carry."""
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from drumbeat.server.page.routes import BUILT
+
+from .api_house import House, house_in
+
+
+@pytest.fixture(scope="module")
+def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    with house_in(tmp_path_factory.mktemp("house")) as there:
+        yield there
+
+
+@pytest.fixture
+def browser(house: House) -> Iterator[httpx.Client]:
+    """A client without the token, as a browser is."""
+    with httpx.Client(base_url=house.url, timeout=20, trust_env=False) as client:
+        yield client
+
+
+def link(house: House) -> str:
+    answer = house.http.post("/api/v1/page/links")
+    assert answer.status_code == 201
+    return answer.json()["path"]
+
+
+@pytest.fixture
+def opened(house: House, browser: httpx.Client) -> httpx.Client:
+    assert browser.get(link(house)).status_code == 303
+    return browser
+
+
+def action(house: House, opened: httpx.Client, **headers: str) -> httpx.Response:
+    token = opened.get("/api/v1/page/session").json()["action_token"]
+    given = {"Origin": house.url, "Drumbeat-Action": token, **headers}
+    return opened.post("/api/v1/jobs/acted/archive", headers={key: value for key, value in given.items() if value})
+
+
+@pytest.mark.feature("M3", "X1")
+def test_page_is_sent_with_a_strict_policy_and_holds_no_script(browser: httpx.Client) -> None:
+    for address in ("/ui/", "/ui/jobs/some-job?tab=metrics", "/ui/nowhere"):
+        answer = browser.get(address)
+        assert answer.status_code == 200
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        assert "http" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "<script>" not in answer.text
+        assert "style=" not in answer.text
+
+
+def test_root_leads_to_the_page(browser: httpx.Client) -> None:
+    for address in ("/", "/ui"):
+        answer = browser.get(address)
+        assert (answer.status_code, answer.headers["location"]) == (307, "/ui/")
+
+
+def test_assets_are_hashed_and_kept_by_browsers(browser: httpx.Client) -> None:
+    files = sorted(BUILT.glob("assets/*"))
+    assert any(file.suffix == ".js" for file in files)
+    for file in files:
+        answer = browser.get(f"/ui/assets/{file.name}")
+        assert answer.content == file.read_bytes()
+        assert "immutable" in answer.headers["cache-control"]
+        assert answer.headers["x-content-type-options"] == "nosniff"
+    assert browser.get("/ui/assets/none.js").status_code == 404
+    assert browser.get("/ui/assets/%2e%2e/%2e%2e/routes.py").status_code in (200, 404)
+    assert "APIRouter" not in browser.get("/ui/assets/../../routes.py").text
+
+
+@pytest.mark.feature("M3", "X1")
+def test_link_sets_a_strict_cookie_once(house: House, browser: httpx.Client) -> None:
+    path = link(house)
+    answer = browser.get(path)
+    cookie = answer.headers["set-cookie"]
+    assert answer.headers["location"] == "/ui/"
+    assert "HttpOnly" in cookie
+    assert "SameSite=strict" in cookie
+    assert browser.get("/api/v1/jobs").status_code == 200
+    again = httpx.get(f"{house.url}{path}", trust_env=False)
+    assert again.status_code == 410
+    assert "set-cookie" not in again.headers
+
+
+@pytest.mark.feature("X1")
+def test_session_reads_for_its_own_origin_only(opened: httpx.Client) -> None:
+    assert opened.get("/api/v1/status", headers={"Sec-Fetch-Site": "same-origin"}).status_code == 200
+    for site in ("cross-site", "same-site"):
+        assert opened.get("/api/v1/status", headers={"Sec-Fetch-Site": site}).status_code == 403
+
+
+@pytest.mark.feature("M3", "X1")
+def test_action_needs_its_token_and_its_origin(house: House, opened: httpx.Client) -> None:
+    house.submit("acted")
+    house.finish("acted")
+    for headers in (
+        {"Drumbeat-Action": ""}, {"Drumbeat-Action": "wrong"}, {"Origin": ""}, {"Origin": "http://evil.example"},
+        {"Sec-Fetch-Site": "same-site"},
+    ):  # fmt: skip
+        assert action(house, opened, **headers).status_code == 403, headers
+    answer = action(house, opened)
+    assert answer.status_code == 200
+    assert answer.json()["archived"]
+
+
+def test_session_is_asked_for_without_one(house: House) -> None:
+    answer = house.http.get("/api/v1/page/session")
+    assert answer.status_code == 404
+    assert "drumbeat ui" in answer.json()["fix"]
+
+
+def test_cookies_that_cannot_be_read_are_none(house: House, browser: httpx.Client) -> None:
+    assert house.context.sessions
+    for value in ("", "=", ";;;", "a=b=c;[", f"{house.context.sessions.cookie}=1.2.3"):
+        assert browser.get("/api/v1/jobs", headers={"Cookie": value}).status_code == 401
