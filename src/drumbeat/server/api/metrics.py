@@ -93,7 +93,8 @@ def show_curves_of_jobs(
     max_points: Annotated[int, Query(ge=MIN_POINTS, le=1000)] = 60,
 ) -> list[JobCurveView]:
     """One curve of rank 0 of each of several jobs; of a job that has not logged the metric, none."""
-    names = list(dict.fromkeys([*job, *(_children(control, parent) if parent else [])]))
+    children = _children(control, parent) if parent else []
+    names = sorted({*job, *children}, key=[*job, *children].index)
     chosen = [(name, metric) for name in names] if metric else _primary_names(control, names)
     curves = [_curve(control, name, wanted, max_points) for name, wanted in chosen]
     return [one for one in curves if one.steps]
