@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo bench bench-logs bench-api bench-metrics bench-staging bench-sweep fuzz stability chaos faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet bench bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading fuzz stability chaos faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,9 @@ coverage: setup ## Which lines the unit and contract tests run
 demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for Fashion-MNIST's own files; ENGINE=netlab, ssh or slurm, NODES=3)
 	@ENGINE=$(or $(ENGINE),local) NODES=$(or $(NODES),2) tools/demo.sh $(if $(DATA),"$(DATA)")
 
+imagenet: setup ## ResNet-50 on a small set of JPEG files, on 2 nodes: some minutes; ends with its accuracy and where the model is
+	$(PYTHON) -m tools.imagenet
+
 bench: setup ## Start-up times beside bare torchrun; writes docs/bench/start.md
 	$(PYTHON) -m bench.start --write docs/bench/start.md
 
@@ -72,6 +75,9 @@ bench-staging: setup ## Inputs from a store: one node beside fsspec, rclone and 
 
 bench-sweep: setup ## What a trial of a sweep costs, beside Optuna and Ray Tune; writes docs/bench/sweep.md
 	$(PYTHON) -m bench.sweep --write docs/bench/sweep.md
+
+bench-loading: setup ## JPEG files to pixels by one core: Pillow, simplejpeg, torchvision, litdata, webdataset; writes docs/bench/loading.md
+	$(PYTHON) -m bench.loading --write docs/bench/loading.md
 
 fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60); EXAMPLES of each property (2000)
 	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) TESTS_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -q tests/fuzz tests/unit/dialect/test_spec_fuzz.py

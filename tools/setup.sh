@@ -5,6 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 TORCH=${TORCH:-torch==2.13.0}
+TORCHDATA=torchdata==0.11.0
 venv=.venv
 stamp=$venv/.drumbeat-setup
 
@@ -38,7 +39,7 @@ echo "setup: installing the locked dependencies into $venv"
 pip install -q --require-hashes -r requirements.lock
 # Its dependencies are in the lock; --no-deps keeps pip from drawing in CUDA packages.
 echo "setup: installing $TORCH"
-pip install -q --no-deps "$TORCH"
+pip install -q --no-deps "$TORCH" "$TORCHDATA"
 pip install -q --no-deps --no-build-isolation --editable .
 "$venv/bin/python" -c 'import torch; print("setup: torch", torch.__version__)'
 printf '%s' "$wanted" > "$stamp"

@@ -13,6 +13,7 @@ from typer.exceptions import TyperException
 from drumbeat._version import __version__
 from drumbeat.cli.commands import (
     aliases,
+    bench,
     components,
     computes,
     data,
@@ -77,6 +78,7 @@ for name, command, example in (
     ("usage", space.usage, "drumbeat usage"),
     ("top", top.top, "drumbeat top"),
     ("ui", ui.ui, "drumbeat ui --print"),
+    ("bench", bench.bench, "drumbeat bench --model resnet50 --ranks 1,2,4 --network 200mbit,1gbit"),
 ):
     add_command(
         app,

@@ -1,0 +1,4 @@
+"""What `drumbeat bench` measures: its cases as jobs, their measurements, and the report of them.
+
+Pure but for `results` (a file), `noise` (/proc) and `picture` (a plotting library). The command submits the jobs.
+"""
