@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from drumbeat.bench.cases import SYNTHETIC
 from drumbeat.bench.results import Results
-from drumbeat.bench.summary import Row, Spread
+from drumbeat.bench.summary import ScalingRow, Spread
 
 _EXPLAINED = """\
 *Efficiency* is images per second against as many times those of one rank, on the same network in the same repeat.
@@ -16,7 +16,7 @@ steps; the table has the median of {repeats} jobs, and in brackets the lowest an
 """
 
 
-def render_page(results: Results, rows: Sequence[Row], warnings: Sequence[str], *, picture: str = "") -> str:
+def render_page(results: Results, rows: Sequence[ScalingRow], warnings: Sequence[str], *, picture: str = "") -> str:
     """Returns the page. picture: the name of the file beside it, "" = there is none."""
     benchmark = results.benchmark
     parts = [
@@ -60,7 +60,7 @@ def command_line(results: Results) -> str:
     return " ".join([*words, "--steps", str(benchmark.steps), "--repeats", str(benchmark.repeats)])
 
 
-def table(rows: Sequence[Row]) -> str:
+def table(rows: Sequence[ScalingRow]) -> str:
     """Returns the figures as a Markdown table."""
     lines = ["| " + " | ".join(COLUMNS) + " |", "|---" * len(COLUMNS) + "|"]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in rows]
@@ -70,7 +70,7 @@ def table(rows: Sequence[Row]) -> str:
 COLUMNS = ("network", "ranks", "images/s", "efficiency", "step ms", "data ms", "compute ms", "sync ms")
 
 
-def cells(row: Row) -> list[str]:
+def cells(row: ScalingRow) -> list[str]:
     """Returns the cells of a row, by `COLUMNS`."""
     parts = (row.step_ms, row.data_ms, row.compute_ms, row.sync_ms)
     return [

@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from drumbeat.bench.summary import Row
+from drumbeat.bench.summary import ScalingRow
 
 INSTALL = "pip install 'drumbeat[bench]'"
 PARTS = (("data", "#9a9a9a"), ("compute", "#3b6fb6"), ("sync", "#d1662f"))
 
 
-def draw(rows: Sequence[Row], title: str, file: Path) -> bool:
+def draw(rows: Sequence[ScalingRow], title: str, file: Path) -> bool:
     """Writes the chart as the suffix says, PNG or SVG; False where matplotlib isn't installed."""
     try:
         matplotlib: Any = importlib.import_module("matplotlib")
@@ -36,7 +36,7 @@ def draw(rows: Sequence[Row], title: str, file: Path) -> bool:
     return True
 
 
-def _draw_speed(axes: Any, rows: Sequence[Row]) -> None:
+def _draw_speed(axes: Any, rows: Sequence[ScalingRow]) -> None:
     networks = list(dict.fromkeys(row.network for row in rows))
     for network in networks:
         mine = [row for row in rows if row.network == network]
@@ -57,7 +57,7 @@ def _draw_speed(axes: Any, rows: Sequence[Row]) -> None:
     axes.legend()
 
 
-def _draw_steps(axes: Any, rows: Sequence[Row]) -> None:
+def _draw_steps(axes: Any, rows: Sequence[ScalingRow]) -> None:
     labels = [f"{row.ranks}\n{row.network}" for row in rows]
     below = [0.0] * len(rows)
     for name, colour in PARTS:

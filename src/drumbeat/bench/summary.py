@@ -29,7 +29,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Row:
+class ScalingRow:
     """One number of ranks on one network, over all repeats."""
 
     network: str
@@ -49,14 +49,14 @@ def spread(values: Sequence[float]) -> Spread:
     return Spread(statistics.median(values), min(values), max(values))
 
 
-def summarize(results: Results) -> list[Row]:
+def summarize(results: Results) -> list[ScalingRow]:
     """Returns a row for each network and number of ranks that has been measured."""
     networks = results.benchmark.networks or ("",)
     rows = [_row(results, network, ranks) for network in networks for ranks in results.benchmark.ranks]
     return [row for row in rows if row is not None]
 
 
-def _row(results: Results, network: str, ranks: int) -> Row | None:
+def _row(results: Results, network: str, ranks: int) -> ScalingRow | None:
     mine = [one for one in results.measurements if (one.case.network, one.case.ranks) == (network, ranks)]
     if not mine:
         return None
@@ -67,7 +67,7 @@ def _row(results: Results, network: str, ranks: int) -> Row | None:
         if (one.case.network, one.case.ranks) == (network, 1)
     }
     shares = [_speed(one) / ranks / alone[one.case.repeat] for one in mine if one.case.repeat in alone]
-    return Row(
+    return ScalingRow(
         network,
         ranks,
         len(mine),
@@ -88,7 +88,7 @@ def _median(blocks: Sequence[Block], value: Callable[[Block], float]) -> float:
     return statistics.median(map(value, blocks))
 
 
-def warnings(results: Results, rows: Sequence[Row], cores: int, *, is_here: bool) -> list[str]:
+def warnings(results: Results, rows: Sequence[ScalingRow], cores: int, *, is_here: bool) -> list[str]:
     """Returns a sentence for each thing that makes the figures doubtful. is_here: the ranks ran on this machine."""
     sentences: list[str] = []
     busy = statistics.median(one.busy for one in results.measurements) if results.measurements else 0.0

@@ -29,7 +29,7 @@ from drumbeat.protocol.states import State
 
 if TYPE_CHECKING:
     from drumbeat.bench.results import Measurement, Results
-    from drumbeat.bench.summary import Row
+    from drumbeat.bench.summary import ScalingRow
 
 RESULTS, PAGE, CHART = "results.json", "report.md", "scaling"
 
@@ -211,7 +211,7 @@ def _report(results: Results, to: Path, picture: str, *, as_json: bool) -> None:
     print(f"\nwrote {to / RESULTS}, {to / PAGE}" + (f", {chart}" if has_chart else f"; for a chart: {INSTALL}"))
 
 
-def _show(results: Results, rows: Sequence[Row], warnings: Sequence[str]) -> None:
+def _show(results: Results, rows: Sequence[ScalingRow], warnings: Sequence[str]) -> None:
     from drumbeat.bench.page import COLUMNS, cells, describe
     from drumbeat.cli.terminal.screen import cell, fill_table, make_table, show
 
