@@ -82,8 +82,9 @@ def measure(rounds: int, folder: Path) -> dict[str, list[float | None]]:
 
 def render(found: dict[str, list[float | None]], machine: str, kib: float) -> str:
     """Returns the page."""
+    shares = {way: spread(ratios(speeds, found["pillow"])) for way, speeds in found.items()}
     rows = [
-        f"| {words} | {say(spread(found[way]), 'failed', 0)} | {say(spread(ratios(found[way], found['pillow'])), 'failed')} |"
+        f"| {words} | {say(spread(found[way]), 'failed', 0)} | {say(shares[way], 'failed')} |"
         for way, words in WAYS.items()
     ]
     head = HEAD.format(kib=kib, rounds=len(found["pillow"]), machine=machine)
