@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         compute_from,
         load_compute,
     )
+    from drumbeat.dialect.compute.kubernetes import KubernetesCompute, KubernetesVolume
     from drumbeat.dialect.data.assets import DataAsset, load_data
     from drumbeat.dialect.data.constants import AssetTypes, InputOutputModes
     from drumbeat.dialect.data.inputs_outputs import Input, Output
@@ -101,7 +102,15 @@ HOMES = {
         "VsCodeService",
     ],
     "compute.amlcompute": ["AmlCompute"],
-    "compute.computes": ["NetlabCompute", "SlurmCompute", "SshCompute", "SshHost", "compute_from", "load_compute"],
+    "compute.kubernetes": ["KubernetesCompute", "KubernetesVolume"],
+    "compute.computes": [
+        "NetlabCompute",
+        "SlurmCompute",
+        "SshCompute",
+        "SshHost",
+        "compute_from",
+        "load_compute",
+    ],
     "data.assets": ["DataAsset", "load_data"],
     "data.constants": ["AssetTypes", "InputOutputModes"],
     "data.inputs_outputs": ["Input", "Output"],
@@ -172,6 +181,8 @@ __all__ = [
     "Job",
     "JobResourceConfiguration",
     "JupyterLabService",
+    "KubernetesCompute",
+    "KubernetesVolume",
     "Loaded",
     "LogNormal",
     "LogUniform",

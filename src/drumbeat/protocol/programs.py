@@ -10,6 +10,7 @@ OPTUNA = "drumbeat.samplers.optuna"
 EVENT_FILES = "drumbeat.stores.event_files.program"
 HOST = "drumbeat.host"
 SLURM_STEP = "drumbeat.host.slurmstep"
+POD_START = "drumbeat.host.pod_start"
 NETLAB_HOLDER = "drumbeat.engines.netlab.lab_holder"
 
 AGENT = "drumbeat.agent"
@@ -32,6 +33,7 @@ PROGRAMS = (
     EVENT_FILES,
     HOST,
     SLURM_STEP,
+    POD_START,
     NETLAB_HOLDER,
     AGENT,
     CLEANUP,

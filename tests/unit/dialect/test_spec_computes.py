@@ -83,12 +83,13 @@ def test_ranks_elsewhere_have_programs_of_their_own_or_none():
 NETLAB = "name: lab\ntype: netlab\n"
 SSH = "name: rack\ntype: ssh\nhosts: "
 SLURM = "name: cluster\ntype: slurm\nfolder: /shared\n"
+KUBERNETES = "name: k\ntype: kubernetes\n"
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("name: lab\n", "1:1: the compute needs the key `type`. It is `netlab`, `ssh` or `slurm`."),
+        ("name: lab\n", "1:1: the compute needs the key `type`. It is `netlab`, `ssh`, `slurm` or `kubernetes`."),
         (
             "name: x\ntype: amlcompute\n",
             "2:7: `type`: `amlcompute` is made of machines in Azure, and drumbeat runs jobs on",
@@ -118,6 +119,32 @@ SLURM = "name: cluster\ntype: slurm\nfolder: /shared\n"
         (SLURM + "time_limit: 1:99\n", "minutes, or [D-]HH:MM:SS"),
         (SLURM + "partition: -x\n", "one line that doesn't begin with `-`"),
         (SLURM + "options: [mem]\n", "one of sbatch's own, like `--mem=64G`"),
+        (KUBERNETES + "namspace: ml\n", "3:1: unknown key `namspace`. Did you mean `namespace`?"),
+        (KUBERNETES + "namespace: ML\n", "`ML` isn't allowed here: lower-case letters, digits and `-`"),
+        (KUBERNETES + "memory: 64 GB\n", "an amount like `64Gi` or `500M`"),
+        (KUBERNETES + "folder: /data\n", "3:9: `folder`: `/data` is on none of `volumes`, so its files would vanish"),
+        (KUBERNETES + "pod: {specs: {}}\n", "a pod has no `specs` to set. Did you mean `spec`?"),
+        (KUBERNETES + "pod: {spec: []}\n", "`pod.spec`: spec is a mapping"),
+        (
+            KUBERNETES + "pod: {spec: {restartPolicy: Always}}\n",
+            "drumbeat sets spec.restartPolicy of its pods itself. Remove it.",
+        ),
+        (
+            KUBERNETES + "volumes: [{name: a, mount_path: /a, source: {}}]\n",
+            "`volumes.0.source`: a volume has one source, got none. Write one, like `persistentVolumeClaim:",
+        ),
+        (
+            KUBERNETES + "volumes: [{name: a, mount_path: /drumbeat/x, source: {emptyDir: {}}}]\n",
+            "lies in the folder that is drumbeat's own in each pod. Mount it outside /drumbeat.",
+        ),
+        (
+            KUBERNETES + "volumes: [{name: drumbeat-x, mount_path: /x, source: {emptyDir: {}}}]\n",
+            "`drumbeat-x` is a name of drumbeat's own",
+        ),
+        (
+            KUBERNETES + "volumes: [&v {name: a, mount_path: /a, source: {emptyDir: {}}}, *v]\n",
+            "`volumes.1`: two volumes have the name `a`. Remove one, or change it.",
+        ),
         ("- x\n", "1:1: a compute is a mapping of keys, not a list"),
     ],
 )
@@ -135,3 +162,8 @@ def test_a_public_network_can_be_insisted_on():
 
 def test_every_problem_comes_at_once(file: Path):
     assert [one.split(":")[0] for one in problems(file, NETLAB + "nodes: 0\nbandwidth: 1\nx: 1\n")] == ["3", "4", "5"]
+
+
+def test_kubeconfig_beside_the_file_is_read_from_everywhere(file: Path):
+    file.write_text("name: k\ntype: kubernetes\nkubeconfig: kube.yml\n")
+    assert getattr(load_compute(file), "kubeconfig", "") == f"{file.parent}/kube.yml"

@@ -6,55 +6,36 @@ How engines make nodes of a compute lives in `engines/`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from ipaddress import AddressValueError, IPv4Network, NetmaskValueError
+from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
+from drumbeat.dialect.compute.head import ComputeHead
+from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.dialect.compute.remote import RemoteCompute
+from drumbeat.dialect.compute.values import (
+    Absolute,
+    Address,
+    Bandwidth,
+    Home,
+    OneLine,
+    SbatchOption,
+    SshOption,
+    Subnet,
+    TimeLimit,
+    User,
+    Word,
+)
 from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
 from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import AsText, Count, Filled, Port, Text, Whole, complaint, pattern
+from drumbeat.dialect.reading.values import AsText, Count, Port, Whole, pattern
 from drumbeat.protocol.errors import Problem, SpecError
-
-LOCAL = "local"
-"""The name of the built-in compute: this machine."""
 
 _PRIVATE = tuple(IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
 """RFC 1918."""
-
-
-# --- values -----------------------------------------------------------------------------------------------------
-def _no_local(name: str) -> str:
-    if fold(name) == LOCAL:
-        raise complaint(f"{shown(name)} is the built-in compute: this machine", "Give it another name.")
-    return name
-
-
-def _lower(value: object) -> object:
-    if not isinstance(value, str):
-        raise complaint(f"expected bits per second, like `200mbit` or `1gbit`, got {shown(value)}")
-    return value.strip().lower().replace(" ", "")
-
-
-def _network(value: str) -> str:
-    try:
-        network = IPv4Network(value)
-    except (AddressValueError, NetmaskValueError, ValueError):
-        raise complaint(f"{shown(value)} isn't an IPv4 network", "Write one like `10.77.0.0/24`.") from None
-    if not 16 <= network.prefixlen <= 28:
-        raise complaint(f"{shown(value)} is /{network.prefixlen}; it can be /16 to /28")
-    if network.is_loopback or network.is_link_local or network.is_multicast or network.is_unspecified:
-        raise complaint(f"{shown(value)} has a meaning of its own on every machine", "Write one like `10.77.0.0/24`.")
-    return str(network)
-
-
-def _address(value: str) -> str:
-    user, at, host = value.rpartition("@")
-    if at:
-        raise complaint(f"{shown(value)} has a user in it", f"Write `address: {host}` and `user: {user}`.")
-    return value
 
 
 def _as_host(value: object) -> object:
@@ -62,58 +43,7 @@ def _as_host(value: object) -> object:
     return {"address": value} if isinstance(value, str) else value
 
 
-ComputeTitle = Annotated[
-    str,
-    pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}", "letters, digits, `-` and `_`, at most 32, no `-` or `_` first"),
-    AfterValidator(_no_local),
-]
-Bandwidth = Annotated[
-    str,
-    BeforeValidator(_lower),
-    pattern(r"(?=[0-9.]*[1-9])[0-9]{1,9}(\.[0-9]{1,3})?[kmg]?bit", "bits per second, like `200mbit` or `1gbit`"),
-]
-Subnet = Annotated[str, AfterValidator(_network)]
-Address = Annotated[
-    str, AfterValidator(_address), pattern(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}", "a host's name or its IP address")
-]
-User = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,254}", "the name of a user")]
-OneLine = Annotated[Filled, pattern(r"[^\r\n]{1,4096}", "one line")]
-Absolute = Annotated[OneLine, pattern(r"/.*", "a path that begins with `/`")]
-Home = Annotated[OneLine, pattern(r"(/|~/).*", "a path that begins with `/`, or with `~/` for the user's home")]
-SshOption = Annotated[OneLine, pattern(r"[A-Za-z][A-Za-z0-9]*[ =].+", "one of ssh's own, like `ProxyJump=gate`")]
-SbatchOption = Annotated[OneLine, pattern(r"-.+", "one of sbatch's own, like `--mem=64G`")]
-TimeLimit = Annotated[
-    AsText,
-    pattern(r"0*[1-9][0-9]{0,8}|([0-9]{1,5}-)?[0-9]{1,5}:[0-5][0-9]:[0-5][0-9]", "minutes, or [D-]HH:MM:SS"),
-]
-Word = Annotated[AsText, pattern(r"[^\s-][^\r\n]{0,1023}", "one line that doesn't begin with `-`")]
-
-
 # --- computes ---------------------------------------------------------------------------------------------------
-class ComputeHead(Model):
-    """The keys that every compute has."""
-
-    noun: ClassVar[str] = "the compute"
-    ignored: ClassVar[frozenset[str]] = frozenset({"$schema"})
-
-    name: ComputeTitle = Field(description="Name that jobs use, as in `compute: rack`.")
-    description: Text | None = Field(default=None, description="Description of its purpose.")
-    tags: dict[str, AsText] = Field(default_factory=dict, description="Free-form labels.")
-    prepare: Filled | None = Field(
-        default=None,
-        description="Shell script that each node runs before a job's ranks start; if it fails, the job fails.",
-    )
-
-    def path_first(self, own: str) -> str:
-        """The folder of programs that its ranks find first, "" = none. own: the server's."""
-        return own
-
-    def sees(self, place: Path) -> bool:
-        """Whether its nodes have what the server's machine has at that path, under the same path."""
-        del place
-        return True
-
-
 class NetlabCompute(ComputeHead):
     """Several nodes on the server's machine, each with its own address and a link of a given bandwidth."""
 
@@ -143,28 +73,6 @@ class NetlabCompute(ComputeHead):
         room = network.num_addresses - 3  # The network's own address, the server's, and the one for all.
         if room < self.nodes:
             yield Contradiction(("nodes",), f"{self.nodes} nodes, but {self.subnet} has addresses for {room}")
-
-
-class RemoteCompute(ComputeHead):
-    """The keys that computes on other machines have."""
-
-    python: OneLine = Field(default="python3", description="Python interpreter on the nodes, 3.11 or newer.")
-    programs: Absolute | None = Field(
-        default=None, description="Folder on the nodes that goes first on the ranks' `PATH`, like `/opt/venv/bin`."
-    )
-    server_address: Address | None = Field(
-        default=None,
-        description="Address at which the nodes reach the server; by default, the server's address on the route to "
-        "them.",
-    )
-
-    def path_first(self, own: str) -> str:
-        del own
-        return self.programs or ""
-
-    def sees(self, place: Path) -> bool:
-        del place
-        return False
 
 
 class SshHost(Model):
@@ -250,8 +158,13 @@ class SlurmCompute(RemoteCompute):
             return False
 
 
-Compute: TypeAlias = NetlabCompute | SshCompute | SlurmCompute
-CLASSES: dict[str, type[Compute]] = {"netlab": NetlabCompute, "ssh": SshCompute, "slurm": SlurmCompute}
+Compute: TypeAlias = NetlabCompute | SshCompute | SlurmCompute | KubernetesCompute
+CLASSES: dict[str, type[Compute]] = {
+    "netlab": NetlabCompute,
+    "ssh": SshCompute,
+    "slurm": SlurmCompute,
+    "kubernetes": KubernetesCompute,
+}
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
@@ -267,11 +180,13 @@ def compute_from(document: Mapping[str, Any], name: str = "compute") -> Compute:
 
 
 def _anchored(compute: Compute, base: Path) -> Compute:
-    """Makes the path of a key absolute: it is relative to the compute file, whose folder the server can't see."""
-    key = getattr(compute, "identity_file", None)
-    if key is None or key.startswith(("/", "~")):
-        return compute
-    return compute.model_copy(update={"identity_file": str(base / key)})
+    """Makes the paths of keys absolute: they are relative to the compute file, whose folder the server can't see."""
+    anchored: dict[str, str] = {}
+    for key in ("identity_file", "kubeconfig"):
+        path = getattr(compute, key, None)
+        if path is not None and not path.startswith(("/", "~")):
+            anchored[key] = str(base / path)
+    return compute.model_copy(update=anchored) if anchored else compute
 
 
 def _choose_model(document: Mapping[str, Any], places: Places) -> type[Model]:

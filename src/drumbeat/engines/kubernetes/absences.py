@@ -1,0 +1,99 @@
+"""The rules by which machines count as lost, and pods as canceled: pure.
+
+Kubernetes calls a node Unknown when its kubelet hasn't reported for a grace period. Right after an outage of the API
+server all nodes are Unknown for some seconds, and none of them is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from hashlib import sha256
+from typing import Any
+
+GRACE_S = 40.0
+"""The grace period of Kubernetes' node controller, by default (50 s since 1.32)."""
+QUIET_S = 60.0
+"""After an outage of the API server, so long no look at nodes counts."""
+TOGETHER = timedelta(seconds=2)
+"""Pods that are deleted within so short a time were deleted by one command."""
+
+
+@dataclass
+class NodeLooks:
+    """The looks at a cluster's nodes. A node is lost when it is Unknown in two looks, and all between them, that are
+    at least twice the grace period apart. Times are of one monotonic clock.
+    """
+
+    grace_s: float = GRACE_S
+    quiet_s: float = QUIET_S
+    lost: frozenset[str] = frozenset()
+    _unknown_since: dict[str, float] = field(default_factory=dict[str, float])
+    _quiet_until: float = 0.0
+    _is_away: bool = False
+
+    def failed(self) -> None:
+        """The API server didn't answer."""
+        self._is_away = True
+
+    def looked(self, unknown: Collection[str], now: float) -> frozenset[str]:
+        """Takes in which nodes are Unknown now; returns those that are lost."""
+        if self._is_away:
+            self._is_away, self._quiet_until = False, now + self.quiet_s
+        if now < self._quiet_until:
+            # What was lost before the outage stays lost while it is Unknown; nothing else is concluded.
+            self._unknown_since.clear()
+            self.lost &= frozenset(unknown)
+            return self.lost
+        self._unknown_since = {name: self._unknown_since.get(name, now) for name in unknown}
+        due = {name for name, since in self._unknown_since.items() if now - since >= 2 * self.grace_s}
+        self.lost = (self.lost & frozenset(unknown)) | due
+        return self.lost
+
+
+def unknown_nodes(nodes: Sequence[Mapping[str, Any]]) -> set[str]:
+    """The names of those whose kubelet doesn't report."""
+    return {one["metadata"]["name"] for one in nodes if _ready(one) == "Unknown"}
+
+
+def unfit(node: Mapping[str, Any]) -> str:
+    """Why nothing can start on a Kubernetes node, "" = it can."""
+    ready = _ready(node)
+    if ready == "Unknown":
+        return "it doesn't answer Kubernetes"
+    if ready != "True":
+        return "Kubernetes says that it isn't ready"
+    return "it is cordoned" if node.get("spec", {}).get("unschedulable") else ""
+
+
+def _ready(node: Mapping[str, Any]) -> str:
+    conditions = node.get("status", {}).get("conditions") or ()
+    return next((one["status"] for one in conditions if one["type"] == "Ready"), "")
+
+
+@dataclass(frozen=True)
+class Deletion:
+    """A pod that was deleted with nothing that says why. at: when its grace time ends, as the pod has it."""
+
+    at: datetime
+    machine: str
+
+
+def is_cancellation(deletions: Sequence[Deletion], size: int, unfit_machines: Collection[str]) -> bool:
+    """Whether a person deleted the whole gang: two pods or more, at once, from machines that are well.
+
+    A drain cordons its machine first, and takes one machine at a time.
+    """
+    if size < 2 or len(deletions) < size:
+        return False
+    times = [one.at for one in deletions]
+    return max(times) - min(times) <= TOGETHER and not any(one.machine in unfit_machines for one in deletions)
+
+
+def backoff_s(times: int, gang: str) -> float:
+    """How long a job waits before it asks for pods again, after it gave them back so often. Two jobs that block each
+    other get different times.
+    """
+    share = sha256(gang.encode()).digest()[0] / 255
+    return min(600.0, 15.0 * 2 ** min(times, 6)) * (0.5 + share)

@@ -1,0 +1,234 @@
+"""The objects that a gang is in Kubernetes, as the API takes them: pure.
+
+A pod has no secret in it; its enrolment is one key of the gang's Secret, of which it mounts no other.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from drumbeat.dialect.compute.kubernetes import OWN_FOLDER, KubernetesCompute
+from drumbeat.engines.agent_archive import AgentArchive
+from drumbeat.engines.enrolment import enrolment
+from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
+from drumbeat.engines.kubernetes.overlay import Json, merged
+from drumbeat.ports import Gang
+from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.programs import POD_START
+
+AGENT_FOLDER, ENROLMENT_FOLDER, WORK = f"{OWN_FOLDER}/agent", f"{OWN_FOLDER}/enrolment", f"{OWN_FOLDER}/work"
+UPLOAD_S = 30
+"""What a node has after the job's grace time to deliver logs and results before Kubernetes kills it."""
+CONTAINER = "agent"
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where pods are created. owner: the label value of this server's compute; namespace: of all objects."""
+
+    owner: str
+    namespace: str
+
+
+def agent_map(archive: AgentArchive, site: Site) -> Json:
+    """The ConfigMap with the agent, shared by all gangs of all servers with the same version of drumbeat."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": agent_map_name(archive), "namespace": site.namespace, "labels": _labels()},
+        "immutable": True,
+        "binaryData": {"agent.pyz": base64.b64encode(archive.content).decode()},
+    }
+
+
+def agent_map_name(archive: AgentArchive) -> str:
+    """The name of the ConfigMap: another version of the agent is another one."""
+    return f"drumbeat-agent-{archive.sha256[:16]}"
+
+
+def secret(spec: KubernetesCompute, gang: Gang, site: Site) -> Json:
+    """The Secret with the enrolment of each node under a key of its own."""
+    name = gang_name(site.owner, gang.name)
+    own = _in_its_image(spec, gang)
+    texts = {f"{slot.node}.json": enrolment(own, slot.node, root=WORK, checkpoints="") for slot in gang.slots}
+    labels = {**_labels(), OWNER: site.owner, GANG: name}
+    metadata = {"name": name, "namespace": site.namespace, "labels": labels, "annotations": {JOB: gang.name}}
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": texts}
+
+
+def _in_its_image(spec: KubernetesCompute, gang: Gang) -> Gang:
+    """The gang as its agents see it: they are in the job's image already, so they start no containers."""
+    image_of(spec, gang)
+    return replace(gang, plan=replace(gang.plan, container=None))
+
+
+def image_of(spec: KubernetesCompute, gang: Gang) -> str:
+    """The image of the pods: the job's, else the compute's. Raises EngineError."""
+    container = gang.plan.container
+    if container is None:
+        if spec.image:
+            return spec.image
+        what = f"no image is named for the pods of job {gang.job}"
+        raise EngineError(what, where="image", fix="Set `image` in the compute's file, or in the job's environment.")
+    if container.build is not None:
+        what = f"the image of job {gang.job} is built from {container.build.source}, and pods can't build images"
+        raise EngineError(what, where="environment", fix="Push it to a registry, and name it as `image`.")
+    if container.registries:
+        what = f"the image of job {gang.job} needs credentials, which pods take from the cluster"
+        raise EngineError(what, where="environment", fix="Name a secret in the compute's `image_pull_secrets`.")
+    if container.args:
+        what = f"arguments for the container engine don't apply to pods: {' '.join(container.args)}"
+        raise EngineError(what, where="docker_args", fix="Use the compute's `pod` for what they set.")
+    return container.image
+
+
+def pods(spec: KubernetesCompute, gang: Gang, site: Site, archive: AgentArchive) -> list[Json]:
+    """The pod of each node, with the person's own keys merged last."""
+    return [merged(_pod(spec, gang, slot.node, site, archive), spec.pod) for slot in gang.slots]
+
+
+def rendered(spec: KubernetesCompute, gang: Gang, site: Site, archive: AgentArchive) -> str:
+    """What `drumbeat plan` prints: the pod of node 0."""
+    first = pods(spec, gang, site, archive)[0]
+    others = f"# Pods of nodes 1 to {len(gang.slots) - 1} differ only in that number.\n" if len(gang.slots) > 1 else ""
+    return f"{others}{json.dumps(first, indent=2)}\n"
+
+
+def _pod(spec: KubernetesCompute, gang: Gang, node: int, site: Site, archive: AgentArchive) -> Json:
+    name = gang_name(site.owner, gang.name)
+    labels = {**spec.labels, **_labels(), OWNER: site.owner, GANG: name, NODE: str(node)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name(name, node),
+            "namespace": site.namespace,
+            "labels": labels,
+            "annotations": {**spec.annotations, JOB: gang.name},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": math.ceil(gang.plan.grace_s) + UPLOAD_S,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            **_placing(spec, gang, name),
+            **_security(spec),
+            "volumes": _volumes(spec, node, name, archive),
+            "containers": [_container(spec, gang, node, site)],
+        },
+    }
+
+
+def _labels() -> dict[str, str]:
+    return {"app.kubernetes.io/name": "drumbeat"}
+
+
+def _placing(spec: KubernetesCompute, gang: Gang, name: str) -> Json:
+    """Where the pods may run, and what happens to them when their machine is silent."""
+    lost_after_s = math.ceil(gang.plan.lost_after_s)
+    silent: list[Json] = [
+        {
+            "key": f"node.kubernetes.io/{what}",
+            "operator": "Exists",
+            "effect": "NoExecute",
+            "tolerationSeconds": lost_after_s,
+        }
+        for what in ("not-ready", "unreachable")
+    ]
+    apart = {"labelSelector": {"matchLabels": {GANG: name}}, "topologyKey": "kubernetes.io/hostname"}
+    placing: Json = {"tolerations": [*silent, *spec.tolerations]}
+    if not spec.share_machines:
+        placing["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}}
+    optional: Mapping[str, Any] = {
+        "nodeSelector": dict(spec.node_selector),
+        "priorityClassName": spec.priority_class,
+        "schedulerName": spec.scheduler,
+        "serviceAccountName": spec.service_account,
+        "imagePullSecrets": [{"name": one} for one in spec.image_pull_secrets],
+    }
+    return {**placing, **{key: value for key, value in optional.items() if value}}
+
+
+def _security(spec: KubernetesCompute) -> Json:
+    """The pod's part of what the `restricted` pod security standard asks for."""
+    if spec.user is None:
+        return {}
+    group = spec.user if spec.group is None else spec.group
+    # fsGroup: without it, a file of mode 0400 in a volume belongs to root, and the agent couldn't read its enrolment.
+    own: Json = {"runAsUser": spec.user, "runAsGroup": group, "fsGroup": group}
+    return {
+        "securityContext": {
+            **own,
+            **({"runAsNonRoot": True} if spec.user else {}),
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+    }
+
+
+def _volumes(spec: KubernetesCompute, node: int, name: str, archive: AgentArchive) -> list[Json]:
+    shared: Json = {"medium": "Memory", **({"sizeLimit": spec.shared_memory} if spec.shared_memory else {})}
+    items = [{"key": f"{node}.json", "path": "enrolment.json"}]
+    return [
+        {"name": "drumbeat-agent", "configMap": {"name": agent_map_name(archive)}},
+        {"name": "drumbeat-enrolment", "secret": {"secretName": name, "defaultMode": 0o400, "items": items}},
+        {"name": "drumbeat-work", "emptyDir": {}},
+        {"name": "drumbeat-shm", "emptyDir": shared},  # The default of 64 MB ends data loaders with bus errors.
+        *({"name": one.name, **one.source} for one in spec.volumes),
+    ]
+
+
+def _container(spec: KubernetesCompute, gang: Gang, node: int, site: Site) -> Json:
+    start = [
+        f"{AGENT_FOLDER}/agent.pyz",
+        POD_START,
+        f"{ENROLMENT_FOLDER}/enrolment.json",
+        WORK,
+        _checkpoints(spec, gang, site),
+    ]
+    made: Json = {
+        "name": CONTAINER,
+        "image": image_of(spec, gang),
+        "command": [spec.python, "-I", *start],
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "resources": _resources(spec, gang, node),
+        "volumeMounts": [
+            {"name": "drumbeat-agent", "mountPath": AGENT_FOLDER, "readOnly": True},
+            {"name": "drumbeat-enrolment", "mountPath": ENROLMENT_FOLDER, "readOnly": True},
+            {"name": "drumbeat-work", "mountPath": WORK},
+            {"name": "drumbeat-shm", "mountPath": "/dev/shm"},  # noqa: S108 - a mount's place in the pod
+            *(_mount(spec, number) for number in range(len(spec.volumes))),
+        ],
+    }
+    if spec.user is not None:
+        made["securityContext"] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    return made
+
+
+def _checkpoints(spec: KubernetesCompute, gang: Gang, site: Site) -> str:
+    """The folder of the job's checkpoints in the pod."""
+    if spec.folder is None:
+        return f"{WORK}/checkpoints"
+    return f"{spec.folder.rstrip('/')}/jobs/{site.owner}-{gang.job}/checkpoints"
+
+
+def _mount(spec: KubernetesCompute, number: int) -> Json:
+    one = spec.volumes[number]
+    mount: Json = {"name": one.name, "mountPath": one.mount_path}
+    if one.sub_path:
+        mount["subPath"] = one.sub_path
+    if not one.writable:
+        mount["readOnly"] = True
+    return mount
+
+
+def _resources(spec: KubernetesCompute, gang: Gang, node: int) -> Json:
+    """Requests equal limits, so that the kubelet evicts the pod last. GPUs stand in limits only."""
+    slot = next(one for one in gang.slots if one.node == node)
+    amounts = {"cpu": str(max(spec.cpus_per_node or 1, slot.cpus)), **({"memory": spec.memory} if spec.memory else {})}
+    gpus = {spec.gpu_resource: str(len(slot.gpus))} if slot.gpus else {}
+    return {"requests": amounts, "limits": {**amounts, **gpus}}

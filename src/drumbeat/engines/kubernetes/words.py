@@ -1,0 +1,194 @@
+"""What Kubernetes' words mean to drumbeat: pure. A pod as its API shows it becomes a verdict.
+
+Seen on 1.20.2 and 1.36.2 with real and virtual kubelets; what was only read of in Kubernetes' sources says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from drumbeat.core.life.events import Loss
+
+Json = Mapping[str, Any]
+
+DISRUPTIONS: dict[str, tuple[Loss, str]] = {
+    "PreemptionByScheduler": (Loss.PREEMPTED, "was preempted by a pod with a higher priority"),
+    "EvictionByEvictionAPI": (Loss.PREEMPTED, "was evicted: its machine is drained or scaled down"),
+    "DeletionByTaintManager": (Loss.LOST, "was deleted because its machine doesn't answer Kubernetes"),
+    "DeletionByPodGC": (Loss.LOST, "was deleted because its machine is no part of the cluster anymore"),  # Read.
+    # Read. Set for pressure on a machine and for its shutdown; `status.reason` says which when the pod has ended.
+    "TerminationByKubelet": (Loss.LOST, "was ended by its machine, which runs out of a resource or shuts down"),
+}
+"""Reasons of the condition DisruptionTarget, 1.26 and newer."""
+
+KUBELET: dict[str, tuple[Loss, str]] = {
+    "Preempting": (Loss.PREEMPTED, "was preempted on its machine by a critical pod"),  # Read.
+    "NodeShutdown": (Loss.PREEMPTED, "ended with its machine, which shut down"),  # Read.
+    "Shutdown": (Loss.PREEMPTED, "ended with its machine, which shut down"),  # Read; 1.20.
+    "Terminated": (Loss.PREEMPTED, "ended with its machine, which shut down"),  # Read; 1.22 and newer.
+    "NodeLost": (Loss.LOST, "was on a machine that Kubernetes lost"),  # Read.
+    "DeadlineExceeded": (Loss.TIMED_OUT, "reached its `activeDeadlineSeconds`"),
+    "NodeAffinity": (Loss.LOST, "no longer matched its machine's labels when it arrived"),
+    "NodeSelectorMismatching": (Loss.LOST, "no longer matched its machine's labels when it arrived"),
+    "UnexpectedAdmissionError": (Loss.LOST, "was refused by its machine"),  # Read.
+}
+"""Values of `status.reason` with which a kubelet ends a pod; `OutOf…` and `Evicted` have rules of their own."""
+
+STUCK = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName", "CreateContainerConfigError"}
+)
+"""Waiting reasons that don't end by themselves, though Kubernetes keeps trying."""
+STARTING = frozenset({"ContainerCreating", "PodInitializing"})
+
+EVENTS: dict[str, tuple[Loss, str]] = {
+    "Preempted": (Loss.PREEMPTED, "was preempted by a pod with a higher priority"),
+    "TaintManagerEviction": (Loss.LOST, "was deleted because its machine doesn't answer Kubernetes"),
+    "Evicted": (Loss.PREEMPTED, "was evicted by its machine"),
+}
+"""Events that tell why a pod is deleted where no condition does (before 1.26)."""
+
+EXITS: dict[int, tuple[Loss, str]] = {
+    0: (Loss.LOST, "ended: its agent left"),
+    3: (Loss.LOST, "ended: its agent was replaced"),
+    137: (Loss.FAILED, "was killed (exit code 137)"),
+    143: (Loss.LOST, "was told to stop (SIGTERM), and not by drumbeat"),
+}
+"""Exit codes of an agent, as its container's."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a pod's status means. word: Kubernetes' own. why: of its end, in words that follow "its pod"; "" = it has
+    not ended and won't by itself. is_over: no process of it is left. waits: it hasn't been given a machine yet.
+    """
+
+    word: str
+    why: str = ""
+    loss: Loss = Loss.LOST
+    is_over: bool = False
+    waits: bool = False
+    is_stuck: bool = False
+    """It waits for something that doesn't come by itself, and `why` says for what."""
+    is_unexplained: bool = False
+    """It is being deleted, and nothing says why: an event may."""
+
+
+def judged(pod: Json, lost: Collection[str]) -> Verdict:
+    """The verdict on a pod as the API shows it. lost: the Kubernetes nodes that count as lost."""
+    machine = pod["spec"].get("nodeName", "")
+    if machine in lost:
+        return Verdict("NodeStatusUnknown", f"is lost: its machine {machine} doesn't answer Kubernetes", is_over=True)
+    status = pod.get("status", {})
+    is_over = status.get("phase") in ("Failed", "Succeeded")
+    if is_over:
+        return _ended(status)
+    if doomed := _disruption(status):
+        return Verdict("Terminating", doomed[1], doomed[0])
+    if "deletionTimestamp" in pod["metadata"]:
+        return Verdict("Terminating", "was deleted, and not by drumbeat", is_unexplained=True)
+    return _living(status)
+
+
+def _ended(status: Json) -> Verdict:
+    """A pod that ended in its grace time is `Succeeded` or `Failed` whatever ended it: what ended it comes first."""
+    reason, message = status.get("reason", ""), status.get("message", "")
+    if reason == "Evicted":
+        return _evicted(message)
+    if reason.startswith("OutOf"):
+        what = f"was refused by its machine: {reason}{_said(message)}"
+        return Verdict(reason, what, Loss.LOST, is_over=True)
+    if reason in KUBELET:
+        loss, what = KUBELET[reason]
+        return Verdict(reason, f"{what}{_said(message)}", loss, is_over=True)
+    if doomed := _disruption(status):
+        return Verdict(status["phase"], doomed[1], doomed[0], is_over=True)
+    return _container_ended(status)
+
+
+def _evicted(message: str) -> Verdict:
+    """Its own limit is the job's fault, a machine under pressure isn't."""
+    is_own = "exceeds the limit" in message or "exceeds the total limit" in message or "exceeds its local" in message
+    return Verdict("Evicted", f"was evicted{_said(message)}", Loss.FAILED if is_own else Loss.PREEMPTED, is_over=True)
+
+
+def _container_ended(status: Json) -> Verdict:
+    ended = _state(status).get("terminated", {})
+    reason, code = ended.get("reason", ""), ended.get("exitCode")
+    message = ended.get("message", "") or status.get("message", "")
+    if reason == "OOMKilled":
+        return Verdict("OOMKilled", "was killed at its memory limit", Loss.OUT_OF_MEMORY, is_over=True)
+    if reason in ("StartError", "ContainerCannotRun"):
+        return Verdict(reason, f"could not start its agent{_said(message)}", Loss.FAILED, is_over=True)
+    loss, what = EXITS.get(code, (Loss.FAILED, f"ended with exit code {code}")) if code is not None else _UNKNOWN_END
+    return Verdict(status["phase"], what + (_said(message) if code not in (0, 3) else ""), loss, is_over=True)
+
+
+_UNKNOWN_END = (Loss.LOST, "ended, and Kubernetes doesn't say how")
+
+
+def _living(status: Json) -> Verdict:
+    scheduled = _conditions(status).get("PodScheduled", {})
+    if status.get("phase", "Pending") == "Pending" and scheduled.get("status") == "False":
+        return Verdict(f"{scheduled.get('reason', 'Pending')}{_said(scheduled.get('message', ''))}", waits=True)
+    waiting = _state(status).get("waiting", {})
+    reason = waiting.get("reason", "")
+    if reason in STUCK:
+        what = f"can't start: {reason}{_said(waiting.get('message', ''))}"
+        return Verdict(reason, what, Loss.FAILED, is_stuck=True)
+    is_placed = scheduled.get("status") == "True"
+    return Verdict(reason or status.get("phase", "Pending"), waits=not is_placed and status.get("phase") != "Running")
+
+
+def explained(events: Sequence[Json]) -> tuple[Loss, str] | None:
+    """Why a pod was deleted, by its events; None = they don't say."""
+    for event in events:
+        if event.get("reason") in EVENTS:
+            loss, what = EVENTS[event["reason"]]
+            return loss, f"{what}{_said(event.get('message', ''))}"
+    return None
+
+
+def hindrance(events: Sequence[Json]) -> str:
+    """What keeps a pod from starting, by its warnings: a volume that can't be mounted. "" = nothing is known."""
+    warnings = [one for one in events if one.get("type") == "Warning" and str(one.get("reason")).startswith("Failed")]
+    return f"{warnings[-1]['reason']}{_said(warnings[-1].get('message', ''))}" if warnings else ""
+
+
+def _disruption(status: Json) -> tuple[Loss, str] | None:
+    target = _conditions(status).get("DisruptionTarget", {})
+    if target.get("status") != "True":
+        return None
+    loss, what = DISRUPTIONS.get(target.get("reason", ""), (Loss.LOST, f"was disrupted: {target.get('reason')}"))
+    return loss, f"{what}{_said(target.get('message', ''))}"
+
+
+def _conditions(status: Json) -> dict[str, Json]:
+    return {one["type"]: one for one in status.get("conditions") or ()}
+
+
+def _state(status: Json) -> Json:
+    """The state of the agent's container; a person's own keys may have added containers beside it."""
+    listed: list[Json] = list(status.get("containerStatuses") or ())
+    own = next((one for one in listed if one.get("name") == "agent"), listed[0] if listed else {})
+    return own.get("state") or {}
+
+
+def _said(message: str) -> str:
+    line = " ".join(message.split()).rstrip(".")
+    return f" ({line[:500]})" if line else ""
+
+
+def word_of(verdicts: Mapping[int, Verdict]) -> str:
+    """The word for a whole gang: what its pods have in common, or how many say what."""
+    counts: dict[str, int] = {}
+    for one in verdicts.values():
+        counts[one.word] = counts.get(one.word, 0) + 1
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(_counted(counts))
+
+
+def _counted(counts: Mapping[str, int]) -> Iterator[str]:
+    return (f"{number} {word}" for word, number in sorted(counts.items(), key=lambda one: (-one[1], one[0])))

@@ -1,0 +1,102 @@
+"""When a machine counts as lost, and deleted pods as a cancellation."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from drumbeat.engines.kubernetes.absences import Deletion, NodeLooks, backoff_s, is_cancellation, unfit, unknown_nodes
+
+pytestmark = pytest.mark.feature("C4")
+
+NOON = datetime(2026, 11, 20, 12, tzinfo=UTC)
+
+
+def node(name: str, ready: str = "True", *, is_cordoned: bool = False) -> dict[str, object]:
+    return {
+        "metadata": {"name": name},
+        "spec": {"unschedulable": True} if is_cordoned else {},
+        "status": {"conditions": [{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready}]},
+    }
+
+
+def test_node_is_unknown_when_its_kubelet_is_silent():
+    assert unknown_nodes([node("a"), node("b", "Unknown"), node("c", "False")]) == {"b"}
+
+
+@pytest.mark.parametrize(
+    ("one", "why"),
+    [
+        (node("a"), ""),
+        (node("a", "Unknown"), "it doesn't answer Kubernetes"),
+        (node("a", "False"), "Kubernetes says that it isn't ready"),
+        (node("a", is_cordoned=True), "it is cordoned"),
+        ({"metadata": {"name": "a"}}, "Kubernetes says that it isn't ready"),
+    ],
+)
+def test_unfit_node_says_why(one: dict[str, object], why: str):
+    assert unfit(one) == why
+
+
+def test_node_is_lost_when_unknown_over_twice_the_grace_period():
+    looks = NodeLooks(grace_s=40)
+    assert looks.looked({"a"}, 100) == set()
+    assert looks.looked({"a"}, 179) == set()
+    assert looks.looked({"a"}, 180) == {"a"}
+    assert looks.looked(set(), 190) == set()
+
+
+def test_node_that_answered_once_between_two_looks_is_not_lost():
+    looks = NodeLooks(grace_s=40)
+    for now, unknown in ((0, {"a"}), (60, set()), (70, {"a"}), (100, {"a"})):
+        assert looks.looked(unknown, now) == set()
+
+
+def test_no_node_is_lost_in_the_first_minute_after_an_outage():
+    looks = NodeLooks(grace_s=4)
+    looks.looked({"a"}, 0)
+    looks.failed()
+    assert looks.looked({"a", "b"}, 100) == set()
+    assert looks.looked({"a", "b"}, 159) == set()
+    assert looks.looked({"a"}, 161) == set(), "the look before the outage doesn't count"
+    assert looks.looked({"a"}, 169) == {"a"}
+
+
+def test_node_that_was_lost_before_an_outage_stays_lost():
+    looks = NodeLooks(grace_s=4)
+    looks.looked({"a"}, 0)
+    assert looks.looked({"a"}, 10) == {"a"}
+    looks.failed()
+    assert looks.looked({"a", "b"}, 20) == {"a"}
+    assert looks.looked({"b"}, 21) == set()
+
+
+def deletions(*seconds: float) -> list[Deletion]:
+    return [Deletion(NOON + timedelta(seconds=each), f"n{number}") for number, each in enumerate(seconds)]
+
+
+def test_whole_gang_deleted_at_once_is_a_cancellation():
+    assert is_cancellation(deletions(0, 1, 2), 3, ())
+
+
+@pytest.mark.parametrize(
+    ("given", "size", "unfit_machines"),
+    [
+        (deletions(0, 1), 3, ()),
+        (deletions(0, 3), 2, ()),
+        (deletions(0, 1), 2, {"n1"}),
+        (deletions(0), 1, ()),
+        ([], 2, ()),
+    ],
+    ids=["one is left", "one after the other", "a drain", "a single pod may be drained", "none"],
+)
+def test_other_deletions_are_losses(given: list[Deletion], size: int, unfit_machines: set[str]):
+    assert not is_cancellation(given, size, unfit_machines)
+
+
+def test_two_jobs_that_block_each_other_wait_differently_and_ever_longer():
+    first, second = [[backoff_s(times, name) for times in range(9)] for name in ("cifar.1", "bert.1")]
+    assert all(one != other for one, other in zip(first, second, strict=True))
+    assert first == sorted(first)
+    assert max(first + second) <= 900

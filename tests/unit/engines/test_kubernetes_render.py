@@ -1,0 +1,299 @@
+"""The pods of a gang, and what they mount."""
+
+from __future__ import annotations
+
+import base64
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drumbeat.core.need import Slot
+from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.engines.agent_archive import AgentArchive
+from drumbeat.engines.kubernetes.names import gang_name, owner
+from drumbeat.engines.kubernetes.overlay import merged
+from drumbeat.engines.kubernetes.render import Site, agent_map, pods, rendered, secret
+from drumbeat.ports import Gang
+from drumbeat.protocol.errors import EngineError
+from drumbeat.protocol.plan import Container, ImageBuild
+from drumbeat.testing.engine_contract import a_gang
+
+pytestmark = pytest.mark.feature("C4")
+
+ARCHIVE = AgentArchive(b"zip", "0123456789abcdef0000")
+SITE = Site(owner("rack", "ab12cd"), "ml")
+NAME = gang_name(SITE.owner, "cifar.1")
+
+
+def spec(**keys: Any) -> KubernetesCompute:
+    return KubernetesCompute.model_validate({"name": "rack", "type": "kubernetes", "image": "r/train:1", **keys})
+
+
+def gang(nodes: int = 2, cpus: int = 1, gpus: int = 0) -> Gang:
+    slots = tuple(Slot(node, "", cpus, tuple(map(str, range(gpus)))) for node in range(nodes))
+    return replace(a_gang("cifar", nodes), slots=slots)
+
+
+def pod(one: Gang | None = None, node: int = 0, **keys: Any) -> dict[str, Any]:
+    return pods(spec(**keys), one or gang(), SITE, ARCHIVE)[node]
+
+
+def test_pod_of_a_plain_compute():
+    assert pod(node=1) == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{NAME}-1",
+            "namespace": "ml",
+            "labels": {
+                "app.kubernetes.io/name": "drumbeat",
+                "drumbeat/owner": SITE.owner,
+                "drumbeat/gang": NAME,
+                "drumbeat/node": "1",
+            },
+            "annotations": {"drumbeat/job": "cifar.1"},
+        },
+        "spec": {
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 31,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "tolerations": [
+                {
+                    "key": "node.kubernetes.io/not-ready",
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": 600,
+                },
+                {
+                    "key": "node.kubernetes.io/unreachable",
+                    "operator": "Exists",
+                    "effect": "NoExecute",
+                    "tolerationSeconds": 600,
+                },
+            ],
+            "affinity": {
+                "podAntiAffinity": {
+                    "requiredDuringSchedulingIgnoredDuringExecution": [
+                        {
+                            "labelSelector": {"matchLabels": {"drumbeat/gang": NAME}},
+                            "topologyKey": "kubernetes.io/hostname",
+                        }
+                    ]
+                }
+            },
+            "volumes": [
+                {"name": "drumbeat-agent", "configMap": {"name": "drumbeat-agent-0123456789abcdef"}},
+                {
+                    "name": "drumbeat-enrolment",
+                    "secret": {
+                        "secretName": NAME,
+                        "defaultMode": 0o400,
+                        "items": [{"key": "1.json", "path": "enrolment.json"}],
+                    },
+                },
+                {"name": "drumbeat-work", "emptyDir": {}},
+                {"name": "drumbeat-shm", "emptyDir": {"medium": "Memory"}},
+            ],
+            "containers": [
+                {
+                    "name": "agent",
+                    "image": "r/train:1",
+                    "command": [
+                        "python3",
+                        "-I",
+                        "/drumbeat/agent/agent.pyz",
+                        "drumbeat.host.pod_start",
+                        "/drumbeat/enrolment/enrolment.json",
+                        "/drumbeat/work",
+                        "/drumbeat/work/checkpoints",
+                    ],
+                    "terminationMessagePolicy": "FallbackToLogsOnError",
+                    "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}},
+                    "volumeMounts": [
+                        {"name": "drumbeat-agent", "mountPath": "/drumbeat/agent", "readOnly": True},
+                        {"name": "drumbeat-enrolment", "mountPath": "/drumbeat/enrolment", "readOnly": True},
+                        {"name": "drumbeat-work", "mountPath": "/drumbeat/work"},
+                        {"name": "drumbeat-shm", "mountPath": "/dev/shm"},
+                    ],
+                }
+            ],
+        },
+    }
+
+
+def test_everything_that_a_compute_can_say_is_in_its_pods():
+    made = pod(
+        gang(1, cpus=8, gpus=4),
+        python="/opt/py/bin/python3",
+        image_pull_secrets=["regcred"],
+        cpus_per_node=96,
+        memory="512Gi",
+        shared_memory="64Gi",
+        folder="/data/drumbeat",
+        volumes=[
+            {"name": "data", "mount_path": "/data", "source": {"persistentVolumeClaim": {"claimName": "data"}}},
+            {
+                "name": "sets", "mount_path": "/sets", "sub_path": "a", "writable": False,
+                "source": {"nfs": {"server": "nas", "path": "/sets"}},
+            },
+        ],
+        node_selector={"gpu": "h100"},
+        tolerations=[{"key": "gpu", "operator": "Exists"}],
+        priority_class="high",
+        scheduler="volcano",
+        service_account="trainer",
+        labels={"kueue.x-k8s.io/queue-name": "ml"},
+        annotations={"team": "vision"},
+        share_machines=True,
+        gpu_resource="amd.com/gpu",
+    )  # fmt: skip
+    inner, container = made["spec"], made["spec"]["containers"][0]
+    assert made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "ml"
+    assert made["metadata"]["annotations"] == {"team": "vision", "drumbeat/job": "cifar.1"}
+    assert inner["nodeSelector"] == {"gpu": "h100"}
+    assert inner["tolerations"][-1] == {"key": "gpu", "operator": "Exists"}
+    assert (inner["priorityClassName"], inner["schedulerName"]) == ("high", "volcano")
+    assert (inner["serviceAccountName"], inner["imagePullSecrets"]) == ("trainer", [{"name": "regcred"}])
+    assert "affinity" not in inner
+    assert inner["volumes"][3:] == [
+        {"name": "drumbeat-shm", "emptyDir": {"medium": "Memory", "sizeLimit": "64Gi"}},
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "sets", "nfs": {"server": "nas", "path": "/sets"}},
+    ]
+    assert container["volumeMounts"][4:] == [
+        {"name": "data", "mountPath": "/data"},
+        {"name": "sets", "mountPath": "/sets", "subPath": "a", "readOnly": True},
+    ]
+    assert container["resources"] == {
+        "requests": {"cpu": "96", "memory": "512Gi"},
+        "limits": {"cpu": "96", "memory": "512Gi", "amd.com/gpu": "4"},
+    }
+    assert container["command"][0] == "/opt/py/bin/python3"
+    assert container["command"][-1] == f"/data/drumbeat/jobs/{SITE.owner}-cifar/checkpoints"
+
+
+def test_pod_with_a_user_satisfies_the_restricted_standard():
+    """The fields that PodSecurity lists when it refuses; fsGroup, so that the user can read a key of mode 0400."""
+    inner = pod(user=1000)["spec"]
+    assert inner["securityContext"] == {
+        "runAsUser": 1000,
+        "runAsGroup": 1000,
+        "fsGroup": 1000,
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert inner["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert pod(user=1000, group=50)["spec"]["securityContext"]["fsGroup"] == 50
+
+
+def test_own_keys_are_merged_last_and_named_entries_by_name():
+    made = pod(
+        pod={
+            "metadata": {"labels": {"team": "vision"}},
+            "spec": {
+                "hostNetwork": True,
+                "enableServiceLinks": None,
+                "tolerations": [{"key": "spot"}],
+                "containers": [
+                    {"name": "agent", "imagePullPolicy": "Never", "resources": {"limits": {"rdma/hca": 1}}},
+                    {"name": "proxy", "image": "p"},
+                ],
+            },
+        }
+    )
+    inner = made["spec"]
+    assert made["metadata"]["labels"]["team"] == "vision"
+    assert inner["hostNetwork"] is True
+    assert "enableServiceLinks" not in inner
+    assert [one.get("key") for one in inner["tolerations"]][-1] == "spot"
+    agent, proxy = inner["containers"]
+    assert (agent["image"], agent["imagePullPolicy"]) == ("r/train:1", "Never")
+    assert agent["resources"]["limits"] == {"cpu": "1", "rdma/hca": 1}
+    assert proxy == {"name": "proxy", "image": "p"}
+
+
+def test_mounts_merge_by_their_path():
+    mounts = {"volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
+    own = {"volumeMounts": [{"name": "big", "mountPath": "/dev/shm"}, {"name": "big", "mountPath": "/x"}]}
+    assert merged(mounts, own) == {
+        "volumeMounts": [{"name": "big", "mountPath": "/dev/shm"}, {"name": "big", "mountPath": "/x"}]
+    }
+
+
+def test_plan_prints_the_first_pod_and_no_secret():
+    text = rendered(spec(), gang(3), SITE, ARCHIVE)
+    first, _, rest = text.partition("\n")
+    assert first == "# Pods of nodes 1 to 2 differ only in that number."
+    assert json.loads(rest) == pod(gang(3))
+    assert gang().secret not in text
+
+
+def test_secret_has_a_key_for_each_node_and_names_neither_root_nor_container():
+    one = gang(2)
+    plan = replace(one.plan, container=Container("r/job:2"))
+    made = secret(spec(), replace(one, plan=plan), SITE)
+    assert made["metadata"]["name"] == NAME
+    assert sorted(made["stringData"]) == ["0.json", "1.json"]
+    text = json.loads(made["stringData"]["1.json"])
+    assert (text["node"], text["secret"]) == (1, one.secret)
+    assert text["plan"].get("container") is None, "the ranks are in the image already"
+
+
+def test_jobs_image_comes_before_the_computes():
+    plan = replace(gang().plan, container=Container("r/job:2"))
+    assert pod(replace(gang(), plan=plan))["spec"]["containers"][0]["image"] == "r/job:2"
+
+
+@pytest.mark.parametrize(
+    ("container", "image", "says"),
+    [
+        (None, None, "no image is named for the pods of job cifar. Set `image`"),
+        (Container("b", build=ImageBuild("k", "c", source="Dockerfile")), "x", "pods can't build images. Push it"),
+        (
+            Container("b", registries=("acr",)),
+            "x",
+            "needs credentials, which pods take from the cluster. Name",
+        ),
+        (Container("b", args=("--ipc=host",)), "x", "don't apply to pods: --ipc=host. Use the compute's `pod`"),
+    ],
+)
+def test_image_that_pods_cant_have_is_refused(container: Container | None, image: str | None, says: str):
+    one = replace(gang(), plan=replace(gang().plan, container=container))
+    with pytest.raises(EngineError) as caught:
+        pod(one, image=image)
+    assert says in str(caught.value)
+
+
+def test_agent_is_an_immutable_map_named_by_its_content():
+    made = agent_map(ARCHIVE, SITE)
+    assert (made["metadata"]["name"], made["immutable"]) == ("drumbeat-agent-0123456789abcdef", True)
+    assert base64.b64decode(made["binaryData"]["agent.pyz"]) == b"zip"
+
+
+@pytest.mark.parametrize(
+    ("gang", "begins"),
+    [
+        ("cifar.1", "cifar-1-"),
+        ("My_Job.12", "my-job-12-"),
+        ("7days.1", "j7days-1-"),
+        ("___.1", "job-1-"),
+        (f"{'x' * 200}.1", "x" * 36 + "-1-"),
+    ],
+)
+def test_object_name_is_readable_and_fits_a_dns_label(gang: str, begins: str):
+    name = gang_name(SITE.owner, gang)
+    assert name.startswith(begins)
+    assert len(f"{name}-9999") <= 63
+    assert name == gang_name(SITE.owner, gang)
+
+
+def test_names_that_would_read_alike_differ():
+    names = {gang_name(SITE.owner, one) for one in ("my_job.1", "my-job.1", "My-Job.1", "my.job.1")}
+    names |= {gang_name(owner(*each), "my-job.1") for each in (("rack", "ffffff"), ("other", "ab12cd"))}
+    assert len(names) == 6
