@@ -100,6 +100,15 @@ def test_list_has_one_line_a_job_and_show_the_whole_reason(
     assert " ".join(reason.split()) in shown
 
 
+@pytest.mark.feature("T3")
+def test_show_has_the_stage_and_shard_of_each_rank(drumbeat: Type, server: FakeServer):
+    server.jobs["mnist-7f3a"] = a_job(mesh={"pp": 2, "dp": 2})
+    shown = drumbeat("show", "mnist-7f3a").stdout
+    assert "2 pipeline stages (pp) × 2 data shards (dp)" in shown
+    rows = [line.split(maxsplit=2) for line in shown.splitlines() if "stage" in line and "shard " in line]
+    assert ["1", "2", "stage 1, shard 0"] in [[part.strip() for part in row] for row in rows]
+
+
 @pytest.mark.parametrize(
     ("columns", "titles"),
     [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drumbeat.launch import network, paths
-from drumbeat.protocol import layout
+from drumbeat.protocol import layout, mesh
 from drumbeat.protocol.plan import Plan, Rank
 from drumbeat.protocol.roster import Member, Roster
 
@@ -41,6 +41,7 @@ def of_job(plan: Plan, roster: Roster, rank: Rank) -> dict[str, str]:
         "AZ_BATCH_HOST_LIST": ",".join(m.address for m in roster.members),
         "AZ_BATCHAI_JOB_MASTER_NODE_IP": roster.master.address,
         "DRUMBEAT_ROUND": str(roster.round),
+        **mesh.variables(plan.mesh, rank.rank),
         **({} if rank.computes else {"CUDA_VISIBLE_DEVICES": ""}),
     }
 
@@ -93,6 +94,6 @@ RESERVED = (
     "AZUREML_RUN_ID", "AZUREML_NODE_COUNT", "AZUREML_CR_NODE_RANK", "AZ_BATCH_HOST_LIST",
     "AZ_BATCHAI_JOB_MASTER_NODE_IP",
     "DRUMBEAT_JOB", "DRUMBEAT_ATTEMPT", "DRUMBEAT_ROUND", "DRUMBEAT_OUTPUT_DIR", "DRUMBEAT_CHECKPOINT_DIR",
-    "DRUMBEAT_METRICS", "AZUREML_EXPERIMENT_ID", "CUDA_VISIBLE_DEVICES",
+    "DRUMBEAT_METRICS", mesh.VARIABLE, "AZUREML_EXPERIMENT_ID", "CUDA_VISIBLE_DEVICES",
 )  # fmt: skip
 """Set by drumbeat whatever the launcher: a job that sets one itself is refused."""

@@ -70,6 +70,15 @@ def test_the_plan_of_a_job_on_two_nodes():
 
 
 @pytest.mark.feature("J4", "L5")
+@pytest.mark.feature("T3", "J4")
+def test_the_plan_of_a_mesh_has_each_ranks_stage_and_shard():
+    shown = preview()
+    text = render(replace(shown, plan=replace(shown.plan, mesh={"pp": 2, "dp": 2})))
+    assert "mesh         2 pipeline stages (pp) × 2 data shards (dp)" in text
+    places = [line.split("worker")[1].strip() for line in text.splitlines() if "stage " in line and "worker" in line]
+    assert places == ["stage 0, shard 0", "stage 0, shard 1", "stage 1, shard 0", "stage 1, shard 1"]
+
+
 def test_ranks_with_roles_that_are_dealt_out_one_by_one():
     roles = ("chief", "worker", "worker", "ps", "ps")
     ranks = tuple(Rank(n, n % 2, n // 2, role) for n, role in enumerate(roles))

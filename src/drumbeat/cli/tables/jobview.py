@@ -14,6 +14,7 @@ from drumbeat.cli.terminal.escape import safe_lines
 from drumbeat.cli.terminal.phrases import say_ago, say_duration, say_launch, say_metric, say_moment
 from drumbeat.cli.terminal.screen import cell, fill_table, fitted, heading, make_table, pairs, state_cell
 from drumbeat.protocol.api.jobs import ExitView, JobView, JobWithStory, NodeView
+from drumbeat.protocol.mesh import say_mesh, say_place
 from drumbeat.protocol.states import JobKind, Reason, State
 
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 COLUMNS = ("job", "state", "experiment", ">ranks", ">submitted", ">ran", "metric", "why")
 DROPPED = ("experiment", "metric", ">ran", ">ranks", ">submitted", "why", "state")
 """What goes first where the terminal is too narrow for all of it."""
+
+MESH_RANKS_SHOWN = 64
 
 
 def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
@@ -66,6 +69,7 @@ def render_job(job: JobWithStory, graph: Iterable[RenderableType] = ()) -> Itera
     if job.command:
         yield heading("Command")
         yield Padding(cell(job.command), (0, 0, 0, 2))
+    yield from _mesh(job)
     if job.nodes:
         yield heading(f"Nodes of attempt {job.attempt}, round {job.round}")
         yield fill_table(make_table(">node", "machine", "host", "address", "phase", "detail"), map(_node, job.nodes))
@@ -92,6 +96,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("type", job.type if job.type != JobKind.COMMAND else ""),
         ("part of", job.parent),
         ("shape", _shape(job)),
+        ("mesh", say_mesh(job.mesh)),
         ("metric", f"{say_metric(job.primary)} at step {job.primary.step:,}" if job.primary else ""),
         ("compute", job.compute),
         ("environment", job.environment),
@@ -154,6 +159,18 @@ def _verdict(job: JobView) -> Iterator[RenderableType]:
         ]
     )
     yield from (cell(f"  │ {line}") for line in safe_lines(verdict.tail))
+
+
+def _mesh(job: JobView) -> Iterator[RenderableType]:
+    """Which rank is which stage and shard."""
+    if not job.mesh:
+        return
+    shown = range(min(job.world_size, MESH_RANKS_SHOWN))
+    yield heading("Places of the ranks in the mesh")
+    rows = [(rank // job.processes_per_node, rank, say_place(job.mesh, rank)) for rank in shown]
+    yield fill_table(make_table(">node", ">rank", "place"), rows)
+    if job.world_size > len(shown):
+        yield cell(f"  … and {job.world_size - len(shown):,} more; drumbeat plan FILE --full lists all", "dim")
 
 
 def _node(node: NodeView) -> tuple[object, ...]:

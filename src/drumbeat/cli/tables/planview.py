@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from drumbeat.cli.tables.environmentview import say_content
 from drumbeat.cli.terminal.phrases import say_launch
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
 from drumbeat.protocol.api.jobs import PreviewView
+from drumbeat.protocol.mesh import say_mesh, say_place
 from drumbeat.protocol.plan import ImageBuild, Plan
 from drumbeat.protocol.process import ProcessSpec
 
@@ -68,6 +69,7 @@ def _head(preview: PreviewView) -> Iterator[RenderableType]:
             ("container", plan.container.image if plan.container else "none"),
             ("registries", _registries(plan)),
             ("devices", f"{plan.gpus_per_node} GPUs per node" if plan.gpus_per_node else "no GPUs"),
+            ("mesh", say_mesh(plan.mesh)),
             ("outputs", ", ".join(output.name for output in plan.outputs)),
         ]
     )
@@ -107,9 +109,19 @@ def _launch(plan: Plan) -> str:
 def _rank_table(preview: PreviewView, *, full: bool) -> Iterator[RenderableType]:
     ranks = preview.plan.ranks if full else preview.plan.ranks[:RANKS_SHOWN]
     names = preview.plan.names
-    rows = [(rank.node, rank.rank, rank.local_rank, names.get(rank.rank, rank.role)) for rank in ranks]
-    yield fill_table(make_table(">node", ">rank", ">local rank", "role"), rows)
+    mesh = preview.plan.mesh
+    rows = [
+        (rank.node, rank.rank, rank.local_rank, names.get(rank.rank, rank.role), *_place(mesh, rank.rank))
+        for rank in ranks
+    ]
+    yield fill_table(
+        make_table(">node", ">rank", ">local rank", "role", *(["place in the mesh"] if mesh else [])), rows
+    )
     yield from _more(len(preview.plan.ranks) - len(ranks))
+
+
+def _place(mesh: Mapping[str, int], rank: int) -> Sequence[str]:
+    return [say_place(mesh, rank)] if mesh else []
 
 
 def _notes(preview: PreviewView) -> Iterator[RenderableType]:

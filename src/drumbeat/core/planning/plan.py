@@ -27,7 +27,7 @@ from drumbeat.launch import environment as rank_environment
 from drumbeat.launch import horovod
 from drumbeat.launch.launcher import JobShape, Launcher
 from drumbeat.launch.launcher_table import LAUNCHERS
-from drumbeat.protocol import layout
+from drumbeat.protocol import layout, mesh
 from drumbeat.protocol.api.requests import EnvironmentFiles
 from drumbeat.protocol.errors import NotYetError, Problem, RefusedError, SpecError, UnknownNameError
 from drumbeat.protocol.plan import Container, Plan
@@ -136,6 +136,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         mpi_options=tuple(job.drumbeat.mpi_options),
         ray=cluster,
         system_metrics=job.drumbeat.system_metrics,
+        mesh=dict(job.drumbeat.mesh),
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
     notes = (*found.notes, *data.notes, *notes, *_notes(job, compute))
@@ -263,7 +264,7 @@ def _literals(job: CommandJob) -> dict[str, str | None]:
 
 
 def _variables(job: CommandJob, launcher: Launcher) -> dict[str, str]:
-    reserved = {*launcher.reserved(_shape(job)), *rank_environment.RESERVED}
+    reserved = {*launcher.reserved(_shape(job)), *rank_environment.RESERVED, *mesh.variables(job.drumbeat.mesh, 0)}
     if launcher.serves_gloo and horovod.is_gloo(job.environment_variables.get(horovod.CONTROLLER, "")):
         reserved |= {*horovod.SET}
     taken = [Problem(f"{name} is set by drumbeat for each rank", f"environment_variables.{name}", "Leave it out.")

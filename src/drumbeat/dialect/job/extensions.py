@@ -11,7 +11,12 @@ from pydantic import Field
 
 from drumbeat.dialect.job.timeouts_and_retries import RecoverySettings
 from drumbeat.dialect.reading.shape import AnyCase, Model
-from drumbeat.dialect.reading.values import Count, Filled, Text
+from drumbeat.dialect.reading.values import Count, Filled, Text, pattern
+
+Dimension = Annotated[
+    str,
+    pattern(r"[a-z][a-z0-9_]{0,30}", "a dimension is lower-case letters, digits and `_`, at most 31, a letter first"),
+]
 
 
 class Checkpoints(Model):
@@ -51,6 +56,11 @@ class Extensions(RecoverySettings):
         default=None,
         description="Network interface or subnet between nodes; detected when not set. `tcp`, or the prefix `tcp:`, "
         "disables InfiniBand.",
+    )
+    mesh: dict[Dimension, Count] = Field(
+        default_factory=dict,
+        description="Sizes of the dimensions in which ranks divide a model, outermost first, like `{pp: 2, dp: 2}`. "
+        "Their product is the number of ranks. Each rank gets `DRUMBEAT_MESH` and its coordinates.",
     )
     system_metrics: bool = Field(
         default=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, cast
 
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from drumbeat.dialect.data.inputs_outputs import Input, InputValue, OutputValue
 from drumbeat.dialect.environments.environment import EnvironmentValue
-from drumbeat.dialect.job.distribution import Distribution, TensorFlowDistribution
+from drumbeat.dialect.job.distribution import Distribution, RayDistribution, TensorFlowDistribution
 from drumbeat.dialect.job.extensions import Extensions
 from drumbeat.dialect.job.resources import (  # fmt: skip
     CommandJobLimits,
@@ -125,6 +126,7 @@ class CommandJob(JobHead):
 
     def contradictions(self) -> Iterator[Contradiction]:
         yield from size_contradictions(self)
+        yield from mesh_contradictions(self)
         yield from reference_contradictions(self.command, [*self.inputs], [*self.outputs], self.absent_inputs)
         yield from output_contradictions(self)
 
@@ -178,3 +180,26 @@ def size_contradictions(job: CommandJob) -> Iterator[Contradiction]:
             "a chief goes with parameter servers, and the job has none",
             "Leave it out; worker 0 leads workers that are alone.",
         )
+
+
+def mesh_contradictions(job: CommandJob) -> Iterator[Contradiction]:
+    """Yields what the mesh says against the ranks of the job."""
+    mesh, key = job.drumbeat.mesh, ("drumbeat", "mesh")
+    if not mesh:
+        return
+    if isinstance(job.distribution, TensorFlowDistribution | RayDistribution):
+        kind = job.distribution.type
+        fix = "Leave it out, or take `distribution: {type: pytorch}`."
+        yield Contradiction(key, f"a mesh goes with ranks of type pytorch or mpi, and the job's are {kind}", fix)
+        return
+    ranks, product = job.world_size, math.prod(mesh.values())
+    if product != ranks:
+        sizes = " × ".join(f"{name} {size}" for name, size in mesh.items())
+        yield Contradiction(
+            key,
+            f"{sizes} is a mesh of {product:,} {'rank' if product == 1 else 'ranks'}, and the job starts {ranks:,}",
+            "Make the product of the sizes equal `resources.instance_count` × `process_count_per_instance`.",
+        )
+    if {job.min_nodes, job.max_nodes} != {job.node_count}:
+        what = f"a mesh has a fixed number of ranks, and the job may run on {job.min_nodes} to {job.max_nodes} nodes"
+        yield Contradiction(key, what, "Leave the mesh out, or `min_nodes` and `max_nodes`.")

@@ -67,6 +67,7 @@ def _facts(record: Record) -> dict[str, Any]:
         "experiment": plan.experiment, "launcher": plan.launcher, "compute": plan.compute,
         "environment": plan.environment, "command": plan.command, "world_size": plan.world_size,
         "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "parent": job.parent, "type": job.kind,
+        "mesh": plan.mesh,
     }  # fmt: skip
 
 

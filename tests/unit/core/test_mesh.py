@@ -1,0 +1,87 @@
+"""A mesh: refused unless it has the job's ranks, planned, and given to each rank with its own coordinates."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from drumbeat.core.planning import plan as planning
+from drumbeat.core.planning.plan import Facts, Sources
+from drumbeat.dialect.job.job import CommandJob
+from drumbeat.launch import environment
+from drumbeat.protocol import mesh
+from drumbeat.protocol.errors import SpecError
+from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.roster import Member, Roster
+
+pytestmark = pytest.mark.feature("T3")
+
+
+def a_job(sizes: dict[str, Any], **keys: Any) -> CommandJob:
+    table = {
+        "command": "python train.py",
+        "distribution": {"type": "pytorch", "process_count_per_instance": 2},
+        "resources": {"instance_count": 2},
+        **keys,
+    }
+    return CommandJob.made({**table, "drumbeat": {"mesh": sizes, **keys.get("drumbeat", {})}})
+
+
+def planned(job: CommandJob) -> Plan:
+    return planning.make(job, "j", "e", Sources(), Facts(computes={"local": (8, 0)})).plan
+
+
+def test_coordinates_are_those_of_torchs_device_mesh():
+    sizes = {"pp": 2, "dp": 3, "tp": 2}
+    in_order = itertools.product(*(range(size) for size in sizes.values()))
+    assert [tuple(mesh.coordinates(sizes, rank).values()) for rank in range(12)] == [*in_order]
+
+
+def test_a_rank_has_the_mesh_and_its_own_coordinates_as_variables():
+    plan = planned(a_job({"pp": 2, "dp": 2}))
+    roster = Roster(1, 1, tuple(Member(n, "h", f"10.0.0.{n}", "/n", "/c") for n in range(2)), 29500)
+    of_rank = environment.of_job(plan, roster, plan.ranks[3])
+    assert json.loads(of_rank["DRUMBEAT_MESH"]) == {"pp": 2, "dp": 2}
+    assert (of_rank["DRUMBEAT_MESH_PP"], of_rank["DRUMBEAT_MESH_DP"]) == ("1", "1")
+    assert environment.of_job(plan, roster, plan.ranks[1])["DRUMBEAT_MESH_PP"] == "0"
+
+
+def test_a_job_without_a_mesh_has_none_of_its_variables():
+    assert mesh.variables({}, 3) == {}
+    assert mesh.say_mesh({}) == ""
+
+
+def test_a_mesh_is_described_in_the_words_of_its_dimensions():
+    assert mesh.say_mesh({"pp": 2, "dp": 1, "ring": 4}) == "2 pipeline stages (pp) × 1 data shard (dp) × 4 ring"
+    assert mesh.say_place({"pp": 2, "tp": 2, "ring": 2}, 6) == "stage 1, tensor shard 1, ring 0"
+
+
+@pytest.mark.parametrize(
+    ("sizes", "keys", "sentence"),
+    [
+        ({"pp": 2, "dp": 3}, {}, "pp 2 × dp 3 is a mesh of 6 ranks, and the job starts 4"),
+        ({"pp": 1}, {}, "pp 1 is a mesh of 1 rank, and the job starts 4"),
+        ({"PP": 4}, {}, "`PP` isn't allowed here: a dimension is lower-case letters"),
+        ({"pp": 0}, {}, "at least 1"),
+        (
+            {"dp": 2},
+            {"distribution": {"type": "tensorflow"}},
+            "ranks of type pytorch or mpi, and the job's are tensorflow",
+        ),
+        ({"dp": 4}, {"drumbeat": {"min_nodes": 1}}, "a fixed number of ranks, and the job may run on 1 to 2 nodes"),
+    ],
+    ids=["more", "fewer", "letters", "zero", "tensorflow", "elastic"],
+)
+def test_a_mesh_that_does_not_fit_the_job_is_refused(sizes: dict[str, Any], keys: dict[str, Any], sentence: str):
+    with pytest.raises(SpecError) as caught:
+        a_job(sizes, **keys)
+    assert sentence in str(caught.value)
+    assert "drumbeat.mesh" in str(caught.value)
+
+
+def test_the_variables_of_a_mesh_cannot_be_set_by_the_job():
+    with pytest.raises(SpecError, match="DRUMBEAT_MESH_DP is set by drumbeat for each rank"):
+        planned(a_job({"pp": 2, "dp": 2}, environment_variables={"DRUMBEAT_MESH_DP": "0"}))
