@@ -28,7 +28,7 @@ _WORDS = {
 def coordinates(mesh: Mapping[str, int], rank: int) -> dict[str, int]:
     """The rank's index in each dimension."""
     indices: dict[str, int] = {}
-    for name, size in reversed(mesh.items()):
+    for name, size in reversed([*mesh.items()]):
         rank, indices[name] = divmod(rank, size)
     return {name: indices[name] for name in mesh}
 
