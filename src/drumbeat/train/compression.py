@@ -1,0 +1,39 @@
+"""Gradients in fewer bytes: torch's own hooks of DistributedDataParallel, by name, on any backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.protocol.errors import RefusedError
+
+if TYPE_CHECKING:
+    from torch.nn.parallel import DistributedDataParallel
+
+KINDS = ("fp16", "bf16", "powersgd")
+
+
+def compress(model: DistributedDataParallel, kind: str, *, rank: int = 4, begin: int = 10) -> None:
+    """Has the model send its gradients as `fp16`, `bf16` (half the bytes) or `powersgd` (two thin matrices for each).
+
+    rank: columns of PowerSGD's matrices. begin: steps before which PowerSGD sends whole gradients, at least 2; what a
+    step leaves out is added to the next (Vogels et al. 2019, arXiv:1905.13727). Raises RefusedError for another kind.
+    """
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    if kind not in KINDS:
+        what = f"gradients can't be compressed as {kind!r}; there is {', '.join(KINDS)}"
+        raise RefusedError(what, where="train.compress", fix="Choose one of them.")
+    if kind == "fp16":
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    elif kind == "bf16":
+        model.register_comm_hook(None, _bf16)
+    else:
+        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=begin)
+        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+
+
+def _bf16(group: Any, bucket: Any) -> Any:
+    """Torch's hook under another name: DDP refuses the name where there is no NCCL, and Gloo can reduce bf16."""
+    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
+
+    return bf16_compress_hook(group, bucket)

@@ -1,0 +1,143 @@
+"""Training that synchronises rarely: local SGD, and DiLoCo's outer steps.
+
+Ranks train alone for some steps and then agree on their weights, so a slow link carries the model once in that many
+steps instead of the gradients in each.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.protocol.errors import RefusedError
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+def local_sgd(optimizer: torch.optim.Optimizer, every: int) -> torch.optim.Optimizer:
+    """Returns the optimizer with torch's periodic averaging: all ranks take the mean of their weights.
+
+    That is after the first step and every `every` steps later (Stich 2018, arXiv:1805.09767). `average(model)` makes
+    the ranks equal at the end.
+    """
+    from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
+    from torch.distributed.optim import PostLocalSGDOptimizer
+
+    _check_interval(every)
+    return PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(period=every))
+
+
+def average(model: nn.Module) -> None:
+    """Gives all ranks the mean of their weights and buffers."""
+    import torch
+
+    with torch.no_grad():
+        tensors = _tensors(model)
+        for tensor, mean in zip(tensors, _mean(tensors, torch.float32), strict=True):
+            tensor.copy_(mean)
+
+
+class OuterSteps:
+    """DiLoCo's outer optimizer (Douillard et al. 2023, arXiv:2311.08105).
+
+    Call `step()` after each step of the inner one.
+    After `every` steps, the mean over the ranks of how far each has gone is the gradient of one step of SGD with
+    Nesterov momentum, and all ranks go on from there. `rate=1, momentum=0` is local SGD.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        every: int,
+        *,
+        rate: float = 0.7,
+        momentum: float = 0.9,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        """Gives all ranks the weights of rank 0. dtype: of what is sent; `torch.bfloat16` halves the bytes.
+
+        Raises RefusedError if `every` isn't at least 1.
+        """
+        import torch
+
+        _check_interval(every)
+        self.every, self.steps = every, 0
+        self._model, self._dtype = model, dtype or torch.float32
+        self._weights = [weight for weight in model.parameters() if weight.requires_grad]
+        with torch.no_grad():
+            _broadcast(_tensors(model))
+            self._starts = [weight.detach().clone() for weight in self._weights]
+        self._outer = torch.optim.SGD(self._starts, lr=rate, momentum=momentum, nesterov=momentum > 0)
+
+    def step(self) -> bool:
+        """Counts an inner step. Returns whether the ranks were synchronised at it."""
+        self.steps += 1
+        if self.steps % self.every:
+            return False
+        self.synchronize()
+        return True
+
+    def synchronize(self) -> None:
+        """Takes an outer step now: after it, all ranks have the same weights. Every rank must call it."""
+        import torch
+
+        with torch.no_grad():
+            moves = [start - weight for start, weight in zip(self._starts, self._weights, strict=True)]
+            for start, mean in zip(self._starts, _mean(moves, self._dtype), strict=True):
+                start.grad = mean
+            self._outer.step()
+            for start, weight in zip(self._starts, self._weights, strict=True):
+                weight.copy_(start)
+            buffers = _buffers(self._model)
+            for buffer, mean in zip(buffers, _mean(buffers, torch.float32), strict=True):
+                buffer.copy_(mean)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns what a checkpoint needs beside the model and the inner optimizer."""
+        return {"steps": self.steps, "starts": self._starts, "outer": self._outer.state_dict()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes up what `state_dict` returned."""
+        import torch
+
+        self.steps = state["steps"]
+        with torch.no_grad():
+            for start, stored in zip(self._starts, state["starts"], strict=True):
+                start.copy_(stored)
+        self._outer.load_state_dict(state["outer"])
+
+
+def _check_interval(every: int) -> None:
+    if every < 1:
+        raise RefusedError(f"ranks can't be synchronised every {every} steps", where="every", fix="Take 1 or more.")
+
+
+def _tensors(model: nn.Module) -> list[torch.Tensor]:
+    return [*model.parameters(), *_buffers(model)]
+
+
+def _buffers(model: nn.Module) -> list[torch.Tensor]:
+    """The buffers that have a mean: running statistics, not counters."""
+    return [buffer for buffer in model.buffers() if buffer.is_floating_point()]
+
+
+def _broadcast(tensors: list[torch.Tensor]) -> None:
+    import torch.distributed as dist
+
+    for tensor in tensors:
+        dist.broadcast(tensor, 0)
+
+
+def _mean(tensors: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
+    """The mean of each tensor over the ranks, sent as one message of the given type."""
+    import torch
+    import torch.distributed as dist
+
+    if not tensors:
+        return []
+    # Divided first, so that a narrow type doesn't overflow.
+    flat = torch.cat([tensor.detach().flatten() for tensor in tensors]).div_(dist.get_world_size()).to(dtype)
+    dist.all_reduce(flat)
+    parts = flat.float().split([tensor.numel() for tensor in tensors])
+    return [part.view_as(tensor).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]

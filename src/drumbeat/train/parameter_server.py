@@ -1,0 +1,147 @@
+"""Asynchronous updates: rank 0 keeps the weights, and no rank waits for another (torch RPC).
+
+Each rank sends the gradients of its batch when it has them, and takes the newest weights in return. The others may have
+changed the weights in between, so gradients are a few updates old: their staleness is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from typing import TYPE_CHECKING, Any
+
+from drumbeat.protocol.errors import RefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+    from torch import nn
+
+Weights = list["torch.Tensor"]
+
+
+class ParameterServer:
+    """The weights of all ranks, and the optimizer that updates them; it lives in rank 0."""
+
+    def __init__(self, weights: Weights, make_optimizer: Callable[[Weights], torch.optim.Optimizer]) -> None:
+        """Holds copies of the weights. make_optimizer: called once with them."""
+        self._weights = [weight.detach().clone() for weight in weights]
+        self._optimizer = make_optimizer(self._weights)
+        self._lock = threading.Lock()
+        self.updates = 0
+        """Gradients that were applied."""
+
+    def push(self, gradients: Weights) -> tuple[int, Weights]:
+        """Applies gradients. Returns the number of updates so far, and the weights."""
+        import torch
+
+        with self._lock, torch.no_grad():
+            for weight, gradient in zip(self._weights, gradients, strict=True):
+                weight.grad = gradient
+            self._optimizer.step()
+            self.updates += 1
+            return self.updates, [weight.clone() for weight in self._weights]
+
+    def pull(self) -> tuple[int, Weights]:
+        """Returns the number of updates so far, and the weights."""
+        with self._lock:
+            return self.updates, [weight.clone() for weight in self._weights]
+
+
+_server: ParameterServer | None = None
+
+
+def _push(gradients: Weights) -> tuple[int, Weights]:
+    return _held().push(gradients)
+
+
+def _pull() -> tuple[int, Weights]:
+    return _held().pull()
+
+
+def _held() -> ParameterServer:
+    if _server is None:
+        raise RefusedError("this rank keeps no weights: the parameter server is rank 0", where="parameter_server")
+    return _server
+
+
+class AsynchronousUpdates:
+    """A rank's side of the parameter server: `step()` takes the place of the optimizer's."""
+
+    def __init__(self, model: nn.Module, make_optimizer: Callable[[Weights], torch.optim.Optimizer]) -> None:
+        """Begins with the weights of rank 0. Call it on every rank, after `train.init()`."""
+        global _server  # noqa: PLW0603 (one of each process: remote calls name a function, not an object)
+        import torch.distributed as dist
+
+        self._weights: Weights = [*model.parameters()]
+        self.staleness: list[int] = []
+        """For each step, how many updates of others its gradients had missed."""
+        if dist.get_rank() == 0:
+            _server = ParameterServer(self._weights, make_optimizer)
+        _start_rpc()
+        self._seen = self._take(*_call(_pull))
+
+    def step(self) -> None:
+        """Sends the gradients, and takes the newest weights."""
+        import torch
+
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in self._weights]
+        before = self._seen
+        self._seen = self._take(*_call(_push, gradients))
+        self.staleness.append(self._seen - before - 1)
+        for weight in self._weights:
+            weight.grad = None
+
+    def finish(self) -> None:
+        """Waits until every rank has called it, and takes the last weights: all ranks have the same."""
+        import torch.distributed as dist
+
+        dist.barrier()
+        self._take(*_call(_pull))
+        _rpc().shutdown()
+
+    def _take(self, updates: int, weights: Weights) -> int:
+        import torch
+
+        with torch.no_grad():
+            for own, new in zip(self._weights, weights, strict=True):
+                own.copy_(new)
+        return updates
+
+
+def _rpc() -> Any:
+    from torch.distributed import rpc
+
+    return rpc
+
+
+def _call(function: Callable[..., tuple[int, Weights]], *arguments: Any) -> tuple[int, Weights]:
+    return _rpc().rpc_sync("rank0", function, args=arguments)
+
+
+def _start_rpc() -> None:
+    """Lets the ranks meet a second time, at a port that rank 0 has chosen: the process group's own store is taken."""
+    import torch.distributed as dist
+
+    rank, world = dist.get_rank(), dist.get_world_size()
+    meeting: list[Any] = [_free_port() if rank == 0 else None]
+    dist.broadcast_object_list(meeting, 0)
+    if "GLOO_SOCKET_IFNAME" in os.environ:
+        os.environ.setdefault("TP_SOCKET_IFNAME", os.environ["GLOO_SOCKET_IFNAME"])
+    host = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    options = _rpc().TensorPipeRpcBackendOptions(init_method=f"tcp://{host}:{meeting[0]}", rpc_timeout=0)
+    # Under torchrun, torch would look for a store of torchrun's at that port.
+    agents = os.environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)
+    try:
+        _rpc().init_rpc(f"rank{rank}", rank=rank, world_size=world, rpc_backend_options=options)
+    finally:
+        if agents is not None:
+            os.environ["TORCHELASTIC_USE_AGENT_STORE"] = agents
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
