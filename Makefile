@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo imagenet gpt bench bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading fuzz stability chaos faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet gpt bench bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband fuzz stability chaos faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -81,6 +81,9 @@ bench-sweep: setup ## What a trial of a sweep costs, beside Optuna and Ray Tune;
 
 bench-loading: setup ## JPEG files to pixels by one core: Pillow, simplejpeg, torchvision, litdata, webdataset; writes docs/bench/loading.md
 	$(PYTHON) -m bench.loading --write docs/bench/loading.md
+
+bench-lowband: setup ## Rare and small updates on a link of 200 Mbit/s beside stock DDP: bytes, speed, loss (root); writes docs/bench/lowband.md
+	$(PYTHON) -m bench.lowband --write docs/bench/lowband.md
 
 fuzz: setup ## Hostile input for the API, the YAML reader and the path checks, for FUZZ_S seconds each (60); EXAMPLES of each property (2000)
 	DRUMBEAT_FUZZ_S=$(or $(FUZZ_S),60) TESTS_EXAMPLES=$(or $(EXAMPLES),2000) $(PYTEST) -q tests/fuzz tests/unit/dialect/test_spec_fuzz.py

@@ -18,18 +18,19 @@ def compress(model: DistributedDataParallel, kind: str, *, rank: int = 4, begin:
     rank: columns of PowerSGD's matrices. begin: steps before which PowerSGD sends whole gradients, at least 2; what a
     step leaves out is added to the next (Vogels et al. 2019, arXiv:1905.13727). Raises RefusedError for another kind.
     """
-    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-
     if kind not in KINDS:
         what = f"gradients can't be compressed as {kind!r}; there is {', '.join(KINDS)}"
         raise RefusedError(what, where="train.compress", fix="Choose one of them.")
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
+
+    wrapped: Any = model  # torch leaves the types of hooks open.
     if kind == "fp16":
-        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        wrapped.register_comm_hook(None, default_hooks.fp16_compress_hook)
     elif kind == "bf16":
-        model.register_comm_hook(None, _bf16)
+        wrapped.register_comm_hook(None, _bf16)
     else:
         state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=begin)
-        model.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
+        wrapped.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
 
 
 def _bf16(group: Any, bucket: Any) -> Any:

@@ -6,6 +6,7 @@ steps instead of the gradients in each.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.protocol.errors import RefusedError
@@ -68,7 +69,7 @@ class OuterSteps:
         with torch.no_grad():
             _broadcast(_tensors(model))
             self._starts = [weight.detach().clone() for weight in self._weights]
-        self._outer = torch.optim.SGD(self._starts, lr=rate, momentum=momentum, nesterov=momentum > 0)
+        self._outer: Any = torch.optim.SGD(self._starts, lr=rate, momentum=momentum, nesterov=momentum > 0)
 
     def step(self) -> bool:
         """Counts an inner step. Returns whether the ranks were synchronised at it."""
@@ -123,8 +124,7 @@ def _buffers(model: nn.Module) -> list[torch.Tensor]:
 
 
 def _broadcast(tensors: list[torch.Tensor]) -> None:
-    import torch.distributed as dist
-
+    dist: Any = importlib.import_module("torch.distributed")
     for tensor in tensors:
         dist.broadcast(tensor, 0)
 
@@ -132,12 +132,12 @@ def _broadcast(tensors: list[torch.Tensor]) -> None:
 def _mean(tensors: list[torch.Tensor], dtype: torch.dtype) -> list[torch.Tensor]:
     """The mean of each tensor over the ranks, sent as one message of the given type."""
     import torch
-    import torch.distributed as dist
 
     if not tensors:
         return []
+    dist: Any = importlib.import_module("torch.distributed")
     # Divided first, so that a narrow type doesn't overflow.
-    flat = torch.cat([tensor.detach().flatten() for tensor in tensors]).div_(dist.get_world_size()).to(dtype)
+    flat: Any = torch.cat([tensor.detach().flatten() for tensor in tensors]).div_(dist.get_world_size()).to(dtype)
     dist.all_reduce(flat)
-    parts = flat.float().split([tensor.numel() for tensor in tensors])
+    parts: tuple[torch.Tensor, ...] = flat.float().split([tensor.numel() for tensor in tensors])
     return [part.view_as(tensor).to(tensor.dtype) for part, tensor in zip(parts, tensors, strict=True)]

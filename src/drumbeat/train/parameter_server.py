@@ -6,6 +6,7 @@ changed the weights in between, so gradients are a few updates old: their stalen
 
 from __future__ import annotations
 
+import importlib
 import os
 import socket
 import threading
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 Weights = list["torch.Tensor"]
+TIMEOUT_S = 1800.0
+"""How long the ranks may take to meet, and a call may wait; as a collective of `train.init()`."""
 
 
 class ParameterServer:
@@ -73,12 +76,10 @@ class AsynchronousUpdates:
     def __init__(self, model: nn.Module, make_optimizer: Callable[[Weights], torch.optim.Optimizer]) -> None:
         """Begins with the weights of rank 0. Call it on every rank, after `train.init()`."""
         global _server  # noqa: PLW0603 (one of each process: remote calls name a function, not an object)
-        import torch.distributed as dist
-
         self._weights: Weights = [*model.parameters()]
         self.staleness: list[int] = []
         """For each step, how many updates of others its gradients had missed."""
-        if dist.get_rank() == 0:
+        if _distributed().get_rank() == 0:
             _server = ParameterServer(self._weights, make_optimizer)
         _start_rpc()
         self._seen = self._take(*_call(_pull))
@@ -96,9 +97,7 @@ class AsynchronousUpdates:
 
     def finish(self) -> None:
         """Waits until every rank has called it, and takes the last weights: all ranks have the same."""
-        import torch.distributed as dist
-
-        dist.barrier()
+        _distributed().barrier()
         self._take(*_call(_pull))
         _rpc().shutdown()
 
@@ -111,10 +110,13 @@ class AsynchronousUpdates:
         return updates
 
 
-def _rpc() -> Any:
-    from torch.distributed import rpc
+def _distributed() -> Any:
+    """Returns torch's package, much of which has open types."""
+    return importlib.import_module("torch.distributed")
 
-    return rpc
+
+def _rpc() -> Any:
+    return importlib.import_module("torch.distributed.rpc")
 
 
 def _call(function: Callable[..., tuple[int, Weights]], *arguments: Any) -> tuple[int, Weights]:
@@ -123,15 +125,14 @@ def _call(function: Callable[..., tuple[int, Weights]], *arguments: Any) -> tupl
 
 def _start_rpc() -> None:
     """Lets the ranks meet a second time, at a port that rank 0 has chosen: the process group's own store is taken."""
-    import torch.distributed as dist
-
+    dist = _distributed()
     rank, world = dist.get_rank(), dist.get_world_size()
     meeting: list[Any] = [_free_port() if rank == 0 else None]
     dist.broadcast_object_list(meeting, 0)
     if "GLOO_SOCKET_IFNAME" in os.environ:
         os.environ.setdefault("TP_SOCKET_IFNAME", os.environ["GLOO_SOCKET_IFNAME"])
     host = os.environ.get("MASTER_ADDR", "127.0.0.1")
-    options = _rpc().TensorPipeRpcBackendOptions(init_method=f"tcp://{host}:{meeting[0]}", rpc_timeout=0)
+    options = _rpc().TensorPipeRpcBackendOptions(init_method=f"tcp://{host}:{meeting[0]}", rpc_timeout=TIMEOUT_S)
     # Under torchrun, torch would look for a store of torchrun's at that port.
     agents = os.environ.pop("TORCHELASTIC_USE_AGENT_STORE", None)
     try:
