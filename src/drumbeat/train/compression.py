@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from drumbeat.protocol.errors import RefusedError
@@ -9,6 +10,7 @@ from drumbeat.protocol.errors import RefusedError
 if TYPE_CHECKING:
     from torch.nn.parallel import DistributedDataParallel
 
+_HOOKS = "torch.distributed.algorithms.ddp_comm_hooks"
 KINDS = ("fp16", "bf16", "powersgd")
 
 
@@ -21,20 +23,14 @@ def compress(model: DistributedDataParallel, kind: str, *, rank: int = 4, begin:
     if kind not in KINDS:
         what = f"gradients can't be compressed as {kind!r}; there is {', '.join(KINDS)}"
         raise RefusedError(what, where="train.compress", fix="Choose one of them.")
-    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
-
+    hooks: Any = importlib.import_module(f"{_HOOKS}.default_hooks")
+    low_rank: Any = importlib.import_module(f"{_HOOKS}.powerSGD_hook")
     wrapped: Any = model  # torch leaves the types of hooks open.
     if kind == "fp16":
-        wrapped.register_comm_hook(None, default_hooks.fp16_compress_hook)
+        wrapped.register_comm_hook(None, hooks.fp16_compress_hook)
     elif kind == "bf16":
-        wrapped.register_comm_hook(None, _bf16)
+        # Under its own name, DDP refuses it where there is no NCCL; Gloo can reduce bf16 as well.
+        wrapped.register_comm_hook(None, lambda state, bucket: hooks.bf16_compress_hook(state, bucket))  # noqa: PLW0108 (the name)
     else:
-        state = powerSGD_hook.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=begin)
-        wrapped.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
-
-
-def _bf16(group: Any, bucket: Any) -> Any:
-    """Torch's hook under another name: DDP refuses the name where there is no NCCL, and Gloo can reduce bf16."""
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import bf16_compress_hook
-
-    return bf16_compress_hook(group, bucket)
+        state = low_rank.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=begin)
+        wrapped.register_comm_hook(state, low_rank.powerSGD_hook)

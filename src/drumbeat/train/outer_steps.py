@@ -22,10 +22,10 @@ def local_sgd(optimizer: torch.optim.Optimizer, every: int) -> torch.optim.Optim
     That is after the first step and every `every` steps later (Stich 2018, arXiv:1805.09767). `average(model)` makes
     the ranks equal at the end.
     """
+    _check_interval(every)
     from torch.distributed.algorithms.model_averaging.averagers import PeriodicModelAverager
     from torch.distributed.optim import PostLocalSGDOptimizer
 
-    _check_interval(every)
     return PostLocalSGDOptimizer(optimizer, PeriodicModelAverager(period=every))
 
 
@@ -60,9 +60,9 @@ class OuterSteps:
 
         Raises RefusedError if `every` isn't at least 1.
         """
+        _check_interval(every)
         import torch
 
-        _check_interval(every)
         self.every, self.steps = every, 0
         self._model, self._dtype = model, dtype or torch.float32
         self._weights = [weight for weight in model.parameters() if weight.requires_grad]
