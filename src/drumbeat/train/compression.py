@@ -36,7 +36,7 @@ def compress(model: DistributedDataParallel, kind: str, *, rank: int = 4, begin:
 
 
 def _half(group: Any, bucket: Any) -> Any:
-    """Torch's hook for bf16 under another name, for DDP refuses that one where there is no NCCL; Gloo can do it, too."""
+    """Torch's hook for bf16 under another name, for DDP refuses that one without NCCL; Gloo can do it, too."""
     return importlib.import_module(f"{_HOOKS}.default_hooks").bf16_compress_hook(group, bucket)
 
 
