@@ -15,6 +15,11 @@ interface Target { path: string; label: string; key: string; load?: () => Promis
 
 const TARGETS: Target[] = [
   { path: "/", label: "Jobs", key: "j", screen: JobsScreen },
+  { path: "/experiments", label: "Experiments", key: "e", load: () => import("./screens/experiments").then((one) => one.ExperimentsScreen) },
+  { path: "/compare", label: "Compare", key: "c", load: () => import("./screens/compare").then((one) => one.CompareScreen) },
+  { path: "/computes", label: "Computes", key: "m", load: () => import("./screens/computes").then((one) => one.ComputesScreen) },
+  { path: "/data", label: "Data", key: "d", load: () => import("./screens/catalog").then((one) => one.CatalogScreen) },
+  { path: "/server", label: "Server", key: "s", load: () => import("./screens/server").then((one) => one.ServerScreen) },
 ];
 
 export function App() {

@@ -101,6 +101,10 @@ const SCREENS: Record<string, ComponentType<TabProps>> = {
   metrics: later(() => import("./metrics").then((one) => one.MetricsTab)),
   resources: later(() => import("./metrics").then((one) => one.ResourcesTab)),
   outputs: later(() => import("./outputs").then((one) => one.OutputsTab)),
+  trials: later(() => import("./sweep").then((one) => one.TrialsTab)),
+  curves: later(() => import("./sweep").then((one) => one.TrialCurvesTab)),
+  settings: later(() => import("./sweep").then((one) => one.SettingsTab)),
+  graph: later(() => import("./pipeline").then((one) => one.GraphTab)),
 };
 
 const COMMAND: Tab[] = [
@@ -109,9 +113,11 @@ const COMMAND: Tab[] = [
   { id: "file", label: "Job file" },
 ];
 const SWEEP: Tab[] = [
+  { id: "trials", label: "Trials" }, { id: "curves", label: "Curves" }, { id: "settings", label: "Settings" },
   { id: "story", label: "Story" }, { id: "outputs", label: "Outputs" }, { id: "file", label: "Job file" },
 ];
 const PIPELINE: Tab[] = [
+  { id: "graph", label: "Graph" },
   { id: "story", label: "Story" }, { id: "outputs", label: "Outputs" }, { id: "file", label: "Job file" },
 ];
 

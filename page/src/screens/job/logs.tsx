@@ -60,7 +60,7 @@ export function LogsTab({ job, story }: { job: Job; story: StoryLine[] }) {
 
 function NoLines({ job }: { job: Job }) {
   if (ENDED.has(job.state)) return <Nothing>It has printed nothing.</Nothing>;
-  return <Nothing>Nothing is printed yet. {job.sentence}</Nothing>;
+  return <Nothing>Nothing is printed yet.</Nothing>;
 }
 
 /** The lines of the chosen rank; extended in place while lines arrive. */

@@ -8,6 +8,7 @@ import { ENDED, StateIcon } from "../../parts/state";
 import { jobHref } from "../../router";
 import type { Exit, Job, JobNode, Metrics, Series } from "../../types";
 
+const SIGTERM = 15;
 const STEP_LAG = 0.8;
 /** A rank whose step is below this share of the furthest one is marked as slow. */
 
@@ -15,7 +16,7 @@ export function RanksTab({ job }: { job: Job }) {
   const metrics = useAnswer<Metrics>(`/jobs/${segment(job.name)}/metrics`);
   const reload = useThrottled(metrics.reload, 2000);
   useEvents("state", reload);
-  if (job.nodes.length === 0) return <Nothing>No node has been given to this job yet. {job.sentence}</Nothing>;
+  if (job.nodes.length === 0) return <Nothing>No node has been given to this job yet.</Nothing>;
   const series = metrics.value?.series ?? [];
   const steps = stepsOf(series);
   const furthest = Math.max(0, ...steps.values());
@@ -86,6 +87,8 @@ function RankTile({ job, rank, exit, step, furthest, cpu }: {
 
 function stateOf(job: Job, exit: Exit | undefined): [string, string] {
   if (!exit) return ENDED.has(job.state) ? [job.state === "completed" ? "completed" : "canceled", job.state] : [job.state, job.state];
+  // The others are ended when one has failed: that is no failure of theirs.
+  if (exit.signal === SIGTERM && job.verdict?.rank !== exit.rank) return ["canceled", "ended with the round"];
   if (exit.signal) return ["failed", `signal ${exit.signal}`];
   return exit.code === 0 ? ["completed", "exit 0"] : ["failed", `exit ${exit.code}`];
 }

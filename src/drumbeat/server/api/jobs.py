@@ -64,15 +64,15 @@ def list_jobs(
 
 def _with_text(store: Store, chosen: JobFilter, text: str) -> list[Record]:
     """The page of those jobs in which the text occurs."""
-    found: list[Record] = []
+    matching: list[Record] = []
     after = chosen.after
-    while len(found) < chosen.limit:
+    while len(matching) < chosen.limit:
         page = store.jobs(replace(chosen, limit=SCANNED, after=after))
-        found += [record for record in page if _has_text(record, text.casefold())]
+        matching += [record for record in page if _has_text(record, text.casefold())]
         if len(page) < SCANNED:
             break
         after = page[-1].job.name
-    return found[: chosen.limit]
+    return matching[: chosen.limit]
 
 
 def _has_text(record: Record, text: str) -> bool:

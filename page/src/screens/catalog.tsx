@@ -1,0 +1,155 @@
+/** Data, models, environments and datastores: versions, size, who made it and who uses it. */
+
+import { useAnswer } from "../hooks";
+import { counted, size } from "../format";
+import { segment } from "../api";
+import { Answered, Nothing } from "../parts/notes";
+import { Tabs } from "../parts/tabs";
+import { Ago } from "../parts/time";
+import { CopyButton } from "../parts/copy";
+import { jobHref, setQuery, usePlace } from "../router";
+import type { Data, Datastore, Environment } from "../types";
+
+const TABS = [
+  { id: "data", label: "Data" }, { id: "models", label: "Models" }, { id: "environments", label: "Environments" },
+  { id: "datastores", label: "Datastores" },
+];
+
+export function CatalogScreen() {
+  const { query } = usePlace();
+  const chosen = query.get("tab") ?? "data";
+  return (
+    <div class="screen">
+      <h1>Data, models, environments</h1>
+      <Tabs tabs={TABS} chosen={chosen} label="Kinds" />
+      <div id="tab-panel" role="tabpanel" aria-labelledby={`tab-${chosen}`} class="panel">
+        {chosen === "environments" ? <Environments /> : chosen === "datastores" ? <Datastores /> : <DataList isModels={chosen === "models"} />}
+      </div>
+    </div>
+  );
+}
+
+function DataList({ isModels }: { isModels: boolean }) {
+  const { query } = usePlace();
+  const answer = useAnswer<Data[]>("/data");
+  const name = query.get("name") ?? "";
+  return (
+    <Answered answer={answer}>
+      {(all) => {
+        const rows = all.filter((one) => one.type.includes("model") === isModels);
+        if (!rows.length) return <Nothing>{isModels ? "No model is registered. An output with a name and a type such as custom_model becomes one." : "No data is registered. drumbeat data create makes it known under a name."}</Nothing>;
+        return (
+          <div class="browser">
+            <table class="plain">
+              <thead><tr><th scope="col">Name</th><th scope="col">Newest</th><th scope="col" class="right">Size</th><th scope="col" class="right wide-only">Made</th></tr></thead>
+              <tbody>
+                {rows.map((one) => (
+                  <tr key={one.name} class={one.name === name ? "selected" : ""}>
+                    <td><button type="button" class="as-link" onClick={() => setQuery({ name: one.name, version: "" }, false)}>{one.name}</button><span class="under">{one.type}</span></td>
+                    <td class="machine">{one.version}</td>
+                    <td class="right number">{size(one.size)}<span class="under right-under">{counted(one.files, "file")}</span></td>
+                    <td class="right wide-only"><Ago at={one.created_at} /></td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+            <section aria-label="Versions">{name ? <Versions key={name} name={name} /> : <Nothing>Choose a name to see its versions, and what made and used them.</Nothing>}</section>
+          </div>
+        );
+      }}
+    </Answered>
+  );
+}
+
+function Versions({ name }: { name: string }) {
+  const { query } = usePlace();
+  const versions = useAnswer<Data[]>("/data", { name });
+  const version = query.get("version") || versions.value?.[0]?.version;
+  const one = useAnswer<Data>(version ? `/data/${segment(name)}/versions/${segment(version)}` : undefined);
+  return (
+    <>
+      <div class="chips" role="group" aria-label="Versions">
+        {(versions.value ?? []).map((each) => (
+          <button type="button" key={each.version} class={`chip${each.version === version ? " chosen" : ""}`} aria-pressed={each.version === version}
+            onClick={() => setQuery({ version: each.version })}>{each.version}</button>
+        ))}
+      </div>
+      <Answered answer={one}>
+        {(data) => (
+          <div class="card lineage">
+            <header><h2 class="machine">{`azureml:${data.name}:${data.version}`}</h2><CopyButton text={`azureml:${data.name}:${data.version}`} /></header>
+            {data.description && <p>{data.description}</p>}
+            <dl class="facts">
+              <div><dt>where</dt><dd class="machine">{data.uri}</dd></div>
+              <div><dt>size</dt><dd>{size(data.size)} in {counted(data.files, "file")}</dd></div>
+              <div><dt>made</dt><dd><Ago at={data.created_at} /></dd></div>
+              {data.digest && <div><dt>content</dt><dd class="machine">{data.digest.slice(0, 16)}</dd></div>}
+            </dl>
+            <ol class="lineage-row" aria-label="Lineage">
+              <li>{data.made_by ? <>made by <a href={jobHref(data.made_by)}>{data.made_by}</a></> : "registered by a person"}</li>
+              <li><strong>{data.name}:{data.version}</strong></li>
+              <li>
+                {data.used_by.length === 0 ? "no job has used it" : <>used by {data.used_by.map((use) => (
+                  <span key={`${use.job} ${use.role}`}><a href={jobHref(use.job)}>{use.job}</a> <span class="muted">as {use.role}</span> </span>
+                ))}</>}
+              </li>
+            </ol>
+          </div>
+        )}
+      </Answered>
+    </>
+  );
+}
+
+function Environments() {
+  const made = useAnswer<Environment[]>("/environments");
+  const curated = useAnswer<Environment[]>("/environments", { curated: true });
+  return (
+    <>
+      <Answered answer={made}>
+        {(all) => all.length ? <EnvironmentTable environments={all} /> : <Nothing>None has been made. <code>drumbeat environment create</code> makes one; the curated ones below are always there.</Nothing>}
+      </Answered>
+      <h2 class="gap">Curated</h2>
+      <Answered answer={curated}>{(all) => <EnvironmentTable environments={all} />}</Answered>
+    </>
+  );
+}
+
+function EnvironmentTable({ environments }: { environments: Environment[] }) {
+  return (
+    <table class="plain">
+      <thead><tr><th scope="col">Environment</th><th scope="col">What it is</th><th scope="col" class="wide-only">Used by</th><th scope="col" class="right wide-only">Made</th></tr></thead>
+      <tbody>
+        {environments.map((one) => (
+          <tr key={`${one.name} ${one.version}`}>
+            <td class="machine">{one.name}{one.version ? `:${one.version}` : ""}</td>
+            <td>{one.about || one.image}{one.problem && <span class="under tone-bad">{one.problem}</span>}{one.notes.map((note) => <span key={note} class="under">{note}</span>)}</td>
+            <td class="wide-only">{one.jobs.slice(0, 3).map((job) => <a key={job} class="row-list" href={jobHref(job)}>{job}</a>)}{one.jobs.length > 3 ? ` and ${one.jobs.length - 3} more` : ""}</td>
+            <td class="right wide-only"><Ago at={one.created_at} /></td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Datastores() {
+  const answer = useAnswer<Datastore[]>("/datastores");
+  return (
+    <Answered answer={answer}>
+      {(all) => (
+        <table class="plain">
+          <thead><tr><th scope="col">Datastore</th><th scope="col">Kind</th><th scope="col">Credentials</th><th scope="col"><span class="hidden">Notes</span></th></tr></thead>
+          <tbody>
+            {all.map((one) => (
+              <tr key={one.name}>
+                <td class="machine">{one.name}</td><td>{one.type}</td><td>{one.credentials || "none"}</td>
+                <td>{one.is_default && <span class="tag">default</span>} {one.is_builtin && <span class="tag">built in</span>}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </Answered>
+  );
+}

@@ -1,0 +1,158 @@
+/** Jobs beside each other: what differs, the curves over each other, what came of them. */
+
+import { useState } from "preact/hooks";
+import { segment } from "../api";
+import { drawable, duration, number, size, text } from "../format";
+import { useAnswer } from "../hooks";
+import { Chart } from "../parts/chart";
+import { differenceOf } from "../parts/difference";
+import { Answered, Nothing } from "../parts/notes";
+import { StateWord } from "../parts/state";
+import { href, jobHref, setQuery, usePlace } from "../router";
+import type { ComparedRow, Comparison, Definition, JobCurve, JobPage } from "../types";
+
+const MAX_CHARTS = 12;
+const STATES = new Set(["completed", "failed", "canceled", "running", "queued", "staging", "provisioning", "stopping", "finalizing"]);
+
+export function CompareScreen() {
+  const { query } = usePlace();
+  const jobs = query.getAll("job");
+  return (
+    <div class="screen">
+      <h1>Compare</h1>
+      <Picked jobs={jobs} />
+      {jobs.length < 2 ? <Nothing>Choose two jobs or more: here by name, or with the boxes in the <a href={href("/")}>list of jobs</a>.</Nothing>
+        : <Compared jobs={jobs} />}
+    </div>
+  );
+}
+
+function Picked({ jobs }: { jobs: string[] }) {
+  const [name, setName] = useState("");
+  const known = useAnswer<JobPage>("/jobs", { limit: 50, text: name });
+  const add = (job: string) => {
+    if (!job || jobs.includes(job) || !known.value?.jobs.some((one) => one.name === job)) return;
+    setQuery({ job: [...jobs, job] }, false);
+    setName("");
+  };
+  return (
+    <div class="filters picked">
+      {jobs.map((job, n) => (
+        <span key={job} class={`chip chosen job-${n % 8}`}>
+          <span class="swatch" aria-hidden="true" /><a href={jobHref(job)}>{job}</a>
+          <button type="button" class="quiet" aria-label={`Leave out ${job}`} onClick={() => setQuery({ job: jobs.filter((one) => one !== job) })}>×</button>
+        </span>
+      ))}
+      {jobs.length < 20 && (
+        <form onSubmit={(event) => {
+          event.preventDefault();
+          add(name);
+        }}>
+          <input type="search" list="known-jobs" aria-label="Add a job" placeholder="Add a job" value={name}
+            onInput={(event) => {
+              setName(event.currentTarget.value);
+              add(event.currentTarget.value);
+            }} />
+          <datalist id="known-jobs">{known.value?.jobs.map((job) => <option key={job.name} value={job.name} />)}</datalist>
+        </form>
+      )}
+    </div>
+  );
+}
+
+function Compared({ jobs }: { jobs: string[] }) {
+  const answer = useAnswer<Comparison>("/compare", { job: jobs });
+  return (
+    <Answered answer={answer}>
+      {(comparison) => {
+        const metrics = comparison.outcomes.filter((row) => row.section === "metrics");
+        return (
+          <>
+            <section>
+              <h2>What differs</h2>
+              {comparison.differences.length ? <RowTable jobs={jobs} rows={comparison.differences} />
+                : <Nothing>Job file, code, environment and inputs are the same in all of them.</Nothing>}
+            </section>
+            {metrics.length > 0 && (
+              <section>
+                <h2>Curves</h2>
+                <div class="charts">{metrics.slice(0, MAX_CHARTS).map((row) => <Overlay key={row.key} jobs={jobs} metric={row.key} />)}</div>
+              </section>
+            )}
+            <section>
+              <h2>What came of them</h2>
+              <RowTable jobs={jobs} rows={comparison.outcomes} />
+            </section>
+            {jobs.length === 2 && <FileDifference one={jobs[0]!} other={jobs[1]!} />}
+          </>
+        );
+      }}
+    </Answered>
+  );
+}
+
+function Overlay({ jobs, metric }: { jobs: string[]; metric: string }) {
+  const answer = useAnswer<JobCurve[]>("/curves", { job: jobs, metric, max_points: 800 });
+  const lines = jobs.map((job) => {
+    const curve = answer.value?.find((one) => one.job === job);
+    return { label: job, x: curve?.steps ?? [], y: (curve?.values ?? []).map(drawable) };
+  });
+  return (
+    <figure class="chart-card">
+      <figcaption><span class="chart-name">{metric}</span></figcaption>
+      {answer.value && <Chart lines={lines} label={`${metric} of ${jobs.join(", ")} by step`} syncKey="compare" height={200} />}
+    </figure>
+  );
+}
+
+function RowTable({ jobs, rows }: { jobs: string[]; rows: ComparedRow[] }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Compared">
+      <table class="plain compared">
+        <thead>
+          <tr><th scope="col">What</th>{jobs.map((job, n) => <th scope="col" key={job} class={`job-${n % 8}`}><span class="swatch" aria-hidden="true" />{job}</th>)}</tr>
+        </thead>
+        <tbody>
+          {rows.map((row) => (
+            <tr key={`${row.section} ${row.key}`}>
+              <th scope="row"><span class="muted">{row.section === "outcome" ? "" : row.section}</span> {row.key.replace(/_s$/, "").replaceAll("_", " ")}</th>
+              {row.values.map((value, n) => <td key={n} class={`number${isBest(row, n) ? " best" : ""}`}><Value row={row} value={value} /></td>)}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Value({ row, value }: { row: ComparedRow; value: unknown }) {
+  if (value === null) return <span class="muted">–</span>;
+  if (row.key === "state" && STATES.has(String(value))) return <StateWord state={String(value)} />;
+  if (row.key.endsWith("_s") && typeof value === "number") return <>{duration(value)}</>;
+  if (row.key.endsWith("_bytes") && typeof value === "number") return <>{size(value)}</>;
+  if (row.section === "metrics") return <>{number(value as number)}</>;
+  return <span class={row.section === "outcome" ? "" : "machine"}>{text(value)}</span>;
+}
+
+/** The shortest time is set off; whether a metric is better high or low is not known. */
+function isBest(row: ComparedRow, n: number): boolean {
+  if (row.key !== "duration_s") return false;
+  const times = row.values.filter((value): value is number => typeof value === "number");
+  return times.length > 1 && row.values[n] === Math.min(...times);
+}
+
+function FileDifference({ one, other }: { one: string; other: string }) {
+  const [first, second] = [useAnswer<Definition>(`/jobs/${segment(one)}/definition`), useAnswer<Definition>(`/jobs/${segment(other)}/definition`)];
+  if (!first.value || !second.value) return null;
+  const lines = differenceOf(first.value.text.split("\n"), second.value.text.split("\n"));
+  return (
+    <section>
+      <h2>Job files</h2>
+      <pre class="machine block difference" tabIndex={0}>
+        {lines.map((line, n) => (
+          <span key={n} class={line.side === "-" ? "removed" : line.side === "+" ? "added" : ""}>{`${line.side} ${line.text}\n`}</span>
+        ))}
+      </pre>
+    </section>
+  );
+}

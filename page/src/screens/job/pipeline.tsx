@@ -1,0 +1,110 @@
+/** A pipeline as its graph, from left to right: what has run, what runs, what waits, what was reused. */
+
+import { graphlib, layout } from "@dagrejs/dagre";
+import { segment } from "../../api";
+import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { Answered } from "../../parts/notes";
+import { StateIcon, StateWord, tone } from "../../parts/state";
+import { jobHref } from "../../router";
+import type { Job, Pipeline, Step, StoryLine } from "../../types";
+
+interface Spot { x: number; y: number }
+
+const WIDTH = 190;
+const HEIGHT = 58;
+
+export function GraphTab({ job }: { job: Job; story: StoryLine[] }) {
+  const answer = useAnswer<Pipeline>(`/pipelines/${segment(job.name)}`);
+  const reload = useThrottled(answer.reload, 800);
+  useEvents("jobs", (changes) => changes.jobs.some((one) => one.parent === job.name || one.name === job.name) && reload());
+  useEvents("state", reload);
+  return (
+    <Answered answer={answer}>
+      {(pipeline) => (
+        <>
+          <Graph pipeline={pipeline} />
+          <StepTable pipeline={pipeline} />
+        </>
+      )}
+    </Answered>
+  );
+}
+
+const statusOf = (step: Step): string => (step.reused ? "reused" : step.skipped ? "not run" : (step.state ?? "waiting"));
+
+/** The job to look at: the step's own, or the earlier one whose result was taken. */
+const targetOf = (step: Step): string => (step.state || step.reused ? step.reused || step.job : "");
+
+function Graph({ pipeline }: { pipeline: Pipeline }) {
+  const graph = new graphlib.Graph();
+  graph.setGraph({ rankdir: "LR", nodesep: 22, ranksep: 56, marginx: 2, marginy: 2 });
+  graph.setDefaultEdgeLabel(() => ({}));
+  for (const step of pipeline.steps) graph.setNode(step.name, { width: WIDTH, height: HEIGHT });
+  for (const edge of pipeline.edges) graph.setEdge(edge.source, edge.target);
+  layout(graph);
+  const { width = 0, height = 0 } = graph.graph() as { width?: number; height?: number };
+  return (
+    <div class="graph" tabIndex={0} role="region" aria-label="The graph of steps; the table below has the same">
+      <svg width={width} height={height} viewBox={`0 0 ${width} ${height}`}>
+        {pipeline.edges.map((edge) => (
+          <path key={`${edge.source} ${edge.target}`} class="edge" d={curveOf((graph.edge(edge.source, edge.target) as { points: Spot[] }).points)} />
+        ))}
+        {pipeline.steps.map((step) => <StepBox key={step.name} step={step} at={graph.node(step.name) as Spot} />)}
+      </svg>
+    </div>
+  );
+}
+
+/** A smooth line through the points that the layout found around the boxes. */
+function curveOf(points: Spot[]): string {
+  const [first, ...rest] = points;
+  if (!first) return "";
+  let path = `M${first.x} ${first.y}`;
+  let from = first;
+  for (const to of rest) {
+    const middle = (from.x + to.x) / 2;
+    path += `C${middle} ${from.y} ${middle} ${to.y} ${to.x} ${to.y}`;
+    from = to;
+  }
+  return path;
+}
+
+function StepBox({ step, at }: { step: Step; at: Spot }) {
+  const status = statusOf(step);
+  const target = targetOf(step);
+  const name = step.name.length > 22 ? `…${step.name.slice(-21)}` : step.name;
+  const box = (
+    <g class={`step tone-${tone(status)}`} transform={`translate(${at.x - WIDTH / 2} ${at.y - HEIGHT / 2})`}>
+      <title>{step.sentence || status}</title>
+      <rect width={WIDTH} height={HEIGHT} rx="9" />
+      <rect class="step-mark" width="4" height={HEIGHT - 20} x="0" y="10" rx="2" />
+      <g transform="translate(13 11)"><StateIcon state={status} /></g>
+      <text class="step-name" x="33" y="23">{name}</text>
+      <text class="step-word" x="33" y="42">{step.type === "command" ? status : `${step.type} · ${status}`}</text>
+    </g>
+  );
+  return target ? <a href={jobHref(target)} aria-label={`${step.name}: ${status}`}>{box}</a> : box;
+}
+
+function StepTable({ pipeline }: { pipeline: Pipeline }) {
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Steps">
+      <table class="plain">
+        <thead><tr><th scope="col">Step</th><th scope="col">State</th><th scope="col">After</th><th scope="col">What happens</th></tr></thead>
+        <tbody>
+          {pipeline.steps.map((step) => {
+            const target = targetOf(step);
+            return (
+              <tr key={step.name}>
+                <td>{target ? <a href={jobHref(target)}>{step.name}</a> : step.name}</td>
+                <td><StateWord state={statusOf(step)} /></td>
+                <td class="muted">{step.after.join(", ") || "–"}</td>
+                <td class="muted">{step.reused ? `the result of ${step.reused} was taken` : step.skipped || step.sentence || "waits for the steps before it"}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,208 @@
+/** A sweep: the best trial so far, all trials, their curves, and which settings led where. */
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { segment } from "../../api";
+import { drawable, number, text } from "../../format";
+import { useAnswer, useEvents, useThrottled } from "../../hooks";
+import { Chart, type ChartLine } from "../../parts/chart";
+import { importanceOf } from "../../parts/importance";
+import { Answered, Nothing } from "../../parts/notes";
+import { ENDED, StateWord } from "../../parts/state";
+import { href, jobHref, setQuery, usePlace } from "../../router";
+import type { Job, JobCurve, StoryLine, Sweep, Trial } from "../../types";
+
+interface TabProps { job: Job; story: StoryLine[] }
+
+function useSweep(job: Job) {
+  const answer = useAnswer<Sweep>(`/sweeps/${segment(job.name)}`);
+  const reload = useThrottled(answer.reload, 1500);
+  useEvents("jobs", (changes) => changes.jobs.some((one) => one.parent === job.name || one.name === job.name) && reload());
+  useEvents("state", reload);
+  return answer;
+}
+
+export function TrialsTab({ job }: TabProps) {
+  const answer = useSweep(job);
+  return (
+    <Answered answer={answer}>
+      {(sweep) => (
+        <>
+          <Best sweep={sweep} />
+          {sweep.trials.length ? <TrialTable sweep={sweep} /> : <Nothing>No trial has been proposed yet.</Nothing>}
+        </>
+      )}
+    </Answered>
+  );
+}
+
+function Best({ sweep }: { sweep: Sweep }) {
+  const best = sweep.trials.find((trial) => trial.number === sweep.best);
+  const ended = sweep.trials.filter((trial) => trial.state && ENDED.has(trial.state)).length;
+  const running = sweep.trials.filter((trial) => trial.state === "running").length;
+  return (
+    <div class="tiles">
+      <div class="tile">
+        <span class="muted">best {sweep.primary_metric} ({sweep.goal})</span>
+        {best ? (
+          <>
+            <strong class="big number">{number(best.value)}</strong>
+            <a href={jobHref(best.job)}>{best.job}</a>
+          </>
+        ) : <strong class="big">–</strong>}
+      </div>
+      <div class="tile">
+        <span class="muted">trials</span>
+        <strong class="big number">{ended} <span class="muted">of {sweep.max_total_trials}</span></strong>
+        <span class="muted">{running} running, at most {sweep.max_concurrent_trials} at once</span>
+        <progress max={sweep.max_total_trials} value={ended} aria-label="Trials that have ended" />
+      </div>
+      {best && (
+        <dl class="tile settings">
+          <span class="muted">its settings</span>
+          {Object.entries(best.parameters).map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="machine">{text(value)}</dd></div>)}
+        </dl>
+      )}
+    </div>
+  );
+}
+
+type Order = "number" | "value" | `p:${string}`;
+
+function TrialTable({ sweep }: { sweep: Sweep }) {
+  const { query } = usePlace();
+  const order = (query.get("sort") ?? "value") as Order;
+  const names = parametersOf(sweep.trials);
+  const trials = useMemo(() => sorted(sweep, order), [sweep, order]);
+  const [limit, setLimit] = useState(100);
+  const head = (id: Order, label: string, isRight = false) => (
+    <th scope="col" class={isRight ? "right" : ""} aria-sort={order === id ? "descending" : undefined}>
+      <button type="button" class="as-link" onClick={() => setQuery({ sort: id === "value" ? "" : id })}>{label}{order === id ? " ↓" : ""}</button>
+    </th>
+  );
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label="Trials">
+      <table class="plain trials">
+        <thead>
+          <tr>{head("number", "Trial")}<th scope="col">State</th>{head("value", sweep.primary_metric, true)}{names.map((name) => head(`p:${name}`, name, true))}<th scope="col">Why</th></tr>
+        </thead>
+        <tbody>
+          {trials.slice(0, limit).map((trial) => (
+            <tr key={trial.number} class={trial.number === sweep.best ? "selected" : ""}>
+              <td><a href={jobHref(trial.job)}>{trial.number}</a>{trial.number === sweep.best && <span class="tag best-tag">best</span>}</td>
+              <td><StateWord state={trial.state ?? "waiting"} /></td>
+              <td class="right number">{number(trial.value)}</td>
+              {names.map((name) => <td key={name} class="right machine">{text(trial.parameters[name])}</td>)}
+              <td class="muted"><span class="clamp">{trial.sentence}</span></td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {trials.length > limit && <div class="buttons"><button type="button" onClick={() => setLimit(limit + 300)}>Show more trials</button></div>}
+    </div>
+  );
+}
+
+const parametersOf = (trials: Trial[]): string[] => [...new Set(trials.flatMap((trial) => Object.keys(trial.parameters)))];
+
+function sorted(sweep: Sweep, order: Order): Trial[] {
+  const sign = sweep.goal === "minimize" ? 1 : -1;
+  const trials = [...sweep.trials];
+  if (order === "number") return trials.sort((a, b) => a.number - b.number);
+  if (order === "value") return trials.sort((a, b) => (a.value === null ? 1 : b.value === null ? -1 : sign * (a.value - b.value)) || a.number - b.number);
+  const name = order.slice(2);
+  return trials.sort((a, b) => compare(a.parameters[name], b.parameters[name]) || a.number - b.number);
+}
+
+const compare = (one: unknown, other: unknown): number =>
+  typeof one === "number" && typeof other === "number" ? one - other : String(one).localeCompare(String(other));
+
+export function TrialCurvesTab({ job }: TabProps) {
+  const sweep = useSweep(job);
+  const curves = useAnswer<JobCurve[]>(sweep.value ? "/curves" : undefined, { parent: job.name, metric: sweep.value?.primary_metric, max_points: 100 });
+  const reload = useThrottled(curves.reload, 3000);
+  useEffect(reload, [sweep.value]);
+  const best = sweep.value?.trials.find((trial) => trial.number === sweep.value?.best)?.job;
+  const lines: ChartLine[] = (curves.value ?? [])
+    .map((curve) => ({ label: curve.job, x: curve.steps, y: curve.values.map(drawable), isFaint: curve.job !== best }))
+    .sort((a, b) => Number(a.label !== best) - Number(b.label !== best));
+  if (!lines.length) return <Nothing>No trial has reported {sweep.value?.primary_metric ?? "its metric"} yet.</Nothing>;
+  return (
+    <figure class="chart-card">
+      <figcaption>
+        <span class="chart-name">{sweep.value?.primary_metric} of {lines.length} trials by step</span>
+        {best && <span class="muted">the best, {best}, stands out</span>}
+      </figcaption>
+      <Chart lines={lines} label={`${sweep.value?.primary_metric} of every trial`} height={420} />
+    </figure>
+  );
+}
+
+export function SettingsTab({ job }: TabProps) {
+  const answer = useSweep(job);
+  return (
+    <Answered answer={answer}>
+      {(sweep) => {
+        const scored = sweep.trials.filter((trial) => trial.value !== null);
+        if (scored.length < 2) return <Nothing>It needs two trials with a value of {sweep.primary_metric}.</Nothing>;
+        return (
+          <>
+            <Parallel sweep={sweep} trials={scored} />
+            <Importance sweep={sweep} trials={scored} />
+          </>
+        );
+      }}
+    </Answered>
+  );
+}
+
+function Parallel({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
+  const box = useRef<HTMLDivElement>(null);
+  const [chosen, setChosen] = useState<number[]>();
+  const names = parametersOf(trials);
+  useEffect(() => {
+    const element = box.current!;
+    let close: () => void = () => undefined;
+    let isGone = false;
+    void import("../../parts/parallel").then(({ drawParallel }) => {
+      if (!isGone) close = drawParallel(element, { names, metric: sweep.primary_metric, isUp: sweep.goal !== "minimize", trials, onChosen: setChosen });
+    });
+    return () => {
+      isGone = true;
+      close();
+    };
+  }, [sweep]);
+  const picked = chosen?.map((n) => trials[n]!).filter(Boolean) ?? [];
+  return (
+    <figure class="chart-card">
+      <figcaption>
+        <span class="chart-name">Settings and {sweep.primary_metric}</span>
+        <span class="muted">drag along an axis to choose</span>
+      </figcaption>
+      <div class="parallel" ref={box} role="img" aria-label={`Parallel coordinates of ${names.join(", ")} and ${sweep.primary_metric}; the table of trials has the same values`} />
+      {picked.length > 0 && picked.length < trials.length && (
+        <p class="picked-trials">
+          {picked.length} chosen: {picked.slice(0, 12).map((trial) => <a key={trial.number} href={jobHref(trial.job)}>{trial.number}</a>)}
+          {picked.length > 1 && picked.length <= 20 && <a class="button" href={href("/compare", { job: picked.map((trial) => trial.job) })}>Compare them</a>}
+        </p>
+      )}
+    </figure>
+  );
+}
+
+function Importance({ sweep, trials }: { sweep: Sweep; trials: Trial[] }) {
+  const shares = importanceOf(trials.map((trial) => trial.parameters), trials.map((trial) => trial.value!));
+  if (!shares.length) return null;
+  return (
+    <section class="card">
+      <header><h2>Importance</h2><span class="muted">the share of {sweep.primary_metric}'s variance that each setting explains alone, of {trials.length} trials</span></header>
+      <dl class="bars">
+        {shares.map((one) => (
+          <div key={one.name}>
+            <dt>{one.name}</dt>
+            <dd><meter min={0} max={1} value={one.share} aria-label={`Importance of ${one.name}`} /> <span class="number">{Math.round(one.share * 100)} %</span></dd>
+          </div>
+        ))}
+      </dl>
+    </section>
+  );
+}
