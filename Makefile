@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo imagenet gpt bench bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband fuzz stability chaos faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband fuzz stability chaos faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,9 @@ imagenet: setup ## ResNet-50 on a small set of JPEG files, on 2 nodes: some minu
 
 gpt: setup ## A small GPT as 2 pipeline stages × 2 data shards, on text of its own (MESH='{fsdp: 2, tp: 2}' for another division)
 	@tools/gpt.sh $(if $(MESH),"$(MESH)")
+
+ships: setup ## The ship recipe, small: tiles, a sweep of classifiers, a U-Net (DATA=folder for the Airbus data)
+	@tools/ships.sh $(if $(DATA),"$(DATA)")
 
 bench: setup ## Start-up times beside bare torchrun; writes docs/bench/start.md
 	$(PYTHON) -m bench.start --write docs/bench/start.md

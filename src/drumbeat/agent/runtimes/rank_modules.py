@@ -10,9 +10,10 @@ from drumbeat.protocol import layout
 from drumbeat.protocol.errors import StorageError
 
 FILES = (
-    "_version.py", "protocol/__init__.py", "protocol/errors.py", "rank/__init__.py", "rank/metric_log.py",
-    "rank/parameters.py", "train/__init__.py", "train/backend.py", "train/lars.py", "train/launchers.py",
-    "train/process_group.py", "train/rank_identity.py", "train/scaling.py", "train/slurm_lists.py",
+    "_version.py", "protocol/__init__.py", "protocol/errors.py",
+    "rank/__init__.py", "rank/metric_log.py", "rank/parameters.py",
+    "train/__init__.py", "train/backend.py", "train/fastai.py", "train/lars.py", "train/launchers.py",
+    "train/process_group.py", "train/rank_identity.py", "train/scaling.py", "train/shards.py", "train/slurm_lists.py",
 )  # fmt: skip
 """The modules below `drumbeat`."""
 

@@ -87,8 +87,9 @@ CURATED = (
     Curated(
         "fastai",
         ("fastai-*", "fastai"),
-        "fastai on PyTorch. On nodes with the CPU build of torch its vision part doesn't import (torchvision's wheel).",
-        f"{TORCH}\ntorchvision==0.28.0\nfastai==2.8.12\n",
+        "fastai on PyTorch, with accelerate for its own `to_distributed` and Open MPI for `type: mpi`. On nodes with "
+        "the CPU build of torch its vision part doesn't import (torchvision's wheel).",
+        f"{TORCH}\ntorchvision==0.28.0\nfastai==2.8.12\naccelerate==1.15.0\nopenmpi==5.0.11\n",
     ),
     Curated(
         "horovod",

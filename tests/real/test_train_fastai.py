@@ -1,0 +1,76 @@
+"""`to_drumbeat`: a fast.ai learner trained by two ranks is the one that a single process trains."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tools import curated
+
+pytestmark = [pytest.mark.feature("L10", "T2"), pytest.mark.thorough, pytest.mark.timeout(900)]
+
+SCRIPT = """
+import io, json, sys
+import cloudpickle
+import torch
+from fastai.basics import *
+from fastai.metrics import accuracy
+from drumbeat import train
+from drumbeat.train.fastai import to_drumbeat
+
+torch.manual_seed(3)
+x = torch.randn(37, 4)
+samples = list(zip(x, (x.sum(1) > 0).long()))
+world = train.init()
+batch = 8 // world.world_size
+# 24 samples to train on split evenly; 13 to validate on don't.
+loaders = DataLoaders(DataLoader(samples[:24], bs=batch), DataLoader(samples[24:], bs=batch))
+model = nn.Linear(4, 2)
+learner = Learner(loaders, model, loss_func=nn.CrossEntropyLoss(), metrics=[accuracy], opt_func=SGD, lr=0.1)
+to_drumbeat(learner)
+learner.fit(2)
+seen = [len(learner.get_preds(ds_idx=1)[0]) if world.is_first else 13]
+restored = cloudpickle.loads(cloudpickle.dumps(learner.cbs))
+print(json.dumps({
+    "rank": world.rank,
+    "weights": model.weight.flatten().tolist(),
+    "values": [list(map(float, row)) for row in learner.recorder.values],
+    "predictions": seen,
+    "callbacks": sorted(type(one).__name__ for one in restored),
+}), flush=True)
+train.leave()
+"""
+
+
+@pytest.fixture(scope="module")
+def fastai() -> Path:
+    try:
+        return curated.folder("fastai") / "bin"
+    except LookupError as error:
+        pytest.skip(str(error))
+
+
+def run(line: list[str | Path]) -> list[dict[str, object]]:
+    source = Path(__file__).parents[2] / "src"
+    environment = {**os.environ, "PYTHONPATH": str(source), "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"rank"')]
+    return sorted(lines, key=lambda one: one["rank"])
+
+
+def test_two_ranks_train_the_weights_of_one(fastai: Path, tmp_path: Path):
+    script = tmp_path / "fit.py"
+    script.write_text(SCRIPT)
+    (alone,) = run([fastai / "python", script])
+    pair = run([fastai / "torchrun", "--standalone", "--nproc-per-node", "2", script])
+    for rank, one in enumerate(pair):
+        assert one["rank"] == rank
+        assert one["weights"] == pytest.approx(alone["weights"], abs=1e-6)
+        assert one["values"] == [pytest.approx(row, abs=1e-5) for row in alone["values"]]  # type: ignore[attr-defined]
+        assert one["predictions"] == [13], "rank 0 predicts on its own, without the other"
+        assert "DrumbeatCallback" not in one["callbacks"]  # type: ignore[operator]
