@@ -53,7 +53,7 @@ def prepare(data: Path, to: Path, *options: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("ships") / "data"
-    line = [sys.executable, RECIPE / "make_images.py", folder, "--images", "6", "--seed", "1"]
+    line = [sys.executable, RECIPE / "make_images.py", folder, "--images", "8", "--seed", "1"]
     subprocess.run(line, check=True, stdout=subprocess.DEVNULL)
     return folder
 
@@ -111,7 +111,7 @@ def test_stand_in_has_the_format_of_the_airbus_data(images: Path):
 
 
 def test_tiles_have_their_class_and_their_mask(images: Path, tmp_path: Path):
-    facts = prepare(images, tmp_path, "--valid-share", "0.4")
+    facts = prepare(images, tmp_path, "--valid-share", "0.5")
     for part in ("train", "valid"):
         masks = sorted((tmp_path / "tiles" / part / "masks").iterdir())
         ship_tiles = sorted((tmp_path / "classes" / part / "ship").iterdir())
