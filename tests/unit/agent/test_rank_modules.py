@@ -11,6 +11,7 @@ import pytest
 
 import drumbeat
 from drumbeat.agent.runtimes import rank_modules
+from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.protocol import layout
 
 pytestmark = pytest.mark.feature("T1", "M2")
@@ -35,9 +36,16 @@ def test_installed_drumbeat_is_preferred(tmp_path: Path):
     assert run(tmp_path) == [str(source), str(source.parent / "train" / "__init__.py")]
 
 
-def test_every_module_of_the_rooms_is_provided():
+def test_modules_are_those_of_the_rooms_in_a_folder_and_in_the_agents_archive(tmp_path: Path):
     package = Path(drumbeat.__file__).parent
-    files = {
-        path.relative_to(package).as_posix() for room in ("rank", "train") for path in (package / room).glob("*.py")
-    }
-    assert files == {name for name in rank_modules.FILES if name.startswith(("rank/", "train/"))}
+    rooms = [path for room in ("rank", "train") for path in (package / room).glob("*.py")]
+    expected = {*(path.relative_to(package).as_posix() for path in rooms), *rank_modules.BESIDE}
+    assert set(rank_modules.files()) == expected
+    archive = agent_archive()
+    (tmp_path / archive.name).write_bytes(archive.content)
+    script = "from drumbeat.agent.runtimes import rank_modules; rank_modules.provide('.'); print(*rank_modules.files())"
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / archive.name)}
+    line = [sys.executable, "-S", "-c", script]
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert set(done.stdout.split()) == expected
+    assert all((tmp_path / "modules" / "drumbeat" / name).stat().st_size for name in expected)

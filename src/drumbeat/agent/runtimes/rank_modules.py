@@ -5,17 +5,15 @@ from __future__ import annotations
 import os
 import pkgutil
 
+import drumbeat
 from drumbeat.agent.ground.files import write_whole
 from drumbeat.protocol import layout
 from drumbeat.protocol.errors import StorageError
 
-FILES = (
-    "_version.py", "protocol/__init__.py", "protocol/errors.py",
-    "rank/__init__.py", "rank/metric_log.py", "rank/parameters.py",
-    "train/__init__.py", "train/backend.py", "train/fastai.py", "train/lars.py", "train/launchers.py",
-    "train/process_group.py", "train/rank_identity.py", "train/scaling.py", "train/shards.py", "train/slurm_lists.py",
-)  # fmt: skip
-"""The modules below `drumbeat`."""
+ROOMS = ("rank", "train")
+"""The rooms whose modules ranks get, all of them."""
+BESIDE = ("_version.py", "protocol/__init__.py", "protocol/errors.py")
+"""What those import beside each other."""
 
 PACKAGE = '''\
 """Stands in for drumbeat in a Python that does not have it: `log` and `train`. An installed drumbeat is preferred."""
@@ -40,6 +38,13 @@ else:
 '''
 
 
+def files() -> list[str]:
+    """Returns the modules to provide, below `drumbeat`; in a zip, too."""
+    package = os.path.dirname(drumbeat.__file__)
+    modules = [(room, each.name) for room in ROOMS for each in pkgutil.iter_modules([f"{package}/{room}"])]
+    return [*BESIDE, *(f"{room}/__init__.py" for room in ROOMS), *(f"{room}/{name}.py" for room, name in modules)]
+
+
 def provide(root: str) -> None:
     """Writes the modules to the attempt's folder, once. Raises StorageError."""
     package = f"{layout.modules_folder(root)}/drumbeat"
@@ -47,7 +52,7 @@ def provide(root: str) -> None:
     if os.path.exists(last):
         return
     try:
-        for name in FILES:
+        for name in files():
             os.makedirs(os.path.dirname(f"{package}/{name}"), mode=0o755, exist_ok=True)
             write_whole(f"{package}/{name}", (pkgutil.get_data("drumbeat", name) or b"").decode(), 0o644)
         write_whole(last, PACKAGE, 0o644)
