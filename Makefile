@@ -52,7 +52,7 @@ coverage: setup ## Which lines the unit and contract tests run
 	$(PYTHON) -m coverage combine -q
 	$(PYTHON) -m coverage report
 
-demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for Fashion-MNIST's own files; ENGINE=netlab, ssh or slurm, NODES=3)
+demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for Fashion-MNIST's own files; ENGINE=netlab, ssh, slurm or slurm-cloud, NODES=3)
 	@ENGINE=$(or $(ENGINE),local) NODES=$(or $(NODES),2) tools/demo.sh $(if $(DATA),"$(DATA)")
 
 imagenet: setup ## ResNet-50 on a small set of JPEG files, on 2 nodes: some minutes; ends with its accuracy and where the model is
@@ -108,6 +108,10 @@ matrix: setup ## Every launcher on every engine with 1, 2 and 3 nodes, really tr
 
 docs: setup ## Writes the generated pages anew
 	@for generator in $(GENERATORS); do echo "$(PYTHON) -m $$generator"; $(PYTHON) -m $$generator || exit; done
+
+.PHONY: bench-preempt
+bench-preempt: setup ## Seconds of work lost per preemption on a real Slurm (root); writes docs/bench/preempt.md
+	$(PYTHON) -m bench.preempt --write docs/bench/preempt.md
 
 clean: ## Removes what the tools left behind, .venv too
 	rm -rf .venv .cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* dist demo

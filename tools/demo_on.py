@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tools import slurmlab, sshlab
+from tools import elasticlab, slurmlab, sshlab
 
 BIN = Path(sys.executable).parent
 DRUMBEAT = str(BIN / "drumbeat")
@@ -49,16 +49,30 @@ def slurm(nodes: int, folder: Path) -> Iterator[Path]:
     if why := slurmlab.missing():
         sys.exit(f"demo: {why}")
     with slurmlab.slurm_lab(folder / "slurm", "n", nodes) as lab:
-        file = folder / "compute.yml"
-        file.write_text(
-            f"name: demo-slurm\ntype: slurm\nfolder: {lab.shared}\nconf: {lab.conf}\n"
-            f"python: {sys.executable}\nprograms: {BIN}\n"
-        )
-        yield file
+        yield slurm_file(lab, "demo-slurm", folder)
+
+
+@contextlib.contextmanager
+def slurm_cloud(nodes: int, folder: Path) -> Iterator[Path]:
+    """The same of a cluster whose machines are switched off until a job needs them."""
+    if why := slurmlab.missing():
+        sys.exit(f"demo: {why}")
+    with elasticlab.elastic_lab(folder / "slurm", "n", nodes) as lab:
+        yield slurm_file(lab, "demo-slurm-cloud", folder)
+
+
+def slurm_file(lab: slurmlab.SlurmLab, name: str, folder: Path) -> Path:
+    """The file of a cluster."""
+    file = folder / "compute.yml"
+    file.write_text(
+        f"name: {name}\ntype: slurm\nfolder: {lab.shared}\nconf: {lab.conf}\n"
+        f"python: {sys.executable}\nprograms: {BIN}\n"
+    )
+    return file
 
 
 ENGINES: dict[str, Callable[[int, Path], contextlib.AbstractContextManager[Path]]] = {
-    "netlab": netlab, "ssh": ssh, "slurm": slurm,
+    "netlab": netlab, "ssh": ssh, "slurm": slurm, "slurm-cloud": slurm_cloud,
 }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ needs no setup. Describe each other compute in a YAML file:
 | `drumbeat compute create lab --type netlab --nodes 3` | creates a netlab without a file |
 | `drumbeat compute list` | lists computes with their free slots and problems |
 | `drumbeat compute show lab` | shows the resources, condition and jobs of each machine |
+| `drumbeat compute scale lab --min 0 --max 4 --idle-time 60` | changes how many machines it has, also while jobs run |
 | `drumbeat compute delete lab` | deletes it, if no job uses it |
 
 To run a job on it, set `compute: lab` in the job file. Azure's form `compute: azureml:lab` means the same.
@@ -45,6 +46,37 @@ These rules apply to every type:
   that goes first on the ranks' `PATH`.
 - The server refuses a key that isn't listed here; the message gives its line and the nearest valid key. `$schema` is
   allowed and ignored.
+
+## States of machines
+
+`drumbeat compute show` gives each machine one of Azure's six words, or `off`; since when, as far back as this server
+has been running; and why:
+
+| state | means | on |
+|---|---|---|
+| `idle` | no job uses it | all types |
+| `running` | jobs use it; on a cluster, anyone's | all types |
+| `preparing` | it is being started | netlab, slurm |
+| `unusable` | nothing can start on it now; the reason says why | all types |
+| `leaving` | it is being switched off, or its host says that it will be | netlab, slurm, ssh |
+| `preempted` | its host said that it leaves, and hasn't answered since | ssh |
+| `off` | it is switched off, and is started when a job needs it | netlab, slurm |
+
+## Machines that come and go
+
+- On a **netlab**, drumbeat starts and stops the nodes itself: `min_instances` stay on (all when it isn't set), at most
+  `max_instances` are on at a time, and one goes after `idle_time_before_scale_down` seconds without a job (120).
+- On a **slurm** compute, the cluster does, as its administrator has set it; `compute show` has its numbers
+  ([slurm.md](slurm.md#cloud-nodes-and-power-saving)). `max_instances` is drumbeat's own cap: jobs beyond it wait.
+- On **ssh** and **local**, all machines are always on.
+- A job that waits for machines says so, with how long a start usually takes here: the median of the last 20 starts that
+  this server has seen. `waits for lab-1 and lab-2, which are being started (usually 4 s here)`.
+- A machine that a job holds, or that a waiting job needs, is never switched off. A netlab's node is `leaving` for 3 s
+  before it is off; a job that comes in this time keeps it.
+- If a compute's file says otherwise than the cluster, `compute create` and `compute show` have a note that names both
+  numbers and the cluster's setting.
+- `drumbeat compute scale` changes these three keys in the stored definition; nothing is restarted. Creating the compute
+  again with other values for them has the same effect.
 """
 
 EXAMPLES = {

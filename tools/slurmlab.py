@@ -67,6 +67,15 @@ class SlurmLab:
         return [node["name"] for node in self.lab.blueprint()["nodes"]][1:]
 
     def up(self) -> None:
+        self.lay_out()
+        self._munge(self.head)
+        self.start_slurmctld()
+        for name in self.names:
+            self.start(name)
+        self.await_nodes("idle", self.names)
+
+    def lay_out(self) -> None:
+        """Writes what its daemons read."""
         for part in ("shared", "munge", "state", "spool", "scratch"):
             (self.folder / part).mkdir(parents=True, exist_ok=True)
         (self.folder / "munge" / "key").write_bytes(os.urandom(128))
@@ -76,11 +85,6 @@ class SlurmLab:
         prolog.write_text(f"#!/bin/sh\nmkdir -p {own}\necho export TMPDIR={own}\n")
         prolog.chmod(0o755)
         self.conf.write_text(self._conf())
-        self._munge(self.head)
-        self.start_slurmctld()
-        for name in self.names:
-            self.start(name)
-        self.await_nodes("idle", self.names)
 
     def _munge(self, name: str) -> None:
         socket = self.folder / "munge" / ("socket" if name == self.head else f"{name}.socket")
@@ -212,6 +216,7 @@ NodeName=DEFAULT CPUs=4 RealMemory=4000
 PartitionName=main Default=YES PriorityTier=10 PreemptMode=OFF
 PartitionName=low PriorityTier=1 PreemptMode=REQUEUE
 PartitionName=slow PriorityTier=1 PreemptMode=CANCEL GraceTime=30
+PartitionName=spot PriorityTier=1 PreemptMode=REQUEUE GraceTime=15
 """
 
 

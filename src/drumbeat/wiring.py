@@ -143,7 +143,7 @@ def _netlab(spec: NetlabCompute, site: Site) -> Engine:
 
     lab = Lab(site.shared / "labs" / spec.name, spec.name, spec.nodes, bandwidth=spec.bandwidth, subnet=spec.subnet)
     cpus = spec.cpus or len(os.sched_getaffinity(0))
-    return NetlabEngine(lab, cpus, site.shared / "jobs", site.inherited)
+    return NetlabEngine(lab, cpus, site.shared / "jobs", site.inherited, on=spec.min_instances)
 
 
 def _ssh(spec: SshCompute, site: Site) -> Engine:
@@ -163,7 +163,7 @@ def _ssh(spec: SshCompute, site: Site) -> Engine:
         gpus = None if one.gpus is None else tuple(one.gpus)
         reach = SshHost(login, spec.python, spec.folder)
         gangs = f"{own}/gangs/{re.sub('[:%]', '_', one.title)}"  # The hosts may share a home.
-        return Host(one.title, reach, gangs, f"{own}/jobs", cpus=one.cpus, gpus=gpus)
+        return Host(one.title, reach, gangs, f"{own}/jobs", cpus=one.cpus, gpus=gpus, leaving=spec.leaving or "")
 
     return SshEngine([host(one) for one in spec.hosts], spec.server_address or "")
 

@@ -136,3 +136,19 @@ def test_the_python_client_does_the_same(house: House, tmp_path: Path):
         file.write_text("name: lab\ntype: netlap\n")
         with pytest.raises(SpecError, match=r"lab\.yml:2:7"):
             client.create_compute(file)
+
+
+def test_the_numbers_of_a_compute_are_changed_alone(house: House):
+    create(house, LAB)
+    scaled = house.http.post(f"{PATH}/lab/scale", json={"max_instances": 1})
+    assert (scaled.status_code, scaled.json()["spec"]) == (200, {**LAB, "max_instances": 1})
+    assert house.http.post(f"{PATH}/lab/scale", json={"max_instances": 3}).json()["code"] == "bad_job"
+    assert house.http.post(f"{PATH}/local/scale", json={"max_instances": 3}).json()["code"] == "refused"
+    assert house.http.post(f"{PATH}/lab/scale", json={"most": 3}).status_code in (400, 422)
+
+
+def test_each_machine_says_its_state_why_and_since_when(house: House):
+    create(house, LAB)
+    idle, cut = house.http.get(f"{PATH}/lab").json()["machines"]
+    assert (idle["state"], cut["state"], cut["why"]) == ("idle", "unusable", "its line is cut")
+    assert idle["since"]

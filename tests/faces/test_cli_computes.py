@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView
+from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView, ScaleView, Tier
 from drumbeat.protocol.errors import ConflictError
 from tests.unit.cli.fake_server import FakeServer, Type, typing_in
-from tests.unit.cli.samples import sample
+from tests.unit.cli.samples import NOON, sample
 
 pytestmark = pytest.mark.feature("C1")
 
@@ -83,8 +83,8 @@ def test_list_has_a_row_for_each_compute_and_a_line_for_each_trouble(drumbeat: T
     broken = sample(ComputeView, "lab", "netlab", (), trouble="it needs root. Start the server as root")
     server.known_computes = [local, rack(), broken]
     assert [line.split() for line in drumbeat("compute", "list").stdout.splitlines()[2:]] == [
-        ["local", "local", "1", "8", "of", "8", "1", "of", "1", "0"],
-        ["rack", "ssh", "2", "6", "of", "16", "1", "of", "4", "3"],
+        ["local", "local", "1", "1", "idle", "8", "of", "8", "1", "of", "1", "0"],
+        ["rack", "ssh", "2", "1", "running,", "1", "unusable", "6", "of", "16", "1", "of", "4", "3"],
         ["lab", "netlab", "0", "0", "of", "0", "0", "of", "0", "0"],
         [],
         ["compute", "rack:", "gpu-2", "can't", "be", "used:", "ssh:", "no", "route", "to", "host", "\\x1b[2J"],
@@ -128,3 +128,32 @@ def test_delete_says_that_it_is_gone_or_why_not(drumbeat: Type, server: FakeServ
     assert drumbeat("compute", "delete", "rack").stderr == (
         "error: compute rack is used by mnist-7f3a\n  → Wait for it.\n"
     )
+
+
+def test_scale_changes_what_is_given_and_says_the_numbers_in_effect(drumbeat: Type, server: FakeServer):
+    scale = ScaleView(0, 4, 60.0, None, 3.0, Tier.DEDICATED, {})
+    server.known_computes = [sample(ComputeView, "lab", "netlab", (), spec={}, scale=scale, remarks=("so and so",))]
+    shown = drumbeat("compute", "scale", "lab", "--min", 0, "--idle-time", 60)
+    assert shown.stdout == (
+        "compute lab: 0 to 4; switched off after 60 s without a job; a start usually takes 3 s\n  note: so and so\n"
+    )
+    numbers = {"min_instances": 0, "max_instances": None, "idle_time_before_scale_down": 60.0}
+    assert server.calls[0] == ("scale_compute", "lab", numbers)
+
+
+def test_scale_without_a_number_is_refused(drumbeat: Type, server: FakeServer):
+    shown = drumbeat("compute", "scale", "lab")
+    assert (shown.exit_code, server.calls) == (2, [])
+    assert "say what to change: --min, --max or --idle-time" in shown.stderr
+
+
+def test_show_has_the_numbers_the_states_and_the_notes(drumbeat: Type, server: FakeServer):
+    scale = ScaleView(0, 2, 300.0, 600.0, 31.0, Tier.LOW_PRIORITY, {"tier": "PreemptMode"})
+    machine = sample(MachineView, "n1", 4, (), 0, "off", "idle~", "", "it is switched off", NOON)
+    server.known_computes = [sample(ComputeView, "rack", "slurm", (machine,), scale=scale, remarks=("otherwise",))]
+    text = " ".join(drumbeat("compute", "show", "rack").stdout.split())
+    assert "0 to 2; switched off after 300 s without a job; a start usually takes 31 s, at most 600 s" in text
+    assert "tier low_priority" in text
+    assert "note otherwise" in text
+    assert "n1 off" in text
+    assert "idle~; it is switched off" in text

@@ -234,7 +234,7 @@ def test_what_slurm_refuses_is_told(lab: SlurmLab, keys: dict[str, str], what: s
 @pytest.fixture(scope="module")
 def home(made: SlurmLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     with a_house(tmp_path_factory.mktemp("house")) as there:
-        for name, keys in {"rack": {}, "low": {"partition": "low"}, "slow": {"partition": "slow"}}.items():
+        for name, keys in {"rack": {}, **{name: {"partition": name} for name in ("low", "slow", "spot")}}.items():
             create(there.client, made, name, **keys)
         yield there
 
@@ -413,12 +413,14 @@ def test_what_is_canceled_while_it_waits_ends_too(house: House, lab: SlurmLab):
 
 
 @pytest.mark.feature("C6")
-@pytest.mark.parametrize("partition", ["low", pytest.param("slow", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "partition", ["low", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("slow", "spot"))]
+)
 def test_preemption_is_told_as_such_and_the_job_goes_on(house: House, lab: SlurmLab, tmp_path: Path, partition: str):
-    """The one partition requeues, the other cancels after a while of grace."""
-    go = tmp_path / "go"
-    last = f"sleep 1; : > {tmp_path}/told.$RANK; exit 0"
-    command = until_go(go, f'trap "{last}" TERM; : > {tmp_path}/ready.$RANK')
+    """`low` requeues at once, `slow` cancels and `spot` requeues after a while of grace, in which ranks save."""
+    go, saved = tmp_path / "go", "$DRUMBEAT_CHECKPOINT_DIR/step.$RANK"
+    last = f"echo 7 > {saved}; sleep 5; : > {tmp_path}/told.$RANK; exit 0"
+    command = until_go(go, f'cat {saved} || true; trap "{last}" TERM; : > {tmp_path}/ready.$RANK')
     job = submitted(house, command, nodes=3, compute=partition, max_retries=0, grace_s=20)
     reach(house, job, "running")
     until(lambda: len(list(tmp_path.glob("ready.*"))) == 3, "every rank would hear that it is to end")
@@ -428,8 +430,12 @@ def test_preemption_is_told_as_such_and_the_job_goes_on(house: House, lab: Slurm
     (failure,) = house.client.get(job).failures
     assert failure.verdict.reason == "preempted"
     assert failure.verdict.sentence == f"Slurm job {number} was preempted by Slurm"
-    if partition == "slow":  # Without a grace time of the cluster's, srun ends its tasks as soon as it is told.
+    has_grace = partition != "low"  # Without a grace time of the cluster's, srun ends its tasks as soon as it is told.
+    if has_grace:
         until(lambda: len(list(tmp_path.glob("told.*"))) == 3, "ranks have time to end well", 30)
+        grace_s = {"slow": 30, "spot": 15}[partition]
+        notice = f"Slurm will take the nodes away for another job after a grace time of {grace_s} s (Slurm job {number}"
+        assert any(notice in line.sentence for line in house.client.get(job).story), "it is told before it happens"
     assert any(
         "new set of nodes; this doesn't count as a retry" in line.sentence for line in house.client.get(job).story
     )
@@ -438,6 +444,8 @@ def test_preemption_is_told_as_such_and_the_job_goes_on(house: House, lab: Slurm
     reach(house, job, "running")
     go.touch()
     assert reach(house, job, "completed").attempt == 2
+    if has_grace:
+        assert [text.split()[-1:] for text in house.logs(job).values()] == [["7"]] * 3, "it goes on from what was saved"
 
 
 @pytest.mark.feature("C4")

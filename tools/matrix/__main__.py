@@ -68,7 +68,7 @@ def _cell(there: Place, row: Row, nodes: int, material: Material) -> Cell:
 def _options() -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="python -m tools.matrix")
     options.add_argument("--write", type=Path, help="file for the table")
-    options.add_argument("--engines", default=",".join(["local", *ENGINES]))
+    options.add_argument("--engines", default=",".join(["local", *(name for name in ENGINES if name != "slurm-cloud")]))
     options.add_argument("--rows", default=",".join(ROWS))
     options.add_argument("--nodes", default=",".join(map(str, SIZES)))
     return options.parse_args()

@@ -24,6 +24,7 @@ from drumbeat.client.pipelines import PipelineCalls
 from drumbeat.client.registries import RegistryCalls
 from drumbeat.client.space import SpaceCalls
 from drumbeat.client.sweeps import SweepCalls
+from drumbeat.dialect.compute.head import SCALE_KEYS
 from drumbeat.protocol import wire
 from drumbeat.protocol.api.computes import AliasView, ComputeView
 from drumbeat.protocol.api.environments import EnvironmentView
@@ -247,6 +248,22 @@ class Client(ComponentCalls, DataCalls, MetricCalls, PipelineCalls, RegistryCall
         document, source = sending.described(compute, sets)
         body = {"document": document, "source": source}
         return view(ComputeView, self.connection.call("POST", "/computes", json=body))
+
+    def scale_compute(
+        self,
+        name: str,
+        *,
+        min_instances: int | None = None,
+        max_instances: int | None = None,
+        idle_time_before_scale_down: float | None = None,
+    ) -> ComputeView:
+        """Changes how many machines a compute has, also while jobs use it; what isn't given stays as it is.
+
+        Raises NotFoundError, SpecError; RefusedError where the number of machines is fixed.
+        """
+        numbers = (min_instances, max_instances, idle_time_before_scale_down)
+        body = {key: number for key, number in zip(SCALE_KEYS, numbers, strict=True) if number is not None}
+        return view(ComputeView, self.connection.call("POST", f"/computes/{part(name)}/scale", json=body))
 
     def delete_compute(self, name: str) -> None:
         """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it."""

@@ -19,6 +19,8 @@ from drumbeat.control.computes.agent_addresses import AgentAddresses, Endpoints
 from drumbeat.control.computes.compute_watch import ComputeWatch
 from drumbeat.control.computes.computes import Computes
 from drumbeat.control.computes.engines import EngineMaker, Engines, no_engines
+from drumbeat.control.computes.node_states import NodeStates
+from drumbeat.control.computes.scaler import Scaler
 from drumbeat.control.data.inputs import Inputs
 from drumbeat.control.data.job_output_reader import JobOutputs
 from drumbeat.control.data.manifests import Whole
@@ -129,9 +131,11 @@ class Control:
             ],
         )
         self.watch = GangWatch(self.loop, self.engines, gangs.of, heartbeats)
-        self._compute_watch = ComputeWatch(self.engines, self.addresses)
+        states = NodeStates(self.loop, self.engines)
+        scaler = Scaler(self.loop, self.engines, states)
+        self.compute_watch = ComputeWatch(self.engines, self.addresses, states, scaler)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
-        self.computes = Computes(self.loop, self.engines, self.addresses)
+        self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics)
         self.space = Space(
             self.loop, setting.artifacts, self.catalogs.environments, setting.caches, remove_run=self.metrics.remove
@@ -170,7 +174,7 @@ class Control:
         self.outbox.start()
         self.watch.start()
         self.child_watch.start()
-        self._compute_watch.start()
+        self.compute_watch.start()
         self.space.start()
         if self._copies:
             self._copies.start()
@@ -180,7 +184,7 @@ class Control:
         if self._copies:
             self._copies.stop()
         self.space.stop()
-        self._compute_watch.stop()
+        self.compute_watch.stop()
         self.child_watch.stop()
         self.watch.stop()
         self.outbox.stop()

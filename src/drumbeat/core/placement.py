@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 
 from drumbeat.core.need import Need, Slot
 from drumbeat.core.words import counted
+from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.states import Reason
 
 MOST_NODES, MOST_RANKS = 64, 1024
@@ -28,6 +29,7 @@ class Room:
     cpus: int
     gpus: tuple[str, ...] = ()
     unusable: str = ""
+    state: NodeState = NodeState.IDLE
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,11 @@ class Waiting:
     submitted_at: datetime
     lasts: timedelta | None = None
     avoided: tuple[str, ...] = ()
+
+    @property
+    def rank(self) -> tuple[int, datetime, str]:
+        """Its place in the queue: by priority, then by age."""
+        return -self.priority, self.submitted_at, self.job
 
 
 @dataclass(frozen=True)
@@ -79,7 +86,7 @@ def place(
     holding = list(held)
     blocked: Waiting | None = None
     said: list[Placed] = []
-    for job in sorted(queue, key=lambda w: (-w.priority, w.submitted_at, w.job)):
+    for job in sorted(queue, key=lambda one: one.rank):
         never = _never(job, rooms, compute)
         slots = None if never else _fit_elsewhere(job, rooms, holding) or fit(job.need, rooms, holding)
         wanted = Holding(job.job, slots or (), now + job.lasts if job.lasts else None)

@@ -148,7 +148,10 @@ REASONS: dict[Reason, ReasonRow] = {
     ),
     Reason.NODE_TAKEN: ReasonRow("a node's machine told it to stop", State.FAILED, Retry.FREE),
     Reason.PREEMPTED: ReasonRow(
-        "the cluster took the nodes away for another job", State.FAILED, Retry.FREE, takes_nodes=True
+        "nodes were taken away: by the cluster for another job, or because their machine leaves",
+        State.FAILED,
+        Retry.FREE,
+        takes_nodes=True,
     ),
     Reason.OUT_OF_MEMORY: ReasonRow(
         "a node reached its memory limit",

@@ -16,9 +16,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from drumbeat.core.life.events import Loss
 from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -30,6 +32,11 @@ JUDGED_EVERY_S = 5.0
 """How often it is asked, for each machine, whether what is there is wanted: that asks the store."""
 FIRST_LOOK_S = 3.0
 """How long the first question about the machines waits for their first answers."""
+
+LEAVE_NOTICE_S = 300.0
+"""So long before a machine's end the ranks on it are told to save and stop."""
+LEFT_AFTER_S = 10.0
+"""After so long a silence a machine that said that it leaves is gone."""
 
 Answer = dict[str, Any]
 
@@ -56,6 +63,8 @@ class Host:
     cpus: int | None = None
     gpus: tuple[str, ...] | None = None
     address: str = ""
+    leaving: str | None = None
+    """The file or command by which it says that it leaves, "" = the system's own only; None = it isn't asked."""
 
 
 @dataclass
@@ -83,6 +92,27 @@ class _Known:
     is_followed: bool = False
     must_look: threading.Event = field(default_factory=threading.Event)
     has_looked: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def _notice(self) -> Answer:
+        notice: Answer | None = self.told.get("leaving")
+        return notice or {}
+
+    @property
+    def leaves(self) -> str:
+        """Why it will soon be gone, by its last word; "" = it stays."""
+        return str(self._notice.get("why", ""))
+
+    @property
+    def leaves_now(self) -> bool:
+        """Whether what runs there must end now to end well."""
+        in_s = self._notice.get("in_s")
+        return bool(self.leaves) and (in_s is None or in_s <= LEAVE_NOTICE_S)
+
+    @property
+    def has_left(self) -> bool:
+        """Whether it said that it leaves, and has been silent since."""
+        return bool(self.leaves and self.trouble) and time.monotonic() - self.seen_at > LEFT_AFTER_S
 
     def swept_since(self) -> set[str]:
         """What has been swept since this was last asked."""
@@ -115,6 +145,10 @@ class RemoteEngine:
         """The hosts, as they last answered; one that never has has no CPUs."""
         self._begin()
         return [_machine(known) for known in self._known.values()]
+
+    def look_soon(self, machine: str) -> None:
+        """Has a machine asked at once."""
+        self._known[machine].must_look.set()
 
     def server_addresses(self) -> list[str]:
         """Where this machine is for them."""
@@ -184,6 +218,8 @@ class RemoteEngine:
         now = time.monotonic()
         since = self._started.setdefault(gang.name, now)  # Another server may have started it.
         gone: dict[int, str] = {}
+        leaving: dict[int, str] = {}
+        has_left = False
         silent: set[str] = set()
         for slot in gang.slots:
             known = self._known.get(slot.machine)
@@ -191,11 +227,15 @@ class RemoteEngine:
             if known is not None:
                 silent |= {slot.machine} if known.trouble else set()
                 why = _why_gone(known, gang.name, slot.node, since)
+                has_left = has_left or known.has_left
+                if known.leaves_now and not known.trouble:
+                    leaving[slot.node] = f"machine {slot.machine} leaves: {known.leaves}"
                 if since == now:
                     known.must_look.set()
             if why:
                 gone[slot.node] = why
-        return Sighting(_word(gone, silent, len(gang.slots)), gone)
+        cause = Loss.PREEMPTED if has_left else Loss.LOST
+        return Sighting(_word(gone, silent, len(gang.slots)), gone, cause, leaving=leaving)
 
     def stop(self, name: str) -> None:
         """Ends it on every machine. One that doesn't answer ends it as soon as it does; nothing is started there
@@ -290,7 +330,9 @@ class RemoteEngine:
         try:
             self._sweep_on(known)
             began, ended, ours = time.monotonic(), set(known.to_end), {*self._started}
-            request = {"folder": known.host.folder, "ended": sorted(ended)}
+            request: dict[str, object] = {"folder": known.host.folder, "ended": sorted(ended)}
+            if known.host.leaving is not None:
+                request["leaving"] = known.host.leaving
             told = known.host.reach.ask("look", request)
         except DrumbeatError as error:
             known.trouble = error.what
@@ -332,21 +374,27 @@ class RemoteEngine:
 
 def _machine(known: _Known) -> Machine:
     host, told = known.host, known.told
+    state = NodeState.PREEMPTED if known.has_left else NodeState.LEAVING if known.leaves else NodeState.IDLE
+    left = f"it has left: {known.leaves}" if known.has_left else f"it leaves: {known.leaves}" if known.leaves else ""
     return Machine(
         host.name,
         told.get("cpus", 0) if host.cpus is None else host.cpus,
         tuple(told.get("gpus", ())) if host.gpus is None else host.gpus,
         told.get("memory_mib", 0),
         word="answers" if not known.trouble else "silent",
-        unusable=known.trouble
+        unusable=left
+        or known.trouble
         or known.stuck
         or ("it still ends what ran there" if known.to_end or known.must_sweep else ""),
         is_awaited=not known.has_looked.is_set(),
+        state=state,
     )
 
 
 def _why_gone(known: _Known, gang: str, node: int, since: float) -> str:
     """Only a look that was begun since then tells."""
+    if known.has_left:
+        return f"machine {known.host.name} has left: {known.leaves}"
     if known.seen_at < since:
         return ""
     return known.gone.get(gang, {}).get(node, f"machine {known.host.name} knows nothing of it")

@@ -12,11 +12,13 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from drumbeat._version import __version__
 from drumbeat.host.gangs import Gangs, StuckError
+from drumbeat.host.leaving import notice
 from drumbeat.host.machine import PASSING, gpus, memory_mib
 
 END_TIMEOUT_S = 6.0
@@ -60,8 +62,8 @@ def start(request: Request) -> Answer:
 def look(request: Request) -> Answer:
     """Looks after every gang of this machine; the gangs in `ended` are ended first.
 
-    The answer has `gone`, a sentence by gang and node, "" for a node whose agent runs; and `stuck`, a sentence by gang
-    for those that can't be ended.
+    The answer has `gone`, a sentence by gang and node, "" for a node whose agent runs; `stuck`, a sentence by gang for
+    those that can't be ended; and `leaving`, what the machine says of its own end, if the request asks for it.
     """
     gangs = _gangs(request)
     stuck = _ended(gangs, request["ended"], leave_s=gangs.leave_s)
@@ -69,7 +71,8 @@ def look(request: Request) -> Answer:
     for name in gangs.names():
         nodes = gangs.nodes(name)
         gone[name] = {**dict.fromkeys(nodes, ""), **gangs.look(name, nodes)}
-    return {"gone": gone, "stuck": stuck, **about(request)}
+    leaving = notice(request["leaving"]) if "leaving" in request else None
+    return {"gone": gone, "stuck": stuck, "leaving": asdict(leaving) if leaving else None, **about(request)}
 
 
 def stop(request: Request) -> Answer:

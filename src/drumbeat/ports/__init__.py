@@ -8,7 +8,7 @@ from drumbeat.ports.artifacts import Artifacts, JobSpace, LogChunk, SnapshotSpac
 from drumbeat.ports.catalog import Asset, AssetKind, Catalog, StoredDatastore, StoredRegistry, Use, UsedKind
 from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
-from drumbeat.ports.engines import Doors, Engine, Gang, Machine, Sighting
+from drumbeat.ports.engines import Doors, ElasticEngine, Engine, Gang, Machine, Scale, ScaledEngine, Sighting
 from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer, Ownership
 from drumbeat.ports.run_files import RunFile, RunFiles
 from drumbeat.ports.samplers import Sampler
@@ -38,6 +38,7 @@ __all__ = [
     "Clock",
     "DataAccess",
     "Doors",
+    "ElasticEngine",
     "Engine",
     "Entry",
     "ExperimentUse",
@@ -58,6 +59,8 @@ __all__ = [
     "RunFile",
     "RunFiles",
     "Sampler",
+    "Scale",
+    "ScaledEngine",
     "Sighting",
     "SnapshotSpace",
     "Store",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from drumbeat.core.life.events import Loss
 from drumbeat.core.need import Slot
+from drumbeat.protocol.api.computes import NodeState, Tier
 from drumbeat.protocol.plan import Plan
 
 
@@ -26,6 +27,28 @@ class Machine:
     word: str = ""
     unusable: str = ""
     is_awaited: bool = False
+    state: NodeState = NodeState.IDLE
+    """As the engine sees it: where drumbeat chooses machines, it knows itself which of them jobs use."""
+    why: str = ""
+    """Why it is in that state, "" = there is nothing to say, or `unusable` says it."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The numbers by which machines of a compute come and go, as they are in effect.
+
+    start_timeout_s: how long a machine may take to start. usual_start_s: how long it usually takes here.
+    """
+
+    min_instances: int
+    max_instances: int
+    idle_time_s: float | None = None
+    """After so long without a job a machine is switched off; None = never."""
+    start_timeout_s: float | None = None
+    usual_start_s: float | None = None
+    tier: Tier = Tier.DEDICATED
+    set_by: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By key of a compute's file, what sets it instead: a setting of the cluster's. Empty = the file itself does."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +85,10 @@ class Sighting:
     gone: dict[int, str] = field(default_factory=dict[int, str])
     cause: Loss = Loss.LOST
     waits: bool = False
+    notice: str = ""
+    """That its nodes will be taken away, in a sentence; "" = the engine knows of no such plan."""
+    leaving: dict[int, str] = field(default_factory=dict[int, str])
+    """Nodes whose machine says that it will be gone in a moment, with a sentence each."""
 
 
 class Engine(Protocol):
@@ -115,6 +142,39 @@ class Engine(Protocol):
         """The compute is no more, or the server ends with nothing unfinished on it: what the engine made for it is
         taken away. Twice is as once.
         """
+        ...
+
+
+@runtime_checkable
+class ScaledEngine(Protocol):
+    """Beside `Engine`: one whose machines come and go, or could."""
+
+    def scale(self) -> Scale | None:
+        """The numbers in effect, None = they aren't known yet. It's quick."""
+        ...
+
+
+@runtime_checkable
+class ElasticEngine(Protocol):
+    """Beside `Engine`: one whose machines drumbeat itself starts and stops.
+
+    `machines` says of each how it is: OFF, PREPARING from `switch_on` until it can be used, LEAVING from `let_go` on.
+    """
+
+    def usual_start_s(self) -> float | None:
+        """How long a machine usually takes to start, None = none was started yet."""
+        ...
+
+    def switch_on(self, names: Sequence[str]) -> None:
+        """Starts machines that are off; one that is on, or starts, is left alone."""
+        ...
+
+    def let_go(self, names: Sequence[str], *, is_leaving: bool) -> None:
+        """Marks machines as leaving, or takes the mark off again: nothing is started on one that leaves."""
+        ...
+
+    def switch_off(self, names: Sequence[str]) -> None:
+        """Switches machines off that are leaving, with everything on them."""
         ...
 
 

@@ -165,6 +165,10 @@ class FakeServer:
         self.known_computes.append(made)
         return made
 
+    def scale_compute(self, name: str, **numbers: float | None) -> ComputeView:
+        self._called("scale_compute", name, numbers)
+        return self.compute(name)
+
     def delete_compute(self, name: str) -> None:
         self._called("delete_compute", name)
         self.known_computes.remove(self.compute(name))

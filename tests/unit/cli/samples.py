@@ -3,6 +3,7 @@
 import dataclasses
 from dataclasses import MISSING, replace
 from datetime import UTC, datetime, timedelta
+from enum import EnumType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from drumbeat.protocol.api.jobs import JobWithStory, LogPiece, StoryLine, VerdictView
@@ -34,6 +35,8 @@ def _empty(hint: Any) -> Any:
         return None
     if get_origin(hint) is Literal:
         return get_args(hint)[0]
+    if isinstance(hint, EnumType):
+        return next(iter(hint))
     return (get_origin(hint) or hint)()
 
 

@@ -16,6 +16,7 @@ from drumbeat.core.life.events import (  # fmt: skip
     KeepStory,
     Loss,
     NeverFits,
+    NodeDeparture,
     NodeLost,
     StartGang,
     StopGang,
@@ -334,3 +335,36 @@ def test_a_world_that_is_smaller_than_was_meant_is_told_in_the_story_and_at_the_
         last.failures[-1].verdict.sentence
         == f"rank 0 on node 0 stopped with exit code 1; and on node 0 {remark.sentence}"
     )
+
+
+@pytest.mark.feature("C6")
+@pytest.mark.parametrize("is_running", [False, True])
+def test_a_node_whose_machine_leaves_is_stopped_in_time_and_replaced(is_running: bool):
+    job = running(max_retries=0) if is_running else after(a_job(max_retries=0), Granted(slots()))
+    job = after(job, NodeDeparture(1, 1, "machine m leaves: a reboot is scheduled"))
+    if is_running:
+        assert (job.state, job.reason) == (State.STOPPING, Reason.PREEMPTED)
+        assert "SIGTERM to every rank" in job.sentence
+        job = after(job, said(0, Phase.ENDED, exits=(ended(0, 143),)), NodeLost(1, 1, "it has left", Loss.PREEMPTED))
+    assert job.state is State.QUEUED
+    assert [one.verdict.reason for one in job.failures] == [Reason.PREEMPTED]
+    assert "doesn't count as a retry" in job.sentence
+
+
+@pytest.mark.feature("C6")
+def test_a_machine_s_own_word_is_why_a_node_was_told_to_stop():
+    job = after(running(), said(0, Phase.RUNNING, is_taken=True), NodeDeparture(1, 0, "machine m leaves: a reboot"))
+    assert job.verdict is not None
+    assert (job.verdict.reason, job.verdict.sentence) == (
+        Reason.PREEMPTED, "node 0 is taken away: machine m leaves: a reboot",
+    )  # fmt: skip
+
+
+@pytest.mark.feature("C6")
+def test_a_preemption_that_is_to_come_stands_in_the_story_once():
+    notice = "Slurm will take the nodes away for another job"
+    job = running()
+    first = decide(job, GangSeen(1, "RUNNING", notice=notice), at(9))
+    assert [line.sentence for line in first.story] == [notice]
+    assert first.job.state is State.RUNNING
+    assert decide(first.job, GangSeen(1, "RUNNING", notice=notice), at(10)).story == ()

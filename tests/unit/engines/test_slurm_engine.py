@@ -19,6 +19,7 @@ from drumbeat.engines.slurm import engine as slurm_engine
 from drumbeat.engines.slurm import lookup
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
 from drumbeat.engines.slurm.engine import SlurmEngine
+from drumbeat.engines.slurm.power import Power
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
 from tests.threads import refuse_once
@@ -43,6 +44,9 @@ class Played(Slurm):
     submitted: list[str] = field(default_factory=list[str])
     told: list[str] = field(default_factory=list[str])
     canceled: list[str] = field(default_factory=list[str])
+    settings: Power = field(default_factory=Power)
+    to_preempt: dict[str, str] = field(default_factory=dict[str, str])
+    """Running jobs whose nodes Slurm is about to take, with the time."""
     is_away: bool = False
     is_unaccounted: bool = False
     """sacct can't reach what it asks."""
@@ -72,6 +76,14 @@ class Played(Slurm):
     def nodes(self, partition: str = "") -> list[SlurmNode]:
         self._answer()
         return [SlurmNode("n1", "127.0.0.1", "main*", "idle", 8, 1000, 4, "none")]
+
+    def power(self, partition: str) -> Power:
+        self._answer()
+        return self.settings
+
+    def preempted(self) -> dict[str, str]:
+        self._answer()
+        return self.to_preempt
 
     def controllers(self) -> list[str]:
         return []
@@ -648,3 +660,32 @@ def test_a_cluster_with_no_route_to_it_is_told(engine: SlurmEngine):
     with pytest.raises(UnreachableError, match="no route") as caught:
         engine.server_addresses()
     assert "server_address" in caught.value.fix
+
+
+@pytest.mark.feature("C6")
+def test_a_job_that_slurm_is_about_to_preempt_says_so_while_it_runs(played: Played, engine: SlurmEngine):
+    played.settings = Power("main", can_preempt=True)
+    gang = a_gang()
+    engine.start(gang)
+    played.there = [SlurmJob("17", "RUNNING", NAME, nodes="n1")]
+    engine._look()
+    assert engine.observe(gang).notice == ""
+    played.to_preempt = {"17": "2026-11-26T05:41:09"}
+    engine._look()
+    assert "PreemptTime 05:41:09" in engine.observe(gang).notice
+
+
+@pytest.mark.feature("C1")
+def test_how_long_starts_take_is_known_after_the_first(
+    played: Played, engine: SlurmEngine, monkeypatch: pytest.MonkeyPatch
+):
+    now = [1000.0]
+    monkeypatch.setattr(slurm_engine.time, "monotonic", lambda: now[0])
+    played.settings = Power("main", 60.0, 300.0)
+    for word in ("CONFIGURING", "CONFIGURING", "RUNNING"):
+        played.there = [SlurmJob("17", word, NAME, nodes="n1")]
+        engine._look()
+        now[0] += 15
+    scale = engine.scale()
+    assert scale is not None
+    assert (scale.usual_start_s, scale.idle_time_s, scale.max_instances) == (30, 60, 1)

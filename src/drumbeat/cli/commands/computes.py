@@ -17,6 +17,15 @@ app = new_family(
 )
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The compute's name.")]
+Fewest = Annotated[int | None, typer.Option("--min", metavar="N", help="Machines that stay on without jobs.")]
+Most = Annotated[int | None, typer.Option("--max", metavar="N", help="Most machines that jobs use at a time.")]
+IdleTime = Annotated[
+    float | None,
+    typer.Option("--idle-time", metavar="S", help="Seconds without a job after which a machine is switched off."),
+]
+_OPTIONS = {"min_instances": "min", "max_instances": "max", "idle_time_before_scale_down": "idle-time"}
+"""Options that aren't named as the key of a file that they stand for."""
+SCALE_EXAMPLE = "drumbeat compute scale lab --min 0 --max 4 --idle-time 60"
 
 
 def create(
@@ -42,6 +51,9 @@ def create(
     subnet: Annotated[
         str | None, typer.Option("--subnet", metavar="NETWORK", help="Netlab: network of the nodes, like 10.77.0.0/24.")
     ] = None,
+    fewest: Fewest = None,
+    most: Most = None,
+    idle_time: IdleTime = None,
 ) -> None:
     """Create a compute from a file or, for a netlab, from options.
 
@@ -49,6 +61,7 @@ def create(
     name if no job uses it.
     """
     given: dict[str, object] = {"nodes": nodes, "cpus": cpus, "bandwidth": bandwidth, "subnet": subnet}
+    given |= {"min_instances": fewest, "max_instances": most, "idle_time_before_scale_down": idle_time}
     options = {key: value for key, value in given.items() if value is not None}
     if file is not None:
         _require_no_options(type_, options)
@@ -63,7 +76,8 @@ def create(
 def _require_no_options(type_: str | None, options: dict[str, object]) -> None:
     written = {**({"type": type_} if type_ else {}), **options}
     for key, value in written.items():
-        raise SpecError(f"--{key} goes without a file", where=f"--{key}", fix=f"With a file: --set {key}={value}")
+        option = f"--{_OPTIONS.get(key, key)}"
+        raise SpecError(f"{option} goes without a file", where=option, fix=f"With a file: --set {key}={value}")
 
 
 def _described(name: str | None, type_: str | None, options: dict[str, object], *, has_sets: bool) -> dict[str, object]:
@@ -107,6 +121,22 @@ def show_compute(name: Name, as_json: AsJson = False) -> None:
         show(*render_compute(compute))
 
 
+def scale(name: Name, fewest: Fewest = None, most: Most = None, idle_time: IdleTime = None) -> None:
+    """Change how many machines a compute has at least and at most, and when idle ones are switched off.
+
+    Jobs may run meanwhile; no machine is switched off under a job. A slurm compute has only a maximum of its own: the
+    other numbers are the cluster's.
+    """
+    if fewest is None and most is None and idle_time is None:
+        raise SpecError("say what to change: --min, --max or --idle-time", fix=f"For example: {SCALE_EXAMPLE}")
+    scaled = connect().scale_compute(
+        name, min_instances=fewest, max_instances=most, idle_time_before_scale_down=idle_time
+    )
+    from drumbeat.cli.tables.computeview import say_scaled
+
+    print(say_scaled(scaled))
+
+
 def delete(name: Name) -> None:
     """Delete a compute that no job uses, and everything that was created for it."""
     connect().delete_compute(name)
@@ -117,6 +147,7 @@ for title, command, example in (
     ("create", create, "drumbeat compute create -f rack.yml"),
     ("list", list_computes, "drumbeat compute list"),
     ("show", show_compute, "drumbeat compute show rack"),
+    ("scale", scale, SCALE_EXAMPLE),
     ("delete", delete, "drumbeat compute delete rack"),
 ):
     add_command(app, title, command, example)

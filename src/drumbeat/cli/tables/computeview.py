@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from drumbeat.cli.terminal.phrases import count, say_size
+from drumbeat.cli.terminal.phrases import count, say_ago, say_size
 from drumbeat.cli.terminal.screen import cell, fill_table, heading, make_table, pairs
+from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import SpecError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.text import Text
 
-    from drumbeat.protocol.api.computes import ComputeView, MachineView
+    from drumbeat.protocol.api.computes import ComputeView, MachineView, ScaleView
 
-STYLES = {"running": "cyan", "unusable": "red"}
+STYLES = {"running": "cyan", "preparing": "yellow", "leaving": "yellow", "unusable": "red", "preempted": "red"}
 
 
 def say_made(compute: ComputeView) -> str:
@@ -25,7 +28,14 @@ def say_made(compute: ComputeView) -> str:
     size = f"{count(len(compute.machines), 'machine')}, {count(cpus, 'CPU slot')}, {count(gpus, 'GPU')}"
     lines = [f"compute {compute.name} is there: {compute.engine}, {size}"]
     lines += [f"  {line}" for line in say_troubles(compute)]
+    lines += [f"  note: {remark}" for remark in compute.remarks]
     return "\n".join([*lines, f"  to run a job on it, write in the job's file: compute: {compute.name}"])
+
+
+def say_scaled(compute: ComputeView) -> str:
+    """The numbers in effect, and what is otherwise than the compute's file has it."""
+    numbers = say_scale(compute.scale) if compute.scale else "not known yet"
+    return "\n".join([f"compute {compute.name}: {numbers}", *(f"  note: {remark}" for remark in compute.remarks)])
 
 
 def say_troubles(compute: ComputeView) -> Iterator[str]:
@@ -34,15 +44,32 @@ def say_troubles(compute: ComputeView) -> Iterator[str]:
         yield f"compute {compute.name} can't be used: {compute.trouble}"
         return
     for one in compute.machines:
-        if one.unusable:
+        if one.unusable and one.state in ("unusable", "preempted"):
             yield f"compute {compute.name}: {one.name} can't be used: {one.unusable}"
+
+
+def say_states(compute: ComputeView) -> str:
+    """How many machines are in each state, like `2 idle, 1 off`."""
+    states = Counter(str(one.state) for one in compute.machines)
+    return ", ".join(f"{states[state]} {state}" for state in map(str, NodeState) if states[state])
+
+
+def say_scale(scale: ScaleView) -> str:
+    """The numbers by which machines come and go."""
+    if scale.min_instances == scale.max_instances:
+        return f"{scale.max_instances}, always"
+    idle = f"switched off after {scale.idle_time_s:g} s without a job" if scale.idle_time_s is not None else "never off"
+    start = f"; a start usually takes {scale.usual_start_s:g} s" if scale.usual_start_s else ""
+    limit = f", at most {scale.start_timeout_s:g} s" if scale.start_timeout_s else ""
+    return f"{scale.min_instances} to {scale.max_instances}; {idle}{start}{limit}"
 
 
 def render_list(computes: list[ComputeView]) -> list[RenderableType]:
     """One row each, and below it what is wrong."""
-    table = make_table("compute", "engine", ">machines", ">CPU slots free", ">GPUs free", ">jobs waiting")
+    table = make_table("compute", "engine", ">machines", "states", ">CPU slots free", ">GPUs free", ">jobs waiting")
     rows = [
-        (one.name, one.engine, len(one.machines), _free_cpus(one), _free_gpus(one), one.waiting) for one in computes
+        (one.name, one.engine, len(one.machines), say_states(one), _free_cpus(one), _free_gpus(one), one.waiting)
+        for one in computes
     ]
     troubles: list[Text] = [cell(line, "red") for one in computes for line in say_troubles(one)]
     return [fill_table(table, rows), *([cell(""), *troubles] if troubles else [])]
@@ -54,11 +81,14 @@ def render_compute(compute: ComputeView) -> list[RenderableType]:
         ("compute", compute.name),
         ("engine", compute.engine),
         ("can't be used", cell(compute.trouble, "red") if compute.trouble else ""),
+        ("machines", say_scale(compute.scale) if compute.scale else ""),
+        ("tier", str(compute.scale.tier) if compute.scale and compute.scale.set_by else ""),
         ("CPU slots", f"{_free_cpus(compute)} free"),
         ("GPUs", f"{_free_gpus(compute)} free"),
         ("jobs waiting", compute.waiting),
     ]
-    table = make_table("machine", "state", ">CPU slots", ">GPUs", ">memory", "held by", "how it is")
+    rows += [("note", remark) for remark in compute.remarks]
+    table = make_table("machine", "state", "since", ">CPU slots", ">GPUs", ">memory", "held by", "how it is")
     machines = fill_table(table, (_machine_row(compute, one) for one in compute.machines))
     shown: list[RenderableType] = [pairs(rows), heading("Machines"), machines if compute.machines else cell("none")]
     return [*shown, heading("Made from"), cell(_written(compute))] if compute.spec else shown
@@ -70,8 +100,9 @@ def _machine_row(compute: ComputeView, one: MachineView) -> tuple[object, ...]:
     gpus = f"{sum(len(each.gpus) for each in held)} of {len(one.gpus)} held" if one.gpus else ""
     memory = say_size(one.memory_mib * 2**20) if one.memory_mib else ""
     jobs = ", ".join(sorted({each.job for each in held}))
-    how = "; ".join(text for text in (one.word, one.unusable) if text)
-    return one.name, cell(one.state, STYLES.get(one.state, "")), cpus, gpus, memory, jobs, how
+    how = "; ".join(text for text in (one.word, one.why or one.unusable) if text)
+    since = say_ago(one.since, datetime.now(UTC)) if one.since else ""
+    return one.name, cell(one.state, STYLES.get(one.state, "")), since, cpus, gpus, memory, jobs, how
 
 
 def _free_cpus(compute: ComputeView) -> str:

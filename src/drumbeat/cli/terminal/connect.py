@@ -179,6 +179,17 @@ class Server(Protocol):
         """The compute in a file or a mapping, as the server has made it. Raises SpecError, ConflictError."""
         ...
 
+    def scale_compute(
+        self,
+        name: str,
+        *,
+        min_instances: int | None = None,
+        max_instances: int | None = None,
+        idle_time_before_scale_down: float | None = None,
+    ) -> ComputeView:
+        """Changes how many machines it has. Raises SpecError, RefusedError."""
+        ...
+
     def delete_compute(self, name: str) -> None:
         """Deletes it. Raises ConflictError while jobs use it."""
         ...

@@ -7,6 +7,8 @@ import threading
 
 from drumbeat.control.computes.agent_addresses import AgentAddresses
 from drumbeat.control.computes.engines import Engines
+from drumbeat.control.computes.node_states import NodeStates
+from drumbeat.control.computes.scaler import Scaler
 
 log = logging.getLogger(__name__)
 
@@ -15,10 +17,11 @@ LOOK_INTERVAL_S = 1.0
 
 
 class ComputeWatch:
-    """Keeps engines and addresses current, on a thread of its own."""
+    """Keeps engines, the states of machines, their number, and addresses current, on a thread of its own."""
 
-    def __init__(self, engines: Engines, addresses: AgentAddresses) -> None:
+    def __init__(self, engines: Engines, addresses: AgentAddresses, states: NodeStates, scaler: Scaler) -> None:
         self._engines, self._addresses = engines, addresses
+        self._states, self._scaler = states, scaler
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="computes", daemon=True)
 
@@ -44,4 +47,6 @@ class ComputeWatch:
     def look(self) -> None:
         """Looks once."""
         self._engines.look()
+        self._states.look()
+        self._scaler.look()
         self._addresses.look()

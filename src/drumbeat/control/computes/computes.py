@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from drumbeat.control.computes.agent_addresses import AgentAddresses
-from drumbeat.control.computes.engines import ComputeState, Engines
+from drumbeat.control.computes.compute_state import ComputeState
+from drumbeat.control.computes.engines import Engines
+from drumbeat.control.computes.node_states import NodeStates, Seen
+from drumbeat.control.computes.scaler import limits_of
 from drumbeat.control.loop.loop import Loop
+from drumbeat.core import scaling
 from drumbeat.dialect.compute.computes import RemoteCompute, compute_from
-from drumbeat.ports import Machine, Reservation
+from drumbeat.dialect.compute.head import ScaledCompute
+from drumbeat.ports import ElasticEngine, Machine, Reservation, Scale
 
 
 @dataclass(frozen=True)
@@ -26,13 +31,19 @@ class ComputeUsage:
     """Why no job can start there now, "" = jobs can."""
     spec: Mapping[str, object] = field(default_factory=dict[str, object])
     """The document that a person wrote, empty for a compute of the server's own."""
+    states: Mapping[str, Seen] = field(default_factory=dict[str, Seen])
+    """Of each machine."""
+    scale: Scale | None = None
+    """How many machines there are; None = that isn't known yet."""
+    remarks: tuple[str, ...] = ()
+    """What of the document is otherwise than the cluster has it."""
 
 
 class Computes:
     """Lists, creates and deletes computes. Thread-safe."""
 
-    def __init__(self, loop: Loop, engines: Engines, addresses: AgentAddresses) -> None:
-        self._loop, self._engines, self._addresses = loop, engines, addresses
+    def __init__(self, loop: Loop, engines: Engines, addresses: AgentAddresses, states: NodeStates) -> None:
+        self._loop, self._engines, self._addresses, self._states = loop, engines, addresses, states
 
     def list(self) -> list[ComputeUsage]:
         """All computes."""
@@ -56,6 +67,14 @@ class Computes:
         is_new = self._engines.create(spec)
         return self.show(spec.name), is_new
 
+    def scale(self, name: str, changes: Mapping[str, object]) -> ComputeUsage:
+        """Changes `min_instances`, `max_instances`, `idle_time_before_scale_down` of a compute that jobs may use.
+
+        Raises NotFoundError, SpecError; RefusedError where the number of machines is fixed.
+        """
+        self._engines.scale(name, changes)
+        return self.show(name)
+
     def delete(self, name: str) -> None:
         """Deletes a compute. Raises NotFoundError; ConflictError while jobs use it, or for one of the server's own."""
         self._engines.delete(name)
@@ -65,5 +84,48 @@ class Computes:
 
     def _view(self, name: str, state: ComputeState, queued: list[str]) -> ComputeUsage:
         held = tuple(self._loop.store.reservations(name))
-        document = state.document or {}
-        return ComputeUsage(name, state.engine.name, state.machines, held, queued.count(name), state.trouble, document)
+        busy = {one.slot.machine for one in held}
+        return ComputeUsage(
+            name,
+            state.engine.name,
+            state.machines,
+            held,
+            queued.count(name),
+            state.trouble,
+            state.document or {},
+            {machine.name: self._states.of(name, machine, busy) for machine in state.machines},
+            _scale(state),
+            _remarks(state),
+        )
+
+
+def _scale(state: ComputeState) -> Scale | None:
+    """The numbers in effect: the cluster's, below which the compute's own cap is kept; or the compute's own."""
+    cap = state.spec.max_instances if isinstance(state.spec, ScaledCompute) else None
+    if state.scale:
+        return replace(state.scale, max_instances=min(state.scale.max_instances, cap or state.scale.max_instances))
+    machines = len(state.machines)
+    if isinstance(state.engine, ElasticEngine) and (limits := limits_of(state)):
+        idle_s = limits.idle_time.total_seconds() if limits.idle_time else None
+        return Scale(limits.fewest, limits.most, idle_s, usual_start_s=state.engine.usual_start_s())
+    return Scale(machines, machines) if machines else None
+
+
+def _remarks(state: ComputeState) -> tuple[str, ...]:
+    if not state.scale or not state.document:
+        return ()
+    scale, wish = state.scale, state.document
+    actual = {
+        "min_instances": scale.min_instances,
+        "idle_time_before_scale_down": scale.idle_time_s,
+        "tier": scale.tier.value,
+    }
+    sentences = scaling.remarks(wish, actual, {key: by for key, by in scale.set_by.items() if key in actual})
+    cap = wish.get("max_instances")
+    if isinstance(cap, int) and cap > scale.max_instances:
+        by = scale.set_by.get("max_instances", "its machines")
+        sentences = (
+            *sentences,
+            f"max_instances is {cap} in the compute's file, and the cluster has {scale.max_instances} ({by})",
+        )
+    return sentences

@@ -13,14 +13,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from drumbeat.control.computes.broken_engine import BrokenEngine
+from drumbeat.control.computes.compute_state import ComputeState, cap_of, followed, is_same_but_for_scale
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.placer import Supply
 from drumbeat.dialect.compute.computes import Compute as Spec
 from drumbeat.dialect.compute.computes import compute_from
+from drumbeat.dialect.compute.head import ScaledCompute
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.dialect.reading.writer import to_dict
 from drumbeat.launch.container_command import CONTAINER_ENGINES
-from drumbeat.ports import Engine, Machine
+from drumbeat.ports import Engine, ScaledEngine
 from drumbeat.protocol.errors import ConflictError, DrumbeatError, NotFoundError, RefusedError
 
 log = logging.getLogger(__name__)
@@ -41,48 +43,6 @@ EngineMaker = Callable[[Spec], Engine]
 def no_engines(spec: Spec) -> Engine:
     """Refuses every compute: the maker of a server that has none."""
     raise RefusedError(f"computes of type {spec.type} aren't supported here", where="type")
-
-
-@dataclass(frozen=True)
-class ComputeState:
-    """A compute with its engine and its machines, as they were seen last."""
-
-    engine: Engine
-    document: dict[str, object] | None = None
-    """What a person wrote; None where wiring gave the engine."""
-    spec: Spec | None = None
-    """The document, parsed; None where it can't be."""
-    machines: tuple[Machine, ...] = ()
-    tried_at: float = 0.0
-    """When its engine was made, or failed to be, on the monotonic clock."""
-    problem: str = ""
-    """Why its machines could not be read."""
-
-    @property
-    def trouble(self) -> str:
-        """Why no job can start there whatever is free; "" = some can."""
-        if isinstance(self.engine, BrokenEngine):
-            return self.engine.why
-        if any(machine.cpus for machine in self.machines):
-            return ""
-        said = "; ".join(f"{one.name}: {one.unusable}" for one in self.machines if one.unusable)
-        return self.problem or said or "none of its machines is known yet"
-
-    @property
-    def is_awaited(self) -> bool:
-        """Whether some of its machines have not answered for the first time yet."""
-        is_unheard = not self.machines and not self.problem and not isinstance(self.engine, BrokenEngine)
-        return is_unheard or any(one.is_awaited for one in self.machines)
-
-    @property
-    def prepare(self) -> str:
-        """What each node runs before the ranks of a job, "" = nothing."""
-        return (self.spec.prepare or "") if self.spec else ""
-
-    def path_first(self, own: str) -> tuple[str, ...]:
-        """Folders of programs that ranks on it find first. own: the server's."""
-        path = own if self.document is None else self.spec.path_first(own) if self.spec else ""
-        return (path,) if path else ()
 
 
 @dataclass(eq=False)
@@ -182,7 +142,8 @@ class Engines(Mapping[str, Engine]):
 
     def _look(self) -> None:
         stored = self.loop.store.computes()
-        known = {name: one for name, one in self._known.items() if one.document == stored.get(name)}
+        current = {name: followed(one, stored.get(name)) for name, one in self._known.items()}
+        known = {name: one for name, one in current.items() if one.document == stored.get(name)}
         for name in self._known.keys() - known.keys():  # Another server has deleted or replaced it.
             _close(name, self._known[name].engine)
         for name, document in stored.items():
@@ -209,7 +170,9 @@ class Engines(Mapping[str, Engine]):
 
     def _looked_at(self, name: str, one: ComputeState) -> ComputeState:
         try:
-            return replace(one, machines=tuple(one.engine.machines()), problem="")
+            machines = tuple(one.engine.machines())
+            scale = one.engine.scale() if isinstance(one.engine, ScaledEngine) else None
+            return replace(one, machines=machines, scale=scale, problem="")
         except Exception as error:  # noqa: BLE001 (what was seen last stays)
             log.warning("the machines of compute %s can't be looked at: %s", name, error)
             return replace(one, problem=_sentence(error))
@@ -220,6 +183,7 @@ class Engines(Mapping[str, Engine]):
             {name: one.machines for name, one in known.items()},
             {name: one.trouble for name, one in known.items() if one.trouble},
             frozenset(name for name, one in known.items() if one.engine.has_queue),
+            {name: cap for name, one in known.items() if (cap := cap_of(one)) is not None},
         )
         if supply != self.loop.supply:
             self.loop.call(lambda: self.loop.furnish(supply))
@@ -242,10 +206,31 @@ class Engines(Mapping[str, Engine]):
             old = self._known.get(spec.name)
             if old and old.document == document and not isinstance(old.engine, BrokenEngine):
                 return False
+            if old and is_same_but_for_scale(old.document, document) and not isinstance(old.engine, BrokenEngine):
+                self._rescale(spec, document, old)
+                return False
             if old and old.document != document:
                 self._withdraw(spec.name, old, "it is being replaced")
             self._put(spec, document, old)
         return old is None
+
+    def scale(self, name: str, changes: Mapping[str, object]) -> None:
+        """Changes how many machines a compute has, at least and at most, and when idle ones are switched off.
+
+        Jobs may use it meanwhile. Raises NotFoundError, SpecError; RefusedError where the number of machines is fixed.
+        """
+        with self._changing:
+            self._look()
+            old = self.known(name)
+            if not isinstance(old.spec, ScaledCompute):
+                what = f"the machines of compute {name} ({old.engine.name}) don't come and go"
+                raise RefusedError(what, fix="A netlab and a slurm compute can be scaled.")
+            spec = compute_from({**to_dict(old.spec), **changes}, f"compute {name}")
+            self._rescale(spec, to_dict(spec), old)
+
+    def _rescale(self, spec: Spec, document: dict[str, object], old: ComputeState) -> None:
+        self.loop.store.set_compute(spec.name, document)
+        self._publish({**self._known, spec.name: replace(old, document=document, spec=spec)})
 
     def _require_free(self, name: str) -> None:
         if name in self.given:

@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from drumbeat.control.computes.engines import Engines
 from drumbeat.control.gangs.heartbeats import Heartbeats, lost_by_silence, without_first_call
 from drumbeat.control.loop.loop import Loop
-from drumbeat.core.life.events import Event, GangSeen, Loss, NodeLost, Unheard
+from drumbeat.core.life.events import Event, GangSeen, Loss, NodeDeparture, NodeLost, Unheard
 from drumbeat.core.life.job import Job
 from drumbeat.ports import Gang
 from drumbeat.protocol.states import State
@@ -87,7 +87,8 @@ class GangWatch:
             return []  # The outbox is still starting it, though some nodes may be running.
         gang = self.gang_of(job)
         sighting = self.engines[job.plan.compute].observe(gang)
-        events: list[Event] = [GangSeen(job.attempt, sighting.word, sighting.waits)] if sighting.word else []
+        seen = GangSeen(job.attempt, sighting.word, sighting.waits, notice=sighting.notice)
+        events: list[Event] = [seen] if sighting.word else []
         if sighting.waits:
             self._excuse_all(job)
         silent = {node: self._silent_s(job, node) for node in range(job.plan.nodes) if node not in sighting.gone}
@@ -96,7 +97,8 @@ class GangWatch:
         lost = {node: NodeLost(job.attempt, node, why, sighting.cause) for node, why in sighting.gone.items()}
         lost |= {node: _silent(job, gang, node, silent_s) for node, silent_s in lost_by_silence(job, silent).items()}
         new = [lost[node] for node in sorted(lost) if node not in job.lost]
-        if new:
+        events += [NodeDeparture(job.attempt, *one) for one in sorted(sighting.leaving.items()) if one[0] not in lost]
+        if new or sighting.leaving:
             self.engines.look()  # Before anything is placed again.
         return [*events, *new]
 

@@ -9,7 +9,7 @@ from drumbeat.control.jobs import submit
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.placer import waiting
 from drumbeat.core.life.job import Job
-from drumbeat.core.placement import Placed, Room
+from drumbeat.core.placement import Placed
 from drumbeat.core.planning import plan as planning
 from drumbeat.core.planning.plan import Planned
 from drumbeat.ports import Engine, Gang
@@ -45,7 +45,7 @@ def _queue(job: Job, placed: Placed, loop: Loop) -> str:
 
 def _placed(job: Job, loop: Loop) -> Placed:
     compute = job.plan.compute
-    rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in loop.supply.machines.get(compute, ())]
+    rooms = loop.supply.rooms(compute)
     unfinished = loop.unfinished()
     queue = [waiting(one) for one in loop.jobs_queued(unfinished) if one.plan.compute == compute]
     said = loop.placer.placed(compute, [*queue, waiting(job)], rooms, loop.placer.holdings(compute, unfinished))

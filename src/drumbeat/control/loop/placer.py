@@ -6,10 +6,11 @@ Which job is next is decided by `core/placement.py`. This runs on the loop's thr
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from drumbeat.core import scaling
 from drumbeat.core.life.events import Granted, NeverFits, Waits
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
@@ -31,6 +32,14 @@ class Booking:
 
 
 @dataclass(frozen=True)
+class Cap:
+    """How many machines of a compute may be in use at a time. usual_s: how long one usually takes to start."""
+
+    most: int
+    usual_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Supply:
     """What jobs are placed on, by compute."""
 
@@ -39,6 +48,14 @@ class Supply:
     """Computes that no job can start on now, and why."""
     with_queue: frozenset[str] = frozenset()
     """Computes whose engines choose machines, and wait for them, themselves."""
+    caps: Mapping[str, Cap] = field(default_factory=dict[str, Cap])
+    """Computes whose number of machines is limited."""
+
+    def rooms(self, compute: str) -> list[Room]:
+        """The machines of a compute that jobs may be placed on."""
+        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable, m.state) for m in self.machines.get(compute, ())]
+        cap = self.caps.get(compute)
+        return rooms if cap is None or compute in self.with_queue else scaling.within(rooms, cap.most)
 
 
 class Placer:
@@ -62,7 +79,7 @@ class Placer:
                 self._wait_for(compute, one.job, trouble)
             return
         booked = self._loop.store.booked(compute)
-        rooms = [Room(m.name, m.cpus, m.gpus, m.unusable) for m in supply.machines.get(compute, ())]
+        rooms = supply.rooms(compute)
         held = self.holdings(compute, unfinished)
         for placed in self.placed(compute, queue, rooms, held):
             if placed.job not in self._loop.jobs:
@@ -76,9 +93,29 @@ class Placer:
 
     def placed(self, compute: str, queue: list[Waiting], rooms: list[Room], held: list[Holding]) -> list[Placed]:
         """A word for every job of a compute's queue."""
+        cap = self._loop.supply.caps.get(compute)
         if compute in self._loop.supply.with_queue:
-            return enqueue(queue, rooms, compute=compute)
-        return place(queue, rooms, held, self._loop.clock.now(), compute=compute)
+            if cap is None:
+                return enqueue(queue, rooms, compute=compute)
+            placements = enqueue(sorted(queue, key=lambda one: one.rank), rooms, compute=compute)
+            return scaling.capped(placements, cap.most, {one.job: len(one.slots) for one in held if one.slots}, compute)
+        placements = place(queue, rooms, held, self._loop.clock.now(), compute=compute)
+        return [self._awaited(one, queue, rooms, held, cap) for one in placements] if cap else placements
+
+    def _awaited(
+        self, placed: Placed, queue: list[Waiting], rooms: list[Room], held: list[Holding], cap: Cap
+    ) -> Placed:
+        """The same, where machines are started for the job: with that as the reason."""
+        if placed.reason is None:
+            return placed
+        slots = self.expected(queue, rooms, held).get(placed.job, ())
+        sentence = scaling.awaited(slots, rooms, cap.usual_s)
+        return replace(placed, reason=Reason.WAITING_FOR_SLOTS, sentence=sentence) if sentence else placed
+
+    def expected(self, queue: list[Waiting], rooms: list[Room], held: list[Holding]) -> dict[str, tuple[Slot, ...]]:
+        """The slots that queued jobs would be given if the machines that can be started had started."""
+        placements = place(queue, scaling.as_if_started(rooms), held, self._loop.clock.now(), compute="")
+        return {one.job: one.slots for one in placements if one.slots}
 
     def _wait_for(self, compute: str, job: str, trouble: str) -> None:
         """For a compute that can't be used: it may be again."""

@@ -14,6 +14,7 @@ from drumbeat.core.life.events import (
     CancelRequested,
     Decision,
     KeepStory,
+    NodeDeparture,
     NodeLost,
     PublishOutputs,
     StopGang,
@@ -58,6 +59,12 @@ def lost_stopping(job: Job, event: NodeLost, now: datetime) -> Decision:
     is_weaker = is_stated and _evidence(job) in (Evidence.RANKS, Evidence.SILENCE)
     is_cause = is_weaker or (job.verdict is not None and job.verdict.reason is Reason.NODE_TAKEN)
     return stopped(replace(left, verdict=judge.by_loss(event)) if is_cause else left, now)
+
+
+def leaving_stopping(job: Job, event: NodeDeparture) -> Decision:
+    """A node that was told to stop from outside, whose machine now says that it leaves: that is the cause."""
+    is_cause = job.verdict is not None and job.verdict.reason is Reason.NODE_TAKEN
+    return Decision(replace(job, verdict=judge.leaving(event)) if is_cause else job)
 
 
 def stopped(job: Job, now: datetime) -> Decision:

@@ -55,13 +55,15 @@ class NeverFits:
 class GangSeen:
     """The engine's word for the gang of an attempt. waits: the engine has a queue, and the gang stands in it.
 
-    is_asked: False = the engine couldn't be asked for the gang yet, and so knows nothing of it.
+    is_asked: False = the engine couldn't be asked for the gang yet, and so knows nothing of it. notice: that its nodes
+    will be taken away, in a sentence, "" = the engine knows of no such plan.
     """
 
     attempt: int
     word: str
     waits: bool = False
     is_asked: bool = True
+    notice: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,15 @@ class NodeLost:
     node: int
     sentence: str
     cause: Loss = Loss.LOST
+
+
+@dataclass(frozen=True)
+class NodeDeparture:
+    """The machine of a node says that it will be gone in a moment: its ranks must end now to end well."""
+
+    attempt: int
+    node: int
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -203,6 +214,7 @@ Event = (
     | GangRefused
     | AgentSaid
     | NodeLost
+    | NodeDeparture
     | CancelRequested
     | TimeUp
     | JudgeDue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from drumbeat.core.diagnosis import blame
-from drumbeat.core.life.events import CancelRequested, Loss, NodeLost
+from drumbeat.core.life.events import CancelRequested, Loss, NodeDeparture, NodeLost
 from drumbeat.core.life.job import Job
 from drumbeat.core.reasons import REASONS
 from drumbeat.core.verdict import Verdict
@@ -61,6 +61,11 @@ def taken(node: int) -> Verdict:
     """Judges a node that was told to stop from outside drumbeat."""
     sentence = f"node {node} was told to stop (SIGTERM), and not by drumbeat"
     return of(Reason.NODE_TAKEN, sentence, node=node)
+
+
+def leaving(event: NodeDeparture) -> Verdict:
+    """Judges a node whose machine says that it will be gone in a moment."""
+    return of(Reason.PREEMPTED, f"node {event.node} is taken away: {event.sentence}", node=event.node)
 
 
 def canceled(event: CancelRequested) -> Verdict:

@@ -21,6 +21,7 @@ from drumbeat.core.life.events import (
     Granted,
     JudgeDue,
     NeverFits,
+    NodeDeparture,
     NodeLost,
     OutputHeldUp,
     OutputPublished,
@@ -41,6 +42,12 @@ JUDGE_AFTER = timedelta(seconds=5)
 """The delay before ranks that miss a peer are stopped. A launcher needs up to 1 s to notice that its process is gone
 (`ray start` looks once a second), and longer on a busy node. Stopped earlier, it wouldn't report why."""
 
+_PREEMPTION = "preemption"
+"""The subject of the remark that the nodes will be taken away."""
+
+_OF_AN_ATTEMPT = (GangSeen, Unheard, GangRefused, AgentSaid, NodeLost, NodeDeparture)
+"""Events that count for the attempt that they name only."""
+
 
 def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (the table: one row a case)
     """Gives the job after the event. Raises ValueError for a move that MOVES doesn't hold: a defect."""
@@ -48,12 +55,17 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         return pipeline.decide(job, job.pipeline, event, now)
     if job.sweep:
         return sweep.decide(job, job.sweep, event, now)
-    if isinstance(event, GangSeen | Unheard | GangRefused | AgentSaid | NodeLost) and event.attempt != job.attempt:
+    if (
+        isinstance(event, GangSeen | Unheard | GangRefused | AgentSaid | NodeLost | NodeDeparture)
+        and event.attempt != job.attempt
+    ):
         return Decision(job)
     if isinstance(event, AgentSaid) and _is_old_news(job, event):
         return Decision(job)
     if isinstance(event, AgentSaid) and not job.state.is_terminal and (remarked := _remarked(job, event, now)).story:
         return then(remarked, decide(remarked.job, event, now))
+    if isinstance(event, NodeDeparture):
+        return _node_leaving(job, event, now)
     match job.state, event:
         case State.QUEUED, Waits():
             return move(job, now, State.QUEUED, event.reason, event.sentence)
@@ -100,7 +112,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
         case _, CancelRequested(discard=True):
             return aftermath.given_up(job, event.by, now)
         case _, GangSeen() if not job.state.is_terminal:
-            return _gang_seen(job, event, now)
+            noticed = _noticed(job, event, now)
+            return then(noticed, _gang_seen(noticed.job, event, now))
         case _:
             return Decision(job)
 
@@ -143,6 +156,14 @@ def _gang_seen(job: Job, event: GangSeen, now: datetime) -> Decision:
         sentence = f"{job.plan.compute} has given the nodes: {event.word}"
         return move(seen, now, State.PROVISIONING, Reason.STARTING_NODES, sentence)
     return Decision(seen)
+
+
+def _noticed(job: Job, event: GangSeen, now: datetime) -> Decision:
+    """Adds to the story, once an attempt, that its nodes will be taken away: the ranks have the time until then."""
+    if not event.notice or _PREEMPTION in job.remarks:
+        return Decision(job)
+    line = StoryEntry(now, job.state, job.reason, event.notice, job.attempt, job.round)
+    return Decision(replace(job, remarks=(*job.remarks, _PREEMPTION)), (), (line,))
 
 
 def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
@@ -229,6 +250,12 @@ def _time_up(job: Job, now: datetime) -> Decision:
 
 def _node_lost(job: Job, event: NodeLost, now: datetime) -> Decision:
     return ending.stop(job.without_node(event.node), judge.by_loss(event), now)
+
+
+def _node_leaving(job: Job, event: NodeDeparture, now: datetime) -> Decision:
+    if job.state in (State.PROVISIONING, State.STAGING, State.RUNNING):
+        return ending.stop(job, judge.leaving(event), now)
+    return ending.leaving_stopping(job, event) if job.state is State.STOPPING else Decision(job)
 
 
 # --- small parts ------------------------------------------------------------------------------------------------

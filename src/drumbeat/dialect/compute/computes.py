@@ -12,7 +12,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, cast
 
 from pydantic import BeforeValidator, Field
 
-from drumbeat.dialect.compute.head import ComputeHead
+from drumbeat.dialect.compute.head import ScaledCompute
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.dialect.compute.remote import RemoteCompute
 from drumbeat.dialect.compute.values import (
@@ -20,6 +20,7 @@ from drumbeat.dialect.compute.values import (
     Address,
     Bandwidth,
     Home,
+    Leaving,
     OneLine,
     SbatchOption,
     SshOption,
@@ -31,7 +32,7 @@ from drumbeat.dialect.compute.values import (
 from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
 from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import AsText, Count, Port, Whole, pattern
+from drumbeat.dialect.reading.values import AsText, Count, Port, Tally, Wait, Whole, pattern
 from drumbeat.protocol.errors import Problem, SpecError
 
 _PRIVATE = tuple(IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))
@@ -44,11 +45,19 @@ def _as_host(value: object) -> object:
 
 
 # --- computes ---------------------------------------------------------------------------------------------------
-class NetlabCompute(ComputeHead):
+class NetlabCompute(ScaledCompute):
     """Several nodes on the server's machine, each with its own address and a link of a given bandwidth."""
 
     type: Annotated[Literal["netlab"], AnyCase()] = Field(default="netlab", description="Always `netlab`.")
-    nodes: Annotated[Whole, Field(ge=1, le=1000)] = Field(default=2, description="Number of nodes.")
+    nodes: Annotated[Whole, Field(ge=1, le=1000)] = Field(
+        default=2, description="Number of nodes; with `min_instances`, the number that there can be."
+    )
+    min_instances: Tally | None = Field(
+        default=None, description="Number of nodes that stay on while no job needs them; all of them when not set."
+    )
+    idle_time_before_scale_down: Wait | None = Field(
+        default=None, description="Seconds without a job after which a node is switched off; 120 when not set."
+    )
     cpus: Count | None = Field(
         default=None, description="CPU slots of each node; by default the number of cores of the server's machine."
     )
@@ -61,6 +70,12 @@ class NetlabCompute(ComputeHead):
     allow_public: bool = Field(default=False, description="Whether `subnet` may be a public network.")
 
     def contradictions(self) -> Iterator[Contradiction]:
+        yield from super().contradictions()
+        for key in ("min_instances", "max_instances"):
+            number = getattr(self, key)
+            if number is not None and number > self.nodes:
+                fix = "Raise `nodes`: the number of nodes that there can be."
+                yield Contradiction((key,), f"{key} is {number}, but there are at most {self.nodes} nodes", fix)
         if self.subnet is None:
             return
         network = IPv4Network(self.subnet)
@@ -114,6 +129,11 @@ class SshCompute(RemoteCompute):
     options: list[SshOption] = Field(
         default_factory=list[str], description="Additional options for ssh's `-o`, like `ProxyJump=gate`."
     )
+    leaving: Leaving | None = Field(
+        default=None,
+        description="How a host says that it will soon be gone, beside a scheduled shutdown and `/run/nologin`: a file "
+        "that exists then, or a command that exits 0 then.",
+    )
 
     def contradictions(self) -> Iterator[Contradiction]:
         seen: dict[str, int] = {}
@@ -124,7 +144,7 @@ class SshCompute(RemoteCompute):
                 yield Contradiction(("hosts", place), what, "Take one out, or give it a `name` of its own.")
 
 
-class SlurmCompute(RemoteCompute):
+class SlurmCompute(RemoteCompute, ScaledCompute):
     """A cluster to which the server submits jobs with sbatch."""
 
     type: Annotated[Literal["slurm"], AnyCase()] = Field(default="slurm", description="Always `slurm`.")
@@ -148,6 +168,23 @@ class SlurmCompute(RemoteCompute):
     )
     options: list[SbatchOption] = Field(
         default_factory=list[str], description="More options for sbatch, as it has them: `--mem=64G`."
+    )
+    min_instances: Tally | None = Field(
+        default=None,
+        description="Number of machines that you expect to stay on; the cluster's own number is in effect.",
+    )
+    max_instances: Count | None = Field(
+        default=None,
+        description="Most nodes that drumbeat's jobs have at a time; further jobs wait in drumbeat. All when not set.",
+    )
+    idle_time_before_scale_down: Wait | None = Field(
+        default=None,
+        description="Seconds without a job after which you expect a machine to be switched off; the cluster's own "
+        "number is in effect.",
+    )
+    tier: Annotated[Literal["dedicated", "low_priority"], AnyCase()] | None = Field(
+        default=None,
+        description="Whether you expect that the cluster may take nodes away for other jobs; its own answer is shown.",
     )
 
     def sees(self, place: Path) -> bool:

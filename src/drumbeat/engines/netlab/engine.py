@@ -5,19 +5,24 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from drumbeat.engines.netlab.lab import Lab
+from drumbeat.core.scaling import StartTimes
+from drumbeat.engines.netlab.lab import LEAVING, PARKED, Lab
 from drumbeat.engines.remote import Answer, Host, RemoteEngine, understood
 from drumbeat.host.program import program
 from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.protocol.programs import HOST
 
 ASK_S = 30.0
+START_TIMEOUT_S = 60.0
+"""After so long a node that was switched on and can't be used is no longer said to be starting."""
 DATA_CACHE = "DRUMBEAT_DATA_CACHE"
 """The variable that names the folder of a node's data: the nodes of a lab fetch as if each had a disk of its own
 (agent/ground/cache_folders.py)."""
@@ -49,10 +54,19 @@ class NetlabEngine(RemoteEngine):
     """A lab of `lab.nodes` nodes with `cpus` slots each. kept: where what outlives attempts lies."""
 
     def __init__(
-        self, lab: Lab, cpus: int, kept: Path, inherited: Callable[[], Mapping[str, str]] = os.environ.copy
+        self,
+        lab: Lab,
+        cpus: int,
+        kept: Path,
+        inherited: Callable[[], Mapping[str, str]] = os.environ.copy,
+        on: int | None = None,
     ) -> None:
+        """on: how many nodes of a new lab are on at first, None = all."""
         self.lab, self._inherited = lab, inherited
-        lab.up()
+        self._start_times = StartTimes()
+        self._starting: dict[str, float] = {}
+        """Nodes that were switched on and can't be used yet, since when on the monotonic clock."""
+        lab.up(on)
         nodes = lab.blueprint()["nodes"]
         super().__init__("netlab", [self._host(node, cpus, kept) for node in nodes], lambda: [lab.gateway])
 
@@ -80,7 +94,44 @@ class NetlabEngine(RemoteEngine):
 
     def machines(self) -> list[Machine]:
         """A node that is off is known to be, whenever it was last asked."""
-        return [replace(one, unusable=self.lab.trouble(one.name) or one.unusable) for one in super().machines()]
+        return [self._as_it_is(one) for one in super().machines()]
+
+    def _as_it_is(self, one: Machine) -> Machine:
+        unusable = self.lab.trouble(one.name) or one.unusable
+        if self.lab.has_mark(one.name, PARKED):
+            return replace(one, unusable="it is switched off", state=NodeState.OFF, why="no job needs it")
+        if self.lab.has_mark(one.name, LEAVING):
+            return replace(one, unusable="it is being switched off", state=NodeState.LEAVING, why="no job needs it")
+        if (since := self._starting.get(one.name)) is not None:
+            if unusable and time.monotonic() - since < START_TIMEOUT_S:
+                return replace(one, unusable="it is being started", state=NodeState.PREPARING, why="a job needs it")
+            self._starting.pop(one.name, None)
+            if not unusable:
+                self._start_times.add(time.monotonic() - since)
+        return replace(one, unusable=unusable)
+
+    # --- scaling ------------------------------------------------------------------------------------------------
+    def usual_start_s(self) -> float | None:
+        """The median of the last starts."""
+        return self._start_times.usual_s()
+
+    def switch_on(self, names: Sequence[str]) -> None:
+        """Starts nodes that are off; they answer a moment later."""
+        for name in names:
+            if self.lab.has_mark(name, PARKED):
+                self._starting[name] = time.monotonic()
+                self.lab.switch_on(name)
+                self.look_soon(name)
+
+    def let_go(self, names: Sequence[str], *, is_leaving: bool) -> None:
+        """Marks nodes as leaving, or takes the mark off."""
+        for name in names:
+            self.lab.set_leaving(name, is_leaving=is_leaving)
+
+    def switch_off(self, names: Sequence[str]) -> None:
+        """Ends nodes with everything on them."""
+        for name in names:
+            self.lab.park(name)
 
     def close(self) -> None:
         """The lab goes with its engine."""

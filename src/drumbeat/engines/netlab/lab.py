@@ -30,6 +30,8 @@ UP_S = 20.0
 """How long the first node of a lab may take to come up, and each one after it."""
 FREE_S = 20.0
 """How long a holder that was just started may take to say which process it is, and then to end."""
+PARKED, LEAVING = "parked", "leaving"
+"""Marks in a node's folder: it is off because no job needs it; it is about to be."""
 TOOLS = {"ip": "iproute2", "tc": "iproute2", "nsenter": "util-linux"}
 """Programs that a lab is made with, and Debian's package of each."""
 
@@ -77,15 +79,18 @@ class Lab:
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
     # --- life -------------------------------------------------------------------------------------------------
-    def up(self) -> None:
-        """Makes it, unless it is there. Raises EngineError."""
+    def up(self, on: int | None = None) -> None:
+        """Makes it, unless it is there. on: how many nodes of a new lab are on, None = all. Raises EngineError."""
         if self._said() and self.blueprint().get("wish") == self._wish:
             self._finish()
             return
         self.down()
         blueprint = self._draw()
-        for mark in (*self.folder.glob("nodes/*/off"), *self.folder.glob("nodes/*/cut")):
-            mark.unlink()
+        for mark in ("off", "cut", PARKED, LEAVING):
+            for file in self.folder.glob(f"nodes/*/{mark}"):
+                file.unlink()
+        for node in blueprint.nodes[self.nodes if on is None else on :]:
+            self._set_marks(node.name, is_off=True)
         (self.folder / "lab.json").write_text(json.dumps({**asdict(blueprint), "wish": self._wish}))
         try:
             self._start_holder()
@@ -121,8 +126,9 @@ class Lab:
                 )  # fmt: skip
         finally:
             os.close(lock)
-        there, deadline = 0, time.monotonic() + UP_S
-        while (now := len(self._said().get("nodes", ()))) < self.nodes:
+        there, deadline = -1, time.monotonic() + UP_S
+        wanted = self.nodes - len([*self.folder.glob("nodes/*/off")])
+        while (now := len(self._said().get("nodes", ())) if self._said() else -1) < wanted:
             if now > there:
                 there, deadline = now, time.monotonic() + UP_S
             if holder.poll() is not None or time.monotonic() > deadline:
@@ -267,9 +273,27 @@ class Lab:
         if pid := self.pid_of(node):
             os.kill(pid, signal.SIGKILL)
 
+    def park(self, node: str) -> None:
+        """Switches a node off that isn't needed now; `is_parked` tells it from one that has failed."""
+        self._mark(node, PARKED, is_set=True)
+        self.switch_off(node)
+        self._mark(node, LEAVING, is_set=False)
+
+    def set_leaving(self, node: str, *, is_leaving: bool) -> None:
+        """Marks a node as leaving, or takes the mark off."""
+        self._mark(node, LEAVING, is_set=is_leaving)
+
+    def has_mark(self, node: str, mark: str) -> bool:
+        """Whether a node has the mark PARKED or LEAVING."""
+        return (self.folder / "nodes" / node / mark).exists()
+
+    def _set_marks(self, node: str, *, is_off: bool) -> None:
+        self._mark(node, "off", is_set=is_off)
+        self._mark(node, PARKED, is_set=is_off)
+
     def switch_on(self, node: str) -> None:
         """The node starts again, with its files and without its processes."""
-        self._mark(node, "off", is_set=False)
+        self._set_marks(node, is_off=False)
         if said := self._said():
             os.kill(said["pid"], signal.SIGHUP)
 

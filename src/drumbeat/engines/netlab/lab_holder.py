@@ -83,6 +83,7 @@ class LabHolder:
         signals = {signal.SIGCHLD, signal.SIGHUP, signal.SIGTERM}  # The second only wakes it up.
         signal.pthread_sigmask(signal.SIG_BLOCK, signals)
         self._bring_up()
+        self._say()  # All of its nodes may be off.
         wanted_at = time.monotonic()
         while time.monotonic() - wanted_at < ALONE_S:
             heard = signal.sigtimedwait(signals, _LOOK_S)

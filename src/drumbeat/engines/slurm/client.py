@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drumbeat.engines.slurm import words
+from drumbeat.engines.slurm.power import Power, read_power
 from drumbeat.protocol.errors import EngineError, UnreachableError
 
 ASK_S = 30.0
@@ -33,6 +34,7 @@ _PASSES = re.compile(
     re.IGNORECASE,
 )
 """What Slurm says when the same can succeed later; anything else it says is a refusal."""
+_NO_TIME = ("None", "(null)", "N/A", "Unknown", "")
 _NONE_SUCH = re.compile(r"invalid job id|job \S+ not found|access/permission denied", re.IGNORECASE)
 """What scontrol says of a job that slurmctld has forgotten, or that only others may see."""
 
@@ -122,6 +124,16 @@ class Slurm:
         # sinfo shows a partition that is named, hidden or not, and refuses both options together.
         chosen = [f"--partition={partition}"] if partition else _ALL
         return read_nodes(self._run(["sinfo", "--noheader", "--Node", *chosen, f"--format={_MACHINE_FORMAT}"]))
+
+    def power(self, partition: str) -> Power:
+        """How a partition's machines come and go."""
+        shown = self._run(["scontrol", *_ALL, "--oneliner", "show", "partition", partition])
+        return read_power(shown, self._run(["scontrol", "show", "config"]))
+
+    def preempted(self) -> dict[str, str]:
+        """The running jobs of this user that Slurm is about to take the nodes of, with the time that it says."""
+        chosen = [f"--user={os.geteuid()}", "--states=RUNNING", "--Format=JobID:24,PreemptTime:32"]
+        return read_preempted(self._run(["squeue", *_ALL, "--noheader", *chosen]))
 
     def names(self, expression: str) -> list[str]:
         """The names of machines in a list as Slurm writes it (`n[1-3],m1`)."""
@@ -235,6 +247,12 @@ def read_jobs(printed: str) -> list[SlurmJob]:
     return found
 
 
+def read_preempted(printed: str) -> dict[str, str]:
+    """Of `squeue --Format=JobID,PreemptTime`: those that have one."""
+    rows = [line.split() for line in printed.splitlines()]
+    return {row[0]: row[1] for row in rows if len(row) == 2 and row[1] not in _NO_TIME}
+
+
 def read_nodes(printed: str) -> list[SlurmNode]:
     """Of `sinfo`, each machine once; where no partition was asked for, those of the default one, else all."""
     rows = [
@@ -258,7 +276,7 @@ def read_ended(printed: str) -> Ended | None:
         _number(code) or (128 + _number(number) if _number(number) else 0),
         words.seconds(told.get("RunTime", "")),
         words.seconds(told.get("TimeLimit", "")),
-        told.get("PreemptTime", "None") not in ("None", "(null)", "N/A", "Unknown", ""),
+        told.get("PreemptTime", "None") not in _NO_TIME,
     )
 
 

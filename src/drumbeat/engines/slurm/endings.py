@@ -41,6 +41,15 @@ def judged(ended: Ended | None, grace_s: float, output: str) -> tuple[Loss, str]
     return word.loss, f"{word.what or f'is over in Slurm: {ended.word}'}{last}"
 
 
+def preemption_notice(number: str, at: str, grace_s: float) -> str:
+    """That Slurm is about to take the nodes of a running job, "" = it isn't. at: the time that it says."""
+    if not at:
+        return ""
+    within = f" after a grace time of {grace_s:g} s" if grace_s else ""
+    source = f"Slurm job {number}, PreemptTime {at.rpartition('T')[2]}"
+    return f"Slurm will take the nodes away for another job{within} ({source})"
+
+
 def _last_words(output: str) -> str:
     """The last line that isn't one of Slurm's own; where there is none, of those that aren't srun's."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]

@@ -19,8 +19,8 @@ from pathlib import Path
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.enrolment import enrolment
-from drumbeat.engines.slurm import words
-from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob, SlurmNode
+from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob
+from drumbeat.engines.slurm.cluster import Cluster
 from drumbeat.engines.slurm.endings import judged
 from drumbeat.engines.slurm.lookup import JobLookup
 from drumbeat.engines.slurm.render import agents_folder, batch_script, gang_folder
@@ -29,7 +29,7 @@ from drumbeat.engines.ssh import route_to
 from drumbeat.engines.start_errors import not_started
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.host.gangs import write_private
-from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.ports import Gang, Machine, Scale, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
@@ -37,7 +37,6 @@ log = logging.getLogger(__name__)
 
 POLL_S, IDLE_POLL_S, MOST_S = 1.5, 10.0, 60.0
 """How often Slurm is asked while gangs are there, while none is, and at the least while it doesn't answer."""
-MACHINES_S = 10.0
 FIRST_LOOK_S = 5.0
 END_S = 50.0
 """How long a stop waits for Slurm at a time; it is tried again."""
@@ -65,9 +64,8 @@ class SlurmEngine:
     def __init__(self, spec: SlurmCompute, mark: str, slurm: Slurm | None = None) -> None:
         self._spec, self._slurm = spec, slurm or Slurm(spec.conf or "")
         self._prefix = f"drumbeat-{spec.name}-{mark}-"
-        self._nodes: list[SlurmNode] = []
+        self._cluster = Cluster(spec, self._slurm)
         self._addresses: list[str] = []
-        self._nodes_at = 0.0
         self._seen = _Seen()
         self._trouble = ""
         self._started: dict[str, tuple[float, str]] = {}
@@ -86,20 +84,13 @@ class SlurmEngine:
     def machines(self) -> list[Machine]:
         """The partition's, as sinfo last showed them. Raises UnreachableError while none was ever seen."""
         self._begin()
-        if not self._nodes and self._trouble:
+        if not self._cluster.nodes and self._trouble:
             raise UnreachableError(self._trouble)
-        return [self._machine(node) for node in self._nodes]
+        return self._cluster.machines()
 
-    def _machine(self, node: SlurmNode) -> Machine:
-        cpus, gpus = self._spec.cpus_per_node, self._spec.gpus_per_node
-        return Machine(
-            node.name,
-            node.cpus if cpus is None else cpus,
-            tuple(str(n) for n in range(node.gpus if gpus is None else gpus)),
-            node.memory_mib,
-            word=node.state,
-            unusable=words.unusable(node.state, node.why),
-        )
+    def scale(self) -> Scale | None:
+        """The partition's numbers, as its administrator has set them."""
+        return self._cluster.scale()
 
     def server_addresses(self) -> list[str]:
         """Where this machine is on the way to the cluster."""
@@ -173,7 +164,8 @@ class SlurmEngine:
         waits, trouble = job.stage is Stage.WAITS, self._trouble
         if waits:
             self._readdress(gang)
-        return Sighting(f"{job.told}, Slurm job {job.id}" + (f"; {trouble}" if trouble else ""), waits=waits)
+        word, notice = self._cluster.word(job), self._cluster.notice(job)
+        return Sighting(f"{word}, Slurm job {job.id}" + (f"; {trouble}" if trouble else ""), waits=waits, notice=notice)
 
     def _since(self, gang: str) -> tuple[float, str]:
         with self._lock:
@@ -339,12 +331,13 @@ class SlurmEngine:
 
     def _look(self) -> None:
         began = time.monotonic()
-        if began - self._nodes_at > MACHINES_S or not self._nodes:
-            self._look_at_machines(began)
+        if self._cluster.look([job for jobs in self._seen.jobs.values() for job in jobs], began):
+            self._find_addresses()
         found: dict[str, list[SlurmJob]] = {}
         for job in self._slurm.jobs():
             if job.name.startswith(self._prefix):
                 found.setdefault(job.name, []).append(job)
+        self._cluster.follow(found, began)
         self._seen = _Seen(found, began)
         self._cancel_doubles(found)
         there = {name.removeprefix(self._prefix) for name, jobs in found.items() if _some_live(jobs)}
@@ -361,12 +354,9 @@ class SlurmEngine:
         living = [[job for job in jobs if job.stage in (Stage.WAITS, Stage.RUNS)] for jobs in found.values()]
         self._slurm.cancel([job.id for jobs in living for job in sorted(jobs, key=lambda job: int(job.id))[1:]])
 
-    def _look_at_machines(self, began: float) -> None:
-        left_out = set(self._slurm.names(self._spec.exclude)) if self._spec.exclude else set[str]()
-        found = [node for node in self._slurm.nodes(self._spec.partition or "") if node.name not in left_out]
-        self._nodes, self._nodes_at = found, began
+    def _find_addresses(self) -> None:
         if not self._addresses and not self._spec.server_address:
-            self._addresses = self._towards([node.address for node in found])
+            self._addresses = self._towards([node.address for node in self._cluster.nodes])
 
     def _towards(self, nodes: Sequence[str]) -> list[str]:
         """Where this machine is on the way to the nodes; to slurmctld where nodes have no address yet."""

@@ -3,7 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+class NodeState(StrEnum):
+    """The state of a machine of a compute: Azure's six words, and `off` for a machine that could be started."""
+
+    IDLE = "idle"
+    RUNNING = "running"
+    """Jobs use it."""
+    PREPARING = "preparing"
+    """It is being started."""
+    UNUSABLE = "unusable"
+    LEAVING = "leaving"
+    """It is being stopped, or says that it will be."""
+    PREEMPTED = "preempted"
+    """It said that it leaves, and is gone."""
+    OFF = "off"
+    """It is switched off, and is started when a job needs it."""
 
 
 @dataclass(frozen=True)
@@ -14,9 +33,13 @@ class MachineView:
     cpus: int
     gpus: tuple[str, ...]
     memory_mib: int
-    state: Literal["idle", "running", "unusable"]
+    state: NodeState
     word: str
     unusable: str
+    why: str = ""
+    """Why it is in its state, "" = there is nothing to say."""
+    since: datetime | None = None
+    """When the server saw it enter its state."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +52,30 @@ class HeldView:
     machine: str
     cpus: int
     gpus: tuple[str, ...]
+
+
+class Tier(StrEnum):
+    """Whether the machines of a compute can be taken away for other jobs."""
+
+    DEDICATED = "dedicated"
+    LOW_PRIORITY = "low_priority"
+
+
+@dataclass(frozen=True)
+class ScaleView:
+    """How many machines a compute has, at least and at most, and when an idle one is switched off.
+
+    idle_time_s, start_timeout_s, usual_start_s: None = never; no limit; not known yet. set_by: by key of the compute's
+    file, the cluster's setting that is in effect instead.
+    """
+
+    min_instances: int
+    max_instances: int
+    idle_time_s: float | None
+    start_timeout_s: float | None
+    usual_start_s: float | None
+    tier: Tier
+    set_by: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -45,6 +92,10 @@ class ComputeView:
     waiting: int
     trouble: str
     spec: dict[str, Any]
+    scale: ScaleView | None = None
+    """How many machines there are; None = that isn't known yet."""
+    remarks: tuple[str, ...] = ()
+    """What of its file is otherwise than the cluster has it."""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.control.computes.computes import ComputeUsage
-from drumbeat.ports import Machine, Reservation
-from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView
+from drumbeat.control.computes.node_states import Seen
+from drumbeat.ports import Machine, Reservation, Scale
+from drumbeat.protocol.api.computes import ComputeView, HeldView, MachineView, ScaleView
 from drumbeat.server.context import ControlOf
 
 router = APIRouter(prefix="/api/v1/computes", tags=["computes"])
@@ -53,16 +54,45 @@ def delete_compute(name: Name, control: ControlOf) -> Response:
     return Response(status_code=204)
 
 
+class NewScale(BaseModel):
+    """How many machines a compute has, at least and at most, and after how many idle seconds one is switched off."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    min_instances: int | None = None
+    max_instances: int | None = None
+    idle_time_before_scale_down: float | None = None
+
+
+@router.post("/{name}/scale")
+def scale_compute(name: Name, body: NewScale, control: ControlOf) -> ComputeView:
+    """Changes how many machines a compute has, also while jobs use it; a key that isn't given stays as it is."""
+    return _view(control.computes.scale(name, body.model_dump(exclude_none=True)))
+
+
 def _view(compute: ComputeUsage) -> ComputeView:
-    busy = {one.slot.machine for one in compute.held}
     return ComputeView(
         compute.name,
         compute.engine,
-        machines=tuple(_machine(one, is_busy=one.name in busy) for one in compute.machines),
+        machines=tuple(_machine(one, compute.states[one.name]) for one in compute.machines),
         held=tuple(_held(one) for one in compute.held),
         waiting=compute.waiting,
         trouble=compute.trouble,
         spec=dict(compute.spec),
+        scale=_scale(compute.scale) if compute.scale else None,
+        remarks=compute.remarks,
+    )
+
+
+def _scale(scale: Scale) -> ScaleView:
+    return ScaleView(
+        scale.min_instances,
+        scale.max_instances,
+        scale.idle_time_s,
+        scale.start_timeout_s,
+        scale.usual_start_s,
+        scale.tier,
+        dict(scale.set_by),
     )
 
 
@@ -71,6 +101,15 @@ def _held(one: Reservation) -> HeldView:
     return HeldView(one.job, one.attempt, slot.node, slot.machine, slot.cpus, slot.gpus)
 
 
-def _machine(one: Machine, *, is_busy: bool) -> MachineView:
-    state = "unusable" if one.unusable else "running" if is_busy else "idle"
-    return MachineView(one.name, one.cpus, one.gpus, one.memory_mib, state, one.word, one.unusable)
+def _machine(one: Machine, seen: Seen) -> MachineView:
+    return MachineView(
+        one.name,
+        one.cpus,
+        one.gpus,
+        one.memory_mib,
+        seen.state,
+        one.word,
+        one.unusable,
+        one.why or one.unusable,
+        seen.since,
+    )

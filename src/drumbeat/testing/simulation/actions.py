@@ -191,9 +191,12 @@ def staging_fails(world: World, action: Action) -> None:
 
 
 def node_dies(world: World, action: Action) -> None:
-    """A node is gone, and the engine knows; or it takes all of a gang's, and knows why."""
+    """A node is gone, and the engine knows; or it takes all of a gang's, and says why; or a machine leaves."""
     node = pick(world.nodes(), action.a)
     if node is None:
+        return
+    if action.b % 9 == 8:
+        world.engine.leaving.setdefault(node.gang.name, {})[node.number] = "a reboot is scheduled"
         return
     cause = list(Loss)[max(0, action.b % (2 * len(Loss)) - len(Loss))]
     of_gang = [one for one in world.nodes() if one.gang.name == node.gang.name]

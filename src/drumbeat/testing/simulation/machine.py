@@ -29,6 +29,8 @@ class Engine:
     ever: list[Node] = field(default_factory=list[Node])
     """All that were ever started."""
     dead: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
+    leaving: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
+    """Nodes whose machine says that it leaves, by gang."""
     causes: dict[str, Loss] = field(default_factory=dict[str, Loss])
     starts: list[str] = field(default_factory=list[str])
     stops: set[str] = field(default_factory=set[str])
@@ -77,7 +79,8 @@ class Engine:
         if gang.name not in self.nodes:
             gone = {} if gang.name in self.stops else dict.fromkeys(range(gang.plan.nodes), UNKNOWN)
             return Sighting("not there", gone)
-        return Sighting("running", dict(self.dead.get(gang.name, {})), self.causes.get(gang.name, Loss.LOST))
+        dead, cause = dict(self.dead.get(gang.name, {})), self.causes.get(gang.name, Loss.LOST)
+        return Sighting("running", dead, cause, leaving=dict(self.leaving.get(gang.name, {})))
 
     def sweep(self, wanted: Callable[[], set[str]]) -> list[str]:
         """Every node that remains hears from a server sooner or later."""

@@ -1,0 +1,36 @@
+"""Why a Slurm job waits, in words that are true where machines come and go. Pure.
+
+Slurm's own reason is false while its machines are being switched off: it says that they are down or reserved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from drumbeat.core.scaling import some, usually
+from drumbeat.engines.slurm.client import SlurmJob
+from drumbeat.engines.slurm.node_words import RESUME_FAILED, NodeWord
+from drumbeat.protocol.api.computes import NodeState
+
+_NOT_THERE = ("ReqNodeNotAvail", "Nodes required for job are DOWN")
+_HELD = ("BeginTime", *_NOT_THERE)
+
+
+def word(job: SlurmJob, nodes: Mapping[str, NodeWord], reasons: Mapping[str, str], usual_s: float | None) -> str:
+    """Slurm's word for a job, with what it waits for. nodes, reasons: of the partition's machines, by name."""
+    if job.word == "CONFIGURING":
+        machines = job.nodes or "its machines"
+        return f"CONFIGURING: {machines} {'are' if _is_many(machines) else 'is'} being started{usually(usual_s)}"
+    if job.word != "PENDING" or not job.reason.startswith(_HELD):
+        return job.told
+    going = sorted(name for name, one in nodes.items() if one.state is NodeState.LEAVING)
+    if going and job.reason.startswith(_NOT_THERE):
+        return f"PENDING: {some(going)} {'are' if len(going) > 1 else 'is'} being switched off, and on again for it"
+    failed = sorted(name for name, why in reasons.items() if RESUME_FAILED in why)
+    if failed:
+        return f"PENDING: {some(failed)} didn't start in time (Slurm's ResumeTimeout)"
+    return job.told
+
+
+def _is_many(machines: str) -> bool:
+    return "[" in machines or "," in machines or machines == "its machines"

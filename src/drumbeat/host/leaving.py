@@ -1,0 +1,74 @@
+"""Whether this machine says that it will soon be gone: a scheduled shutdown, `/run/nologin`, or its own notice.
+
+systemd writes `/run/systemd/shutdown/scheduled` when a shutdown is scheduled, and `/run/nologin` five minutes before it
+(shutdown(8), nologin(5)). A cloud's early notice is what the compute names: a file, or a command.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+COMMAND_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Notice:
+    """That the machine leaves. why: in words. in_s: how long from now, None = in a moment."""
+
+    why: str
+    in_s: float | None = None
+
+
+def notice(own: str, root: Path = Path("/")) -> Notice | None:
+    """What the machine says, None = it stays. own: the compute's file or command, "" = none. root: for tests."""
+    return _own(own) or _scheduled(root / "run/systemd/shutdown/scheduled") or _closed(root / "run/nologin")
+
+
+def _scheduled(file: Path) -> Notice | None:
+    text = _read(file)
+    if text is None:
+        return None
+    mode = re.search(r"^MODE=(\w+)", text, re.MULTILINE)
+    at = re.search(r"^USEC=(\d+)", text, re.MULTILINE)
+    what = f"a {mode[1] if mode else 'shutdown'} is scheduled"
+    return Notice(what, max(0.0, int(at[1]) / 1e6 - time.time()) if at else None)
+
+
+def _closed(file: Path) -> Notice | None:
+    """The same file keeps users out while a machine starts: that isn't a notice."""
+    text = _read(file)
+    if text is None or "boot" in text.lower():
+        return None
+    return Notice(_first_line(text) or "no user can log in any more (/run/nologin)")
+
+
+def _own(own: str) -> Notice | None:
+    if not own:
+        return None
+    if own.startswith("/") and not re.search(r"\s", own):
+        text = _read(Path(own))
+        return None if text is None else Notice(_first_line(text) or f"{own} is there")
+    try:
+        done = subprocess.run(
+            ["/bin/sh", "-c", own], capture_output=True, text=True, errors="replace", timeout=COMMAND_TIMEOUT_S,
+            stdin=subprocess.DEVNULL, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return Notice(_first_line(done.stdout) or "its command says so") if done.returncode == 0 else None
+
+
+def _read(file: Path) -> str | None:
+    try:
+        with file.open(errors="replace") as opened:
+            return opened.read(4096)
+    except OSError:
+        return None
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip()[:200] for line in text.splitlines() if line.strip()), "")
