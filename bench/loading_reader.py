@@ -6,6 +6,7 @@ FOLDER holds `images` (class folders of JPEG files), `chunks` (litdata's) and `s
 `python loading_reader.py write FOLDER`. It runs in an environment that has all of the libraries.
 """
 
+import functools
 import io
 import os
 import sys
@@ -92,14 +93,15 @@ def by_simplejpeg(folder: Path) -> Iterator[np.ndarray]:
         yield images.read_fast(Path(path).read_bytes(), SIZE, rng)
 
 
-def define_operators() -> None:
+@functools.cache
+def define_operators() -> object:
     """Declares two operators, without which torchvision doesn't import beside the CPU build of torch."""
     import torch
 
     library = torch.library.Library("torchvision", "DEF")
     library.define("nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
     library.define("qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    globals()["_library"] = library  # It is undone when it is collected.
+    return library  # The declaration ends when it is collected; the cache keeps it.
 
 
 def make_transform() -> Callable[[Image.Image], object]:

@@ -55,7 +55,7 @@ class Training:
         """Returns a compiled function that does one step with a batch and returns the loss."""
         hvd = None if is_alone else self.ranks.hvd
 
-        @tf.function
+        @tf.function(autograph=False)
         def step(pixels_BHWC: tf.Tensor, labels_B: tf.Tensor) -> tf.Tensor:
             with tf.GradientTape() as tape:
                 loss = self.loss(labels_B, model(normalized(pixels_BHWC), training=True))

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 _STAT = Path("/proc/stat")
-SAMPLE_S = 1.0
+SAMPLE_S = 0.5
 
 
 def busy_share(seconds: float = SAMPLE_S) -> float:
