@@ -20,6 +20,11 @@ class Report:
     is_gpu: bool = False
     history: list[dict[str, float]] = field(default_factory=list)
 
+    @property
+    def ranks(self) -> str:
+        """The number of ranks in words."""
+        return "1 rank" if self.size == 1 else f"{self.size} ranks"
+
     def say(self, line: str) -> None:
         """Prints on rank 0, at once."""
         if self.rank == 0:

@@ -153,7 +153,7 @@ def main() -> None:
     training.report.say(
         f"{settings.model}, {training.model.count_params():,} parameters; {training.images} images "
         f"({settings.dataset}), {settings.image_size}x{settings.image_size}; "
-        f"{ranks.size} ranks by {settings.distributed}"
+        f"{training.report.ranks} by {settings.distributed}"
     )
     if settings.measure_steps:
         training.measure()

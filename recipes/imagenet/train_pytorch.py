@@ -217,7 +217,7 @@ def main() -> None:
     training.report.say(
         f"{settings.model}, {parameters:,} parameters; {len(images.training)} images of "
         f"{len(images.classes)} classes ({settings.dataset}), {settings.image_size}x{settings.image_size}; "
-        f"{ranks.size} ranks on {ranks.device.type} by {settings.distributed}"
+        f"{training.report.ranks} on {ranks.device.type} by {settings.distributed}"
     )
     if settings.measure_steps:
         training.measure()

@@ -151,11 +151,10 @@ def main() -> None:
         sys.exit(f"{Path(__file__).name}: {error}")
     if not training.steps_per_epoch:
         sys.exit(f"{training.images} images are fewer than one step takes: {size} x {settings.batch_size}")
-    ranks = training.ranks
     training.report.say(
         f"{settings.model}, {training.model.count_params():,} parameters; {training.images} images of "
         f"{training.classes} classes ({settings.dataset}), {settings.image_size}x{settings.image_size}; "
-        f"{ranks.size} ranks by {settings.distributed}"
+        f"{training.report.ranks} by {settings.distributed}"
     )
     if settings.measure_steps:
         training.measure()
