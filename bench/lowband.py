@@ -79,8 +79,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="where the report goes")
     options = parser.parse_args()
     settings = Settings(steps=options.steps)
+    machine = describe_machine()
     found = measure(settings, tuple(options.ways), options.bandwidth, options.patience)
-    publish(render(found, asdict(settings), options.bandwidth, describe_machine()), options.write)
+    publish(render(found, asdict(settings), options.bandwidth, machine), options.write)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ of {floor:.4f}. The loss is that of the final weights on {held_out} letters that
 distance from DDP's after as many samples. Bytes are those that left a node's network interface, with all that belongs
 to them, as the mean of both nodes.
 
-Machine: {machine}; load {load:.1f} when it ended.
+Machine: {machine}; load {load:.1f} after the last.
 
 | way | sent by a rank in a step | samples/s | × DDP | loss | gap to DDP |
 |---|---|---|---|---|---|
@@ -29,9 +29,9 @@ WORDS = {
     "bf16": "DDP, gradients in bf16",
     "powersgd": "DDP, PowerSGD of rank {}",
     "server": "asynchronous parameter server (on rank 0)",
-    "local": "local SGD, each {} steps",
-    "outer": "DiLoCo's outer steps, each {}",
-    "outer-bf16": "DiLoCo's outer steps, each {}, in bf16",
+    "local": "local SGD, every {} steps",
+    "outer": "DiLoCo's outer steps, every {}",
+    "outer-bf16": "DiLoCo's outer steps, every {}, in bf16",
 }
 GOAL, MAX_GAP = 10.0, 0.01
 

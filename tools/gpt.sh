@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 recipe=recipes/gpt
 drumbeat=.venv/bin/drumbeat
 name=gpt-$(date +%Y%m%d-%H%M%S)
-results=demo/$name
+results=${RESULTS:-demo}/$name
 options=(--set "inputs.steps=${STEPS:-600}")
 if [ $# -gt 0 ]; then options+=(--set "drumbeat.mesh=$1"); fi
 

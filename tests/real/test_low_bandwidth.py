@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
+from drumbeat.engines.netlab.lab import require_tools
+from drumbeat.protocol.errors import EngineError
+
 pytest.importorskip("torch", reason="needs torch: run tools/setup.sh")
 
+ROOT = Path(__file__).parents[2]
 SCRIPT = Path(__file__).with_name("low_bandwidth_rank.py")
 pytestmark = [pytest.mark.feature("T4"), pytest.mark.timeout(600)]
 
@@ -56,3 +60,25 @@ def test_asynchronous_updates_lose_no_gradient(found: list[dict[str, Any]]):
         assert last == pytest.approx(9.1, abs=1e-5)
         assert steps == 3
         assert freshest >= 0
+
+
+@pytest.mark.thorough
+def test_the_benchmark_reports_bytes_and_loss_of_each_way(tmp_path: Path):
+    try:
+        require_tools()
+    except EngineError as error:
+        pytest.skip(str(error))
+    page = tmp_path / "page.md"
+    ways = ("ddp", "bf16", "server", "local:4", "outer:4")
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.lowband", "--steps", "8", "--ways", *ways, "--write", page],
+        cwd=ROOT, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.strip("| ").split(" | ") for line in page.read_text().splitlines() if line.startswith("| ")][1:]
+    sent = {row[0]: float(row[1].split()[0]) * (1 if "MB" in row[1] else 1e-3) for row in rows}
+    assert len(sent) == len(ways)
+    assert sent["stock DDP"] == pytest.approx(5.4, rel=0.1)
+    assert sent["DDP, gradients in bf16"] == pytest.approx(2.7, rel=0.1)
+    assert sent["DiLoCo's outer steps, every 4"] == pytest.approx(5.4 / 4, rel=0.1)
+    assert all(row[-1].endswith("%") for row in rows)
