@@ -67,3 +67,8 @@ def make_model(name: str, size: int, classes: int) -> tf.keras.Model:
         if isinstance(layer, tf.keras.layers.BatchNormalization):
             layer.momentum = 0.9  # As PyTorch's; Keras's own 0.99 needs hundreds of steps to forget its first values.
     return model
+
+
+def count_weights(model: tf.keras.Model) -> int:
+    """Returns the number of values that are trained."""
+    return sum(int(tf.size(weights)) for weights in model.trainable_weights)

@@ -17,7 +17,7 @@ from folders import BadData, list_images
 from report import Report
 from settings import FAKE_CLASSES, Settings, read_settings
 from tf_images import normalized, testing_batches, training_batches
-from tf_ranks import MODELS, TensorFlowRanks, join, make_model
+from tf_ranks import MODELS, TensorFlowRanks, count_weights, join, make_model
 
 from drumbeat import train
 from drumbeat.train.launchers import read_identity
@@ -135,7 +135,7 @@ class Training:
         )
         blocks = measure.measure(steps, self.settings.measure_steps, self.settings.batch_size * self.ranks.size)
         if self.ranks.rank == 0:
-            facts = {"framework": "tensorflow", "parameters": self.model.count_params()}
+            facts = {"framework": "tensorflow", "parameters": count_weights(self.model)}
             measure.save(self.settings.model_dir, blocks, {**facts, "device": "gpu" if self.ranks.gpus else "cpu"})
 
 
@@ -152,7 +152,7 @@ def main() -> None:
     if not training.steps_per_epoch:
         sys.exit(f"{training.images} images are fewer than one step takes: {size} x {settings.batch_size}")
     training.report.say(
-        f"{settings.model}, {training.model.count_params():,} parameters; {training.images} images of "
+        f"{settings.model}, {count_weights(training.model):,} parameters; {training.images} images of "
         f"{training.classes} classes ({settings.dataset}), {settings.image_size}x{settings.image_size}; "
         f"{training.report.ranks} by {settings.distributed}"
     )
