@@ -166,6 +166,7 @@ class Training:
         """Measures instead of training."""
         alone = copy.deepcopy(self.network)
         own, batches = self.make_optimizer(alone), self.endless_batches()
+        alone = torch.compile(alone) if self.settings.compile else alone
         self.model.train()
         alone.train()
 
