@@ -129,7 +129,7 @@ INTROS = {
     "netlab": "Several nodes on one Linux machine, to try what will run on several machines.",
     "ssh": "The server logs in to each host by SSH and starts the job's processes there.",
     "slurm": "The server submits each job to the cluster's queue; each job gets its own nodes.",
-    "kubernetes": "The server creates one pod for each node of a job. This version can't run jobs on it yet.",
+    "kubernetes": "The server creates one pod for each node of a job ([kubernetes.md](kubernetes.md)).",
 }
 
 

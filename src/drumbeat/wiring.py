@@ -19,6 +19,7 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.control.metrics.metrics import MetricPlace
 from drumbeat.dialect.compute import computes as spec_of
 from drumbeat.dialect.compute.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
+from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports import Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.metrics import MetricStore
@@ -174,7 +175,18 @@ def _slurm(spec: SlurmCompute, site: Site) -> Engine:
     return SlurmEngine(spec, _mark(site))
 
 
-ENGINES: dict[str, Callable[[Any, Site], Engine]] = {"netlab": _netlab, "ssh": _ssh, "slurm": _slurm}
+def _kubernetes(spec: KubernetesCompute, site: Site) -> Engine:
+    from drumbeat.engines.kubernetes.engine import connected_engine
+
+    return connected_engine(spec, _mark(site))
+
+
+ENGINES: dict[str, Callable[[Any, Site], Engine]] = {
+    "netlab": _netlab,
+    "ssh": _ssh,
+    "slurm": _slurm,
+    "kubernetes": _kubernetes,
+}
 """Type of a compute to what makes its engine, given its spec (a class of `spec.computes`)."""
 
 

@@ -97,11 +97,11 @@ def _ended(status: Json) -> Verdict:
     if reason == "Evicted":
         return _evicted(message)
     if reason.startswith("OutOf"):
-        what = f"was refused by its machine: {reason}{_said(message)}"
+        what = f"was refused by its machine: {reason}{_in_brackets(message)}"
         return Verdict(reason, what, Loss.LOST, is_over=True)
     if reason in KUBELET:
         loss, what = KUBELET[reason]
-        return Verdict(reason, f"{what}{_said(message)}", loss, is_over=True)
+        return Verdict(reason, f"{what}{_in_brackets(message)}", loss, is_over=True)
     if doomed := _disruption(status):
         return Verdict(status["phase"], doomed[1], doomed[0], is_over=True)
     return _container_ended(status)
@@ -110,7 +110,9 @@ def _ended(status: Json) -> Verdict:
 def _evicted(message: str) -> Verdict:
     """Its own limit is the job's fault, a machine under pressure isn't."""
     is_own = "exceeds the limit" in message or "exceeds the total limit" in message or "exceeds its local" in message
-    return Verdict("Evicted", f"was evicted{_said(message)}", Loss.FAILED if is_own else Loss.PREEMPTED, is_over=True)
+    return Verdict(
+        "Evicted", f"was evicted{_in_brackets(message)}", Loss.FAILED if is_own else Loss.PREEMPTED, is_over=True
+    )
 
 
 def _container_ended(status: Json) -> Verdict:
@@ -120,9 +122,9 @@ def _container_ended(status: Json) -> Verdict:
     if reason == "OOMKilled":
         return Verdict("OOMKilled", "was killed at its memory limit", Loss.OUT_OF_MEMORY, is_over=True)
     if reason in ("StartError", "ContainerCannotRun"):
-        return Verdict(reason, f"could not start its agent{_said(message)}", Loss.FAILED, is_over=True)
+        return Verdict(reason, f"could not start its agent{_in_brackets(message)}", Loss.FAILED, is_over=True)
     loss, what = EXITS.get(code, (Loss.FAILED, f"ended with exit code {code}")) if code is not None else _UNKNOWN_END
-    return Verdict(status["phase"], what + (_said(message) if code not in (0, 3) else ""), loss, is_over=True)
+    return Verdict(status["phase"], what + (_in_brackets(message) if code not in (0, 3) else ""), loss, is_over=True)
 
 
 _UNKNOWN_END = (Loss.LOST, "ended, and Kubernetes doesn't say how")
@@ -131,11 +133,11 @@ _UNKNOWN_END = (Loss.LOST, "ended, and Kubernetes doesn't say how")
 def _living(status: Json) -> Verdict:
     scheduled = _conditions(status).get("PodScheduled", {})
     if status.get("phase", "Pending") == "Pending" and scheduled.get("status") == "False":
-        return Verdict(f"{scheduled.get('reason', 'Pending')}{_said(scheduled.get('message', ''))}", waits=True)
+        return Verdict(f"{scheduled.get('reason', 'Pending')}{_in_brackets(scheduled.get('message', ''))}", waits=True)
     waiting = _state(status).get("waiting", {})
     reason = waiting.get("reason", "")
     if reason in STUCK:
-        what = f"can't start: {reason}{_said(waiting.get('message', ''))}"
+        what = f"can't start: {reason}{_in_brackets(waiting.get('message', ''))}"
         return Verdict(reason, what, Loss.FAILED, is_stuck=True)
     is_placed = scheduled.get("status") == "True"
     return Verdict(reason or status.get("phase", "Pending"), waits=not is_placed and status.get("phase") != "Running")
@@ -146,14 +148,14 @@ def explained(events: Sequence[Json]) -> tuple[Loss, str] | None:
     for event in events:
         if event.get("reason") in EVENTS:
             loss, what = EVENTS[event["reason"]]
-            return loss, f"{what}{_said(event.get('message', ''))}"
+            return loss, f"{what}{_in_brackets(event.get('message', ''))}"
     return None
 
 
 def hindrance(events: Sequence[Json]) -> str:
     """What keeps a pod from starting, by its warnings: a volume that can't be mounted. "" = nothing is known."""
     warnings = [one for one in events if one.get("type") == "Warning" and str(one.get("reason")).startswith("Failed")]
-    return f"{warnings[-1]['reason']}{_said(warnings[-1].get('message', ''))}" if warnings else ""
+    return f"{warnings[-1]['reason']}{_in_brackets(warnings[-1].get('message', ''))}" if warnings else ""
 
 
 def _disruption(status: Json) -> tuple[Loss, str] | None:
@@ -161,7 +163,7 @@ def _disruption(status: Json) -> tuple[Loss, str] | None:
     if target.get("status") != "True":
         return None
     loss, what = DISRUPTIONS.get(target.get("reason", ""), (Loss.LOST, f"was disrupted: {target.get('reason')}"))
-    return loss, f"{what}{_said(target.get('message', ''))}"
+    return loss, f"{what}{_in_brackets(target.get('message', ''))}"
 
 
 def _conditions(status: Json) -> dict[str, Json]:
@@ -175,7 +177,7 @@ def _state(status: Json) -> Json:
     return own.get("state") or {}
 
 
-def _said(message: str) -> str:
+def _in_brackets(message: str) -> str:
     line = " ".join(message.split()).rstrip(".")
     return f" ({line[:500]})" if line else ""
 

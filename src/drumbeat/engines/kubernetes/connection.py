@@ -1,0 +1,171 @@
+"""Requests to a cluster's API as one user: the kubeconfig, credentials, time limits, and errors in drumbeat's words.
+
+lightkube reads the kubeconfig and makes the HTTP client. Requests and answers are plain JSON: no models of Kubernetes'
+objects, whose names change between versions of the libraries.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.engines.kubernetes.exec_plugin import Plugin, PluginTokens
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+
+Json = dict[str, Any]
+TIMEOUT_S, CONNECT_TIMEOUT_S = 15.0, 5.0
+UNAUTHORIZED, FORBIDDEN, TOO_MANY, ERROR = 401, 403, 429, 500
+
+
+class _Libraries:
+    """lightkube and its HTTP library. They are of an extra, so other servers' checkouts may lack them."""
+
+    def __init__(self) -> None:
+        try:
+            self.config: Any = import_module("lightkube.config.kubeconfig")
+            self.adapter: Any = import_module("lightkube.config.client_adapter")
+            self.http: Any = import_module("httpx2")
+        except ImportError as error:
+            what = f"the server has no Kubernetes client: {error}"
+            raise EngineError(what, where="type", fix="Install it: pip install 'drumbeat[kubernetes]'") from error
+
+
+class Connection:
+    """The API of a cluster. Thread-safe; connects with the first request, and reads the kubeconfig again after a 401.
+
+    Raises EngineError without the extra `kubernetes`.
+    """
+
+    def __init__(self, spec: KubernetesCompute) -> None:
+        self._spec, self._libraries = spec, _Libraries()
+        self._client: Any = None
+        self._tokens: PluginTokens | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def namespace(self) -> str:
+        """Where the pods are created. Raises EngineError when the kubeconfig can't be read."""
+        return self._spec.namespace or self._config().namespace
+
+    @property
+    def server(self) -> tuple[str, int]:
+        """Host and port of the API server. Raises EngineError when the kubeconfig can't be read."""
+        place = urlsplit(self._config().cluster.server)
+        return place.hostname or "", place.port or 443
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        also: frozenset[int] = frozenset(),
+    ) -> Json:
+        """The answer. also: refusals that are as good, whose answer is {}. Raises EngineError, UnreachableError."""
+        response = self._answer(method, path, body, query, "")
+        if response.status_code in also:
+            return {}
+        if response.is_success:
+            return response.json()
+        if response.status_code == UNAUTHORIZED:
+            self.close()
+        raise refusal(response.status_code, _message(response), f"{method} {path}")
+
+    def _answer(self, method: str, path: str, body: object, query: object, refused: str) -> Any:
+        client = self._connected()
+        token = self._tokens.current(refused) if self._tokens else ""
+        headers = {"Authorization": f"Bearer {token}"} if token else None
+        try:
+            response = client.request(method, path, json=body, params=query, headers=headers)
+        except (self._libraries.http.HTTPError, OSError) as error:
+            raise self._no_answer(error) from error
+        if response.status_code == UNAUTHORIZED and token and not refused:
+            return self._answer(method, path, body, query, token)
+        return response
+
+    def close(self) -> None:
+        """The next request connects again."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+
+    def _no_answer(self, error: Exception) -> UnreachableError:
+        host, port = self.server
+        what = str(error) or type(error).__name__
+        return UnreachableError(f"the Kubernetes API server at {host}:{port} doesn't answer: {what}")
+
+    def _connected(self) -> Any:
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect()
+            return self._client
+
+    def _connect(self) -> Any:
+        config, http = self._config(), self._libraries.http
+        timeout = http.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
+        try:
+            client = self._libraries.adapter.Client(config, self._libraries.adapter.ConnectionParams(timeout=timeout))
+        except Exception as error:  # lightkube's, ssl's and the file system's: the kubeconfig names what can't be used.
+            raise self._unusable(error) from error
+        if plugin := _plugin(config):
+            client.auth = None  # lightkube's own for plugins has neither v1 nor a time limit.
+            self._tokens = self._tokens or PluginTokens(plugin)
+        return client
+
+    def _config(self) -> Any:
+        kubeconfig = self._libraries.config.KubeConfig
+        try:
+            found = kubeconfig.from_file(self._spec.kubeconfig) if self._spec.kubeconfig else kubeconfig.from_env()
+            return found.get(self._spec.context)
+        except Exception as error:  # yaml's, msgspec's and lightkube's own: all of them say that the file is wrong.
+            raise self._unusable(error) from error
+
+    def _unusable(self, error: Exception) -> EngineError:
+        file = self._spec.kubeconfig or "the kubeconfig"
+        what = f"{file} can't be used: {error.args[0] if isinstance(error, KeyError) else error}"
+        return EngineError(what, where="kubeconfig", fix="`kubectl --kubeconfig FILE get pods` must work for its user.")
+
+
+def _plugin(config: Any) -> Plugin | None:
+    given = config.user.exec if config.user else None
+    if given is None or not given.command:
+        return None
+    command = given.command
+    if "/" in command and not command.startswith("/") and config.fname:  # As client-go has it.
+        command = str(Path(config.fname).parent / command)
+    variables = {one.name: one.value for one in given.env or () if one.name}
+    version = given.apiVersion or ""
+    return Plugin(command, tuple(given.args or ()), {name: value or "" for name, value in variables.items()}, version)
+
+
+def _message(response: Any) -> str:
+    """The sentence of a refusal: a Status object's message, else what came."""
+    try:
+        return str(response.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return response.text.strip()[:300] or f"HTTP {response.status_code}"
+
+
+def refusal(status: int, message: str, request: str) -> DrumbeatError:
+    """The error that a refusal of the API server is: what passes by itself is unreachable, all else is final."""
+    if status == UNAUTHORIZED:
+        fix = "Log in to the cluster again on the server's machine, as the server's user."
+        return UnreachableError(f"Kubernetes doesn't accept the user's credentials: {message}", fix=fix)
+    if status == TOO_MANY or status >= ERROR:
+        return UnreachableError(f"the Kubernetes API server can't answer now ({status}): {message}")
+    if status == FORBIDDEN and "exceeded quota" in message:
+        return UnreachableError(f"the namespace's quota is used up: {message}")
+    if status == FORBIDDEN and "violates PodSecurity" in message:
+        fix = "Set `user` in the compute's file; with it, pods satisfy the `restricted` standard."
+        return EngineError(f"Kubernetes refused a pod: {message}", fix=fix)
+    if status == FORBIDDEN and "is forbidden: User" in message:
+        fix = "docs/kubernetes.md lists the permissions that drumbeat needs, as a file to apply."
+        return EngineError(f"Kubernetes refused {request}: {message}", fix=fix)
+    return EngineError(f"Kubernetes refused {request} ({status}): {message}")

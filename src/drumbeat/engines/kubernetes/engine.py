@@ -1,0 +1,288 @@
+"""The engine over a Kubernetes cluster: a gang is N plain pods by name. Kubernetes chooses the machines.
+
+One thread lists the pods of all gangs every two seconds; nothing is watched, because a watch says nothing when its
+server vanishes. Pods are created by `start` alone: one that ended or was deleted is never created again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+import threading
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.engines.agent_archive import agent_archive
+from drumbeat.engines.kubernetes import capacity, render
+from drumbeat.engines.kubernetes.absences import GRACE_S, QUIET_S, NodeLooks, backoff_s, unfit, unknown_nodes
+from drumbeat.engines.kubernetes.connection import Connection
+from drumbeat.engines.kubernetes.history import GangHistory, Look
+from drumbeat.engines.kubernetes.names import GANG, gang_name, owner
+from drumbeat.engines.kubernetes.objects import Api, Pods
+from drumbeat.engines.ssh import route_to
+from drumbeat.engines.unwanted_gangs import Wanted, unwanted
+from drumbeat.ports import Gang, Machine, Sighting
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
+
+log = logging.getLogger(__name__)
+
+POLL_S, IDLE_POLL_S, MAX_POLL_S = 2.0, 10.0, 60.0
+"""How often the API is asked while gangs are there, while none is, and at the least while it doesn't answer."""
+NODES_INTERVAL_S, JUDGE_INTERVAL_S = 5.0, 10.0
+FIRST_LOOK_S = 5.0
+END_S = 50.0
+"""How long a stop waits for pods at a time; it is tried again."""
+
+
+@dataclass
+class _Tracked:
+    """A gang that is looked after. since: it is there for sure, by the monotonic clock; inf = it is being created."""
+
+    gang: Gang
+    history: GangHistory
+    since: float
+    servers: tuple[str, ...]
+    sighting: Sighting = field(default_factory=lambda: Sighting("created", waits=True))
+    seen_at: float = -1.0
+
+
+class KubernetesEngine:
+    """The `Engine` port. mark: tells this server's pods from those of other servers in the namespace."""
+
+    name = "kubernetes"
+    has_queue = True
+    leave_s = 3.0
+    """How long pods whose agents were told to leave are waited for before they are deleted."""
+    node_grace_s, quiet_s = GRACE_S, QUIET_S
+    poll_s, nodes_s = POLL_S, NODES_INTERVAL_S
+
+    def __init__(self, spec: KubernetesCompute, mark: str, api: Api) -> None:
+        self._spec, self._api = spec, api
+        self._owner = owner(spec.name, mark)
+        self._looks: NodeLooks | None = None
+        self._nodes: list[dict[str, Any]] = []
+        self._nodes_at, self._judged_at = -math.inf, -math.inf
+        self._is_blind = False
+        """The user may not list the cluster's nodes."""
+        self._trouble = ""
+        self._tracked: dict[str, _Tracked] = {}
+        self._backoffs: dict[str, tuple[int, float]] = {}
+        """By job, how often it gave its pods back, and until when it asks for none."""
+        self._wanted: Wanted | None = None
+        """What the first sweep was told; before, whatever is there is left alone."""
+        self._must_sweep = False
+        self._lock, self._must_look, self._closing = threading.Lock(), threading.Event(), threading.Event()
+        self._has_looked = threading.Event()
+        self._begun = False
+
+    @property
+    def _pods(self) -> Pods:
+        return Pods(self._api, render.Site(self._owner, self._api.namespace))
+
+    # --- machines ---------------------------------------------------------------------------------------------
+    def machines(self) -> list[Machine]:
+        """The cluster's nodes, as last listed. Raises UnreachableError while none was ever seen."""
+        self._begin()
+        if self._trouble and self._nodes_at == -math.inf:
+            raise UnreachableError(self._trouble)
+        found = capacity.machines(self._spec, self._nodes)
+        if not found and self._is_blind:
+            what = "the server may not list the cluster's nodes, so it doesn't know how large a job can be"
+            raise UnreachableError(what, fix="Set `nodes` and `cpus_per_node` in the compute's file.")
+        return found
+
+    def server_addresses(self) -> list[str]:
+        """Where this machine is on the way to the cluster."""
+        if self._spec.server_address:
+            return [self._spec.server_address]
+        own = route_to(*self._api.server)
+        if not own or own.startswith("127.") or own == "::1":
+            what = "the way to the API server doesn't tell how pods reach this machine"
+            raise UnreachableError(what, fix="Set `server_address` in the compute's file.")
+        return [own]
+
+    # --- gangs ------------------------------------------------------------------------------------------------
+    def start(self, gang: Gang) -> str:
+        """Creates its pods, but for those that are there already. Raises EngineError with Kubernetes' refusal."""
+        self._begin()
+        tracked = self._track(gang, math.inf)
+        self._must_look.set()
+        self._require_turn(gang)
+        self._pods.create(self._spec, gang, agent_archive())
+        faultpoint("engine.submitted")
+        tracked.since = time.monotonic()
+        self._must_look.set()
+        return f"created {len(gang.slots)} pods, {gang_name(self._owner, gang.name)}-*"
+
+    def _require_turn(self, gang: Gang) -> None:
+        times, until = self._backoffs.get(gang.job, (0, 0.0))
+        left = until - time.monotonic()
+        if left > 0:
+            what = f"it gave its pods back {times} times because not all got machines; it asks again in {left:.0f} s"
+            raise UnreachableError(what)
+
+    def rendered(self, gang: Gang) -> str:
+        """Node 0's pod."""
+        return render.rendered(self._spec, gang, self._pods.site, agent_archive())
+
+    def observe(self, gang: Gang) -> Sighting:
+        """What its pods were when they were last listed."""
+        self._begin()
+        tracked = self._track(gang, time.monotonic())
+        trouble = self._trouble
+        if tracked.seen_at < tracked.since:
+            word = "created" if tracked.since < math.inf else ""
+            return Sighting(f"{word}: {trouble}" if word and trouble else word, waits=True)
+        seen = tracked.sighting
+        if not trouble or seen.gone:
+            return seen
+        return Sighting(f"{seen.word}; {trouble}", waits=seen.waits)
+
+    def _track(self, gang: Gang, since: float) -> _Tracked:
+        with self._lock:
+            known = self._tracked.get(gang.name)
+            if known is None:  # With `observe`: another server started it.
+                history = GangHistory(
+                    gang_name(self._owner, gang.name),
+                    len(gang.slots),
+                    self._spec.schedule_timeout,
+                    self._spec.image_timeout,
+                )
+                known = self._tracked[gang.name] = _Tracked(gang, history, since, gang.servers)
+                self._must_look.set()
+            known.gang = gang
+            return known
+
+    # --- stop -------------------------------------------------------------------------------------------------
+    def stop(self, name: str) -> None:
+        """Waits a moment for pods whose agents leave, and deletes the others; by force on lost machines.
+
+        Its attempt is over by now: an agent that goes on where nobody can end it is refused by every server.
+        """
+        deadline = time.monotonic() + self.leave_s
+        while self._pods.are_running(name, self._lost()) and time.monotonic() < deadline:
+            self._closing.wait(0.2)
+        deadline, pause = time.monotonic() + END_S, 0.1
+        while left := self._pods.delete(name, self._lost()):
+            if time.monotonic() >= deadline:
+                raise UnreachableError(f"pod {left[0]} still ends")
+            time.sleep(pause)
+            pause = min(2.0, pause * 1.5)
+        faultpoint("engine.cancelled")
+        self._pods.delete_secret(name)
+        self._forget(name)
+
+    def _lost(self) -> frozenset[str]:
+        return self._looks.lost if self._looks else frozenset()
+
+    def _forget(self, gang: str) -> None:
+        with self._lock:
+            self._tracked.pop(gang, None)
+
+    def sweep(self, wanted: Wanted) -> list[str]:
+        """Deletes the others' pods, then waits for them; when the API doesn't answer, as soon as it does."""
+        try:
+            surplus = sorted(self._pods.gangs() - wanted())
+            self._wanted = wanted
+            self._pods.delete_all(surplus)
+            for name in surplus:
+                self.stop(name)
+        except DrumbeatError as error:
+            self._wanted, self._must_sweep = wanted, True
+            self._begin()
+            raise EngineError(error.what, where=error.where, fix=error.fix) from error
+        return surplus
+
+    def close(self) -> None:
+        """Asks no more."""
+        self._closing.set()
+        self._must_look.set()
+
+    # --- asking -----------------------------------------------------------------------------------------------
+    def _begin(self) -> None:
+        with self._lock:
+            if not self._begun:
+                self._looks = NodeLooks(self.node_grace_s, self.quiet_s)
+                threading.Thread(target=self._follow, name="kubernetes-look", daemon=True).start()
+                self._begun = True
+        self._has_looked.wait(FIRST_LOOK_S)
+
+    def _follow(self) -> None:
+        failures = 0
+        while not self._closing.is_set():
+            try:
+                self._look()
+            except DrumbeatError as error:
+                self._trouble, failures = error.what, failures + 1
+                if self._looks:
+                    self._looks.failed()
+            except Exception as error:  # No other thread would look again.
+                log.exception("Kubernetes can't be asked")
+                self._trouble, failures = f"Kubernetes can't be asked from here: {error}", failures + 1
+            else:
+                self._trouble, failures = "", 0
+            self._has_looked.set()
+            calm = self.poll_s if self._tracked else max(self.poll_s, IDLE_POLL_S)
+            self._must_look.wait(min(MAX_POLL_S, calm * 2 ** min(failures, 10)))
+            self._must_look.clear()
+            self._closing.wait(min(0.2, self.poll_s))  # Many starts at once are one question.
+
+    def _look(self) -> None:
+        began = time.monotonic()
+        if began - self._nodes_at >= self.nodes_s:
+            self._look_at_nodes(began)
+        pods = self._pods.by_gang()
+        unfit_ones = {one["metadata"]["name"] for one in self._nodes if unfit(one)}
+        look = Look(began, lost=self._lost(), unfit=unfit_ones)
+        for tracked in [one for one in list(self._tracked.values()) if one.since <= began]:
+            self._look_at(tracked, pods.get(tracked.history.name, {}), look)
+        if began - self._judged_at > JUDGE_INTERVAL_S or self._must_sweep:
+            self._judged_at = began
+            self._end_unwanted({pod["metadata"]["labels"][GANG] for each in pods.values() for pod in each.values()})
+
+    def _look_at_nodes(self, began: float) -> None:
+        nodes = self._pods.nodes()
+        self._is_blind = nodes is None
+        self._nodes, self._nodes_at = nodes or [], began
+        if self._looks:
+            self._looks.looked(unknown_nodes(self._nodes), time.monotonic())
+
+    def _look_at(self, tracked: _Tracked, pods: dict[int, dict[str, Any]], look: Look) -> None:
+        history = tracked.history
+        had_given_up = history.gave_up
+        history.looked(pods, look)
+        for node in sorted(history.questions):
+            history.answered(node, self._pods.events(history.name, node))
+        if history.questions:
+            history.looked(pods, look)
+        if history.gave_up and not had_given_up:
+            times = self._backoffs.get(tracked.gang.job, (0, 0.0))[0] + 1
+            self._backoffs[tracked.gang.job] = times, look.now + backoff_s(times, tracked.gang.job)
+        tracked.sighting = history.sighting()
+        tracked.seen_at = look.now
+        if tracked.sighting.waits and tracked.gang.servers != tracked.servers:
+            # Its nodes will call whichever servers there are when they start, which may be days from now.
+            with contextlib.suppress(DrumbeatError):
+                self._pods.renew_secret(self._spec, tracked.gang)
+                tracked.servers = tracked.gang.servers
+        if pods and not tracked.sighting.waits and not tracked.sighting.gone:
+            self._backoffs.pop(tracked.gang.job, None)
+
+    def _end_unwanted(self, there: set[str]) -> None:
+        """Deletes what no job wants anymore: a start that was given up may be carried out after its stop."""
+        names = self._pods.gangs() if there else set[str]()
+        leftovers = unwanted({*names, *self._tracked}, self._wanted)
+        for name in leftovers:
+            self._forget(name)
+        surplus = sorted(leftovers & names)
+        self._pods.delete_all(surplus)
+        self._must_sweep = bool(surplus)
+
+
+def connected_engine(spec: KubernetesCompute, mark: str) -> KubernetesEngine:
+    """The engine with a connection of its own. Raises EngineError without the Kubernetes client."""
+    return KubernetesEngine(spec, mark, Connection(spec))

@@ -1,0 +1,162 @@
+"""What is known of a gang from all looks at its pods: pure but for its own memory.
+
+The first reason why a pod ends is kept: a pod that was preempted and then ended well in its grace time is preempted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from drumbeat.core.life.events import Loss
+from drumbeat.engines.kubernetes.absences import Deletion, is_cancellation
+from drumbeat.engines.kubernetes.names import pod_name
+from drumbeat.engines.kubernetes.words import STARTING, Verdict, explained, hindrance, judged, word_of
+from drumbeat.ports import Sighting
+
+Json = Mapping[str, Any]
+HINDERED_S = 30.0
+"""A pod that is starting for so long says what hinders it."""
+OVERDUE = timedelta(seconds=30)
+"""A pod that is there so long after its grace time is over won't end by itself."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """One look at a cluster. now: of the monotonic clock; at: the time of day. lost, unfit: names of machines."""
+
+    now: float
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    lost: Collection[str] = ()
+    unfit: Collection[str] = ()
+
+
+@dataclass
+class GangHistory:
+    """name: the gang's object name. size: how many nodes it has."""
+
+    name: str
+    size: int
+    schedule_timeout_s: float
+    image_timeout_s: float
+    ended: dict[int, Verdict] = field(default_factory=dict[int, Verdict])
+    """By node, what ended it, in the order in which they ended."""
+    gave_up: bool = False
+    """Some of its pods ran and others got no machine for too long."""
+    questions: set[int] = field(default_factory=set[int])
+    """Nodes whose pods' events would tell more."""
+    _causes: dict[int, tuple[Loss, str]] = field(default_factory=dict[int, tuple[Loss, str]])
+    _asked: set[int] = field(default_factory=set[int])
+    _machines: dict[int, str] = field(default_factory=dict[int, str])
+    _deletions: dict[int, Deletion] = field(default_factory=dict[int, Deletion])
+    _stuck_since: dict[int, float] = field(default_factory=dict[int, float])
+    _starting_since: dict[int, float] = field(default_factory=dict[int, float])
+    _hindrances: dict[int, str] = field(default_factory=dict[int, str])
+    _split_since: float | None = None
+    _living: dict[int, Verdict] = field(default_factory=dict[int, Verdict])
+    _unfit: Collection[str] = ()
+
+    def looked(self, pods: Mapping[int, Json], look: Look) -> None:
+        """Takes in what the API shows of its pods now."""
+        self.questions, self._living, self._unfit = set(), {}, look.unfit
+        for node in range(self.size):
+            if node in self.ended:
+                continue
+            if (pod := pods.get(node)) is None:
+                self._vanished(node)
+            else:
+                self._machines[node] = pod["spec"].get("nodeName", "") or self._machines.get(node, "")
+                self._judge(node, pod, look)
+        self._require_whole(look.now)
+
+    def _vanished(self, node: int) -> None:
+        if node not in self._causes and node not in self._asked:
+            self.questions.add(node)
+            self._living[node] = Verdict("gone")
+            return
+        loss, why = self._causes.get(node, (Loss.LOST, "was deleted, and not by drumbeat"))
+        self.ended[node] = Verdict("gone", why, loss, is_over=True)
+
+    def _judge(self, node: int, pod: Json, look: Look) -> None:
+        verdict = judged(pod, look.lost)
+        if verdict.is_over:
+            loss, why = self._causes.get(node, (verdict.loss, verdict.why))
+            self.ended[node] = Verdict(verdict.word, why, loss, is_over=True)
+            return
+        self._living[node] = verdict
+        if verdict.word == "Terminating":
+            self._dying(node, pod, verdict, look)
+        elif verdict.is_stuck:
+            since = self._stuck_since.setdefault(node, look.now)
+            if look.now - since >= self.image_timeout_s:
+                self.ended[node] = verdict
+        else:
+            self._stuck_since.pop(node, None)
+            self._note_start(node, verdict, look.now)
+
+    def _dying(self, node: int, pod: Json, verdict: Verdict, look: Look) -> None:
+        """It has its grace time: its ranks save, and its agent says so itself."""
+        until = datetime.fromisoformat(pod["metadata"].get("deletionTimestamp") or look.at.isoformat())
+        if not verdict.is_unexplained:
+            self._causes.setdefault(node, (verdict.loss, verdict.why))
+        elif node not in self._causes:
+            if node not in self._asked:
+                self.questions.add(node)
+            self._deletions.setdefault(node, Deletion(until, self._machines[node]))
+        if look.at > until + OVERDUE:
+            loss, why = self._causes.get(node, (Loss.LOST, verdict.why))
+            self.ended[node] = Verdict("Terminating", f"{why}, and doesn't end", loss)
+
+    def _note_start(self, node: int, verdict: Verdict, now: float) -> None:
+        if verdict.word not in STARTING:
+            self._starting_since.pop(node, None)
+            self._hindrances.pop(node, None)
+        elif now - self._starting_since.setdefault(node, now) >= HINDERED_S:
+            self.questions.add(node)
+
+    def _require_whole(self, now: float) -> None:
+        """Nodes that are there for nothing are given back: two gangs with half their pods each would wait forever."""
+        waiting = [node for node, one in self._living.items() if one.waits]
+        if not waiting or len(waiting) == self.size:
+            self._split_since = None
+            return
+        if self._split_since is None:
+            self._split_since = now
+        if now - self._split_since >= self.schedule_timeout_s:
+            self.gave_up = True
+            for node in waiting:
+                why = (
+                    f"got no machine in {self.schedule_timeout_s:g} s while others of the job had theirs: "
+                    f"{self._living.pop(node).word}"
+                )
+                self.ended[node] = Verdict("Unschedulable", why)
+
+    def answered(self, node: int, events: Sequence[Json]) -> None:
+        """Takes in the events of a node's pod."""
+        if self._living.get(node, Verdict("gone")).word in STARTING:
+            self._hindrances[node] = hindrance(events)
+            return
+        self._asked.add(node)
+        if cause := explained(events):
+            self._causes.setdefault(node, cause)
+
+    def sighting(self) -> Sighting:
+        """What the engine says of the gang."""
+        verdicts = {**self._living, **self.ended}
+        gone = {node: f"its pod {self._place(node)} {one.why}" for node, one in sorted(self.ended.items())}
+        waits = not gone and any(one.waits for one in verdicts.values())
+        hindered = next((f"; {why}" for why in self._hindrances.values() if why), "")
+        stuck = next((f"; its pod {one.why}" for one in self._living.values() if one.is_stuck), "")
+        return Sighting(word_of(verdicts) + hindered + stuck, gone, self._cause(), waits=waits)
+
+    def _place(self, node: int) -> str:
+        machine = self._machines.get(node)
+        return f"{pod_name(self.name, node)} on {machine}" if machine else pod_name(self.name, node)
+
+    def _cause(self) -> Loss:
+        unexplained = [one for node, one in self._deletions.items() if node not in self._causes]
+        if len(self.ended) == self.size and is_cancellation(unexplained, self.size, self._unfit):
+            return Loss.CANCELED
+        return next((one.loss for one in self.ended.values()), Loss.LOST)

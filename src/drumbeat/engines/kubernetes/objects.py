@@ -1,0 +1,185 @@
+"""The objects of one server's gangs in Kubernetes: created, listed by label, deleted.
+
+Every request is within the namespace, but for the list of nodes, without which the engine gets along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol
+
+from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.engines.agent_archive import AgentArchive
+from drumbeat.engines.kubernetes import render
+from drumbeat.engines.kubernetes.names import GANG, JOB, NODE, OWNER, gang_name, pod_name
+from drumbeat.engines.kubernetes.render import Site
+from drumbeat.ports import Gang
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+
+Json = dict[str, Any]
+GONE, EXISTS = frozenset({404}), frozenset({409})
+END_GRACE_S = 15
+"""The grace time of pods whose attempt is over: their ranks have been stopped, and their results kept."""
+OVERDUE = timedelta(seconds=60)
+"""A pod that is there so long after its grace time is deleted by force: its machine's kubelet doesn't end it."""
+PAGE = 500
+
+
+class Api(Protocol):
+    """The API of a cluster, as one user."""
+
+    @property
+    def namespace(self) -> str:
+        """Where the pods are created."""
+        ...
+
+    @property
+    def server(self) -> tuple[str, int]:
+        """Host and port of the API server."""
+        ...
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        also: frozenset[int] = frozenset(),
+    ) -> Json:
+        """The answer. also: refusals that are as good, whose answer is {}. Raises EngineError, UnreachableError."""
+        ...
+
+
+class Pods:
+    """The pods, Secrets and ConfigMaps of one server's compute."""
+
+    def __init__(self, api: Api, site: Site) -> None:
+        self._api, self.site = api, site
+        self._path = f"/api/v1/namespaces/{site.namespace}"
+
+    # --- create -----------------------------------------------------------------------------------------------
+    def create(self, spec: KubernetesCompute, gang: Gang, archive: AgentArchive) -> None:
+        """All that the gang lacks, or nothing. Raises EngineError, UnreachableError."""
+        name = gang_name(self.site.owner, gang.name)
+        wanted = render.pods(spec, gang, self.site, archive)
+        there = self._listed({GANG: name})
+        if dying := [one["metadata"]["name"] for one in there if "deletionTimestamp" in one["metadata"]]:
+            raise UnreachableError(f"pod {dying[0]} of an earlier start still ends")
+        self._api.call("POST", f"{self._path}/configmaps", render.agent_map(archive, self.site), also=EXISTS)
+        if there:
+            self._api.call("POST", f"{self._path}/secrets", render.secret(spec, gang, self.site), also=EXISTS)
+        else:
+            self.renew_secret(spec, gang)
+        names = {one["metadata"]["name"] for one in there}
+        self._create_pods([one for one in wanted if one["metadata"]["name"] not in names], name)
+
+    def _create_pods(self, missing: list[Json], secret: str) -> None:
+        made: list[str] = []
+        try:
+            for one in missing:
+                self._api.call("POST", f"{self._path}/pods", one, also=EXISTS)
+                made.append(one["metadata"]["name"])
+        except DrumbeatError:
+            # All or none: what was created would hold machines for nothing.
+            for name in made:
+                self._api.call("DELETE", f"{self._path}/pods/{name}", _grace(0), also=GONE)
+            if len(made) < len(missing):
+                self._api.call("DELETE", f"{self._path}/secrets/{secret}", also=GONE)
+            raise
+
+    def renew_secret(self, spec: KubernetesCompute, gang: Gang) -> None:
+        """Replaces the gang's Secret, without the permission to read or change one."""
+        made = render.secret(spec, gang, self.site)
+        self._api.call("DELETE", f"{self._path}/secrets/{made['metadata']['name']}", also=GONE)
+        self._api.call("POST", f"{self._path}/secrets", made)
+
+    # --- list -------------------------------------------------------------------------------------------------
+    def by_gang(self) -> dict[str, dict[int, Json]]:
+        """All pods by their gang's object name and their node."""
+        found: dict[str, dict[int, Json]] = {}
+        for pod in self._listed({OWNER: self.site.owner}):
+            labels = pod["metadata"]["labels"]
+            found.setdefault(labels[GANG], {})[int(labels[NODE])] = pod
+        return found
+
+    def gangs(self) -> set[str]:
+        """The names, in drumbeat, of the gangs that have pods."""
+        listed = self._listed({OWNER: self.site.owner})
+        annotations: list[dict[str, str]] = [pod["metadata"].get("annotations") or {} for pod in listed]
+        return {each[JOB] for each in annotations if JOB in each}
+
+    def nodes(self) -> list[Json] | None:
+        """The cluster's nodes; None = the user may not list them."""
+        try:
+            return self._all("/api/v1/nodes", {})
+        except EngineError as error:
+            if "is forbidden: User" in error.what:
+                return None
+            raise
+
+    def events(self, gang_object: str, node: int) -> list[Json]:
+        """The events of a pod, oldest first; none where the user may not list them."""
+        selector = f"involvedObject.name={pod_name(gang_object, node)},involvedObject.kind=Pod"
+        try:
+            return self._all(f"{self._path}/events", {"fieldSelector": selector})
+        except EngineError:
+            return []
+
+    def _listed(self, labels: Mapping[str, str]) -> list[Json]:
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        return self._all(f"{self._path}/pods", {"labelSelector": selector})
+
+    def _all(self, path: str, query: Mapping[str, str]) -> list[Json]:
+        items: list[Json] = []
+        more = ""
+        while True:
+            asked: dict[str, str | int] = {**query, "limit": PAGE, **({"continue": more} if more else {})}
+            answer = self._api.call("GET", path, query=asked)
+            items += answer.get("items") or []
+            more = answer.get("metadata", {}).get("continue", "")
+            if not more:
+                return items
+
+    # --- delete -----------------------------------------------------------------------------------------------
+    def are_running(self, gang: str, lost: Collection[str]) -> bool:
+        """Whether a pod of the gang runs on a machine that answers, and isn't being deleted."""
+        return any(
+            one.get("status", {}).get("phase") == "Running"
+            and "deletionTimestamp" not in one["metadata"]
+            and one["spec"].get("nodeName") not in lost
+            for one in self._listed({GANG: gang_name(self.site.owner, gang)})
+        )
+
+    def delete(self, gang: str, lost: Collection[str]) -> list[str]:
+        """Deletes the gang's pods; returns the names of those that are there still.
+
+        Only for a gang whose attempt is over: on a machine that is cut off, a pod deleted by force goes on.
+        """
+        there = self._listed({GANG: gang_name(self.site.owner, gang)})
+        for one in there:
+            name = one["metadata"]["name"]
+            if one["spec"].get("nodeName") in lost or _is_overdue(one):
+                self._api.call("DELETE", f"{self._path}/pods/{name}", _grace(0), also=GONE)
+            elif "deletionTimestamp" not in one["metadata"]:
+                self._api.call("DELETE", f"{self._path}/pods/{name}", _grace(END_GRACE_S), also=GONE)
+        return [one["metadata"]["name"] for one in there]
+
+    def delete_all(self, gangs: Collection[str]) -> None:
+        """Has all pods of these gangs begin to end."""
+        for gang in gangs:
+            self.delete(gang, ())
+
+    def delete_secret(self, gang: str) -> None:
+        """What its pods enrolled with."""
+        self._api.call("DELETE", f"{self._path}/secrets/{gang_name(self.site.owner, gang)}", also=GONE)
+
+
+def _grace(seconds: int) -> Json:
+    return {"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds}
+
+
+def _is_overdue(pod: Json) -> bool:
+    until = pod["metadata"].get("deletionTimestamp")
+    return until is not None and datetime.now(UTC) > datetime.fromisoformat(until) + OVERDUE

@@ -1,0 +1,343 @@
+"""The engine over a cluster in memory: its promises, and what people complain of elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from drumbeat.core.life.events import Loss
+from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.engines.kubernetes import engine as module
+from drumbeat.engines.kubernetes.engine import KubernetesEngine
+from drumbeat.ports import Engine, Gang, Sighting
+from drumbeat.protocol.errors import EngineError, UnreachableError
+from drumbeat.testing.engine_contract import EngineContract, a_gang
+
+from .kubernetes_cluster import FakeCluster, ended, waiting
+
+pytestmark = pytest.mark.feature("C4")
+
+POLL_S = 0.02
+
+
+def spec(**keys: Any) -> KubernetesCompute:
+    return KubernetesCompute.model_validate({"name": "rack", "type": "kubernetes", "image": "r/train:1", **keys})
+
+
+@pytest.fixture
+def cluster() -> FakeCluster:
+    return FakeCluster()
+
+
+Make = Callable[..., KubernetesEngine]
+
+
+@pytest.fixture
+def make(cluster: FakeCluster) -> Iterator[Make]:
+    made: list[KubernetesEngine] = []
+
+    def make(mark: str = "ab12cd", **keys: Any) -> KubernetesEngine:
+        engine = KubernetesEngine(spec(**keys), mark, cluster)
+        engine.leave_s, engine.node_grace_s, engine.poll_s, engine.nodes_s = 0.0, 0.0, POLL_S, 0.0
+        made.append(engine)
+        return engine
+
+    yield make
+    for engine in made:
+        engine.close()
+
+
+def seen(engine: Engine, gang: Gang, holds: Callable[[Sighting], object]) -> Sighting:
+    deadline = time.monotonic() + 20
+    while not holds(sighting := engine.observe(gang)):
+        assert time.monotonic() < deadline, sighting
+        time.sleep(POLL_S)
+    return sighting
+
+
+def lost(engine: Engine, gang: Gang) -> Sighting:
+    return seen(engine, gang, lambda sighting: sighting.gone)
+
+
+def is_running(sighting: Sighting) -> bool:
+    return sighting.word == "Running"
+
+
+class TestContract(EngineContract):
+    @pytest.fixture
+    def engine(self, make: Make) -> Engine:
+        return make()
+
+    @pytest.fixture
+    def lose(self, cluster: FakeCluster) -> Callable[[Gang, int], None]:
+        return lambda _, node: cluster.silence(cluster.pod(node)["spec"]["nodeName"])
+
+
+# --- machines -------------------------------------------------------------------------------------------------------
+def test_machines_are_the_clusters_nodes_with_what_pods_may_use(make: Make, cluster: FakeCluster):
+    cluster.nodes["n2"]["spec"]["unschedulable"] = True
+    cluster.nodes["n3"]["spec"]["taints"] = [{"key": "node-role.kubernetes.io/master", "effect": "NoSchedule"}]
+    first, second = make().machines()
+    assert (first.name, first.cpus, first.gpus, first.memory_mib) == ("n1", 3, ("0", "1"), 16384)
+    assert second.unusable == "it is cordoned"
+    tolerant = make(tolerations=[{"key": "node-role.kubernetes.io/master", "operator": "Exists"}])
+    assert [one.name for one in tolerant.machines()] == ["n1", "n2", "n3"]
+    assert make(node_selector={"gpu": "h100"}, nodes=2, cpus_per_node=8).machines()[1].cpus == 8
+
+
+def test_user_who_may_not_list_nodes_says_how_many_there_are(make: Make, cluster: FakeCluster):
+    cluster.forbidden.add("nodes")
+    with pytest.raises(UnreachableError, match=r"may not list.*Set `nodes`"):
+        make().machines()
+    assert [one.cpus for one in make(nodes=3, cpus_per_node=4).machines()] == [4, 4, 4]
+
+
+def test_every_request_but_the_list_of_nodes_is_within_the_namespace(make: Make, cluster: FakeCluster):
+    """skypilot 5146, 4152: lists at cluster scope broke it for people with rights in a namespace."""
+    engine, gang = make(), a_gang()
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    engine.sweep(lambda: {gang.name})
+    engine.stop(gang.name)
+    outside = {path for _, path in cluster.requests if not path.startswith("/api/v1/namespaces/ml/")}
+    assert outside == {"/api/v1/nodes"}
+    changes = {method for method, _ in cluster.requests}
+    assert changes == {"GET", "POST", "DELETE"}, "no permission to change objects is needed"
+    assert ("GET", "/api/v1/namespaces/ml/secrets") not in cluster.requests
+
+
+# --- starts ---------------------------------------------------------------------------------------------------------
+def test_servers_and_computes_in_one_namespace_keep_apart(make: Make, cluster: FakeCluster):
+    first, other = make(), make("ffffff")
+    gang = a_gang(nodes=1)
+    first.start(gang)
+    other.start(gang)
+    assert len(cluster.pods) == 2
+    assert other.sweep(set) == [gang.name]
+    assert len(cluster.pods) == 1
+    seen(first, gang, is_running)
+
+
+def test_used_up_quota_is_waited_for_and_nothing_is_kept_meanwhile(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=2)
+    cluster.quota = 1
+    with pytest.raises(UnreachableError, match=r"the namespace's quota is used up.*exceeded quota: small"):
+        engine.start(gang)
+    assert not cluster.pods, "a half gang would hold a machine for nothing"
+    cluster.quota = 2
+    engine.start(gang)
+    seen(engine, gang, is_running)
+
+
+def test_start_that_was_cut_short_is_completed(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=2)
+    engine.start(gang)
+    del cluster.pods[cluster.pod(1)["metadata"]["name"]]
+    make().start(gang)
+    assert len(cluster.pods) == 2
+
+
+def test_start_over_pods_that_still_end_is_made_later(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=1)
+    engine.start(gang)
+    cluster.doom(0)
+    with pytest.raises(UnreachableError, match="of an earlier start still ends"):
+        make().start(gang)
+
+
+def test_image_that_nobody_names_is_refused(make: Make):
+    with pytest.raises(EngineError, match="no image is named"):
+        make(image=None).start(a_gang())
+
+
+def test_secret_is_in_no_pod_and_gone_with_its_gang(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=2)
+    engine.start(gang)
+    assert gang.secret not in str(cluster.pods)
+    assert gang.secret in str(cluster.objects["secrets"])
+    engine.stop(gang.name)
+    assert not cluster.objects["secrets"]
+
+
+def test_new_addresses_of_servers_reach_a_gang_that_still_waits(make: Make, cluster: FakeCluster):
+    cluster.nodes.clear()
+    engine, gang = make(nodes=1), a_gang(nodes=1)
+    engine.start(gang)
+    seen(engine, gang, lambda sighting: "Unschedulable" in sighting.word)
+    moved = replace(gang, servers=("https://10.9.9.9:1",))
+    seen(engine, moved, lambda _: "10.9.9.9" in str(cluster.objects["secrets"]))
+
+
+# --- what people complain of ----------------------------------------------------------------------------------------
+def test_pod_that_waits_says_the_schedulers_sentence(make: Make, cluster: FakeCluster):
+    cluster.nodes.clear()
+    engine, gang = make(nodes=1), a_gang(nodes=1)
+    engine.start(gang)
+    sighting = seen(engine, gang, lambda sighting: "Unschedulable" in sighting.word)
+    assert sighting.waits
+    assert "0/0 nodes are available" in sighting.word
+
+
+def test_image_that_cant_be_pulled_fails_the_job_with_the_message(make: Make, cluster: FakeCluster):
+    """Elsewhere, pulls are retried forever behind a quiet terminal."""
+    engine, gang = make(image_timeout=0.01), a_gang(nodes=2)
+    engine.start(gang)
+    cluster.pod(1)["status"] = waiting("ImagePullBackOff", 'Back-off pulling image "r/train:1"')
+    sighting = lost(engine, gang)
+    assert sighting.cause is Loss.FAILED
+    assert list(sighting.gone) == [1]
+    assert 'can\'t start: ImagePullBackOff (Back-off pulling image "r/train:1")' in sighting.gone[1]
+
+
+def test_image_that_cant_be_pulled_yet_says_so_meanwhile(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=1)
+    engine.start(gang)
+    cluster.pod(0)["status"] = waiting("ErrImagePull", "not found")
+    assert not seen(engine, gang, lambda sighting: "ErrImagePull (not found)" in sighting.word).gone
+
+
+def test_preempted_pod_has_its_grace_time_and_then_counts_as_preempted(make: Make, cluster: FakeCluster):
+    """jobset 1117: preemptions were counted as retries. skypilot PR 7726: it hung in "missing pods"."""
+    engine, gang = make(), a_gang(nodes=2)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    cluster.doom(0, "PreemptionByScheduler")
+    saving = seen(engine, gang, lambda sighting: "Terminating" in sighting.word)
+    assert not saving.gone, "its ranks are saving"
+    cluster.pod(0)["status"] = ended(0, "Completed")
+    sighting = lost(engine, gang)
+    assert (sighting.cause, list(sighting.gone)) == (Loss.PREEMPTED, [0])
+    assert "was preempted by a pod with a higher priority" in sighting.gone[0]
+
+
+def test_preemption_on_an_old_cluster_is_known_by_its_event(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=1)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    cluster.say(0, "Preempted", "Preempted by ml/rival on node n1")
+    del cluster.pods[cluster.pod(0)["metadata"]["name"]]
+    sighting = lost(engine, gang)
+    assert sighting.cause is Loss.PREEMPTED
+    assert "(Preempted by ml/rival on node n1)" in sighting.gone[0]
+
+
+def test_pod_that_ended_and_was_collected_is_never_created_again(make: Make, cluster: FakeCluster):
+    """kubeflow/trainer 2981, 3737: finished jobs ran again after their time to live."""
+    engine, gang = make(), a_gang(nodes=1)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    cluster.pods.clear()
+    assert lost(engine, gang).cause is Loss.LOST
+    assert not cluster.pods
+    assert cluster.requests.count(("POST", "/api/v1/namespaces/ml/pods")) == 1
+
+
+def test_pod_is_never_replaced_alone(make: Make, cluster: FakeCluster):
+    """kubeflow/trainer 2269, 2300: a pod replaced alone can't join ranks that run."""
+    engine, gang = make(), a_gang(nodes=3)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    del cluster.pods[cluster.pod(1)["metadata"]["name"]]
+    assert list(lost(engine, gang).gone) == [1]
+    assert len(cluster.pods) == 2
+
+
+def test_whole_gang_deleted_at_once_was_canceled(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=2)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    for node in (0, 1):
+        cluster.doom(node)
+    seen(engine, gang, lambda sighting: sighting.word == "Terminating")
+    cluster.pods.clear()
+    sighting = seen(engine, gang, lambda sighting: len(sighting.gone) == 2)
+    assert sighting.cause is Loss.CANCELED
+
+
+def test_lost_machine_is_named_and_its_pods_are_deleted_by_force_only_when_stopped(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=2)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    machine = cluster.pod(1)["spec"]["nodeName"]
+    cluster.silence(machine)
+    sighting = lost(engine, gang)
+    assert sighting.gone == {1: sighting.gone[1]}
+    assert f"its machine {machine} doesn't answer Kubernetes" in sighting.gone[1]
+    assert len(cluster.pods) == 2, "the attempt isn't over, so a pod that goes on isn't fenced"
+    engine.stop(gang.name)
+    assert not cluster.pods
+
+
+def test_api_server_that_is_away_loses_no_gang(make: Make, cluster: FakeCluster):
+    engine, gang = make(), a_gang(nodes=2)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    cluster.is_away = True
+    away = seen(engine, gang, lambda sighting: "doesn't answer" in sighting.word)
+    assert (away.gone, away.word.split(";")[0]) == ({}, "Running")
+    for machine in cluster.nodes:  # As for some seconds after an outage.
+        cluster.silence(machine)
+    cluster.is_away = False
+    assert seen(engine, gang, is_running).gone == {}
+
+
+# --- gangs ----------------------------------------------------------------------------------------------------------
+def test_gang_that_gets_some_machines_only_gives_them_back_and_waits_its_turn(make: Make, cluster: FakeCluster):
+    """Two gangs with half of their pods each would wait for one another forever."""
+    engine, gang = make(schedule_timeout=0.05), a_gang(nodes=4)
+    engine.start(gang)
+    sighting = lost(engine, gang)
+    assert (sighting.cause, list(sighting.gone)) == (Loss.LOST, [3])
+    assert "got no machine in 0.05 s while others of the job had theirs: Unschedulable" in sighting.gone[3]
+    engine.stop(gang.name)
+    with pytest.raises(UnreachableError, match=r"gave its pods back 1 times.*it asks again in \d+ s"):
+        engine.start(replace(gang, attempt=2))
+    assert not cluster.pods
+
+
+def test_gang_that_waits_as_a_whole_waits_as_long_as_it_takes(make: Make, cluster: FakeCluster):
+    cluster.nodes.clear()
+    engine, gang = make(schedule_timeout=0.01, nodes=2), a_gang(nodes=2)
+    engine.start(gang)
+    looks = cluster.requests.count
+    until = looks(("GET", "/api/v1/namespaces/ml/pods")) + 8
+    seen(engine, gang, lambda _: looks(("GET", "/api/v1/namespaces/ml/pods")) > until)
+    assert engine.observe(gang).waits
+
+
+# --- stops ----------------------------------------------------------------------------------------------------------
+def test_pod_that_doesnt_end_in_time_is_said_and_tried_again(
+    make: Make, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(module, "END_S", 0.1)
+    engine, gang = make(), a_gang(nodes=1)
+    engine.start(gang)
+    cluster.is_slow_to_end = True
+    with pytest.raises(UnreachableError, match=r"pod .*-0 still ends"):
+        engine.stop(gang.name)
+    cluster.pods.clear()
+    engine.stop(gang.name)
+
+
+def test_sweep_while_the_api_server_is_away_is_made_when_it_answers(make: Make, cluster: FakeCluster):
+    make().start(a_gang(nodes=1))
+    engine = make()
+    cluster.is_away = True
+    with pytest.raises(EngineError):
+        engine.sweep(set)
+    cluster.is_away = False
+    deadline = time.monotonic() + 20
+    while cluster.pods and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    assert not cluster.pods
+
+
+def test_server_address_is_asked_for_where_the_way_to_the_api_tells_none(make: Make, cluster: FakeCluster):
+    cluster.server = ("127.0.0.1", 6443)
+    with pytest.raises(UnreachableError, match="Set `server_address`"):
+        make().server_addresses()
+    assert make(server_address="10.1.1.1").server_addresses() == ["10.1.1.1"]
