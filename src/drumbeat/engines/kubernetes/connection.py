@@ -55,7 +55,7 @@ class Connection:
     @property
     def server(self) -> tuple[str, int]:
         """Host and port of the API server. Raises EngineError when the kubeconfig can't be read."""
-        place = urlsplit(self._config().cluster.server)
+        place = urlsplit(str(self._config().cluster.server))
         return place.hostname or "", place.port or 443
 
     def call(
