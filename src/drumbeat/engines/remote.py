@@ -13,14 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from drumbeat.core.life.events import Loss
 from drumbeat.engines.enrolment import enrolment
+from drumbeat.engines.remote_host import Answer, Host, KnownHost, machine_of
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Sighting
-from drumbeat.protocol.api.computes import NodeState
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
 log = logging.getLogger(__name__)
@@ -33,93 +32,6 @@ JUDGED_EVERY_S = 5.0
 FIRST_LOOK_S = 3.0
 """How long the first question about the machines waits for their first answers."""
 
-LEAVE_NOTICE_S = 300.0
-"""So long before a machine's end the ranks on it are told to save and stop."""
-LEFT_AFTER_S = 10.0
-"""After so long a silence a machine that said that it leaves is gone."""
-
-Answer = dict[str, Any]
-
-
-class Reach(Protocol):
-    """The way to one machine."""
-
-    def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
-        """What `drumbeat.host` answers there. Raises UnreachableError, and EngineError with the machine's refusal."""
-        ...
-
-
-@dataclass(frozen=True)
-class Host:
-    """A machine as its compute file describes it. cpus, gpus: None = what is found there. folder: may begin with `~`.
-
-    checkpoints: a folder for what outlives attempts. address: as the other nodes reach it; "" = it finds out.
-    """
-
-    name: str
-    reach: Reach
-    folder: str
-    checkpoints: str
-    cpus: int | None = None
-    gpus: tuple[str, ...] | None = None
-    address: str = ""
-    leaving: str | None = None
-    """The file or command by which it says that it leaves, "" = the system's own only; None = it isn't asked."""
-
-
-@dataclass
-class _Known:
-    """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
-
-    to_end: gangs that were stopped while it didn't answer, or couldn't be ended, for which `stuck` says why.
-    must_sweep: what nobody wants is to be ended. swept: which gangs that were, those too that `to_end` has still, since
-    somebody was last told. is_followed: has its thread.
-    judged_at, strange: when it was last asked what is wanted of what is there, and what wasn't.
-    """
-
-    host: Host
-    told: Answer = field(default_factory=Answer)
-    gone: dict[str, dict[int, str]] = field(default_factory=dict[str, dict[int, str]])
-    seen_at: float = 0.0
-    trouble: str = "it has not answered yet"
-    to_end: set[str] = field(default_factory=set[str])
-    stuck: str = ""
-    must_sweep: bool = False
-    judged_at: float = -math.inf
-    strange: set[str] = field(default_factory=set[str])
-    swept: set[str] = field(default_factory=set[str])
-    sweeping: threading.Lock = field(default_factory=threading.Lock)
-    is_followed: bool = False
-    must_look: threading.Event = field(default_factory=threading.Event)
-    has_looked: threading.Event = field(default_factory=threading.Event)
-
-    @property
-    def _notice(self) -> Answer:
-        notice: Answer | None = self.told.get("leaving")
-        return notice or {}
-
-    @property
-    def leaves(self) -> str:
-        """Why it will soon be gone, by its last word; "" = it stays."""
-        return str(self._notice.get("why", ""))
-
-    @property
-    def leaves_now(self) -> bool:
-        """Whether what runs there must end now to end well."""
-        in_s = self._notice.get("in_s")
-        return bool(self.leaves) and (in_s is None or in_s <= LEAVE_NOTICE_S)
-
-    @property
-    def has_left(self) -> bool:
-        """Whether it said that it leaves, and has been silent since."""
-        return bool(self.leaves and self.trouble) and time.monotonic() - self.seen_at > LEFT_AFTER_S
-
-    def swept_since(self) -> set[str]:
-        """What has been swept since this was last asked."""
-        with self.sweeping:
-            told, self.swept = self.swept, set[str]()
-        return told
-
 
 class RemoteEngine:
     """The `Engine` port over hosts. addresses: of this machine, where their agents call."""
@@ -131,7 +43,7 @@ class RemoteEngine:
     def __init__(self, name: str, hosts: Sequence[Host], addresses: Callable[[], list[str]]) -> None:
         self.name = name
         self._addresses = addresses
-        self._known = {host.name: _Known(host) for host in hosts}
+        self._known = {host.name: KnownHost(host) for host in hosts}
         self._started: dict[str, float] = {}
         """Since when each gang is there for sure, by the monotonic clock: what was seen before says nothing of it."""
         self._wanted: Wanted | None = None
@@ -144,7 +56,7 @@ class RemoteEngine:
     def machines(self) -> list[Machine]:
         """The hosts, as they last answered; one that never has has no CPUs."""
         self._begin()
-        return [_machine(known) for known in self._known.values()]
+        return [machine_of(known) for known in self._known.values()]
 
     def look_soon(self, machine: str) -> None:
         """Has a machine asked at once."""
@@ -187,7 +99,7 @@ class RemoteEngine:
         self._known[name].trouble = error.what
         return UnreachableError(what, where=name, fix=error.fix)
 
-    def _start_on(self, known: _Known, gang: Gang) -> dict[str, str]:
+    def _start_on(self, known: KnownHost, gang: Gang) -> dict[str, str]:
         """What the machine has too little of for the moment."""
         host = known.host
         folder, checkpoints = self._place(known, host.folder), self._place(known, host.checkpoints)
@@ -257,7 +169,7 @@ class RemoteEngine:
             self._started.pop(name, None)
         return stuck
 
-    def _stop_on(self, known: _Known, name: str) -> dict[str, str]:
+    def _stop_on(self, known: KnownHost, name: str) -> dict[str, str]:
         if known.trouble:
             raise UnreachableError(known.trouble)  # Asking it would only take long; it's asked again all the time.
         request = {"folder": known.host.folder, "gang": name, "leave_s": self.leave_s}
@@ -272,7 +184,7 @@ class RemoteEngine:
         self._everywhere(list(self._known), self._sweep_on)
         return sorted(set[str]().union(*(known.swept_since() for known in self._known.values())))
 
-    def _sweep_on(self, known: _Known) -> None:
+    def _sweep_on(self, known: KnownHost) -> None:
         """Nothing is placed there before. Whoever asks it first, the sweeper or the machine's own thread, does it."""
         with known.sweeping:
             if not known.must_sweep or self._wanted is None:
@@ -292,7 +204,9 @@ class RemoteEngine:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # --- asking -----------------------------------------------------------------------------------------------
-    def _everywhere(self, machines: Sequence[str], ask: Callable[[_Known], object]) -> dict[str, DrumbeatError | None]:
+    def _everywhere(
+        self, machines: Sequence[str], ask: Callable[[KnownHost], object]
+    ) -> dict[str, DrumbeatError | None]:
         """Asks them side by side; gives each one's error, None = it did as asked."""
 
         def one(name: str) -> DrumbeatError | None:
@@ -318,7 +232,7 @@ class RemoteEngine:
         for known in new:
             known.has_looked.wait(max(0.0, deadline - time.monotonic()))
 
-    def _follow(self, known: _Known) -> None:
+    def _follow(self, known: KnownHost) -> None:
         while not self._closing.is_set():
             self._look(known)
             known.has_looked.set()
@@ -326,7 +240,7 @@ class RemoteEngine:
             known.must_look.wait(POLL_S if is_needed else IDLE_POLL_S)
             known.must_look.clear()
 
-    def _look(self, known: _Known) -> None:
+    def _look(self, known: KnownHost) -> None:
         try:
             self._sweep_on(known)
             began, ended, ours = time.monotonic(), set(known.to_end), {*self._started}
@@ -351,7 +265,7 @@ class RemoteEngine:
             known.judged_at = began
             self._judge(known, there, ours)
 
-    def _judge(self, known: _Known, there: set[str], ours: set[str]) -> None:
+    def _judge(self, known: KnownHost, there: set[str], ours: set[str]) -> None:
         """Has ended what nobody wants, seen twice: one that is just being ended is there a moment longer."""
         leftovers = unwanted({*there, *ours}, self._wanted)
         for gang in leftovers:
@@ -363,7 +277,7 @@ class RemoteEngine:
         known.strange = strange
 
     @staticmethod
-    def _place(known: _Known, folder: str) -> str:
+    def _place(known: KnownHost, folder: str) -> str:
         """An absolute path on the machine."""
         if not folder.startswith("~"):
             return folder
@@ -372,26 +286,7 @@ class RemoteEngine:
         return str(known.told["home"]) + folder[1:]
 
 
-def _machine(known: _Known) -> Machine:
-    host, told = known.host, known.told
-    state = NodeState.PREEMPTED if known.has_left else NodeState.LEAVING if known.leaves else NodeState.IDLE
-    left = f"it has left: {known.leaves}" if known.has_left else f"it leaves: {known.leaves}" if known.leaves else ""
-    return Machine(
-        host.name,
-        told.get("cpus", 0) if host.cpus is None else host.cpus,
-        tuple(told.get("gpus", ())) if host.gpus is None else host.gpus,
-        told.get("memory_mib", 0),
-        word="answers" if not known.trouble else "silent",
-        unusable=left
-        or known.trouble
-        or known.stuck
-        or ("it still ends what ran there" if known.to_end or known.must_sweep else ""),
-        is_awaited=not known.has_looked.is_set(),
-        state=state,
-    )
-
-
-def _why_gone(known: _Known, gang: str, node: int, since: float) -> str:
+def _why_gone(known: KnownHost, gang: str, node: int, since: float) -> str:
     """Only a look that was begun since then tells."""
     if known.has_left:
         return f"machine {known.host.name} has left: {known.leaves}"

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from drumbeat.engines.agent_archive import agent_archive
-from drumbeat.engines.remote import Answer, Host, RemoteEngine, understood
+from drumbeat.engines.remote import RemoteEngine, understood
+from drumbeat.engines.remote_host import Answer, Host
 from drumbeat.host.machine import is_private
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 
@@ -95,7 +96,7 @@ class SshHost:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def ask(self, verb: str, request: Mapping[str, object]) -> Answer:
-        """See `engines.remote.Reach`."""
+        """See `engines.remote_host.Reach`."""
         place = _quoted(f"{self.folder}/agents/{agent_archive().name}")
         # After a power failure it may be there and empty, which Python runs without a word.
         has_agent = f"{{ test -f {place} && {_is_whole(place)}; }} || exit {_NO_AGENT}"

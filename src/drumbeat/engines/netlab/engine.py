@@ -13,7 +13,8 @@ from typing import Any
 
 from drumbeat.core.scaling import StartTimes
 from drumbeat.engines.netlab.lab import LEAVING, PARKED, Lab
-from drumbeat.engines.remote import Answer, Host, RemoteEngine, understood
+from drumbeat.engines.remote import RemoteEngine, understood
+from drumbeat.engines.remote_host import Answer, Host
 from drumbeat.host.program import program
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.api.computes import NodeState
