@@ -20,6 +20,7 @@ from drumbeat.protocol.errors import RefusedError
 from drumbeat.train.backend import GLOO, MPI, NCCL, BackendChoice, RankHardware, choose_backend
 from drumbeat.train.launchers import read_identity
 from drumbeat.train.rank_identity import ENVIRONMENT, RankIdentity
+from drumbeat.train.route import interface_variables
 
 if TYPE_CHECKING:
     import torch
@@ -100,6 +101,8 @@ def _init(variables: MutableMapping[str, str], wish: str, rendezvous: timedelta,
     if not identity.master_addr and identity.init_method == ENVIRONMENT:
         identity = _with_master_of_mpi(identity)
     variables.update(identity.torch_variables())
+    for name, interface in interface_variables(identity).items():
+        variables.setdefault(name, interface)
     store = _store(identity, rendezvous)
     choice = _agree(store, identity, wish or variables.get("AZ_BATCHAI_PYTORCH_BACKEND", "").lower())
     local, each, gpu = (values[identity.rank] for values in (choice.local_ranks, choice.local_sizes, choice.gpus))
