@@ -39,6 +39,7 @@ def to_drumbeat(learner: Any, *, sync_bn: bool = True, logs: bool = True) -> Any
     learner.add_cb(DrumbeatCallback(world, sync_bn=sync_bn))
     if not world.is_first:
         learner.remove_cb(ProgressCallback)
+        learner.logger = _print_nothing
     elif logs:
         learner.add_cb(MetricLogCallback())
     return learner
@@ -59,28 +60,11 @@ class DrumbeatCallback(_RankCallback):
     def __init__(self, world: TrainingWorld, *, sync_bn: bool) -> None:
         self.world, self.sync_bn = world, sync_bn
         self.parallel: DistributedDataParallel | None = None
-        self.unsharded: list[Any] = []
 
-    # --- a fit ------------------------------------------------------------------------------------------------------
-    def before_fit(self) -> None:
-        """Wraps the model; its first weights become those of rank 0."""
-        model, gpu = self.learn.model, self.world.device.type == "cuda"
-        if self.sync_bn and gpu and self.world.world_size > 1:
-            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
-        self.parallel = DistributedDataParallel(model, device_ids=[self.world.device.index] if gpu else None)
-        self.unsharded = list(self.learn.dls.loaders)
-        self.learn.dls.loaders = [self._sharded(loader, is_even=at == 0) for at, loader in enumerate(self.unsharded)]
-        if not self.world.is_first:
-            self.learn.logger = _print_nothing
-
-    def after_fit(self) -> None:
-        """Gives the learner its own model and data again."""
-        if self.parallel is not None:
-            self.learn.model, self.learn.dls.loaders, self.parallel = self.parallel.module, self.unsharded, None
-
-    # --- an epoch ---------------------------------------------------------------------------------------------------
     def before_train(self) -> None:
         """Trains the wrapped model, whose backward pass averages gradients."""
+        # `get_preds` and `validate` begin and end a fit as well, but only `fit` trains.
+        self.parallel = self.parallel or self._wrapped(self.learn.model)
         self.learn.model = self.parallel
         self.learn.dl = self._sharded(self.learn.dl, is_even=True)
 
@@ -105,13 +89,23 @@ class DrumbeatCallback(_RankCallback):
         if self.parallel is not None and recorder.valid_metrics:
             self._sum_metrics([recorder.loss, *recorder.metrics])
 
+    def after_fit(self) -> None:
+        """Gives the learner its own model again."""
+        if self.parallel is not None:
+            self.learn.model, self.parallel = self.parallel.module, None
+
     # --- parts ------------------------------------------------------------------------------------------------------
+    def _wrapped(self, model: nn.Module) -> DistributedDataParallel:
+        """Returns the model for all ranks; its weights become those of rank 0."""
+        gpu = self.world.device.type == "cuda"
+        if self.sync_bn and gpu and self.world.world_size > 1:
+            model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+        return DistributedDataParallel(model, device_ids=[self.world.device.index] if gpu else None)
+
     def _sharded(self, loader: Any, *, is_even: bool) -> Any:
-        if getattr(loader, "is_shard", False):
-            return loader
         part = loader.new(get_idxs=lambda: self._indices(loader, is_even=is_even))
         part.n = len(shard(range(loader.n), self.world.rank, self.world.world_size, is_even=is_even))
-        part.is_shard, part.to_detach = True, _keep_own
+        part.to_detach = _keep_own
         return part
 
     def _indices(self, loader: Any, *, is_even: bool) -> list[int]:
