@@ -33,12 +33,13 @@ model = nn.Linear(4, 2)
 learner = Learner(loaders, model, loss_func=nn.CrossEntropyLoss(), metrics=[accuracy], opt_func=SGD, lr=0.1)
 to_drumbeat(learner)
 learner.fit(2)
+values = [list(map(float, row)) for row in learner.recorder.values]
 seen = [len(learner.get_preds(ds_idx=1)[0]) if world.is_first else 13]
 restored = cloudpickle.loads(cloudpickle.dumps(learner.cbs))
 print(json.dumps({
     "rank": world.rank,
     "weights": model.weight.flatten().tolist(),
-    "values": [list(map(float, row)) for row in learner.recorder.values],
+    "values": values,
     "predictions": seen,
     "callbacks": sorted(type(one).__name__ for one in restored),
 }), flush=True)
