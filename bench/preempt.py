@@ -80,7 +80,8 @@ Machine: {machine}.
 ENDING = """
 With a grace time (`GraceTime=15` of the partition) a script that saves on SIGTERM loses at most the step that it is in.
 Without one, Slurm kills its ranks soon after SIGTERM: a checkpoint that takes longer than a moment to write is lost.
-A script that doesn't save on SIGTERM loses half an interval on average. No preemption counts as a retry.
+A script that doesn't save on SIGTERM loses what it did since its last checkpoint, up to a whole interval. No
+preemption counts as a retry.
 """
 
 
