@@ -25,24 +25,43 @@ export interface Answer<T> {
   reload: () => void;
 }
 
-/** What the server answers; the earlier answer stays while a newer one is on its way. */
+/** What the server answers; the earlier answer stays while a newer one is on its way.
+ *
+ * A reload while a request is on its way waits for that one: on a slow server, requests that overtake each other would
+ * never come to an end.
+ */
 export function useAnswer<T>(path: string | undefined, query: Query = {}): Answer<T> {
   const key = path === undefined ? "" : JSON.stringify([path, query]);
   const [state, setState] = useState<{ key: string; value?: T | undefined; error?: ApiError | undefined }>({ key: "" });
   const [turn, setTurn] = useState(0);
+  const request = useRef({ isOpen: false, isWanted: false });
   useEffect(() => {
     if (path === undefined) return;
     const control = new AbortController();
+    const own = { isOpen: true, isWanted: false };
+    request.current = own;
+    const ended = () => {
+      own.isOpen = false;
+      if (own.isWanted && !control.signal.aborted) setTurn((n) => n + 1);
+    };
     get<T>(path, query, control.signal).then(
-      (value) => setState({ key, value }),
+      (value) => {
+        if (!control.signal.aborted) setState({ key, value });
+        ended();
+      },
       (error) => {
         if (!control.signal.aborted) setState((before) => ({ key, error, value: before.key === key ? before.value : undefined }));
+        ended();
       },
     );
     return () => control.abort();
   }, [key, turn]);
+  const reload = () => {
+    if (request.current.isOpen) request.current.isWanted = true;
+    else setTurn((n) => n + 1);
+  };
   const isOwn = state.key === key;
-  return { value: isOwn ? state.value : undefined, error: isOwn ? state.error : undefined, reload: () => setTurn((n) => n + 1) };
+  return { value: isOwn ? state.value : undefined, error: isOwn ? state.error : undefined, reload };
 }
 
 /** Calls `listener` for each event of the page's stream. */

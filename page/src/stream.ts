@@ -26,6 +26,7 @@ class Stream {
   private job = "";
   private position = 0;
   private story = 0;
+  private hasLogs = true;
   private wasOpen = false;
   private timer = 0;
   private readonly listeners = new Map<string, Set<(event: never) => void>>();
@@ -43,9 +44,9 @@ class Stream {
   }
 
   /** Follows a job behind what was read of it already; "" = none. */
-  follow(job: string, position = 0, story = 0): void {
+  follow(job: string, position = 0, story = 0, hasLogs = true): void {
     if (job === this.job && job === "") return;
-    [this.job, this.position, this.story] = [job, position, story];
+    [this.job, this.position, this.story, this.hasLogs] = [job, position, story, hasLogs];
     this.close();
     this.open();
   }
@@ -53,7 +54,7 @@ class Stream {
   private open(): void {
     clearTimeout(this.timer);
     if (this.source || document.hidden) return;
-    const query = this.job ? { job: this.job, after: this.position, story: this.story } : {};
+    const query = this.job ? { job: this.job, after: this.position, story: this.story, logs: this.hasLogs } : {};
     const source = new EventSource(address("/events", query));
     this.source = source;
     source.onopen = () => {

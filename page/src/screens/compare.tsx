@@ -70,7 +70,7 @@ function Compared({ jobs }: { jobs: string[] }) {
           <>
             <section>
               <h2>What differs</h2>
-              {comparison.differences.length ? <RowTable jobs={jobs} rows={comparison.differences} />
+              {comparison.differences.length ? <RowTable label="What differs" jobs={jobs} rows={comparison.differences} />
                 : <Nothing>Job file, code, environment and inputs are the same in all of them.</Nothing>}
             </section>
             {metrics.length > 0 && (
@@ -81,7 +81,7 @@ function Compared({ jobs }: { jobs: string[] }) {
             )}
             <section>
               <h2>What came of them</h2>
-              <RowTable jobs={jobs} rows={comparison.outcomes} />
+              <RowTable label="What came of them" jobs={jobs} rows={comparison.outcomes} />
             </section>
             {jobs.length === 2 && <FileDifference one={jobs[0]!} other={jobs[1]!} />}
           </>
@@ -105,9 +105,9 @@ function Overlay({ jobs, metric }: { jobs: string[]; metric: string }) {
   );
 }
 
-function RowTable({ jobs, rows }: { jobs: string[]; rows: ComparedRow[] }) {
+function RowTable({ label, jobs, rows }: { label: string; jobs: string[]; rows: ComparedRow[] }) {
   return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Compared">
+    <div class="scroll" tabIndex={0} role="region" aria-label={label}>
       <table class="plain compared">
         <thead>
           <tr><th scope="col">What</th>{jobs.map((job, n) => <th scope="col" key={job} class={`job-${n % 8}`}><span class="swatch" aria-hidden="true" />{job}</th>)}</tr>

@@ -10,6 +10,7 @@ import { StateWord } from "../../parts/state";
 import { Tabs, type Tab } from "../../parts/tabs";
 import { Ago, Took } from "../../parts/time";
 import { go, href, jobHref, usePlace } from "../../router";
+import { stream } from "../../stream";
 import type { Job, StoryLine } from "../../types";
 import { ActionButtons } from "./actions";
 import { Cause } from "./cause";
@@ -39,6 +40,13 @@ function LiveJob({ first, reload }: { first: Job; reload: () => void }) {
   });
   useEvents("story", (line) => setStory((lines) => (lines.some((one) => one.n >= line.n) ? lines : [...lines, line])));
   useEvents("again", reload);
+  const isLogs = chosenTab(job, usePlace().query) === "logs";
+  // The logs follow the job themselves, behind what they have read.
+  useEffect(() => {
+    if (isLogs) return;
+    stream.follow(job.name, 0, story.length, false);
+    return () => stream.follow("");
+  }, [isLogs]);
   return (
     <div class="screen job">
       <Head job={job} reload={reload} />
@@ -126,11 +134,15 @@ function tabsOf(job: Job): Tab[] {
   return job.type === "sweep" ? SWEEP : PIPELINE;
 }
 
-function Body({ job, story }: TabProps) {
-  const { query } = usePlace();
+function chosenTab(job: Job, query: URLSearchParams): string {
   const tabs = tabsOf(job);
   const wanted = query.get("tab") ?? "";
-  const chosen = tabs.some((tab) => tab.id === wanted) ? wanted : tabs[0]!.id;
+  return tabs.some((tab) => tab.id === wanted) ? wanted : tabs[0]!.id;
+}
+
+function Body({ job, story }: TabProps) {
+  const tabs = tabsOf(job);
+  const chosen = chosenTab(job, usePlace().query);
   const Chosen = SCREENS[chosen]!;
   return (
     <section class="job-body">

@@ -14,6 +14,8 @@ import { addressOf, failingLine, type LogLine } from "./log-lines";
 import { LogSource } from "./log-source";
 
 const LINE_PX = 18;
+const MAX_GROWING = 64;
+/** Logs whose last line may grow at the same time. */
 const SPARE = 20;
 /** Lines above and below the visible ones. */
 
@@ -63,19 +65,23 @@ function NoLines({ job }: { job: Job }) {
   return <Nothing>Nothing is printed yet.</Nothing>;
 }
 
+interface Filtered { key: string; seen: number; lines: LogLine[]; at: number[] }
+
 /** The lines of the chosen rank; extended in place while lines arrive. */
 function useShown(source: LogSource, chosen: Chosen): LogLine[] {
-  const kept = useRef<{ key: string; seen: number; lines: LogLine[] }>({ key: "", seen: 0, lines: [] });
+  const kept = useRef<Filtered>({ key: "", seen: 0, lines: [], at: [] });
   const key = `${chosen.rank} ${chosen.node} ${source.log.epoch}`;
   const all = source.log.lines;
   if (chosen.rank === "") return all;
-  if (kept.current.key !== key || kept.current.seen > all.length) kept.current = { key, seen: 0, lines: [] };
+  if (kept.current.key !== key) kept.current = { key, seen: 0, lines: [], at: [] };
   const memory = kept.current;
-  // The last line may have grown since: it is taken again.
-  const from = Math.max(0, memory.seen - 200);
-  while (memory.lines.length && all.indexOf(memory.lines.at(-1)!, from) < 0 && memory.seen > 0) memory.lines.pop();
-  const last = memory.lines.at(-1);
-  for (let n = last ? all.indexOf(last, from) + 1 : 0; n < all.length; n += 1) if (fits(all[n]!, chosen)) memory.lines.push(all[n]!);
+  // The last line of a log may have grown since: its place holds the longer one.
+  for (let n = Math.max(0, memory.at.length - MAX_GROWING); n < memory.at.length; n += 1) memory.lines[n] = all[memory.at[n]!]!;
+  for (let n = memory.seen; n < all.length; n += 1) {
+    if (!fits(all[n]!, chosen)) continue;
+    memory.lines.push(all[n]!);
+    memory.at.push(n);
+  }
   memory.seen = all.length;
   return memory.lines;
 }

@@ -50,7 +50,7 @@ function Places({ job }: { job: Job }) {
 function Browser({ job, files }: { job: Job; files: FileEntry[] }) {
   const { query } = usePlace();
   const chosen = files.find((file) => file.path === query.get("file"));
-  const first = files.some((file) => file.path.startsWith("outputs/")) ? "outputs" : "";
+  const first = firstFolder(files);
   const folder = query.get("folder") ?? (chosen ? chosen.path.split("/").slice(0, -1).join("/") : first);
   return (
     <div class="browser">
@@ -63,6 +63,18 @@ function Browser({ job, files }: { job: Job; files: FileEntry[] }) {
       </section>
     </div>
   );
+}
+
+/** The outputs, or the first folder below them that holds more than one folder. */
+function firstFolder(files: FileEntry[]): string {
+  let folder = "outputs";
+  for (;;) {
+    const inside = files.filter((file) => file.path.startsWith(`${folder}/`)).map((file) => file.path.slice(folder.length + 1).split("/"));
+    const names = new Set(inside.map((parts) => parts[0]));
+    if (inside.length === 0) return ROOT;
+    if (names.size !== 1 || inside.some((parts) => parts.length === 1)) return folder;
+    folder = `${folder}/${[...names][0]}`;
+  }
 }
 
 const ROOT = "/";

@@ -83,7 +83,7 @@ function StepBox({ step, at }: { step: Step; at: Spot }) {
       <text class="step-word" x="33" y="42">{step.type === "command" ? status : `${step.type} · ${status}`}</text>
     </g>
   );
-  return target ? <a href={jobHref(target)} aria-label={`${step.name}: ${status}`}>{box}</a> : box;
+  return target ? <a href={jobHref(target)}>{box}</a> : box;
 }
 
 function StepTable({ pipeline }: { pipeline: Pipeline }) {

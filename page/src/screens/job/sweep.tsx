@@ -57,10 +57,12 @@ function Best({ sweep }: { sweep: Sweep }) {
         <progress max={sweep.max_total_trials} value={ended} aria-label="Trials that have ended" />
       </div>
       {best && (
-        <dl class="tile settings">
+        <div class="tile">
           <span class="muted">its settings</span>
-          {Object.entries(best.parameters).map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="machine">{text(value)}</dd></div>)}
-        </dl>
+          <dl class="settings">
+            {Object.entries(best.parameters).map(([key, value]) => <div key={key}><dt>{key}</dt><dd class="machine">{text(value)}</dd></div>)}
+          </dl>
+        </div>
       )}
     </div>
   );

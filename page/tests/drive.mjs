@@ -1,0 +1,87 @@
+/**
+ * Drives Chromium through the page, for the tests of Python and for the pictures of the docs.
+ *
+ * Standard input: {playwright, axe, chromium, link, shots, steps: [{name, path, scheme, size, wait, click, type, key, shot,
+ * checks}]}. Standard output: for each step what the browser reported, what axe found, and the text that a person sees.
+ */
+
+import { readFileSync } from "node:fs";
+
+const SIZES = { laptop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 }, wide: { width: 1920, height: 1080 } };
+const job = JSON.parse(readFileSync(0, "utf8"));
+const PATIENCE_MS = job.patience_ms ?? 30_000;
+const { chromium } = await import(job.playwright);
+const browser = await chromium.launch({ executablePath: job.chromium, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+const contexts = new Map();
+const results = [];
+try {
+  for (const step of job.steps) {
+    // A step that fails is a report like any other: the steps behind it are still made.
+    results.push(await stepped(step).catch((error) => ({ name: step.name, reports: [String(error)], violations: [], text: "" })));
+  }
+} finally {
+  await browser.close();
+}
+process.stdout.write(JSON.stringify(results));
+
+/** One browser for each colour scheme and size; all have the session of the first. */
+async function contextOf(step) {
+  const key = `${step.scheme ?? "light"} ${step.size ?? "laptop"}`;
+  const known = contexts.get(key);
+  if (known) return known;
+  const first = contexts.values().next().value;
+  const context = await browser.newContext({
+    viewport: SIZES[step.size ?? "laptop"], colorScheme: step.scheme ?? "light", deviceScaleFactor: step.scale ?? 1,
+    ...(first ? { storageState: await first.storageState() } : {}),
+  });
+  contexts.set(key, context);
+  if (!first) {
+    const page = await context.newPage();
+    await page.goto(job.link);
+    await page.close();
+  }
+  return context;
+}
+
+async function stepped(step) {
+  const context = await contextOf(step);
+  const page = await context.newPage();
+  const reports = [];
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && reports.push(`${message.type()}: ${message.text()}`));
+  page.on("pageerror", (error) => reports.push(`exception: ${error.message}`));
+  page.on("dialog", (dialog) => {
+    reports.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  await page.addInitScript(() => {
+    document.addEventListener("securitypolicyviolation", (event) => console.error(`policy: ${event.violatedDirective} ${event.blockedURI}`));
+  });
+  const began = Date.now();
+  await page.goto(new URL(`/ui${step.path}`, job.link).href);
+  for (const text of [step.wait ?? []].flat()) await page.getByText(text, { exact: false }).first().waitFor({ timeout: PATIENCE_MS });
+  const ready = Date.now() - began;
+  if (step.click) for (const name of [step.click].flat()) await page.getByRole("button", { name, exact: true }).first().click();
+  if (step.type) await page.getByRole("searchbox").first().fill(step.type);
+  if (step.key) await page.keyboard.press(step.key);
+  if (step.then) await page.getByText(step.then, { exact: false }).first().waitFor({ timeout: PATIENCE_MS });
+  await page.waitForTimeout(step.pause ?? 150);
+  if (step.shot) await page.screenshot({ path: step.shot, animations: "disabled" });
+  const violations = job.axe && step.checks !== false ? await axe(page) : [];
+  const state = await page.evaluate(() => ({
+    text: document.body.innerText,
+    wide: document.documentElement.scrollWidth > innerWidth + 1,
+    foreign: [...document.querySelectorAll("main b, main i, main script, main iframe, main object")].length,
+    first: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? null,
+    transferred: performance.getEntriesByType("resource").reduce((sum, one) => sum + (one.initiatorType === "fetch" ? 0 : one.transferSize), 0),
+  }));
+  const url = page.url();
+  await page.close();
+  return { name: step.name, reports, violations, ready, url, ...state };
+}
+
+async function axe(page) {
+  // By the debugger's own way in: the page's policy lets no script in but its own.
+  await page.evaluate(readFileSync(job.axe, "utf8"));
+  const found = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  return found.violations.map((one) => `${one.id}: ${one.help} (${one.nodes.length}): ${one.nodes[0].html.slice(0, 160)} ${one.nodes[0].failureSummary?.slice(0, 300) ?? ""}`);
+}

@@ -1,0 +1,50 @@
+import { expect, test } from "vitest";
+import { addressOf, bytes, failingLine, LogLines, visible } from "../src/screens/job/log-lines";
+import type { LogPiece } from "../src/types";
+
+let position = 0;
+const piece = (text: string, rank = 0, offset = 0): LogPiece =>
+  ({ position: (position += 1), attempt: 1, round: 1, node: 0, rank, offset, text });
+const texts = (log: LogLines): string[] => log.lines.map((line) => line.text);
+
+test("pieces become lines, one rank beside the other", () => {
+  const log = new LogLines();
+  log.add([piece("one\ntw"), piece("first\n", 1), piece("o\n", 0, 6)]);
+  expect(texts(log)).toEqual(["one", "two", "first"]);
+});
+
+test("a line that is not complete is shown, and replaced when more of it arrives", () => {
+  const log = new LogLines();
+  log.add([piece("half")]);
+  expect(texts(log)).toEqual(["half"]);
+  log.add([piece(" a line\n", 0, 4)]);
+  expect(texts(log)).toEqual(["half a line"]);
+});
+
+test("offsets are counted in bytes", () => {
+  const log = new LogLines();
+  log.add([piece("é€😀\nnext\n")]);
+  expect(log.lines.map((line) => line.offset)).toEqual([0, 10]);
+  expect(addressOf(log.lines[1]!)).toBe("1.1.0.0.10");
+  for (const text of ["", "abc", "é", "€", "😀", "a😀é"]) expect(bytes(text)).toBe(new TextEncoder().encode(text).length);
+});
+
+test("a progress bar shows its last state", () => {
+  expect(visible("10 %\r20 %\r30 %")).toBe("30 %");
+  expect(visible("windows line\r")).toBe("windows line");
+});
+
+test("a line without an end is cut into several", () => {
+  const log = new LogLines();
+  log.add([piece("x".repeat(50_000)), piece("y\n", 0, 50_000)]);
+  expect(log.lines.length).toBeGreaterThan(1);
+  expect(log.lines.map((line) => line.text).join("")).toBe(`${"x".repeat(50_000)}y`);
+});
+
+test("the failing line is the last of the verdict's tail, of that rank alone", () => {
+  const log = new LogLines();
+  log.add([piece("ok\nValueError: no\n", 3), piece("ValueError: no\n", 1), piece("bye\n", 3, 18)]);
+  expect(failingLine(log.lines, 3, "Traceback\nValueError: no\n")).toBe(1);
+  expect(failingLine(log.lines, 3, "")).toBe(3);
+  expect(failingLine(log.lines, 7, "")).toBe(-1);
+});

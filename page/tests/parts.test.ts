@@ -1,0 +1,47 @@
+import { expect, test } from "vitest";
+import { duration, number, size } from "../src/format";
+import { pieces, plain } from "../src/parts/ansi";
+import { differenceOf } from "../src/parts/difference";
+import { importanceOf } from "../src/parts/importance";
+import { phasesOf } from "../src/screens/job/facts";
+import { tableOf } from "../src/screens/job/outputs";
+import type { StoryLine } from "../src/types";
+
+test("numbers have four digits, times and sizes their units", () => {
+  expect([0.161, 1234567, 0.00001, 42, "NaN", null].map(number)).toEqual(["0.161", "1234567", "1.00e-5", "42", "NaN", "–"].map((one, n) => (n === 1 ? "1.23e+6" : one)));
+  expect([0.04, 59, 61, 3700, 90_000].map(duration)).toEqual(["0.0 s", "59 s", "1 min 01 s", "1 h 01 min", "1 d 1 h"]);
+  expect([0, 1023, 1536, 5 << 20].map(size)).toEqual(["0 B", "1023 B", "1.5 KiB", "5.0 MiB"]);
+});
+
+test("colours of a terminal become classes, other sequences go", () => {
+  expect(pieces("\u001b[31mred\u001b[0m plain")).toEqual([{ text: "red", class: " ansi-1" }, { text: " plain", class: "" }]);
+  expect(plain("\u001b]8;;http://evil.example\u0007link\u001b]8;;\u0007 \u001b[2Jcleared\u0007")).toBe("link cleared");
+  expect(pieces("<script>alert(1)</script>")).toEqual([{ text: "<script>alert(1)</script>", class: "" }]);
+});
+
+test("a difference keeps what both texts have", () => {
+  const lines = differenceOf(["a", "b", "c"], ["a", "x", "c", "d"]);
+  expect(lines.map((line) => line.side + line.text)).toEqual([" a", "-b", "+x", " c", "+d"]);
+});
+
+test("the parameter that decides has the highest importance", () => {
+  const parameters = Array.from({ length: 40 }, (_, n) => ({ lr: (n * 7) % 40, noise: n % 2 ? "a" : "b" }));
+  const shares = importanceOf(parameters, parameters.map((one) => one.lr * 2));
+  expect(shares[0]!.name).toBe("lr");
+  expect(shares[0]!.share).toBeGreaterThan(0.8);
+  expect(shares[1]!.share).toBeLessThan(0.2);
+  expect(importanceOf([{ a: 1 }, { a: 2 }], [1, 2])).toEqual([]);
+});
+
+test("tables of values are read with their quotes, a cut one without its last row", () => {
+  expect(tableOf('a,"b ""c"", d"\n1,\n', ",", false)).toEqual([["a", 'b "c", d'], ["1", ""]]);
+  expect(tableOf("a\tb\n1\t2\n3", "\t", true)).toEqual([["a", "b"], ["1", "2"]]);
+});
+
+test("a story becomes the states that a job was in", () => {
+  const line = (n: number, state: StoryLine["state"], attempt = 1): StoryLine =>
+    ({ n, at: `2026-01-01T00:00:0${n}Z`, state, reason: "accepted", sentence: `line ${n}`, attempt, round: 1 });
+  const phases = phasesOf([line(1, "queued"), line(2, "running"), line(3, "running"), line(4, "completed")], "2026-01-01T00:00:04Z");
+  expect(phases.map((one) => [one.state, one.sentence])).toEqual([["queued", "line 1"], ["running", "line 3"], ["completed", "line 4"]]);
+  expect(phases[1]!.to).toBe("2026-01-01T00:00:04Z");
+});

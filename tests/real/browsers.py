@@ -1,0 +1,87 @@
+"""Chromium, driven through the web page by `page/tests/drive.mjs`: for tests, and for the pictures of the docs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tools.kept import KEPT
+
+from .house import House
+from .started import installed
+
+ROOT = Path(__file__).parents[2]
+DRIVER = ROOT / "page" / "tests" / "drive.mjs"
+PACKAGES = ("playwright-core", "axe-core")
+CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
+TIMEOUT_S = 280
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one step of the driver has seen."""
+
+    name: str
+    reports: list[str]
+    """Errors and warnings of the console, exceptions, dialogs, and violations of the page's policy."""
+    violations: list[str]
+    """Of axe."""
+    text: str
+    wide: bool = False
+    """The page is wider than the window."""
+    foreign: int = 0
+    """Elements that only markup in names or logs could have made."""
+    ready: float = 0
+    """Milliseconds until the awaited text was there."""
+    url: str = ""
+    first: float | None = None
+    """Milliseconds until the first paint with content."""
+    transferred: int = 0
+    """Bytes of scripts, styles and images."""
+
+
+def find_browser() -> str:
+    """Chromium's path. Skips the test where it, or Node, is missing."""
+    if shutil.which("node") is None:
+        pytest.skip("Node drives the browser: install nodejs and npm")
+    found = next(filter(None, map(shutil.which, CHROMIUMS)), None)
+    if found is None:
+        pytest.skip("the page is looked at in Chromium: apt-get install chromium")
+    return found
+
+
+def find_packages() -> Path:
+    """The folder with the driver's packages: that of `page/`, else one that npm fills once."""
+    own = ROOT / "page" / "node_modules"
+    if all((own / name).is_dir() for name in PACKAGES):
+        return own
+    if shutil.which("npm") is None:
+        pytest.skip("npm brings what drives the browser: install npm, or run `npm ci` in page/")
+    wanted = json.loads((ROOT / "page" / "package.json").read_text())["devDependencies"]
+    folder = KEPT / "-".join(["page", *(f"{name}-{wanted[name]}" for name in PACKAGES)])
+    pins = [f"{name}@{wanted[name]}" for name in PACKAGES]
+    install = ["npm", "install", "--silent", "--no-save", "--ignore-scripts", "--prefix", str(folder), *pins]
+    installed(install, folder / "node_modules" / PACKAGES[-1] / "axe.min.js")
+    return folder / "node_modules"
+
+
+def drive(house: House, steps: Sequence[dict[str, Any]]) -> dict[str, Seen]:
+    """Goes through the steps in one browser, with a session of its own; what each has seen, by its name."""
+    chromium, packages = find_browser(), find_packages()
+    link = house.run("ui", "--print").stdout.strip()
+    errand = {
+        "playwright": str(packages / "playwright-core" / "index.mjs"), "axe": str(packages / "axe-core" / "axe.min.js"),
+        "chromium": chromium, "link": link, "steps": list(steps), "patience_ms": 60_000,
+    }  # fmt: skip
+    done = subprocess.run(
+        ["node", str(DRIVER)], input=json.dumps(errand), capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {one["name"]: Seen(**one) for one in json.loads(done.stdout)}
