@@ -168,7 +168,7 @@ def test_markup_in_names_logs_and_files_stays_text(tmp_path: Path):
         quick = hostile(house)
         steps = [
             {"name": "jobs", "path": "/", "wait": "hostile", **quick},
-            {"name": "logs", "path": "/jobs/hostile", "wait": "<script>alert(2)</script>", **quick},
+            {"name": "logs", "path": "/jobs/hostile", "wait": "red link", **quick},
             {"name": "files", "path": "/jobs/hostile?tab=outputs", "wait": "name.txt", **quick},
             {
                 "name": "picture", "path": "/jobs/hostile?tab=outputs&file=outputs/default/picture.svg",
