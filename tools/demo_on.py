@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tools import elasticlab, slurmlab, sshlab
+from tools.kubelab import binaries
+from tools.kubelab.lab import USER, kube_lab
 
 BIN = Path(sys.executable).parent
 DRUMBEAT = str(BIN / "drumbeat")
@@ -71,8 +73,23 @@ def slurm_file(lab: slurmlab.SlurmLab, name: str, folder: Path) -> Path:
     return file
 
 
+@contextlib.contextmanager
+def kubernetes(nodes: int, folder: Path) -> Iterator[Path]:
+    """The file of a real Kubernetes, whose virtual nodes run pods as processes of this machine."""
+    programs = binaries.built()
+    if isinstance(programs, str):
+        sys.exit(f"demo: {programs}")
+    with kube_lab(folder / "kubernetes", "n", nodes, programs) as lab:
+        file = folder / "compute.yml"
+        file.write_text(
+            f"name: demo-kubernetes\ntype: kubernetes\nkubeconfig: {lab.kubeconfig(USER)}\nimage: none\n"
+            f"server_address: 127.0.0.1\npython: {sys.executable}\nprograms: {BIN}\n"
+        )
+        yield file
+
+
 ENGINES: dict[str, Callable[[int, Path], contextlib.AbstractContextManager[Path]]] = {
-    "netlab": netlab, "ssh": ssh, "slurm": slurm, "slurm-cloud": slurm_cloud,
+    "netlab": netlab, "ssh": ssh, "slurm": slurm, "kubernetes": kubernetes, "slurm-cloud": slurm_cloud,
 }  # fmt: skip
 
 

@@ -58,6 +58,9 @@ class FakeCluster:
             raise refusal(status, answer["message"], f"{method} {path}")
         return copy.deepcopy(answer)
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def _answer(self, method: str, parts: list[str], body: Any, query: Mapping[str, str | int]) -> tuple[int, Json]:
         if parts == ["nodes"]:
             return self._list("nodes", self.nodes, query)

@@ -122,8 +122,8 @@ class Connection:
     def _config(self) -> Any:
         kubeconfig = self._libraries.config.KubeConfig
         try:
-            found = kubeconfig.from_file(self._spec.kubeconfig) if self._spec.kubeconfig else kubeconfig.from_env()
-            return found.get(self._spec.context)
+            read = kubeconfig.from_file(self._spec.kubeconfig) if self._spec.kubeconfig else kubeconfig.from_env()
+            return read.get(self._spec.context)
         except Exception as error:  # yaml's, msgspec's and lightkube's own: all of them say that the file is wrong.
             raise self._unusable(error) from error
 

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 POLL_S, IDLE_POLL_S, MAX_POLL_S = 2.0, 10.0, 60.0
 """How often the API is asked while gangs are there, while none is, and at the least while it doesn't answer."""
 NODES_INTERVAL_S, JUDGE_INTERVAL_S = 5.0, 10.0
-FIRST_LOOK_S = 5.0
+FIRST_LOOK_S, CLOSE_S = 5.0, 2.0
 END_S = 50.0
 """How long a stop waits for pods at a time; it is tried again."""
 
@@ -77,7 +77,7 @@ class KubernetesEngine:
         self._must_sweep = False
         self._lock, self._must_look, self._closing = threading.Lock(), threading.Event(), threading.Event()
         self._has_looked = threading.Event()
-        self._begun = False
+        self._follower: threading.Thread | None = None
 
     @property
     def _pods(self) -> Pods:
@@ -89,11 +89,11 @@ class KubernetesEngine:
         self._begin()
         if self._trouble and self._nodes_at == -math.inf:
             raise UnreachableError(self._trouble)
-        found = capacity.machines(self._spec, self._nodes)
-        if not found and self._is_blind:
+        listed = capacity.machines(self._spec, self._nodes)
+        if not listed and self._is_blind:
             what = "the server may not list the cluster's nodes, so it doesn't know how large a job can be"
             raise UnreachableError(what, fix="Set `nodes` and `cpus_per_node` in the compute's file.")
-        return found
+        return listed
 
     def server_addresses(self) -> list[str]:
         """Where this machine is on the way to the cluster."""
@@ -144,24 +144,24 @@ class KubernetesEngine:
 
     def _track(self, gang: Gang, since: float) -> _Tracked:
         with self._lock:
-            known = self._tracked.get(gang.name)
-            if known is None:  # With `observe`: another server started it.
+            tracked = self._tracked.get(gang.name)
+            if tracked is None:  # With `observe`: another server started it.
                 history = GangHistory(
                     gang_name(self._owner, gang.name),
                     len(gang.slots),
                     self._spec.schedule_timeout,
                     self._spec.image_timeout,
                 )
-                known = self._tracked[gang.name] = _Tracked(gang, history, since, gang.servers)
+                tracked = self._tracked[gang.name] = _Tracked(gang, history, since, gang.servers)
                 self._must_look.set()
-            known.gang = gang
-            return known
+            tracked.gang = gang
+            return tracked
 
     # --- stop -------------------------------------------------------------------------------------------------
     def stop(self, name: str) -> None:
         """Waits a moment for pods whose agents leave, and deletes the others; by force on lost machines.
 
-        Its attempt is over by now: an agent that goes on where nobody can end it is refused by every server.
+        Its attempt is over by now: an agent that goes on, on a machine that is cut off, is refused by every server.
         """
         deadline = time.monotonic() + self.leave_s
         while self._pods.are_running(name, self._lost()) and time.monotonic() < deadline:
@@ -198,17 +198,20 @@ class KubernetesEngine:
         return surplus
 
     def close(self) -> None:
-        """Asks no more."""
+        """Asks no more, and closes the connections."""
         self._closing.set()
         self._must_look.set()
+        if self._follower is not None:
+            self._follower.join(CLOSE_S)
+        self._api.close()
 
     # --- asking -----------------------------------------------------------------------------------------------
     def _begin(self) -> None:
         with self._lock:
-            if not self._begun:
+            if self._follower is None:
                 self._looks = NodeLooks(self.node_grace_s, self.quiet_s)
-                threading.Thread(target=self._follow, name="kubernetes-look", daemon=True).start()
-                self._begun = True
+                self._follower = threading.Thread(target=self._follow, name="kubernetes-look", daemon=True)
+                self._follower.start()
         self._has_looked.wait(FIRST_LOOK_S)
 
     def _follow(self) -> None:
@@ -272,9 +275,9 @@ class KubernetesEngine:
         if pods and not tracked.sighting.waits and not tracked.sighting.gone:
             self._backoffs.pop(tracked.gang.job, None)
 
-    def _end_unwanted(self, there: set[str]) -> None:
+    def _end_unwanted(self, present: set[str]) -> None:
         """Deletes what no job wants anymore: a start that was given up may be carried out after its stop."""
-        names = self._pods.gangs() if there else set[str]()
+        names = self._pods.gangs() if present else set[str]()
         leftovers = unwanted({*names, *self._tracked}, self._wanted)
         for name in leftovers:
             self._forget(name)

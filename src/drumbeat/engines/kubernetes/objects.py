@@ -51,6 +51,10 @@ class Api(Protocol):
         """The answer. also: refusals that are as good, whose answer is {}. Raises EngineError, UnreachableError."""
         ...
 
+    def close(self) -> None:
+        """Closes what is open; a later request connects again."""
+        ...
+
 
 class Pods:
     """The pods, Secrets and ConfigMaps of one server's compute."""
@@ -64,15 +68,15 @@ class Pods:
         """All that the gang lacks, or nothing. Raises EngineError, UnreachableError."""
         name = gang_name(self.site.owner, gang.name)
         wanted = render.pods(spec, gang, self.site, archive)
-        there = self._listed({GANG: name})
-        if dying := [one["metadata"]["name"] for one in there if "deletionTimestamp" in one["metadata"]]:
+        present = self._listed({GANG: name})
+        if dying := [one["metadata"]["name"] for one in present if "deletionTimestamp" in one["metadata"]]:
             raise UnreachableError(f"pod {dying[0]} of an earlier start still ends")
         self._api.call("POST", f"{self._path}/configmaps", render.agent_map(archive, self.site), also=EXISTS)
-        if there:
+        if present:
             self._api.call("POST", f"{self._path}/secrets", render.secret(spec, gang, self.site), also=EXISTS)
         else:
             self.renew_secret(spec, gang)
-        names = {one["metadata"]["name"] for one in there}
+        names = {one["metadata"]["name"] for one in present}
         self._create_pods([one for one in wanted if one["metadata"]["name"] not in names], name)
 
     def _create_pods(self, missing: list[Json], secret: str) -> None:
@@ -98,11 +102,11 @@ class Pods:
     # --- list -------------------------------------------------------------------------------------------------
     def by_gang(self) -> dict[str, dict[int, Json]]:
         """All pods by their gang's object name and their node."""
-        found: dict[str, dict[int, Json]] = {}
+        pods: dict[str, dict[int, Json]] = {}
         for pod in self._listed({OWNER: self.site.owner}):
             labels = pod["metadata"]["labels"]
-            found.setdefault(labels[GANG], {})[int(labels[NODE])] = pod
-        return found
+            pods.setdefault(labels[GANG], {})[int(labels[NODE])] = pod
+        return pods
 
     def gangs(self) -> set[str]:
         """The names, in drumbeat, of the gangs that have pods."""
@@ -157,14 +161,14 @@ class Pods:
 
         Only for a gang whose attempt is over: on a machine that is cut off, a pod deleted by force goes on.
         """
-        there = self._listed({GANG: gang_name(self.site.owner, gang)})
-        for one in there:
+        present = self._listed({GANG: gang_name(self.site.owner, gang)})
+        for one in present:
             name = one["metadata"]["name"]
             if one["spec"].get("nodeName") in lost or _is_overdue(one):
                 self._api.call("DELETE", f"{self._path}/pods/{name}", _grace(0), also=GONE)
             elif "deletionTimestamp" not in one["metadata"]:
                 self._api.call("DELETE", f"{self._path}/pods/{name}", _grace(END_GRACE_S), also=GONE)
-        return [one["metadata"]["name"] for one in there]
+        return [one["metadata"]["name"] for one in present]
 
     def delete_all(self, gangs: Collection[str]) -> None:
         """Has all pods of these gangs begin to end."""
