@@ -229,7 +229,8 @@ class KubernetesEngine:
             else:
                 self._trouble, failures = "", 0
             self._has_looked.set()
-            calm = self.poll_s if self._tracked else max(self.poll_s, IDLE_POLL_S)
+            is_needed = self._tracked or self._must_sweep
+            calm = self.poll_s if is_needed else max(self.poll_s, IDLE_POLL_S)
             self._must_look.wait(min(MAX_POLL_S, calm * 2 ** min(failures, 10)))
             self._must_look.clear()
             self._closing.wait(min(0.2, self.poll_s))  # Many starts at once are one question.
