@@ -28,7 +28,7 @@ mesh = ", ".join(f"{dimension} {size}" for dimension, size in metrics["mesh"].it
 print(f"""
 gpt: {name} is done
   mesh       {mesh}
-  loss       {score["loss"]:.3f} on held-out text; a perfect model has about {metrics["floor"]:.2f}
+  loss       {score["loss"]:.3f} on held-out text; a perfect model has {metrics["floor"]:.2f} and a little
   sums       {score["right"]:.0%} of all sums are completed right
   model      {path.with_name("model.pt")}
   places     .venv/bin/drumbeat show {name}""")

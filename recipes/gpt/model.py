@@ -1,6 +1,6 @@
 """A small GPT whose layers can live in different processes.
 
-Shapes: B batch, T positions, C channels, V letters.
+Shapes: B batch, T positions, C channels, V words.
 """
 
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ from torch.nn import functional
 class Size:
     """What the network is made of."""
 
-    letters: int
-    context: int = 64
+    words: int
+    context: int = 32
     layers: int = 4
     heads: int = 4
     channels: int = 64
@@ -64,17 +64,17 @@ class GPT(nn.Module):
     def __init__(self, size: Size) -> None:
         super().__init__()
         self.size = size
-        self.letters: nn.Embedding | None = nn.Embedding(size.letters, size.channels)
+        self.words: nn.Embedding | None = nn.Embedding(size.words, size.channels)
         self.places: nn.Embedding | None = nn.Embedding(size.context, size.channels)
         self.blocks = nn.ModuleDict({str(number): Block(size) for number in range(size.layers)})
         self.norm: nn.LayerNorm | None = nn.LayerNorm(size.channels)
-        self.head: nn.Linear | None = nn.Linear(size.channels, size.letters)
+        self.head: nn.Linear | None = nn.Linear(size.channels, size.words)
         self.apply(_initialize)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits (B, T, V) of letters (B, T); a part takes and gives the hidden state (B, T, C) at its inner ends."""
-        if self.letters is not None and self.places is not None:
-            x = self.letters(x) + self.places(torch.arange(x.shape[1], device=x.device))
+        """Logits (B, T, V) of words (B, T); a part takes and gives the hidden state (B, T, C) at its inner ends."""
+        if self.words is not None and self.places is not None:
+            x = self.words(x) + self.places(torch.arange(x.shape[1], device=x.device))
         for block in self.blocks.values():
             x = block(x)
         return x if self.norm is None or self.head is None else self.head(self.norm(x))
@@ -87,7 +87,7 @@ class GPT(nn.Module):
         kept = {str(number) for number in range(stage * each, (stage + 1) * each)}
         self.blocks = nn.ModuleDict({name: block for name, block in self.blocks.items() if name in kept})
         if stage > 0:
-            self.letters = self.places = None
+            self.words = self.places = None
         if stage < stages - 1:
             self.norm = self.head = None
         return self
@@ -101,5 +101,5 @@ def _initialize(module: nn.Module) -> None:
 
 
 def loss_of(logits_BTV: Tensor, targets_BT: Tensor) -> Tensor:
-    """Mean cross entropy per letter."""
+    """Mean cross entropy per word."""
     return functional.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten())

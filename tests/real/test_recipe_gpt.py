@@ -93,27 +93,27 @@ def test_make_gpt_ends_with_its_outcome_and_where_the_model_is(house: House, tmp
     facts = json.loads(Path(outcome["model"]).with_name("metrics.json").read_text())
     assert outcome["sums"] == f"{facts['held_out']['right']:.0%} of all sums are completed right"
     assert facts["held_out"]["right"] >= 0.9
-    assert facts["held_out"]["loss"] <= 0.40  # A model of pairs of letters has 1.17.
+    assert facts["held_out"]["loss"] <= 0.90  # A model of pairs of words has 1.67, one that knows all but the sums 1.2.
     weights = torch.load(outcome["model"])
     assert {name.split(".")[1] for name in weights if name.startswith("blocks")} == {"0", "1", "2", "3"}
 
 
 def test_the_stages_after_each_other_are_the_whole_model(recipe: Any):
     torch.manual_seed(1)
-    size = recipe["model"].Size(letters=23, context=8, layers=4, heads=2, channels=8)
+    size = recipe["model"].Size(words=22, context=8, layers=4, heads=2, channels=8)
     whole = recipe["model"].GPT(size)
-    letters = torch.randint(23, (3, 8))
-    state = letters
+    words = torch.randint(22, (3, 8))
+    state = words
     for stage in range(4):
         part = recipe["model"].GPT(size).keep(stage, 4)
         part.load_state_dict({name: whole.state_dict()[name] for name in part.state_dict()})
         state = part(state)
-    assert torch.equal(state, whole(letters))
+    assert torch.equal(state, whole(words))
 
 
 def test_a_global_batch_is_the_same_for_any_number_of_shards(recipe: Any):
     sums = recipe["sums"]
-    batches = sums.Batches(sums.encode(sums.write(2_000, 1)), rows=8, context=16, seed=3)
+    batches = sums.Batches(sums.write(400, 1), rows=8, context=16, seed=3)
     whole, _ = batches.take(5)
     for shards in (2, 4):
         parts = [batches.take(5, shard, shards)[0] for shard in range(shards)]
@@ -121,13 +121,13 @@ def test_a_global_batch_is_the_same_for_any_number_of_shards(recipe: Any):
     assert not torch.equal(whole, batches.take(6)[0])
 
 
-def test_the_text_has_a_floor_that_pairs_of_letters_do_not_reach(recipe: Any):
+def test_the_text_has_a_floor_that_pairs_of_words_do_not_reach(recipe: Any):
     sums = recipe["sums"]
-    text = sums.write(20_000, 1)
-    assert text.startswith(tuple(f"{word} and " for word in sums.NUMBERS[:10]))
-    assert sums.sentence(3, 9) == "three and nine make twelve.\n"
-    assert sums.floor() < 0.2
-    assert sums.loss_of_pairs(sums.encode(text)) > 1
+    assert sums.sentence(3, 9) == ["three", "and", "nine", "make", "twelve", "."]
+    text = sums.write(4_000, 1).view(-1, 6)
+    assert torch.equal(text[:, 0] + text[:, 2], text[:, 4])
+    assert sums.floor() == pytest.approx(0.7675, abs=1e-4)
+    assert sums.loss_of_pairs(text.flatten()) > 1.6
 
 
 @pytest.mark.thorough
