@@ -74,6 +74,19 @@ def compressed(rank, kind):
     return model.module.weight.grad.flatten().tolist()
 
 
+def many_buckets(rank):
+    """The sums of the last gradients of six layers, each with a bucket of its own."""
+    torch.manual_seed(3)
+    layers = [nn.Linear(32, 32, bias=False) for _ in range(6)]
+    model = DistributedDataParallel(nn.Sequential(*layers), bucket_cap_mb=0.001)
+    train.compress(model, "powersgd", rank=2, begin=2)
+    for step in range(60):
+        model.zero_grad()
+        draw = torch.Generator().manual_seed(2 * step + rank)
+        model(torch.randn(4, 32, generator=draw)).square().sum().backward()
+    return [layer.weight.grad.sum().item() for layer in layers]
+
+
 def served(rank):
     """Each rank pushes three gradients of 1 or 2 at a rate of 0.1: the end is 10 - 0.1 · (3 + 6) in any order."""
     model = Number(10.0 if rank == 0 else 0.0)
@@ -90,7 +103,7 @@ def main():
     torch.set_num_threads(1)
     rank = train.init().rank
     found = {
-        "outer": outer_steps(rank), "means": plain_means(rank), "served": served(rank),
+        "outer": outer_steps(rank), "means": plain_means(rank), "served": served(rank), "buckets": many_buckets(rank),
         **{kind: compressed(rank, kind) for kind in ("fp16", "bf16", "powersgd")},
     }  # fmt: skip
     (Path(sys.argv[1]) / f"{rank}.json").write_text(json.dumps(found))

@@ -54,6 +54,11 @@ def test_compressed_gradients_are_the_mean_where_it_can_be_sent(found: list[dict
         assert each[kind] == pytest.approx(mean, rel=1e-4, abs=1e-4)
 
 
+def test_powersgd_with_many_buckets_gives_all_ranks_the_same(found: list[dict[str, Any]]):
+    assert len(found[0]["buckets"]) == 6
+    assert found[0]["buckets"] == found[1]["buckets"]
+
+
 def test_asynchronous_updates_lose_no_gradient(found: list[dict[str, Any]]):
     for first, last, steps, freshest in (each["served"] for each in found):
         assert 9.0 < first <= 10.0  # Rank 1 began with 0, and takes the server's.

@@ -24,7 +24,7 @@ def compress(model: DistributedDataParallel, kind: str, *, rank: int = 4, begin:
         what = f"gradients can't be compressed as {kind!r}; there is {', '.join(KINDS)}"
         raise RefusedError(what, where="train.compress", fix="Choose one of them.")
     hooks: Any = importlib.import_module(f"{_HOOKS}.default_hooks")
-    low_rank: Any = importlib.import_module(f"{_HOOKS}.powerSGD_hook")
+    low_rank: Any = _low_rank()
     wrapped: Any = model  # torch leaves the types of hooks open.
     if kind == "fp16":
         wrapped.register_comm_hook(None, hooks.fp16_compress_hook)
@@ -32,7 +32,7 @@ def compress(model: DistributedDataParallel, kind: str, *, rank: int = 4, begin:
         wrapped.register_comm_hook(None, _half)
     else:
         state = low_rank.PowerSGDState(None, matrix_approximation_rank=rank, start_powerSGD_iter=begin)
-        wrapped.register_comm_hook(state, low_rank.powerSGD_hook)
+        wrapped.register_comm_hook(state, _in_order)
 
 
 def _half(group: Any, bucket: Any) -> Any:
@@ -40,4 +40,22 @@ def _half(group: Any, bucket: Any) -> Any:
     return importlib.import_module(f"{_HOOKS}.default_hooks").bf16_compress_hook(group, bucket)
 
 
-_half.__annotations__.clear()  # DDP compares a hook's annotations with its own types.
+def _in_order(state: Any, bucket: Any) -> Any:
+    """PowerSGD, of one bucket after the other on CPUs.
+
+    Its second message is sent when the first has come, by whichever thread sees that: with several buckets under way,
+    ranks could send in different orders, and Gloo then takes one message for another and aborts.
+    """
+    future = _low_rank().powerSGD_hook(state, bucket)
+    if bucket.buffer().device.type == "cpu":
+        future.wait()
+    return future
+
+
+def _low_rank() -> Any:
+    return importlib.import_module(f"{_HOOKS}.powerSGD_hook")
+
+
+# DDP compares a hook's annotations with its own types.
+_half.__annotations__.clear()
+_in_order.__annotations__.clear()
