@@ -225,6 +225,19 @@ def test_preemption_on_an_old_cluster_is_known_by_its_event(make: Make, cluster:
     assert "(Preempted by ml/rival on node n1)" in sighting.gone[0]
 
 
+def test_pod_that_was_preempted_and_ended_between_two_looks_was_preempted(make: Make, cluster: FakeCluster):
+    """Seen on 1.20: the agent ended 0.3 s after the rival's POST."""
+    engine, gang = make(), a_gang(nodes=1)
+    engine.start(gang)
+    seen(engine, gang, is_running)
+    cluster.say(0, "Preempted", "Preempted by ml/rival on node n1")
+    pod = cluster.pod(0)
+    name = pod["metadata"]["name"]
+    dying = {**pod["metadata"], "deletionTimestamp": "2026-11-20T10:00:00Z"}
+    cluster.pods[name] = {**pod, "metadata": dying, "status": ended(143)}
+    assert lost(engine, gang).cause is Loss.PREEMPTED
+
+
 def test_pod_that_ended_and_was_collected_is_never_created_again(make: Make, cluster: FakeCluster):
     """kubeflow/trainer 2981, 3737: finished jobs ran again after their time to live."""
     engine, gang = make(), a_gang(nodes=1)

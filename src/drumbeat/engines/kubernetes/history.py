@@ -81,11 +81,18 @@ class GangHistory:
 
     def _judge(self, node: int, pod: Json, look: Look) -> None:
         verdict = judged(pod, look.lost)
-        if verdict.is_over:
+        if verdict.is_unexplained:
+            self._note_deletion(node, pod, look)
+        if verdict.is_over and node in self.questions:
+            self._living[node] = verdict
+        elif verdict.is_over:
             loss, why = self._causes.get(node, (verdict.loss, verdict.why))
             self.ended[node] = Verdict(verdict.word, why, loss, is_over=True)
-            return
-        self._living[node] = verdict
+        else:
+            self._living[node] = verdict
+            self._lives(node, pod, verdict, look)
+
+    def _lives(self, node: int, pod: Json, verdict: Verdict, look: Look) -> None:
         if verdict.word == "Terminating":
             self._dying(node, pod, verdict, look)
         elif verdict.is_stuck:
@@ -98,16 +105,18 @@ class GangHistory:
 
     def _dying(self, node: int, pod: Json, verdict: Verdict, look: Look) -> None:
         """It has its grace time: its ranks save, and its agent says so itself."""
-        until = datetime.fromisoformat(pod["metadata"].get("deletionTimestamp") or look.at.isoformat())
         if not verdict.is_unexplained:
             self._causes.setdefault(node, (verdict.loss, verdict.why))
-        elif node not in self._causes:
-            if node not in self._asked:
-                self.questions.add(node)
-            self._deletions.setdefault(node, Deletion(until, self._machines[node]))
-        if look.at > until + OVERDUE:
+        if look.at > _deadline(pod, look) + OVERDUE:
             loss, why = self._causes.get(node, (Loss.LOST, verdict.why))
             self.ended[node] = Verdict("Terminating", f"{why}, and doesn't end", loss)
+
+    def _note_deletion(self, node: int, pod: Json, look: Look) -> None:
+        if node in self._causes:
+            return
+        if node not in self._asked:
+            self.questions.add(node)
+        self._deletions.setdefault(node, Deletion(_deadline(pod, look), self._machines[node]))
 
     def _note_start(self, node: int, verdict: Verdict, now: float) -> None:
         if verdict.word not in STARTING:
@@ -160,3 +169,8 @@ class GangHistory:
         if len(self.ended) == self.size and is_cancellation(unexplained, self.size, self._unfit):
             return Loss.CANCELED
         return next((one.loss for one in self.ended.values()), Loss.LOST)
+
+
+def _deadline(pod: Json, look: Look) -> datetime:
+    """When the grace time of a pod that is being deleted is over."""
+    return datetime.fromisoformat(pod["metadata"].get("deletionTimestamp") or look.at.isoformat())

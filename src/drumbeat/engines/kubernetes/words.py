@@ -6,7 +6,7 @@ Seen on 1.20.2 and 1.36.2 with real and virtual kubelets; what was only read of 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from drumbeat.core.life.events import Loss
@@ -72,7 +72,7 @@ class Verdict:
     is_stuck: bool = False
     """It waits for something that doesn't come by itself, and `why` says for what."""
     is_unexplained: bool = False
-    """It is being deleted, and nothing says why: an event may."""
+    """It is being deleted, or was, and nothing says why: an event may."""
 
 
 def judged(pod: Json, lost: Collection[str]) -> Verdict:
@@ -82,11 +82,14 @@ def judged(pod: Json, lost: Collection[str]) -> Verdict:
         return Verdict("NodeStatusUnknown", f"is lost: its machine {machine} doesn't answer Kubernetes", is_over=True)
     status = pod.get("status", {})
     is_over = status.get("phase") in ("Failed", "Succeeded")
+    is_deleted = "deletionTimestamp" in pod["metadata"]
     if is_over:
-        return _ended(status)
+        verdict = _ended(status)
+        is_unexplained = is_deleted and verdict.word in ("Failed", "Succeeded") and _disruption(status) is None
+        return replace(verdict, is_unexplained=is_unexplained)
     if doomed := _disruption(status):
         return Verdict("Terminating", doomed[1], doomed[0])
-    if "deletionTimestamp" in pod["metadata"]:
+    if is_deleted:
         return Verdict("Terminating", "was deleted, and not by drumbeat", is_unexplained=True)
     return _living(status)
 
