@@ -6,9 +6,6 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-# Before TensorFlow is imported: the log has its own lines, and a rank has the threads that it was given.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 import tensorflow as tf
 
 MODELS = {

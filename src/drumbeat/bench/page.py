@@ -12,7 +12,7 @@ _EXPLAINED = """\
 *Efficiency* is images per second against as many times those of one rank, on the same network in the same repeat.
 *Data* is the wait for images, *compute* a step without other ranks while all of them compute, *sync* what averaging
 the gradients adds to it: the part that isn't hidden behind the computation. Each job measures three blocks of {steps}
-steps; the table has the median of {repeats} jobs, and in brackets the lowest and the highest.
+steps; the table has the median of the jobs ({repeats} of each case), and in brackets the lowest and the highest.
 """
 
 

@@ -88,20 +88,30 @@ def _median(blocks: Sequence[Block], value: Callable[[Block], float]) -> float:
     return statistics.median(map(value, blocks))
 
 
+def ranks_in_words(ranks: int) -> str:
+    """Returns `1 rank` or `2 ranks`."""
+    return "1 rank" if ranks == 1 else f"{ranks} ranks"
+
+
 def warnings(results: Results, rows: Sequence[ScalingRow], cores: int, *, is_here: bool) -> list[str]:
     """Returns a sentence for each thing that makes the figures doubtful. is_here: the ranks ran on this machine."""
     sentences: list[str] = []
     busy = statistics.median(one.busy for one in results.measurements) if results.measurements else 0.0
     if is_here and busy > MAX_BUSY:
-        sentences.append(f"the machine was busy: other programs used {busy:.0%} of its processors before the runs")
+        share = f"other programs used {busy:.0%} of its processors before the runs"
+        sentences.append(f"the machine was busy: {share}. More ranks take more from them, so efficiency looks too high")
     needed = results.benchmark.ranks[-1] * results.benchmark.threads
     if is_here and needed > cores and any(one.device == "cpu" for one in results.measurements):
         ranks = f"{results.benchmark.ranks[-1]} ranks of {results.benchmark.threads} thread"
         sentences.append(f"{ranks} share {cores} cores: their efficiency is the machine's limit, not the network's")
     wide = [row for row in rows if row.images_per_s.width > MAX_SPREAD]
+    if rows and min(row.repeats for row in rows) == 1:
+        sentences.append("some cases have been measured once only, so their spread isn't known: see --repeats")
     if wide:
         worst = max(wide, key=lambda row: row.images_per_s.width)
         where = f" at {worst.network}" if worst.network else ""
         share = f"{worst.images_per_s.width:.0%}"
-        sentences.append(f"the repeats spread widely, by up to {share} of the median ({worst.ranks} ranks{where})")
+        sentences.append(
+            f"the repeats spread widely, by up to {share} of the median ({ranks_in_words(worst.ranks)}{where})"
+        )
     return sentences

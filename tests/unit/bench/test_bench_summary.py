@@ -59,14 +59,23 @@ def test_networks_are_compared_with_their_own_single_rank():
 def test_a_busy_machine_and_a_wide_spread_are_warned_of():
     made = results(measured(1, 1, 10, busy=0.5), measured(2, 1, 20, busy=0.5), threads=4)
     busy, cores, wide = warnings(made, summarize(made), 2, is_here=True)
-    assert busy == "the machine was busy: other programs used 50% of its processors before the runs"
+    assert busy.startswith(
+        "the machine was busy: other programs used 50% of its processors before the runs. More ranks"
+    )
     assert cores.startswith("2 ranks of 4 thread share 2 cores: their efficiency is the machine's limit")
-    assert wide == "the repeats spread widely, by up to 67% of the median (1 ranks)"
+    assert wide == "the repeats spread widely, by up to 67% of the median (1 rank)"
 
 
 def test_a_quiet_machine_has_no_warning():
     made = results(measured(1, 1, 10, busy=0.02), measured(2, 1, 10.1, busy=0.02))
     assert warnings(made, summarize(made), 2, is_here=True) == []
+
+
+def test_a_case_that_was_measured_once_is_warned_of():
+    made = results(measured(1, 1, 10))
+    assert warnings(made, summarize(made), 2, is_here=True) == [
+        "some cases have been measured once only, so their spread isn't known: see --repeats"
+    ]
 
 
 def test_the_page_shows_efficiency_below_one_hundred_percent():
