@@ -8,7 +8,7 @@ recipe=recipes/gpt
 drumbeat=.venv/bin/drumbeat
 name=gpt-$(date +%Y%m%d-%H%M%S)
 results=${RESULTS:-demo}/$name
-options=(--set "inputs.steps=${STEPS:-600}")
+options=(--set "inputs.steps=${STEPS:-1000}")
 if [ $# -gt 0 ]; then options+=(--set "drumbeat.mesh=$1"); fi
 
 "$drumbeat" run "$recipe/job.yml" "${options[@]}" --name "$name"

@@ -28,7 +28,7 @@ SENTENCES, HELD_OUT = 40_000, 4_000
 def parse_options() -> argparse.Namespace:
     """The options of the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--steps", type=int, default=600)
+    parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--rows", type=int, default=32, help="of all ranks together")
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--channels", type=int, default=64)
