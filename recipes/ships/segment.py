@@ -72,7 +72,7 @@ def predict(learner: Learner) -> tuple[list[torch.Tensor], list[torch.Tensor], l
     with torch.no_grad():
         for pixels, truth in learner.dls.valid:
             masks += list(model(pixels).argmax(dim=1).cpu())
-            images += list(learner.dls.valid.after_batch.decode((pixels, truth))[0].cpu())
+            images += list(learner.dls.valid.after_batch.decode((pixels, truth))[0].cpu() / 255)
             truths += list(truth.cpu())
     return images, truths, masks
 

@@ -173,7 +173,7 @@ def test_pipeline_file_is_valid_and_has_three_steps(images: Path):
     assert list(job.jobs) == ["prepare", "classify", "segment"]
 
 
-THRESHOLD = 0.5
+THRESHOLD = 0.3
 SMALL = re.search(r"^small=\((.*?)\)", (RECIPE.parents[1] / "tools" / "ships.sh").read_text(), re.MULTILINE | re.DOTALL)
 
 

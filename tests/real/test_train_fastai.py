@@ -35,12 +35,16 @@ to_drumbeat(learner)
 learner.fit(2)
 values = [list(map(float, row)) for row in learner.recorder.values]
 seen = [len(learner.get_preds(ds_idx=1)[0]) if world.is_first else 13]
+norm = nn.BatchNorm1d(4)
+normed = Learner(loaders, nn.Sequential(norm, nn.Linear(4, 2)), loss_func=nn.CrossEntropyLoss(), opt_func=SGD, lr=0.1)
+to_drumbeat(normed).fit(1)
 restored = cloudpickle.loads(cloudpickle.dumps(learner.cbs))
 print(json.dumps({
     "rank": world.rank,
     "weights": model.weight.flatten().tolist(),
     "values": values,
     "predictions": seen,
+    "mean": norm.running_mean.tolist(),
     "callbacks": sorted(type(one).__name__ for one in restored),
 }), flush=True)
 train.leave()
@@ -73,5 +77,6 @@ def test_two_ranks_train_the_weights_of_one(fastai: Path, tmp_path: Path):
         assert one["rank"] == rank
         assert one["weights"] == pytest.approx(alone["weights"], abs=1e-6)
         assert one["values"] == [pytest.approx(row, abs=1e-5) for row in alone["values"]]  # type: ignore[attr-defined]
+        assert one["mean"] == pair[0]["mean"], "the mean of both ranks"
         assert one["predictions"] == [13], "rank 0 predicts on its own, without the other"
         assert "DrumbeatCallback" not in one["callbacks"]  # type: ignore[operator]

@@ -69,7 +69,11 @@ class DrumbeatCallback(_RankCallback):
         self.learn.dl = self._sharded(self.learn.dl, is_even=True)
 
     def after_train(self) -> None:
-        """Sums the metrics of training."""
+        """Averages what batch norms have counted on each rank, and sums the metrics of training."""
+        for buffer in self.parallel.module.buffers():
+            if buffer.is_floating_point():
+                dist.all_reduce(buffer)
+                buffer.div_(self.world.world_size)
         recorder = self.learn.recorder
         self._sum_metrics(list(recorder.metrics) if recorder.train_metrics else [])
 
@@ -79,8 +83,6 @@ class DrumbeatCallback(_RankCallback):
             self.learn.dl.to_detach = _keep_own
             return
         self.learn.model = self.parallel.module
-        for buffer in self.learn.model.buffers():  # Batch norms count for themselves on each rank.
-            dist.broadcast(buffer, 0)
         self.learn.dl = self._sharded(self.learn.dl, is_even=False)
 
     def after_validate(self) -> None:
@@ -100,7 +102,9 @@ class DrumbeatCallback(_RankCallback):
         gpu = self.world.device.type == "cuda"
         if self.sync_bn and gpu and self.world.world_size > 1:
             model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
-        return DistributedDataParallel(model, device_ids=[self.world.device.index] if gpu else None)
+        devices = [self.world.device.index] if gpu else None
+        # Buffers are averaged after each epoch: those of rank 0 alone would be of its shard only.
+        return DistributedDataParallel(model, device_ids=devices, broadcast_buffers=False)
 
     def _sharded(self, loader: Any, *, is_even: bool) -> Any:
         part = loader.new(get_idxs=lambda: self._indices(loader, is_even=is_even))
