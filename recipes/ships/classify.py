@@ -6,7 +6,7 @@ The metric `dice` is 2·TP / (2·TP + FP + FN) of the class ship, which is F1.
 import sys
 
 import torch
-from learners import begin, distributed, last_values, parser_of, write_facts
+from learners import begin, distributed, export, last_values, parser_of, write_facts
 from vision import (
     Dice,
     ImageDataLoaders,
@@ -53,7 +53,7 @@ def main() -> None:
     print(f"Worker #{world.rank}: loss={values['valid_loss']:.4f} dice={values['dice']:.4f}", flush=True)
     if world.is_first:
         options.model_dir.mkdir(parents=True, exist_ok=True)
-        learner.export("classifier.pkl")
+        export(learner, "classifier.pkl")
         torch.save(learner.model[0].state_dict(), options.model_dir / "body.pt")
         write_facts(options.model_dir, {**values, "ranks": world.world_size, "epochs": options.epochs})
         print(f"dice={values['dice']:.4f}; saved classifier.pkl", flush=True)

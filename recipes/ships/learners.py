@@ -59,6 +59,13 @@ def distributed(learner: Learner, world: train.TrainingWorld) -> Learner:
     return learner
 
 
+def export(learner: Learner, name: str) -> None:
+    """Exports the learner without what only the training needs, so that it loads without this file."""
+    learner.remove_cb(EpochLines)
+    learner.logger = print
+    learner.export(name)
+
+
 def last_values(learner: Learner) -> dict[str, float]:
     """The losses and metrics of the last epoch, over all ranks."""
     names, values = learner.recorder.metric_names[1:], learner.recorder.values[-1]

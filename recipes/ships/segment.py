@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import torch
-from learners import begin, distributed, last_values, parser_of, write_facts
+from learners import begin, distributed, export, last_values, parser_of, write_facts
 from losses import MixedLoss, constant_dice, hard_dice
 from matplotlib import pyplot as plt
 from vision import (
@@ -143,7 +143,7 @@ def finish(learner: Learner, options, facts: dict[str, object]) -> None:
     fraction = json.loads((options.data / "facts.json").read_text())["valid"]["ship_fraction"]
     facts |= {"dice_of_a_constant_mask": round(constant_dice(fraction), 5), "threshold": options.threshold}
     picture(learner, options.model_dir / "predictions.png")
-    learner.export("segmentation.pkl")
+    export(learner, "segmentation.pkl")
     write_facts(options.model_dir, facts)
     print(
         f"dice={facts['dice']:.4f} (a constant mask: {facts['dice_of_a_constant_mask']}); saved segmentation.pkl",
