@@ -70,7 +70,7 @@ class DrumbeatCallback(_RankCallback):
 
     def after_train(self) -> None:
         """Averages what batch norms have counted on each rank, and sums the metrics of training."""
-        for buffer in self.parallel.module.buffers():
+        for buffer in self.learn.model.buffers():
             if buffer.is_floating_point():
                 dist.all_reduce(buffer)
                 buffer.div_(self.world.world_size)
