@@ -51,8 +51,8 @@ class KnownHost:
     """What is known of a machine. told: its last word on itself. gone: by gang and node, as of `seen_at`.
 
     to_end: gangs that were stopped while it didn't answer, or couldn't be ended, for which `stuck` says why.
-    must_sweep: what nobody wants is to be ended. swept: which gangs that were, those too that `to_end` has still, since
-    somebody was last told. is_followed: has its thread.
+    must_sweep: what no job wants is to be ended. swept: which gangs that were, those too that `to_end` has still, since
+    that was last reported. is_followed: has its thread.
     judged_at, strange: when it was last asked what is wanted of what is there, and what wasn't.
     """
 

@@ -37,8 +37,8 @@ class ComputeState:
             return self.engine.why
         if any(machine.cpus for machine in self.machines):
             return ""
-        said = "; ".join(f"{one.name}: {one.unusable}" for one in self.machines if one.unusable)
-        return self.problem or said or "none of its machines is known yet"
+        reasons = "; ".join(f"{one.name}: {one.unusable}" for one in self.machines if one.unusable)
+        return self.problem or reasons or "none of its machines is known yet"
 
     @property
     def is_awaited(self) -> bool:

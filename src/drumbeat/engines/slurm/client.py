@@ -107,10 +107,10 @@ class Slurm:
     def submit(self, script: str) -> str:
         """The id of the new job. Raises EngineError with Slurm's refusal, UnreachableError: it may be taken later."""
         printed = self._run(["sbatch", "--parsable"], text=script)
-        found = re.search(r"^(\d+)(?:;|$)", printed, re.MULTILINE)
-        if not found:
+        match = re.search(r"^(\d+)(?:;|$)", printed, re.MULTILINE)
+        if not match:
             raise UnreachableError(f"sbatch gave no job id: {_complaint(printed)}")
-        return found[1]
+        return match[1]
 
     def jobs(self, name: str = "") -> list[SlurmJob]:
         """What this user has in Slurm, whatever the environment says who that is; ended a while ago too; with this name
@@ -199,9 +199,9 @@ class Slurm:
             except EngineError:
                 continue
             for line in printed.splitlines():
-                found, word, limit, called, *_ = (*line.split("|", 3), "", "", "")
+                number, word, limit, called, *_ = (*line.split("|", 3), "", "", "")
                 ended = Ended(words.said(word), limit_s=words.seconds(limit))
-                if (found, called) == (job, name) and ended.is_over:
+                if (number, called) == (job, name) and ended.is_over:
                     return ended
         return None
 
@@ -231,20 +231,20 @@ def clean(environment: Mapping[str, str], programs: str) -> dict[str, str]:
     """What the commands see, and jobs inherit: whose it is, where Slurm is; nothing that changes what is asked for."""
     kept = ("HOME", "USER", "LOGNAME", "SHELL", "LANG", "SLURM_CONF", "SLURM_CLUSTERS")
     path = dict.fromkeys((programs, "/usr/local/bin", "/usr/bin", "/bin", "/usr/local/sbin", "/usr/sbin", "/sbin"))
-    found = {name: environment[name] for name in kept if name in environment}
-    return {**found, "PATH": ":".join(path), "LC_ALL": "C.UTF-8"}
+    settings = {name: environment[name] for name in kept if name in environment}
+    return {**settings, "PATH": ":".join(path), "LC_ALL": "C.UTF-8"}
 
 
 # --- reading ----------------------------------------------------------------------------------------------------
 def read_jobs(printed: str) -> list[SlurmJob]:
     """Of `squeue`; a line that isn't one is passed over."""
-    found: list[SlurmJob] = []
+    jobs: list[SlurmJob] = []
     for parts in _rows(printed, 6):
         number, word, nodes, limit, name, reason = parts
         if number.isdigit():
             why = "" if reason in ("None", "(null)", "N/A") else reason
-            found.append(SlurmJob(number, words.said(word), name, why, "" if nodes == "(null)" else nodes, limit))
-    return found
+            jobs.append(SlurmJob(number, words.said(word), name, why, "" if nodes == "(null)" else nodes, limit))
+    return jobs
 
 
 def read_preempted(printed: str) -> dict[str, str]:
@@ -265,25 +265,25 @@ def read_nodes(printed: str) -> list[SlurmNode]:
 
 def read_ended(printed: str) -> Ended | None:
     """Of `scontrol --oneliner show job`."""
-    told: dict[str, str] = {}
+    fields: dict[str, str] = {}
     for key, value in re.findall(r"(?:^|\s)([A-Za-z:/]+)=(\S*)", printed):
-        told.setdefault(key, value)
-    if "JobState" not in told:
+        fields.setdefault(key, value)
+    if "JobState" not in fields:
         return None
-    code, _, number = told.get("ExitCode", "0:0").partition(":")
+    code, _, number = fields.get("ExitCode", "0:0").partition(":")
     return Ended(
-        words.said(told["JobState"]),
+        words.said(fields["JobState"]),
         _number(code) or (128 + _number(number) if _number(number) else 0),
-        words.seconds(told.get("RunTime", "")),
-        words.seconds(told.get("TimeLimit", "")),
-        told.get("PreemptTime", "None") not in _NO_TIME,
+        words.seconds(fields.get("RunTime", "")),
+        words.seconds(fields.get("TimeLimit", "")),
+        fields.get("PreemptTime", "None") not in _NO_TIME,
     )
 
 
 def read_owner(printed: str) -> tuple[str, int] | None:
     """The name and the user's number in the same. A name may hold anything, a user's after it too: the last counts."""
-    found = re.search(r"\bJobName=(.*) UserId=\S*\((\d+)\)", printed)
-    return (found[1], int(found[2])) if found else None
+    match = re.search(r"\bJobName=(.*) UserId=\S*\((\d+)\)", printed)
+    return (match[1], int(match[2])) if match else None
 
 
 def read_ids(printed: str, name: str, user: int) -> list[str]:
@@ -307,12 +307,12 @@ def _rows(printed: str, columns: int) -> list[list[str]]:
 
 
 def _number(text: str) -> int:
-    found = re.match(r"\d+", text.strip())
-    return int(found[0]) if found else 0
+    digits = re.match(r"\d+", text.strip())
+    return int(digits[0]) if digits else 0
 
 
 def _complaint(said: str) -> str:
     """What a command says went wrong: its last lines, each without its name."""
     lines = [re.sub(r"^s\w+: (?:error: )?", "", line.strip()) for line in said.splitlines() if line.strip()]
-    told = [line for line in lines if not line.startswith("Try ")]
-    return "; ".join(told[-3:]) or "it said nothing"
+    complaints = [line for line in lines if not line.startswith("Try ")]
+    return "; ".join(complaints[-3:]) or "it said nothing"
