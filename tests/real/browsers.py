@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[2]
 DRIVER = ROOT / "page" / "tests" / "drive.mjs"
 PACKAGES = ("playwright-core", "axe-core")
 CHROMIUMS = ("chromium", "chromium-browser", "google-chrome")
-TIMEOUT_S = 280
+TIMEOUT_S = 840
+"""For a whole walk; a loaded machine needs some 20 s for each screen."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 from .browsers import Seen, drive, find_browser
 from .house import House, a_house, until
 
-pytestmark = pytest.mark.feature("M3")
+pytestmark = [pytest.mark.feature("M3"), pytest.mark.timeout(900)]
 
 MARKUP = "<b>bold</b><img src=x onerror=alert(1)><script>alert(2)</script>"
 TRAIN = """
