@@ -1,7 +1,7 @@
 """JPEG files as pixels: only the part of an image that is used is scaled, and at the scale that it is needed in.
 
 A JPEG is decoded in eighths of its size by the discrete cosine transform itself, so that a large image costs little
-where a small one is wanted. simplejpeg does it fastest (docs/bench/loading.md); Pillow is used where it can't.
+where a small one is wanted. simplejpeg reads what it can, Pillow the rest; docs/bench/loading.md compares them.
 """
 
 import math
