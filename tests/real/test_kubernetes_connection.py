@@ -57,7 +57,7 @@ def server() -> Iterator[str]:
 
 def connection(folder: Path, server: str, user: dict[str, Any], **keys: Any) -> Any:
     pytest.importorskip("lightkube", reason="needs lightkube: pip install 'drumbeat[kubernetes]'")
-    from drumbeat.engines.kubernetes.connection import Connection
+    from drumbeat.engines.kubernetes.connection import ClusterConnection
 
     config = {
         "current-context": "c",
@@ -67,7 +67,7 @@ def connection(folder: Path, server: str, user: dict[str, Any], **keys: Any) -> 
     }
     (folder / "kubeconfig").write_text(json.dumps(config))
     own = {"name": "rack", "type": "kubernetes", "kubeconfig": str(folder / "kubeconfig")}
-    return Connection(KubernetesCompute.model_validate({**own, **keys}))
+    return ClusterConnection(KubernetesCompute.model_validate({**own, **keys}))
 
 
 @pytest.fixture

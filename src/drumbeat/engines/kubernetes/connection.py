@@ -35,7 +35,7 @@ class _Libraries:
             raise EngineError(what, where="type", fix="Install it: pip install 'drumbeat[kubernetes]'") from error
 
 
-class Connection:
+class ClusterConnection:
     """The API of a cluster. Thread-safe; connects with the first request, and reads the kubeconfig again after a 401.
 
     Raises EngineError without the extra `kubernetes`.

@@ -18,7 +18,7 @@ from drumbeat.dialect.compute.kubernetes import KubernetesCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.kubernetes import capacity, render
 from drumbeat.engines.kubernetes.absences import GRACE_S, QUIET_S, NodeLooks, backoff_s, unfit, unknown_nodes
-from drumbeat.engines.kubernetes.connection import Connection
+from drumbeat.engines.kubernetes.connection import ClusterConnection
 from drumbeat.engines.kubernetes.history import GangHistory, Look
 from drumbeat.engines.kubernetes.names import GANG, gang_name, owner
 from drumbeat.engines.kubernetes.objects import Api, Pods
@@ -289,4 +289,4 @@ class KubernetesEngine:
 
 def connected_engine(spec: KubernetesCompute, mark: str) -> KubernetesEngine:
     """The engine with a connection of its own. Raises EngineError without the Kubernetes client."""
-    return KubernetesEngine(spec, mark, Connection(spec))
+    return KubernetesEngine(spec, mark, ClusterConnection(spec))
