@@ -33,7 +33,7 @@ class Report:
     def epoch(self, number: int, images: int, seconds: float, **values: float) -> None:
         """Prints and logs an epoch. images: over all ranks."""
         values = {**values, "images_per_s": images / seconds}
-        known = {name: value for name, value in values.items() if not math.isnan(value)}
+        known = {name: float(value) for name, value in values.items() if not math.isnan(value)}
         self.history.append(known)
         parts = " ".join(f"{name}={value:.4f}" for name, value in known.items() if name != "images_per_s")
         self.say(f"epoch {number}/{self.settings.epochs}: {parts} images_per_s={values['images_per_s']:.1f}")
