@@ -27,7 +27,7 @@ Refusal = tuple[str, str, dict[str, Any], int, str]
 
 REFUSALS: list[Refusal] = [
     ("GET", "/api/v1/nothing", {}, 404, "not_found"),
-    ("GET", "/", {}, 404, "not_found"),
+    ("GET", "/api", {}, 404, "not_found"),
     ("PATCH", "/api/v1/jobs", {}, 405, "refused"),
     ("GET", "/api/v1/jobs/none", {}, 404, "not_found"),
     ("GET", "/api/v1/jobs/none/story", {}, 404, "not_found"),

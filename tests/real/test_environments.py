@@ -150,7 +150,7 @@ def test_ranks_run_in_the_environment_that_their_node_has_made_and_the_next_job_
             version, path, modules = there.server.log(0).decode().splitlines()
             assert version == "1.0 True"
             assert path.startswith(f"{tmp_path}/cache/environments/")
-            assert modules == "none"
+            assert modules == f"{tmp_path}/g{n}/node0/modules"
             assert ("Successfully installed tiny-1.0" in own_log(there)) is is_new
             assert there.leave() == [0]
     assert mentioning(f"{tmp_path}/g") == []
