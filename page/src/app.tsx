@@ -44,7 +44,12 @@ function Screen({ path }: { path: string }) {
   if (job) return <JobScreen key={job} name={decodeURIComponent(job)} />;
   if (target?.screen) return <target.screen />;
   if (target?.load) return <Late key={path} load={target.load} />;
-  return <Nothing>There is no such page. <a href={href("/")}>All jobs</a></Nothing>;
+  return (
+    <div class="screen">
+      <h1>There is no such page</h1>
+      <Nothing><a href={href("/")}>All jobs</a></Nothing>
+    </div>
+  );
 }
 
 /** A screen whose code comes when it is opened. */

@@ -55,7 +55,7 @@ JOBS = {
 SCREENS = {
     "jobs": ("/", "good"),
     "jobs that failed": ("/?state=failed", "bad"),
-    "logs": ("/jobs/live", "step 1 of rank"),
+    "logs": ("/jobs/live", "of rank"),
     "cause": ("/jobs/bad", "no such class"),
     "failing line": ("/jobs/bad?rank=1&at=failure", "RuntimeError"),
     "wait": ("/jobs/late", "late"),

@@ -138,17 +138,19 @@ function Datastores() {
   return (
     <Answered answer={answer}>
       {(all) => (
-        <table class="plain">
-          <thead><tr><th scope="col">Datastore</th><th scope="col">Kind</th><th scope="col">Credentials</th><th scope="col"><span class="hidden">Notes</span></th></tr></thead>
-          <tbody>
-            {all.map((one) => (
-              <tr key={one.name}>
-                <td class="machine">{one.name}</td><td>{one.type}</td><td>{one.credentials || "none"}</td>
-                <td>{one.is_default && <span class="tag">default</span>} {one.is_builtin && <span class="tag">built in</span>}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
+        <div class="scroll" tabIndex={0} role="region" aria-label="Datastores">
+          <table class="plain">
+            <thead><tr><th scope="col">Datastore</th><th scope="col">Kind</th><th scope="col">Credentials</th><th scope="col"><span class="hidden">Notes</span></th></tr></thead>
+            <tbody>
+              {all.map((one) => (
+                <tr key={one.name}>
+                  <td class="machine">{one.name}</td><td>{one.type}</td><td>{one.credentials || "none"}</td>
+                  <td>{one.is_default && <span class="tag">default</span>} {one.is_builtin && <span class="tag">built in</span>}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
       )}
     </Answered>
   );

@@ -27,7 +27,7 @@ function Failed({ job, verdict }: { job: Job; verdict: Verdict }) {
       {verdict.tail && (
         <details>
           <summary>The last lines{hasRank ? ` of rank ${verdict.rank}` : ""}</summary>
-          <pre class="machine tail">{verdict.tail.trimEnd()}</pre>
+          <pre class="machine tail" tabIndex={0}>{verdict.tail.trimEnd()}</pre>
         </details>
       )}
       {hasRank && (

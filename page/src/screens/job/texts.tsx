@@ -57,7 +57,7 @@ function PlanTable({ plan }: { plan: Record<string, unknown> }) {
         {rows.map(([key, value]) => (
           <tr key={key}>
             <th scope="row">{key}</th>
-            <td class="machine">{typeof value === "object" ? <pre>{JSON.stringify(value, null, 1)}</pre> : String(value)}</td>
+            <td class="machine">{typeof value === "object" ? <pre tabIndex={0}>{JSON.stringify(value, null, 1)}</pre> : String(value)}</td>
           </tr>
         ))}
       </tbody>
