@@ -69,19 +69,21 @@ function Space() {
                 <div key={kind}><dt>{kind}</dt><dd><meter min={0} max={one.total || 1} value={bytes} aria-label={`Space of ${kind}`} /> <span class="number">{size(bytes)}</span></dd></div>
               ))}
             </dl>
-            <table class="plain">
-              <thead><tr><th scope="col">What</th><th scope="col">Name</th><th scope="col" class="right">Size</th><th scope="col" class="wide-only">Note</th></tr></thead>
-              <tbody>
-                {one.items.slice(0, MAX_ITEMS).map((item) => (
-                  <tr key={`${item.kind} ${item.name}`}>
-                    <td>{item.kind}</td>
-                    <td class="machine">{item.kind === "job" ? <a href={jobHref(item.name)}>{item.name}</a> : item.name.slice(0, 40)}</td>
-                    <td class="right number">{size(item.size)}</td>
-                    <td class="muted wide-only">{item.note}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
+            <div class="scroll" tabIndex={0} role="region" aria-label="What takes space">
+              <table class="plain">
+                <thead><tr><th scope="col">What</th><th scope="col">Name</th><th scope="col" class="right">Size</th><th scope="col" class="wide-only">Note</th></tr></thead>
+                <tbody>
+                  {one.items.slice(0, MAX_ITEMS).map((item) => (
+                    <tr key={`${item.kind} ${item.name}`}>
+                      <td>{item.kind}</td>
+                      <td class="machine">{item.kind === "job" ? <a href={jobHref(item.name)}>{item.name}</a> : item.name.slice(0, 40)}</td>
+                      <td class="right number">{size(item.size)}</td>
+                      <td class="muted wide-only">{item.note}</td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
           </>
         )}
       </Answered>
