@@ -21,18 +21,16 @@ from drumbeat.dialect.compute.values import (
     Bandwidth,
     Home,
     Leaving,
-    OneLine,
     SbatchOption,
     SshOption,
     Subnet,
     TimeLimit,
-    User,
     Word,
 )
 from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
 from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.dialect.reading.shape import AnyCase, Contradiction, Model
-from drumbeat.dialect.reading.values import AsText, Count, Port, Tally, Wait, Whole, pattern
+from drumbeat.dialect.reading.values import AsText, Count, OneLine, Port, Tally, User, Wait, Whole, pattern
 from drumbeat.protocol.errors import Problem, SpecError
 
 _PRIVATE = tuple(IPv4Network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"))

@@ -7,7 +7,8 @@ from pathlib import Path
 from pydantic import Field
 
 from drumbeat.dialect.compute.head import ComputeHead
-from drumbeat.dialect.compute.values import Absolute, Address, OneLine
+from drumbeat.dialect.compute.values import Absolute, Address
+from drumbeat.dialect.reading.values import OneLine
 
 
 class RemoteCompute(ComputeHead):

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator
 
 from drumbeat.dialect.reading.problems import fold, shown
-from drumbeat.dialect.reading.values import AsText, Filled, complaint, pattern
+from drumbeat.dialect.reading.values import HOST, AsText, OneLine, complaint, pattern
 
 LOCAL = "local"
 """The name of the built-in compute: this machine."""
@@ -56,11 +56,7 @@ Bandwidth = Annotated[
     pattern(r"(?=[0-9.]*[1-9])[0-9]{1,9}(\.[0-9]{1,3})?[kmg]?bit", "bits per second, like `200mbit` or `1gbit`"),
 ]
 Subnet = Annotated[str, AfterValidator(_network)]
-Address = Annotated[
-    str, AfterValidator(_address), pattern(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}", "a host's name or its IP address")
-]
-User = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,254}", "the name of a user")]
-OneLine = Annotated[Filled, pattern(r"[^\r\n]{1,4096}", "one line")]
+Address = Annotated[str, AfterValidator(_address), HOST]
 Absolute = Annotated[OneLine, pattern(r"/.*", "a path that begins with `/`")]
 Home = Annotated[OneLine, pattern(r"(/|~/).*", "a path that begins with `/`, or with `~/` for the user's home")]
 SshOption = Annotated[OneLine, pattern(r"[A-Za-z][A-Za-z0-9]*[ =].+", "one of ssh's own, like `ProxyJump=gate`")]

@@ -26,7 +26,7 @@ from drumbeat.dialect.data.credentials import (
 from drumbeat.dialect.reading.loader import DocumentKind, Places, load_model, model_from
 from drumbeat.dialect.reading.problems import fold, nearest, shown, words
 from drumbeat.dialect.reading.shape import AnyCase, Model
-from drumbeat.dialect.reading.values import AsText, Filled, Name, Port, Text, complaint, pattern
+from drumbeat.dialect.reading.values import AsText, Host, Name, OneLine, Port, Text, User, complaint, pattern
 from drumbeat.protocol.errors import Problem, SpecError
 
 AZURE = "core.windows.net"
@@ -60,18 +60,15 @@ def _folder(value: str) -> str:
     return value.removeprefix("file://")
 
 
-Line = Annotated[Filled, pattern(r"[^\r\n]{1,4096}", "one line")]
 Account = Annotated[str, pattern(r"[a-z0-9]{3,24}", "3 to 24 small letters and digits")]
 Container = Annotated[str, pattern(r"\$?[a-z0-9-]{3,63}", "3 to 63 small letters, digits and `-`")]
 Bucket = Annotated[
     str,
     pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{2,221}", "3 to 222 letters, digits, `.`, `_` and `-`, a letter or digit first"),
 ]
-Host = Annotated[str, pattern(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}", "a host's name or its IP address")]
-User = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,254}", "the name of a user")]
-WebAddress = Annotated[Line, AfterValidator(_web)]
+WebAddress = Annotated[OneLine, AfterValidator(_web)]
 Endpoint = Annotated[
-    Line,
+    OneLine,
     AfterValidator(_endpoint),
     pattern(r"https?://.+|[A-Za-z0-9.-]+", "a suffix like `core.windows.net`, or an address with `http://`"),
 ]
@@ -135,7 +132,7 @@ class FolderDatastore(DatastoreHead):
     """A folder that the server sees: its own disk, or a share that is mounted there."""
 
     type: Annotated[Literal["folder"], AnyCase()] = Field(default="folder", description="Always `folder`.")
-    path: Annotated[Line, AfterValidator(_folder)] = Field(description="The folder.")
+    path: Annotated[OneLine, AfterValidator(_folder)] = Field(description="The folder.")
 
     @property
     def is_whole(self) -> bool:
@@ -159,7 +156,7 @@ class S3Datastore(DatastoreHead):
     type: Annotated[Literal["s3"], AnyCase()] = Field(default="s3", description="Always `s3`.")
     bucket: Bucket = Field(description="The bucket.")
     endpoint: WebAddress | None = Field(default=None, description="Address of the server; Amazon's when absent.")
-    region: Line | None = Field(default=None, description="Its region; `us-east-1` when nothing names one.")
+    region: OneLine | None = Field(default=None, description="Its region; `us-east-1` when nothing names one.")
     prefix: Prefix = Field(default="", description="What every path in it begins with.")
     credentials: S3Access = Field(
         default="none", repr=False, description="`access_key_id` and `secret_access_key`; or how else."
@@ -173,7 +170,7 @@ class SftpDatastore(DatastoreHead):
     host: Host = Field(description="Name or IP address.")
     port: Port = Field(default=22, description="Port of its ssh server.")
     user: User = Field(description="User to log in as.")
-    path: Line = Field(
+    path: OneLine = Field(
         default=".", description="The folder; counted from the user's home if it doesn't begin with `/`."
     )
     known_hosts: Text | None = Field(

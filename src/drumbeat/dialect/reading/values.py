@@ -185,6 +185,10 @@ Scalar = Annotated[StrictBool | StrictInt | StrictFloat | StrictStr, BeforeValid
 Figure = Annotated[StrictInt | StrictFloat, BeforeValidator(_figure)]
 Filled = Annotated[Text, AfterValidator(filled)]
 AsText = Annotated[Text, BeforeValidator(_as_text)]
+OneLine = Annotated[Filled, pattern(r"[^\r\n]{1,4096}", "one line")]
+HOST = pattern(r"[A-Za-z0-9_:][A-Za-z0-9_.:%-]{0,254}", "a host's name or its IP address")
+Host = Annotated[str, HOST]
+User = Annotated[str, pattern(r"[A-Za-z0-9_][A-Za-z0-9_.@\\-]{0,254}", "the name of a user")]
 Name = Annotated[
     str, pattern(r"[A-Za-z0-9][A-Za-z0-9_-]{0,254}", "letters, digits, `-` and `_`, at most 255, no `-` or `_` first")
 ]
