@@ -7,7 +7,7 @@ python -m tools.make_reference_docs --check    fails when a page isn't what it w
 import sys
 from pathlib import Path
 
-from drumbeat.core.reasons import MOVES, REASONS
+from drumbeat.core.reason_table import MOVES, REASONS
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.states import Reason, Retry, State
 from drumbeat.server.errors import status_of
@@ -30,7 +30,7 @@ DEFECT = "An internal error in drumbeat. The traceback is in `server.log` in the
 def states_page() -> str:
     """The page of states and reasons, with the transitions and outcomes of each."""
     lines = [
-        "# States and reasons", "", GENERATED.format(source="src/drumbeat/core/reasons.py"), "",
+        "# States and reasons", "", GENERATED.format(source="src/drumbeat/core/reason_table.py"), "",
         "Every job has a *state* and a *reason* for it. `drumbeat show JOB` prints both, with an explanation.", "",
         "## States", "", "| state | can change to |", "|---|---|",
     ]  # fmt: skip

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import httpx
 
-from drumbeat.core.reasons import MOVES
+from drumbeat.core.reason_table import MOVES
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.errors import DrumbeatError
 from drumbeat.protocol.states import State

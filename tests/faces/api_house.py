@@ -18,8 +18,8 @@ from drumbeat.protocol import wire
 from drumbeat.protocol.agent import AgentStatus, Phase, RankExit
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.roster import Member
-from drumbeat.server.access.auth import allowed_hosts
 from drumbeat.server.access.doors import TlsDoors
+from drumbeat.server.access.request_guard import allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.context import Identity, ServerContext
 from drumbeat.server.home import machine

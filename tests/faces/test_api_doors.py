@@ -23,7 +23,7 @@ from drumbeat.control.control import Control, Setting
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import Enrolment, Phase
 from drumbeat.protocol.errors import DrumbeatError, EngineError, StaleError, UnauthorizedError, UnreachableError
-from drumbeat.server.access.authority import Authority
+from drumbeat.server.access.certificate_authority import Authority
 from drumbeat.server.access.doors import DoorRules, HandshakePatience, TlsDoors
 from drumbeat.server.agent_api.doorway import Doorway
 from drumbeat.stores.folder import FolderArtifacts

@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from drumbeat.control.control import Control
-from drumbeat.server.access.auth import allowed_hosts
+from drumbeat.server.access.request_guard import allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.context import ServerContext
 

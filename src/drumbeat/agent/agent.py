@@ -26,7 +26,7 @@ from drumbeat.agent.logs.tail import tail
 from drumbeat.agent.metrics.supervisor import MetricsSupervisor
 from drumbeat.agent.next_step import Facts, RoundFacts, Step, Work, next_step, status
 from drumbeat.agent.node import HeldPort, member
-from drumbeat.agent.processes import RoundProcesses
+from drumbeat.agent.round_processes import RoundProcesses
 from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.status_reporter import StatusReporter
 from drumbeat.agent.world_check import WorldCheck

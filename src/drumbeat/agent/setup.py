@@ -10,7 +10,7 @@ from collections.abc import Callable
 from drumbeat.agent.ground import marks
 from drumbeat.agent.keeper.errands import Command, Errands
 from drumbeat.agent.logs.node_log import NodeLog
-from drumbeat.agent.processes import RoundProcesses
+from drumbeat.agent.round_processes import RoundProcesses
 from drumbeat.protocol.agent import Enrolment
 from drumbeat.protocol.errors import RefusedError, StorageError
 from drumbeat.protocol.faults import faultpoint

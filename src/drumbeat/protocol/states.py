@@ -1,6 +1,6 @@
 """The states and reasons of a job, and the classes of retry: the words that cross processes.
 
-What each of them means, and which move follows which, is `core/reasons.py`.
+What each of them means, and which move follows which, is `core/reason_table.py`.
 """
 
 from __future__ import annotations

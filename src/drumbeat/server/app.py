@@ -11,8 +11,8 @@ from fastapi.security import HTTPBearer
 from drumbeat._version import __version__
 from drumbeat.protocol.api.server import ErrorView
 from drumbeat.server import errors
-from drumbeat.server.access.auth import Guard
 from drumbeat.server.access.page_sessions import PageSessions
+from drumbeat.server.access.request_guard import Guard
 from drumbeat.server.access.traffic import TrafficMeter
 from drumbeat.server.agent_api import inputs, spools, sync
 from drumbeat.server.agent_api import mlflow as agent_mlflow

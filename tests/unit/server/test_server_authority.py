@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from drumbeat.protocol.errors import EngineError
-from drumbeat.server.access.authority import LIFE, SKEW, Authority, Issued
 from drumbeat.server.access.certificate import LIFE as SERVERS_LIFE
 from drumbeat.server.access.certificate import context_of
+from drumbeat.server.access.certificate_authority import LIFE, SKEW, Authority, Issued
 
 NOW = datetime.now(UTC).replace(microsecond=0)
 DAY = timedelta(days=1)

@@ -6,7 +6,7 @@ import re
 import signal
 
 from drumbeat.core.diagnosis.tracebacks import LogSummary
-from drumbeat.core.reasons import REASONS
+from drumbeat.core.reason_table import REASONS
 from drumbeat.protocol.agent import RankExit
 from drumbeat.protocol.states import Reason
 

@@ -22,7 +22,7 @@ from drumbeat.core.life.events import (
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.moves import move, then
 from drumbeat.core.life.recovery import Next
-from drumbeat.core.reasons import REASONS, Evidence
+from drumbeat.core.reason_table import REASONS, Evidence
 from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.agent import Phase
 from drumbeat.protocol.states import Reason, State

@@ -7,7 +7,7 @@ from dataclasses import replace
 from drumbeat.core.diagnosis import blame
 from drumbeat.core.life.events import CancelRequested, Loss, NodeDeparture, NodeLost
 from drumbeat.core.life.job import Job
-from drumbeat.core.reasons import REASONS
+from drumbeat.core.reason_table import REASONS
 from drumbeat.core.verdict import Verdict
 from drumbeat.core.words import counted
 from drumbeat.launch import worlds

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from drumbeat.core.life.events import Decision, Effect, StoryEntry
 from drumbeat.core.life.job import Job
-from drumbeat.core.reasons import MOVES
+from drumbeat.core.reason_table import MOVES
 from drumbeat.protocol.states import Reason, State
 
 

@@ -9,7 +9,7 @@ from drumbeat.core.life import ending, judge
 from drumbeat.core.life.events import CancelRequested, Decision
 from drumbeat.core.life.job import Job
 from drumbeat.core.life.moves import move, then
-from drumbeat.core.reasons import REASONS
+from drumbeat.core.reason_table import REASONS
 from drumbeat.core.verdict import Verdict
 from drumbeat.protocol.states import Reason, State
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import StrEnum
 
 from drumbeat.core.life.job import Failure
-from drumbeat.core.reasons import REASONS, Evidence
+from drumbeat.core.reason_table import REASONS, Evidence
 from drumbeat.protocol.states import Reason, Retry
 
 

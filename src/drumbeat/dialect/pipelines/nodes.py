@@ -40,7 +40,7 @@ from drumbeat.dialect.reading.values import (
     complaint,
     pattern,
 )
-from drumbeat.dialect.sweeping.parameters import sampling_contradictions, space_contradictions
+from drumbeat.dialect.sweeping.parameter_names import sampling_contradictions, space_contradictions
 from drumbeat.dialect.sweeping.search_space import SearchValue
 from drumbeat.dialect.sweeping.sweep import (
     Objective,

@@ -25,7 +25,7 @@ from drumbeat.dialect.reading.values import (
     complaint,
     named,
 )
-from drumbeat.dialect.sweeping.parameters import parameter_names, sampling_contradictions, space_contradictions
+from drumbeat.dialect.sweeping.parameter_names import parameter_names, sampling_contradictions, space_contradictions
 from drumbeat.dialect.sweeping.policies import PolicyValue, SweepExtensions
 from drumbeat.dialect.sweeping.search_space import SearchValue
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
-from drumbeat.server.access.authority import Authority, Issued
+from drumbeat.server.access.certificate_authority import Authority, Issued
 
 LIFE = timedelta(days=30)
 """How long each certificate of the server is valid."""

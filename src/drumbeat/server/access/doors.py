@@ -26,8 +26,8 @@ from drumbeat.server.options import quiet_ports
 if TYPE_CHECKING:
     import ssl
 
-    from drumbeat.server.access.authority import Authority
     from drumbeat.server.access.certificate import Certificate
+    from drumbeat.server.access.certificate_authority import Authority
 
 log = logging.getLogger("drumbeat.server")
 
@@ -205,8 +205,8 @@ class TlsDoors:
     def _kept(self) -> tuple[Authority, Certificate]:
         if self._own is None:
             # Not before it is needed: it is a tenth of the server's start.
-            from drumbeat.server.access.authority import Authority
             from drumbeat.server.access.certificate import Certificate
+            from drumbeat.server.access.certificate_authority import Authority
 
             authority = Authority.of(self.rules.authority, self._clock.now())
             self._own = authority, Certificate(authority, self._clock.now)

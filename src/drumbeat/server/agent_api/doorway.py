@@ -22,7 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from drumbeat.protocol.errors import DrumbeatError, EngineError
 from drumbeat.server import errors
-from drumbeat.server.access.auth import bearer, values
+from drumbeat.server.access.request_guard import bearer, values
 from drumbeat.server.access.traffic import KIB, TrafficMeter
 from drumbeat.server.agent_api import inputs, mlflow, sync
 from drumbeat.server.context import ServerContext

@@ -23,7 +23,7 @@ from drumbeat.protocol.errors import ForbiddenError, RefusedError, StorageError,
 from drumbeat.protocol.logs import LogName
 from drumbeat.protocol.plan import Plan
 from drumbeat.protocol.wire import from_wire, to_wire
-from drumbeat.server.access.auth import bearer
+from drumbeat.server.access.request_guard import bearer
 from drumbeat.server.context import ContextOf, Lacking, ServerContext, away
 from drumbeat.server.fanout import TopicBell
 from drumbeat.server.paths import rest

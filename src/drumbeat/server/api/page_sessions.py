@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request
 
 from drumbeat.protocol.api.page import PageLinkView, PageSessionView
 from drumbeat.protocol.errors import NotFoundError
-from drumbeat.server.access.auth import PAGE, cookies
 from drumbeat.server.access.page_sessions import LINK_LIFETIME_S
+from drumbeat.server.access.request_guard import PAGE, cookies
 from drumbeat.server.context import ContextOf
 
 router = APIRouter(prefix="/api/v1/page", tags=["page"])

@@ -11,8 +11,8 @@ from typing import Annotated
 from fastapi import APIRouter, Header
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from drumbeat.server.access.auth import PAGE
 from drumbeat.server.access.page_sessions import SESSION_LIFETIME_S
+from drumbeat.server.access.request_guard import PAGE
 from drumbeat.server.context import ContextOf
 from drumbeat.server.paths import rest
 

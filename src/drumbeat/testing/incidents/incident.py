@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from textwrap import dedent
 
-from drumbeat.core.reasons import REASONS
+from drumbeat.core.reason_table import REASONS
 from drumbeat.protocol.states import Reason, Retry
 
 COMMON = '''\

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from drumbeat.core.life.events import CancelRequested, StoryEntry
 from drumbeat.core.life.job import Failure, Job
 from drumbeat.core.life.outcome import exit_code
-from drumbeat.core.reasons import MOVES
+from drumbeat.core.reason_table import MOVES
 from drumbeat.ports import Record
 from drumbeat.protocol import wire
 from drumbeat.protocol.agent import RankExit

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Need
-from drumbeat.core.reasons import REASONS
+from drumbeat.core.reason_table import REASONS
 from drumbeat.protocol.states import Reason, State
 
 _REASONS = {
