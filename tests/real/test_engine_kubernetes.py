@@ -63,7 +63,7 @@ def make(lab: KubeLab) -> Iterator[Make]:
 
     def make(mark: str = "ab12cd", **keys: Any) -> Engine:
         engine = connected_engine(spec(lab, **keys), mark)
-        engine.leave_s, engine.node_grace_s, engine.nodes_s, engine.poll_s = 0.1, GRACE_S / 4, 1.0, 0.5
+        engine.leave_s, engine.node_grace_s, engine.nodes_s, engine.poller.busy_s = 0.1, GRACE_S / 4, 1.0, 0.5
         engines.append(engine)
         return engine
 

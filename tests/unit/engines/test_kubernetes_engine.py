@@ -42,7 +42,7 @@ def make(cluster: FakeCluster) -> Iterator[Make]:
 
     def make(mark: str = "ab12cd", **keys: Any) -> KubernetesEngine:
         engine = KubernetesEngine(spec(**keys), mark, cluster)
-        engine.leave_s, engine.node_grace_s, engine.poll_s, engine.nodes_s = 0.0, 0.0, POLL_S, 0.0
+        engine.leave_s, engine.node_grace_s, engine.poller.busy_s, engine.nodes_s = 0.0, 0.0, POLL_S, 0.0
         made.append(engine)
         return engine
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import threading
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +20,6 @@ from drumbeat.engines.slurm.engine import SlurmEngine
 from drumbeat.engines.slurm.power import Power
 from drumbeat.protocol.errors import EngineError, UnreachableError
 from drumbeat.testing.engine_contract import a_gang
-from tests.threads import refuse_once
 
 pytestmark = pytest.mark.feature("C4")
 NAME = "drumbeat-rack-m4rk-contract.1"
@@ -123,8 +120,7 @@ class Played(Slurm):
 
 
 @pytest.fixture
-def played(monkeypatch: pytest.MonkeyPatch) -> Played:
-    monkeypatch.setattr(slurm_engine, "FIRST_LOOK_S", 0.0)
+def played() -> Played:
     return Played()
 
 
@@ -138,7 +134,7 @@ def engine(played: Played, tmp_path: Path) -> Iterator[SlurmEngine]:
 
 def an_engine(played: Played, folder: Path) -> SlurmEngine:
     made = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(folder)), "m4rk", played)
-    made._begun = True
+    made.poller.has_begun, made.poller.first_look_s = True, 0.0
     made.leave_s = made.clear_s = 0.0
     return made
 
@@ -430,16 +426,6 @@ def test_a_gang_that_waits_is_canceled_at_once(engine: SlurmEngine, played: Play
     assert (played.told, played.canceled) == ([], ["17"])
 
 
-def test_slurm_is_looked_at_when_a_thread_for_that_can_be_started(engine: SlurmEngine, monkeypatch: pytest.MonkeyPatch):
-    engine._begun = False
-    refused = refuse_once(monkeypatch, "slurm-look")
-    with pytest.raises(RuntimeError, match="can't start new thread"):
-        engine.machines()
-    assert refused == ["slurm-look"]
-    engine.machines()
-    assert engine._has_looked.wait(60)
-
-
 def test_what_nobody_can_tell_about_isn_t_gone(engine: SlurmEngine, played: Played):
     gang = a_gang()
     engine.start(gang)
@@ -447,7 +433,7 @@ def test_what_nobody_can_tell_about_isn_t_gone(engine: SlurmEngine, played: Play
     played.is_away = True
     with pytest.raises(UnreachableError):
         engine._look()
-    engine._trouble = "Slurm doesn't answer now"
+    engine.poller.trouble = "Slurm doesn't answer now"
     assert engine.observe(gang).gone == {}
     assert engine.observe(gang).word == "PENDING (Priority), Slurm job 17; Slurm doesn't answer now"
     with pytest.raises(UnreachableError):
@@ -506,23 +492,6 @@ def test_a_submission_that_slurm_takes_after_its_end_is_cancelled(engine: SlurmE
     assert list((tmp_path / "gangs").glob("*")) == []
 
 
-def test_a_slurm_that_stays_away_for_days_is_asked_on(played: Played, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    looks = threading.Semaphore(0)
-    monkeypatch.setattr(slurm_engine, "MOST_S", 0.0)
-    engine = SlurmEngine(SlurmCompute(name="rack", type="slurm", folder=str(tmp_path)), "m4rk", played)
-    monkeypatch.setattr(engine._closing, "wait", lambda _: None)
-
-    def look() -> None:
-        looks.release()
-        raise UnreachableError("Slurm doesn't answer now")
-
-    monkeypatch.setattr(engine, "_look", look)
-    engine._begin()
-    for _ in range(1100):
-        assert looks.acquire(timeout=60)
-    engine.close()
-
-
 def test_what_slurm_has_forgotten_is_looked_up_by_the_id_of_its_output(
     engine: SlurmEngine, played: Played, tmp_path: Path
 ):
@@ -544,11 +513,11 @@ def test_a_look_from_before_another_server_submitted_a_gang_says_nothing_of_it(
     gang = a_gang()
     engine._look()
     an_engine(played, tmp_path).start(gang)
-    played.is_away, engine._trouble = is_away, "Slurm doesn't answer now" if is_away else ""
+    played.is_away, engine.poller.trouble = is_away, "Slurm doesn't answer now" if is_away else ""
     seen = engine.observe(gang)
     assert (seen.word, seen.gone) == ("", {}), "neither lost, nor waiting, nor begun: the story stays as it is"
-    assert engine._must_look.is_set()
-    played.is_away, engine._trouble = False, ""
+    assert engine.poller.is_nudged
+    played.is_away, engine.poller.trouble = False, ""
     engine._look()
     assert engine.observe(gang).word == "PENDING (Priority), Slurm job 17"
 
@@ -630,29 +599,6 @@ def test_machines_keep_slurm_s_word(engine: SlurmEngine, played: Played):
     assert (machine.name, machine.cpus, machine.gpus, machine.word) == ("n1", 8, ("0", "1", "2", "3"), "idle")
     played.is_away = True
     assert engine.machines() == [machine]
-
-
-def test_who_asks_slurm_goes_on_after_an_error_of_the_machine(
-    engine: SlurmEngine, played: Played, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(slurm_engine, "MOST_S", 0.01)
-    broken, ask = threading.Event(), played.jobs
-
-    def jobs(name: str = "") -> list[SlurmJob]:
-        if not broken.is_set():
-            broken.set()
-            raise OSError(24, "Too many open files")
-        return ask(name)
-
-    monkeypatch.setattr(played, "jobs", jobs)
-    played.there = [SlurmJob("17", "RUNNING", NAME, nodes="n1")]
-    engine._begun = False
-    engine._begin()
-    end = time.monotonic() + 60
-    while not engine._seen.jobs or engine._trouble:
-        assert time.monotonic() < end, engine._trouble
-        time.sleep(0.01)
-    assert broken.is_set()
 
 
 def test_a_cluster_with_no_route_to_it_is_told(engine: SlurmEngine):

@@ -7,7 +7,6 @@ server vanishes. Pods are created by `start` alone: one that ended or was delete
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import threading
 import time
@@ -22,18 +21,14 @@ from drumbeat.engines.kubernetes.connection import ClusterConnection
 from drumbeat.engines.kubernetes.history import GangHistory, Look
 from drumbeat.engines.kubernetes.names import GANG, gang_name, owner
 from drumbeat.engines.kubernetes.objects import Api, Pods
+from drumbeat.engines.poller import Poller
 from drumbeat.engines.ssh import route_to
 from drumbeat.engines.unwanted_gangs import Wanted, unwanted
 from drumbeat.ports import Gang, Machine, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
-log = logging.getLogger(__name__)
-
-POLL_S, IDLE_POLL_S, MAX_POLL_S = 2.0, 10.0, 60.0
-"""How often the API is asked while gangs are there, while none is, and at the least while it doesn't answer."""
-NODES_INTERVAL_S, JUDGE_INTERVAL_S = 5.0, 10.0
-FIRST_LOOK_S, CLOSE_S = 5.0, 2.0
+POLL_S, NODES_INTERVAL_S, JUDGE_INTERVAL_S = 2.0, 5.0, 10.0
 END_S = 50.0
 """How long a stop waits for pods at a time; it is tried again."""
 
@@ -58,7 +53,7 @@ class KubernetesEngine:
     leave_s = 3.0
     """How long pods whose agents were told to leave are waited for before they are deleted."""
     node_grace_s, quiet_s = GRACE_S, QUIET_S
-    poll_s, nodes_s = POLL_S, NODES_INTERVAL_S
+    nodes_s = NODES_INTERVAL_S
 
     def __init__(self, spec: KubernetesCompute, mark: str, api: Api) -> None:
         self._spec, self._api = spec, api
@@ -68,16 +63,14 @@ class KubernetesEngine:
         self._nodes_at, self._judged_at = -math.inf, -math.inf
         self._is_blind = False
         """The user may not list the cluster's nodes."""
-        self._trouble = ""
         self._tracked: dict[str, _Tracked] = {}
         self._backoffs: dict[str, tuple[int, float]] = {}
         """By job, how often it gave its pods back, and until when it asks for none."""
         self._wanted: Wanted | None = None
         """What the first sweep was told; before, whatever is there is left alone."""
         self._must_sweep = False
-        self._lock, self._must_look, self._closing = threading.Lock(), threading.Event(), threading.Event()
-        self._has_looked = threading.Event()
-        self._follower: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self.poller = Poller("Kubernetes", self._look, lambda: bool(self._tracked) or self._must_sweep, busy_s=POLL_S)
 
     @property
     def _pods(self) -> Pods:
@@ -87,8 +80,8 @@ class KubernetesEngine:
     def machines(self) -> list[Machine]:
         """The cluster's nodes, as last listed. Raises UnreachableError while none was ever seen."""
         self._begin()
-        if self._trouble and self._nodes_at == -math.inf:
-            raise UnreachableError(self._trouble)
+        if self.poller.trouble and self._nodes_at == -math.inf:
+            raise UnreachableError(self.poller.trouble)
         listed = capacity.machines(self._spec, self._nodes)
         if not listed and self._is_blind:
             what = "the server may not list the cluster's nodes, so it doesn't know how large a job can be"
@@ -110,12 +103,12 @@ class KubernetesEngine:
         """Creates its pods, but for those that are there already. Raises EngineError with Kubernetes' refusal."""
         self._begin()
         tracked = self._track(gang, math.inf)
-        self._must_look.set()
+        self.poller.nudge()
         self._require_turn(gang)
         self._pods.create(self._spec, gang, agent_archive())
         faultpoint("engine.submitted")
         tracked.since = time.monotonic()
-        self._must_look.set()
+        self.poller.nudge()
         return f"created {len(gang.slots)} pods, {gang_name(self._owner, gang.name)}-*"
 
     def _require_turn(self, gang: Gang) -> None:
@@ -133,7 +126,7 @@ class KubernetesEngine:
         """What its pods were when they were last listed."""
         self._begin()
         tracked = self._track(gang, time.monotonic())
-        trouble = self._trouble
+        trouble = self.poller.trouble
         if tracked.seen_at < tracked.since:
             word = "created" if tracked.since < math.inf else ""
             return Sighting(f"{word}: {trouble}" if word and trouble else word, waits=True)
@@ -153,7 +146,7 @@ class KubernetesEngine:
                     self._spec.image_timeout,
                 )
                 tracked = self._tracked[gang.name] = _Tracked(gang, history, since, gang.servers)
-                self._must_look.set()
+                self.poller.nudge()
             tracked.gang = gang
             return tracked
 
@@ -165,7 +158,7 @@ class KubernetesEngine:
         """
         deadline = time.monotonic() + self.leave_s
         while self._pods.are_running(name, self._lost()) and time.monotonic() < deadline:
-            self._closing.wait(0.2)
+            self.poller.wait(0.2)
         deadline, pause = time.monotonic() + END_S, 0.1
         while left := self._pods.delete(name, self._lost()):
             if time.monotonic() >= deadline:
@@ -199,43 +192,24 @@ class KubernetesEngine:
 
     def close(self) -> None:
         """Asks no more, and closes the connections."""
-        self._closing.set()
-        self._must_look.set()
-        if self._follower is not None:
-            self._follower.join(CLOSE_S)
+        self.poller.close()
         self._api.close()
 
     # --- asking -----------------------------------------------------------------------------------------------
     def _begin(self) -> None:
         with self._lock:
-            if self._follower is None:
-                self._looks = NodeLooks(self.node_grace_s, self.quiet_s)
-                self._follower = threading.Thread(target=self._follow, name="kubernetes-look", daemon=True)
-                self._follower.start()
-        self._has_looked.wait(FIRST_LOOK_S)
-
-    def _follow(self) -> None:
-        failures = 0
-        while not self._closing.is_set():
-            try:
-                self._look()
-            except DrumbeatError as error:
-                self._trouble, failures = error.what, failures + 1
-                if self._looks:
-                    self._looks.failed()
-            except Exception as error:  # No other thread would look again.
-                log.exception("Kubernetes can't be asked")
-                self._trouble, failures = f"Kubernetes can't be asked from here: {error}", failures + 1
-            else:
-                self._trouble, failures = "", 0
-            self._has_looked.set()
-            is_needed = self._tracked or self._must_sweep
-            calm = self.poll_s if is_needed else max(self.poll_s, IDLE_POLL_S)
-            self._must_look.wait(min(MAX_POLL_S, calm * 2 ** min(failures, 10)))
-            self._must_look.clear()
-            self._closing.wait(min(0.2, self.poll_s))  # Many starts at once are one question.
+            self._looks = self._looks or NodeLooks(self.node_grace_s, self.quiet_s)
+        self.poller.begin()
 
     def _look(self) -> None:
+        try:
+            self._look_at_all()
+        except DrumbeatError:
+            if self._looks:
+                self._looks.failed()
+            raise
+
+    def _look_at_all(self) -> None:
         began = time.monotonic()
         if began - self._nodes_at >= self.nodes_s:
             self._look_at_nodes(began)

@@ -7,7 +7,6 @@ isn't gone. The name of a gang's Slurm job says whose it is, so that nothing is 
 from __future__ import annotations
 
 import contextlib
-import logging
 import math
 import shutil
 import threading
@@ -19,6 +18,7 @@ from pathlib import Path
 from drumbeat.dialect.compute.computes import SlurmCompute
 from drumbeat.engines.agent_archive import agent_archive
 from drumbeat.engines.enrolment import enrolment
+from drumbeat.engines.poller import Poller
 from drumbeat.engines.slurm.client import Ended, Slurm, SlurmJob
 from drumbeat.engines.slurm.cluster import Cluster
 from drumbeat.engines.slurm.endings import judged
@@ -33,11 +33,7 @@ from drumbeat.ports import Gang, Machine, Scale, Sighting
 from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
 
-log = logging.getLogger(__name__)
-
-POLL_S, IDLE_POLL_S, MOST_S = 1.5, 10.0, 60.0
-"""How often Slurm is asked while gangs are there, while none is, and at the least while it doesn't answer."""
-FIRST_LOOK_S = 5.0
+POLL_S = 1.5
 END_S = 50.0
 """How long a stop waits for Slurm at a time; it is tried again."""
 SLURMCTLD_PORT = 6817
@@ -67,7 +63,6 @@ class SlurmEngine:
         self._cluster = Cluster(spec, self._slurm)
         self._addresses: list[str] = []
         self._seen = _Seen()
-        self._trouble = ""
         self._started: dict[str, tuple[float, str]] = {}
         """Since when each gang is there for sure, by the monotonic clock, and the id of its job, "" = not known yet."""
         self._addressed: dict[str, tuple[str, ...]] = {}
@@ -76,16 +71,15 @@ class SlurmEngine:
         self._wanted: Wanted | None = None
         """What the first sweep was told; before, whatever is there is left alone."""
         self._must_sweep = False
-        self._lock, self._must_look, self._closing = threading.Lock(), threading.Event(), threading.Event()
-        self._has_looked = threading.Event()
-        self._begun = False
+        self._lock = threading.Lock()
+        self.poller = Poller("Slurm", self._look, lambda: bool(self._started or self._seen.jobs), busy_s=POLL_S)
 
     # --- machines ---------------------------------------------------------------------------------------------
     def machines(self) -> list[Machine]:
         """The partition's, as sinfo last showed them. Raises UnreachableError while none was ever seen."""
-        self._begin()
-        if not self._cluster.nodes and self._trouble:
-            raise UnreachableError(self._trouble)
+        self.poller.begin()
+        if not self._cluster.nodes and self.poller.trouble:
+            raise UnreachableError(self.poller.trouble)
         return self._cluster.machines()
 
     def scale(self) -> Scale | None:
@@ -96,24 +90,24 @@ class SlurmEngine:
         """Where this machine is on the way to the cluster."""
         if self._spec.server_address:
             return [self._spec.server_address]
-        self._begin()
+        self.poller.begin()
         if not self._addresses:
-            what = self._trouble or "there is no route from here to the cluster's nodes"
+            what = self.poller.trouble or "there is no route from here to the cluster's nodes"
             raise UnreachableError(what, fix="Say `server_address: …` in the compute's file.")
         return self._addresses
 
     # --- gangs ------------------------------------------------------------------------------------------------
     def start(self, gang: Gang) -> str:
         """Submits it, unless Slurm has a job of its name. Raises EngineError with Slurm's refusal."""
-        self._begin()
+        self.poller.begin()
         with self._lock:
             self._started.setdefault(gang.name, (math.inf, ""))  # Not to be missed while it isn't there yet.
-        self._must_look.set()  # Whoever waits for it is told at once when Slurm doesn't answer.
+        self.poller.nudge()  # Whoever waits for it is told at once when Slurm doesn't answer.
         known = self._jobs(gang.name, is_fresh=True)
         number = known[0].id if known else self._submit(gang)
         with self._lock:
             self._started[gang.name] = (time.monotonic(), number)
-        self._must_look.set()
+        self.poller.nudge()
         return f"submitted as Slurm job {number}"
 
     def _submit(self, gang: Gang) -> str:
@@ -151,9 +145,9 @@ class SlurmEngine:
 
     def observe(self, gang: Gang) -> Sighting:
         """What Slurm said when it was last asked."""
-        self._begin()
+        self.poller.begin()
         since, number = self._since(gang.name)
-        seen, trouble = self._seen, self._trouble
+        seen, trouble = self._seen, self.poller.trouble
         if seen.at < since:
             told = f"submitted as Slurm job {number}" if number else "not asked for yet" if since == math.inf else ""
             return Sighting(f"{told}: {trouble}" if told and trouble else told, waits=True)
@@ -161,7 +155,7 @@ class SlurmEngine:
         return self._there(gang, job) if job and job.is_living else self._gone(gang, job, number)
 
     def _there(self, gang: Gang, job: SlurmJob) -> Sighting:
-        waits, trouble = job.stage is Stage.WAITS, self._trouble
+        waits, trouble = job.stage is Stage.WAITS, self.poller.trouble
         if waits:
             self._readdress(gang)
         word, notice = self._cluster.word(job), self._cluster.notice(job)
@@ -171,7 +165,7 @@ class SlurmEngine:
         with self._lock:
             if gang not in self._started:  # Another server started it.
                 self._started[gang] = time.monotonic(), ""
-                self._must_look.set()
+                self.poller.nudge()
             return self._started[gang]
 
     def _readdress(self, gang: Gang) -> None:
@@ -272,7 +266,7 @@ class SlurmEngine:
             return ended
         except DrumbeatError as error:
             self._wanted, self._must_sweep = wanted, True
-            self._begin()
+            self.poller.begin()
             raise EngineError(error.what, where=error.where, fix=error.fix) from error
 
     def _cancel_surplus(self, wanted: Wanted) -> list[SlurmJob]:
@@ -294,8 +288,7 @@ class SlurmEngine:
 
     def close(self) -> None:
         """Asks no more."""
-        self._closing.set()
-        self._must_look.set()
+        self.poller.close()
 
     # --- asking -----------------------------------------------------------------------------------------------
     def _job_name(self, gang: str) -> str:
@@ -303,31 +296,6 @@ class SlurmEngine:
 
     def _folder_of(self, gang: str) -> Path:
         return Path(gang_folder(self._spec, self._job_name(gang)))
-
-    def _begin(self) -> None:
-        with self._lock:
-            if not self._begun:
-                threading.Thread(target=self._follow, name="slurm-look", daemon=True).start()
-                self._begun = True
-        self._has_looked.wait(FIRST_LOOK_S)
-
-    def _follow(self) -> None:
-        failures = 0
-        while not self._closing.is_set():
-            try:
-                self._look()
-            except DrumbeatError as error:
-                self._trouble, failures = error.what, failures + 1
-            except Exception as error:  # Nobody else would look again.
-                log.exception("Slurm can't be asked")
-                self._trouble, failures = f"Slurm can't be asked from here: {error}", failures + 1
-            else:
-                self._trouble, failures = "", 0
-            self._has_looked.set()
-            calm = POLL_S if self._started or self._seen.jobs else IDLE_POLL_S
-            self._must_look.wait(min(MOST_S, calm * 2 ** min(failures, 10)))
-            self._must_look.clear()
-            self._closing.wait(0.2)  # Many starts at once are one question.
 
     def _look(self) -> None:
         began = time.monotonic()
