@@ -170,12 +170,13 @@ class Agent:
     def _stage(self) -> None:
         from drumbeat.agent.inputs.local import InputStager
         from drumbeat.agent.logs.node_log import NodeLog
-        from drumbeat.agent.setup import NodeSetup
+        from drumbeat.agent.setup import NodeSetup, Reports
 
         self._facts.staging = Work.GOING
         log = NodeLog(self._enrolment, self._facts.round.number, self._journal)
         inputs = self._inputs = self._serve_inputs()
-        setup = NodeSetup(self._enrolment, self._processes, self._errands, log, self._progress)
+        reports = Reports(self._progress, self._posting(self._on_building), self._posting(self._on_built))
+        setup = NodeSetup(self._enrolment, self._processes, self._errands, log, reports)
 
         def stage(say: Callable[[str], None]) -> None:
             InputStager(self._enrolment, Link(self._enrolment), say, inputs).stage()
@@ -390,6 +391,12 @@ class Agent:
         self._facts.staging = Work.FAILED if error else Work.DONE
         self._facts.error, self._facts.detail = "" if self._facts.round.closed else str(error or ""), ""
         self._facts.is_passing = isinstance(error, UnreachableError)
+
+    def _on_building(self) -> None:
+        self._facts.is_building = True
+
+    def _on_built(self) -> None:
+        self._facts.is_building = False
 
     def _on_remark(self) -> None:
         self._facts.remarks = self._mounts.remarks()

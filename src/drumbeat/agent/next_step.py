@@ -82,6 +82,8 @@ class Facts:
     keeper_error: str = ""
     is_taken: bool = False
     remarks: tuple[Remark, ...] = ()
+    is_building: bool = False
+    """The environment of the ranks is being built."""
 
 
 def next_step(facts: Facts, wanted: Directive | None) -> Step | None:
@@ -171,4 +173,5 @@ def status(facts: Facts, member: Member) -> AgentStatus:
         more_ports=here.more_ports,
         remarks=facts.remarks,
         is_passing=facts.is_passing,
+        builds_environment=facts.is_building,
     )

@@ -6,6 +6,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from drumbeat.agent.ground import marks
 from drumbeat.agent.keeper.errands import Command, Errands
@@ -22,15 +23,27 @@ _LOGS_TIMEOUT_S = 10.0
 """How long a node waits until the server has the end of its log, before it goes on."""
 
 
+@dataclass(frozen=True)
+class Reports:
+    """Where a node's setup reports to."""
+
+    progress: Say
+    """Receives the progress of all parts, in words."""
+    building: Callable[[], None]
+    """Is called when something is built or fetched for the environment of the ranks, any number of times."""
+    built: Callable[[], None]
+    """Is called when the environment is ready, or can't be made."""
+
+
 class NodeSetup:
-    """Sets one node up for one round. `report` receives the progress of all parts, in words."""
+    """Sets one node up for one round."""
 
     def __init__(
-        self, enrolment: Enrolment, processes: RoundProcesses, errands: Errands, log: NodeLog, report: Say
+        self, enrolment: Enrolment, processes: RoundProcesses, errands: Errands, log: NodeLog, reports: Reports
     ) -> None:
         self._plan, self._root = enrolment.plan, enrolment.root
         self._processes, self._errands = processes, errands
-        self._log, self._report = log, report
+        self._log, self._report, self._reports = log, reports.progress, reports
         self._progress: dict[str, str] = {}
 
     def run(self, member: Member, stage: Callable[[Say], None]) -> None:
@@ -47,7 +60,16 @@ class NodeSetup:
             self._log.finish(_LOGS_TIMEOUT_S)
 
     def _provide(self, say: Say) -> None:
-        self._processes.provide(self._errands, self._log, say)
+        """Provides what the ranks run in. Progress is only reported where something has to be built or fetched."""
+
+        def say_building(sentence: str) -> None:
+            self._reports.building()
+            say(sentence)
+
+        try:
+            self._processes.provide(self._errands, self._log, say_building)
+        finally:
+            self._reports.built()
 
     # --- side by side -------------------------------------------------------------------------------------------------
     def _side_by_side(self, works: dict[str, Callable[[Say], None]]) -> None:

@@ -19,6 +19,7 @@ from drumbeat.client.connection import Connection, part
 from drumbeat.client.data import DataCalls
 from drumbeat.client.discovery import where_of
 from drumbeat.client.job_request import request_of
+from drumbeat.client.ledger import LedgerCalls
 from drumbeat.client.metrics import MetricCalls
 from drumbeat.client.pipelines import PipelineCalls
 from drumbeat.client.registries import RegistryCalls
@@ -43,7 +44,7 @@ PAGE = 256 << 10
 """Bytes of logs in one answer, six times as much as JSON where they are binary."""
 
 
-class Client(ComponentCalls, DataCalls, MetricCalls, PipelineCalls, RegistryCalls, SpaceCalls, SweepCalls):
+class Client(ComponentCalls, DataCalls, LedgerCalls, MetricCalls, PipelineCalls, RegistryCalls, SpaceCalls, SweepCalls):
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 
     home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere; None =

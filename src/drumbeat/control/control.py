@@ -31,6 +31,7 @@ from drumbeat.control.gangs.starting import GangStarter
 from drumbeat.control.gangs.stopping import GangStopper
 from drumbeat.control.gangs.watch import PAUSED_AFTER_S, GangWatch
 from drumbeat.control.jobs.jobs import Jobs
+from drumbeat.control.jobs.ledger import Ledger
 from drumbeat.control.jobs.planner import Planner
 from drumbeat.control.loop.loop import Loop
 from drumbeat.control.loop.outbox import Outbox
@@ -137,6 +138,7 @@ class Control:
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics)
+        self.ledger = Ledger(self.loop, self.experiments.title)
         self.space = Space(
             self.loop, setting.artifacts, self.catalogs.environments, setting.caches, remove_run=self.metrics.remove
         )

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Protocol
 
 from drumbeat.core.life.aftermath import outputs_left
-from drumbeat.core.life.events import AgentSaid, CancelRequested, Effect, StoryEntry
+from drumbeat.core.life.events import AgentSaid, CancelRequested, Effect, StoryEntry, ValueLogged
 from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
 from drumbeat.ports.catalog import Catalog, Use
@@ -86,7 +86,7 @@ class Reservation:
     slot: Slot
 
 
-Message = AgentSaid | CancelRequested
+Message = AgentSaid | CancelRequested | ValueLogged
 """What can come to a server that doesn't hold the job."""
 
 
@@ -131,6 +131,15 @@ class JobFilter:
     """Name of the last job of the page before."""
     parent: str | None = None
     """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
+
+
+@dataclass(frozen=True)
+class History:
+    """A job's story without the sentences, oldest line first."""
+
+    job: str
+    experiment: str
+    story: tuple[StoryEntry, ...]
 
 
 @dataclass(frozen=True)
@@ -227,6 +236,14 @@ class Store(Catalog, Protocol):
 
     def story(self, name: str) -> list[StoryEntry]:
         """All lines of a job's story, oldest first. Raises NotFoundError."""
+        ...
+
+    def histories(self, names: Sequence[str] = (), since: datetime | None = None) -> list[History]:
+        """Returns the stories of many jobs at once, the job that was submitted first comes first.
+
+        names: of these jobs and their children; () = of all jobs. since: of unfinished jobs, and of those whose story
+        has a line from that time on. A name that no job has gives nothing.
+        """
         ...
 
     def outbox(self, token: int | None = None) -> list[PendingEffect]:

@@ -95,6 +95,8 @@ class AgentStatus:
     remarks: tuple[Remark, ...] = ()
     is_passing: bool = False
     """The error is that something can't be reached, and may pass."""
+    builds_environment: bool = False
+    """The node builds the environment of its ranks or pulls their image, or waits until another job has done so."""
 
     @property
     def has_sent_logs(self) -> bool:

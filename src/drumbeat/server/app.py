@@ -27,6 +27,7 @@ from drumbeat.server.api import (
     events,
     files,
     jobs,
+    ledger,
     live,
     metrics,
     page_sessions,
@@ -54,7 +55,8 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     context.sessions = PageSessions(token)
     for part in (
         about, jobs, live, files, aliases, components, computes, environments, datastores, registries, data, storage,
-        space, sweeps, pipelines, metrics, events, page_sessions, page, sync, inputs, spools, agent_mlflow, mlflow,
+        space, sweeps, pipelines, metrics, ledger, events, page_sessions, page, sync, inputs, spools, agent_mlflow,
+        mlflow,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)

@@ -11,12 +11,14 @@ from datetime import datetime, timedelta
 from threading import RLock
 
 from drumbeat.core.life.events import KeepStory, StoryEntry
+from drumbeat.core.life.job import Job
 from drumbeat.dialect.reading.problems import nearest
 from drumbeat.ports import (
     LEASE_TIMEOUT,
     Change,
     ExperimentUse,
     Head,
+    History,
     JobFilter,
     Letter,
     LiveServer,
@@ -304,6 +306,16 @@ class MemoryStore(MemoryCatalog):
             self.load(name)
             return list(self.shelf.stories[name])
 
+    def histories(self, names: Sequence[str] = (), since: datetime | None = None) -> list[History]:
+        with self.shelf.lock:
+            records = [record for record in self.shelf.records.values() if not names or _is_named(record.job, names)]
+            return [
+                History(one.job.name, one.job.plan.experiment, tuple(replace(line, sentence="") for line in story))
+                for one in records
+                if (story := self.shelf.stories[one.job.name])
+                and (since is None or not one.job.state.is_terminal or any(line.at >= since for line in story))
+            ]
+
     # --- outbox, inbox, slots, aliases, computes ---
     def outbox(self, token: int | None = None) -> list[PendingEffect]:
         with self.shelf.lock:
@@ -389,6 +401,10 @@ def _is_chosen(record: Record, chosen: JobFilter) -> bool:
         and chosen.parent in (None, record.job.parent)
         and chosen.is_archived in (None, record.archived)
     )
+
+
+def _is_named(job: Job, names: Sequence[str]) -> bool:
+    return job.name in names or job.parent in names
 
 
 def _reserved(change: Change) -> dict[Held, Reservation]:

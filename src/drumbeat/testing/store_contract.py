@@ -197,6 +197,26 @@ class StoreContract(CatalogContract, SharingContract, RemovalContract):
         assert two.latest_at == store.load("c").job.submitted_at
         assert two.first_at == store.load("a").job.submitted_at
 
+    def test_histories_are_stories_without_sentences(self, store: Store, token: int) -> None:
+        store.submit(token, submission("a", experiment="x"))
+        store.commit(token, [started(store.load("a"))])
+        store.submit(token, submission("b", parent="a"))
+        first, second = store.histories()
+        assert (first.job, first.experiment, second.job) == ("a", "x", "b")
+        assert first.story == tuple(replace(one, sentence="") for one in store.story("a"))
+        assert [one.job for one in store.histories(("a",))] == ["a", "b"]
+        assert [one.job for one in store.histories(("b", "nothing"))] == ["b"]
+
+    def test_histories_since_a_time_are_of_jobs_that_had_not_ended(self, store: Store, token: int) -> None:
+        for name in ("a", "b"):
+            store.submit(token, submission(name))
+        store.commit(token, [ended(store.load("a"))])
+        ended_at = store.story("a")[-1].at
+        assert [one.job for one in store.histories(since=ended_at)] == ["a", "b"]
+        later = ended_at + timedelta(microseconds=1)
+        assert [one.job for one in store.histories(since=later)] == ["b"]
+        assert store.histories(("a",), later) == []
+
     def test_lists_are_chosen_by_state_and_experiment(self, store: Store, token: int) -> None:
         for name, experiment in (("a", "one"), ("b", "two"), ("c", "two")):
             store.submit(token, submission(name, experiment=experiment))

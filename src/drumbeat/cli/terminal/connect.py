@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from contextvars import ContextVar
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from drumbeat.protocol.api.computes import AliasView, ComputeView
 from drumbeat.protocol.api.data import DatastoreView, DataView, EntryView
 from drumbeat.protocol.api.environments import EnvironmentView, RegistryView
 from drumbeat.protocol.api.jobs import Event, FileView, JobView, JobWithStory, LogPiece, PreviewView
+from drumbeat.protocol.api.ledger import LedgerView
 from drumbeat.protocol.api.metrics import ComparisonView, CurveView, ExperimentView, MetricsView, PointView
 from drumbeat.protocol.api.pipelines import PipelineView
 from drumbeat.protocol.api.server import ServerView
@@ -83,6 +84,10 @@ class Server(Protocol):
 
     def compare(self, *names: str) -> ComparisonView:
         """Returns what differs between jobs, and what came of them."""
+        ...
+
+    def ledger(self, *names: str, by: str = "job", since: datetime | None = None) -> LedgerView:
+        """Returns where the wall time of jobs went. Raises NotFoundError."""
         ...
 
     def experiments(self, *, archived: bool = False) -> list[ExperimentView]:

@@ -68,6 +68,15 @@ class Experiments:
         except NotFoundError:
             return (name,)
 
+    def title(self, name: str) -> str:
+        """Returns the present name of the experiment that jobs call by this name."""
+        if self._metrics.is_empty:
+            return name
+        try:
+            return self._metrics.store.experiment(experiment_id(name)).name
+        except NotFoundError:
+            return name
+
     def compare(self, names: Sequence[str]) -> ComparisonView:
         """Compares jobs. Raises NotFoundError."""
         records = [self._loop.record(name) for name in names]

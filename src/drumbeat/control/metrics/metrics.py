@@ -12,6 +12,7 @@ from datetime import datetime
 from drumbeat.control.bus import job_topic
 from drumbeat.control.gangs.gangs import Secrets
 from drumbeat.control.loop.loop import Loop
+from drumbeat.control.metrics.first_values import FirstValues
 from drumbeat.core.life.job import Job
 from drumbeat.ports.metrics import HistoryPage, MetricStore, Run, Series
 from drumbeat.protocol.errors import NotFoundError, RefusedError, SpecError, StaleError
@@ -43,6 +44,7 @@ class Metrics:
 
     def __init__(self, loop: Loop, secrets: Secrets, place: MetricPlace | None) -> None:
         self._loop, self._secrets, self._place = loop, secrets, place
+        self._first_values = FirstValues(loop)
         self._lock = threading.Lock()
         self._store: MetricStore | None = None
         self._ensured: set[str] = set()
@@ -91,6 +93,7 @@ class Metrics:
             what = "parameter %r of run %s is %r already; node %d of job %s logged it as %r"
             log.warning(what, refused.key, refused.run, refused.kept, source.node, source.job, refused.refused)
         if records:
+            self._first_values.note(job, source.attempt, records)
             self._loop.bus.publish(job_topic(source.job))
         return taken.offset
 

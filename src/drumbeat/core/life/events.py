@@ -92,6 +92,15 @@ class AgentSaid:
 
 
 @dataclass(frozen=True)
+class ValueLogged:
+    """A rank has logged a value of a metric in this round, in a sentence."""
+
+    attempt: int
+    round: int
+    sentence: str
+
+
+@dataclass(frozen=True)
 class NodeLost:
     """The engine says, or silence proves, that a node of an attempt is gone."""
 
@@ -213,6 +222,7 @@ Event = (
     | Unheard
     | GangRefused
     | AgentSaid
+    | ValueLogged
     | NodeLost
     | NodeDeparture
     | CancelRequested

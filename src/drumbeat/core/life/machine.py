@@ -29,6 +29,7 @@ from drumbeat.core.life.events import (
     StoryEntry,
     TimeUp,
     Unheard,
+    ValueLogged,
     Waits,
 )
 from drumbeat.core.life.job import Job, Observed
@@ -83,6 +84,8 @@ def decide(job: Job, event: Event, now: datetime) -> Decision:  # noqa: C901 (th
             return _agent_preparing(job, event, now)
         case State.RUNNING, AgentSaid():
             return _agent_running(job, event, now)
+        case State.RUNNING, ValueLogged() if event.attempt == job.attempt and event.round == job.round:
+            return _training(job, event, now)
         case State.RUNNING, TimeUp():
             return _time_up(job, now)
         case State.RUNNING, JudgeDue() if job.judge_at:
@@ -176,8 +179,23 @@ def _agent_preparing(job: Job, event: AgentSaid, now: datetime) -> Decision:
     if updated.state is State.PROVISIONING and all(updated.nodes):
         sentence = f"{counted(len(updated.nodes), 'agent')} enrolled"
         enrolled = move(updated, now, State.STAGING, Reason.PREPARING_NODES, sentence)
+    built = then(enrolled, _environment_building(enrolled.job, now))
     # A single agent can enrol and be ready with one status.
-    return then(enrolled, _if_ready(enrolled.job, now))
+    return then(built, _if_ready(built.job, now))
+
+
+def _environment_building(job: Job, now: datetime) -> Decision:
+    """Records when nodes begin to build what their ranks run in, and when the last one has done so."""
+    builders = [number for number, status in enumerate(job.nodes) if status and status.builds_environment]
+    is_building = job.reason is Reason.BUILDING_ENVIRONMENT
+    if job.state is not State.STAGING or bool(builders) is is_building:
+        return Decision(job)
+    if is_building:
+        return move(job, now, State.STAGING, Reason.PREPARING_NODES, "what the ranks run in is ready on every node")
+    sentence = f"node {builders[0]} builds the environment {job.plan.environment}"
+    if job.plan.container:
+        sentence = f"node {builders[0]} pulls or builds the image {job.plan.container.image}"
+    return move(job, now, State.STAGING, Reason.BUILDING_ENVIRONMENT, sentence)
 
 
 def _if_ready(job: Job, now: datetime) -> Decision:
@@ -227,7 +245,14 @@ def _wait_for_the_first(job: Job, now: datetime) -> Decision:
         return Decision(job)
     lost = judge.failed(job).sentence
     sentence = f"{lost}; the rank that failed first has {JUDGE_AFTER.total_seconds():g} s to say why"
-    return move(replace(job, judge_at=now + JUDGE_AFTER), now, State.RUNNING, Reason.RANKS_RUNNING, sentence)
+    return move(replace(job, judge_at=now + JUDGE_AFTER), now, State.RUNNING, job.reason, sentence)
+
+
+def _training(job: Job, event: ValueLogged, now: datetime) -> Decision:
+    """Records the first value of the round: from now on the ranks are known to work."""
+    if job.reason is Reason.TRAINING:
+        return Decision(job)
+    return move(job, now, State.RUNNING, Reason.TRAINING, event.sentence)
 
 
 def _is_guess(job: Job, updated: Job) -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -20,6 +20,7 @@ from drumbeat.ports import (
     Change,
     ExperimentUse,
     Head,
+    History,
     JobFilter,
     Letter,
     LiveServer,
@@ -36,7 +37,7 @@ from drumbeat.ports import (
 )  # fmt: skip
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.sql import catalog, computes, inbox, jobs, leases, outbox, removals, slots
+from drumbeat.stores.sql import catalog, computes, histories, inbox, jobs, leases, outbox, removals, slots
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases, facts, settings
 from drumbeat.stores.sql.upgrade import upgrade
@@ -183,6 +184,10 @@ class SqlStore:
     def story(self, name: str) -> list[StoryEntry]:
         with self._database.read() as connection:
             return jobs.read_story(connection, name)
+
+    def histories(self, names: Sequence[str] = (), since: datetime | None = None) -> list[History]:
+        with self._database.read() as connection:
+            return histories.read(connection, names, since)
 
     # --- outbox, inbox, slots ---
     def outbox(self, token: int | None = None) -> list[PendingEffect]:

@@ -16,8 +16,8 @@ from drumbeat.protocol.states import Reason, State
 _REASONS = {
     State.QUEUED: {Reason.ACCEPTED, Reason.WAITING_FOR_SLOTS, Reason.WAITING_FOR_TURN, Reason.REPLACING_NODES},
     State.PROVISIONING: {Reason.STARTING_NODES, Reason.IN_QUEUE},
-    State.STAGING: {Reason.PREPARING_NODES, Reason.RESTARTING_RANKS},
-    State.RUNNING: {Reason.RANKS_RUNNING, Reason.TRIALS_RUNNING, Reason.STEPS_RUNNING},
+    State.STAGING: {Reason.PREPARING_NODES, Reason.BUILDING_ENVIRONMENT, Reason.RESTARTING_RANKS},
+    State.RUNNING: {Reason.RANKS_RUNNING, Reason.TRAINING, Reason.TRIALS_RUNNING, Reason.STEPS_RUNNING},
     State.STOPPING: {reason for reason, row in REASONS.items() if row.ends},
     State.FINALIZING: {Reason.KEEPING_RESULTS},
 }

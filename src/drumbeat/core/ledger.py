@@ -1,0 +1,153 @@
+"""The ledger of a job: which class each second of its wall time is in, as a pure function of its story."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+from drumbeat.core.life.events import StoryEntry
+from drumbeat.core.reasons import REASONS
+from drumbeat.protocol.api.ledger import TimeClass
+from drumbeat.protocol.states import Reason, State
+
+Round = tuple[int, int]
+"""Attempt and round."""
+
+WORKING = (State.RUNNING, State.STOPPING)
+"""The states in which ranks of a round may run."""
+
+_KEEPS_WORK = frozenset({Reason.TIMED_OUT, Reason.TRIALS_FAILED, Reason.STEP_FAILED})
+"""Failures that throw no work away: a job keeps its results at its time limit, and parents do no work."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a job's wall time that is in one class."""
+
+    start: datetime
+    end: datetime
+    time_class: TimeClass
+
+    @property
+    def length(self) -> timedelta:
+        """How long it lasted."""
+        return self.end - self.start
+
+
+def stretches(story: Sequence[StoryEntry], now: datetime) -> list[Stretch]:
+    """Returns the job's wall time in order: from the first line of its story to its end, or to now.
+
+    The stretches join without gap or overlap, also where the clock was set back between two lines.
+    """
+    lines = _until_the_end(story)
+    if not lines:
+        return []
+    start, end = lines[0].at, _end(lines, now)
+    moments = [start]
+    for line in lines[1:]:
+        moments.append(min(max(line.at, moments[-1]), end))
+    classes = _classes(lines)
+    whole = zip(pairwise([*moments, end]), classes, strict=True)
+    return [Stretch(since, until, time_class) for (since, until), time_class in whole if until > since]
+
+
+def by_class(parts: Iterable[Stretch]) -> dict[TimeClass, timedelta]:
+    """Returns the time in each class, in the order of the classes."""
+    sums = dict.fromkeys(TimeClass, timedelta())
+    for part in parts:
+        sums[part.time_class] += part.length
+    return sums
+
+
+def is_parent(story: Sequence[StoryEntry]) -> bool:
+    """Whether the job is a sweep or a pipeline: those begin in RUNNING, as they need no nodes."""
+    return bool(story) and story[0].state is State.RUNNING
+
+
+def in_weeks(parts: Iterable[Stretch]) -> dict[datetime, list[Stretch]]:
+    """Returns the stretches by the Monday (UTC, 00:00) of the week that they are in, cut where a week ends."""
+    weeks: dict[datetime, list[Stretch]] = {}
+    for part in parts:
+        since = part.start
+        while since < part.end:
+            monday = _monday(since)
+            until = min(part.end, monday + timedelta(weeks=1))
+            weeks.setdefault(monday, []).append(Stretch(since, until, part.time_class))
+            since = until
+    return weeks
+
+
+def _monday(at: datetime) -> datetime:
+    midnight = at.replace(hour=0, minute=0, second=0, microsecond=0)
+    return midnight - timedelta(days=at.weekday())
+
+
+def _until_the_end(story: Sequence[StoryEntry]) -> Sequence[StoryEntry]:
+    """Leaves out what follows the end: outputs that are published, for example."""
+    for number, line in enumerate(story, 1):
+        if line.state.is_terminal:
+            return story[:number]
+    return story
+
+
+def _end(lines: Sequence[StoryEntry], now: datetime) -> datetime:
+    last = lines[-1]
+    return max(lines[0].at, last.at if last.state.is_terminal else max(last.at, now))
+
+
+def _classes(lines: Sequence[StoryEntry]) -> list[TimeClass]:
+    """Returns the class of the time after each line."""
+    first_values = _first_values(lines)
+    lost = _lost_rounds(lines)
+    return [_class_of(number, line, first_values, lost) for number, line in enumerate(lines)]
+
+
+def _class_of(number: int, line: StoryEntry, first_values: dict[Round, int], lost: set[Round]) -> TimeClass:
+    round_ = (line.attempt, line.round)
+    match line.state:
+        case State.QUEUED:
+            return TimeClass.QUEUE
+        case State.PROVISIONING:
+            return TimeClass.QUEUE if line.reason is Reason.IN_QUEUE else TimeClass.PROVISION
+        case State.STAGING if line.reason is Reason.BUILDING_ENVIRONMENT:
+            return TimeClass.ENVIRONMENT
+        case State.STAGING if line.reason is Reason.RESTARTING_RANKS:
+            return TimeClass.START
+        case State.STAGING | State.FINALIZING:
+            return TimeClass.STAGE
+        case State.RUNNING if number < first_values.get(round_, 0):
+            return TimeClass.START
+        case _:
+            return TimeClass.LOST if round_ in lost else TimeClass.TRAIN
+
+
+def _first_values(lines: Sequence[StoryEntry]) -> dict[Round, int]:
+    """Returns the line at which a rank of each round had logged its first value; rounds without one have none."""
+    found: dict[Round, int] = {}
+    for number, line in enumerate(lines):
+        if line.reason is Reason.TRAINING:
+            found.setdefault((line.attempt, line.round), number)
+    return found
+
+
+def _lost_rounds(lines: Sequence[StoryEntry]) -> set[Round]:
+    """Returns the rounds whose work a failure threw away: no checkpoint is known that would have kept it."""
+    worked = [number for number, line in enumerate(lines) if line.state in WORKING]
+    if not worked:
+        return set()
+    last = (lines[worked[-1]].attempt, lines[worked[-1]].round)
+    lost = {(lines[number].attempt, lines[number].round) for number in worked} - {last}
+    return lost | {last} if _has_failed(lines, worked[-1]) else lost
+
+
+def _has_failed(lines: Sequence[StoryEntry], worked: int) -> bool:
+    """Whether the last round that worked ended by a failure, as far as the story goes. worked: its last line.
+
+    Only a failure is followed by the queue or by another start of the ranks.
+    """
+    if worked + 1 < len(lines) and lines[worked + 1].state in (State.QUEUED, State.STAGING):
+        return True
+    judged = lines[-1] if lines[-1].state.is_terminal else lines[worked]
+    return REASONS[judged.reason].ends is State.FAILED and judged.reason not in _KEEPS_WORK

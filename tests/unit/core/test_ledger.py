@@ -1,0 +1,185 @@
+"""Each second of a job's wall time is in one class of time, as the job's story tells."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from drumbeat.core import ledger
+from drumbeat.core.life.events import AgentSaid, CancelRequested, Event, GangSeen, Granted, StoryEntry, ValueLogged
+from drumbeat.core.life.job import Job
+from drumbeat.core.life.machine import decide
+from drumbeat.protocol.agent import Phase
+from drumbeat.protocol.api.ledger import TimeClass
+from drumbeat.protocol.states import Reason, State
+
+from .jobs import START, a_job, at, done, said, slots
+
+pytestmark = pytest.mark.feature("M6")
+
+ACCEPTED = StoryEntry(START, State.QUEUED, Reason.ACCEPTED, "accepted")
+
+
+def story_of(job: Job, *events: tuple[float, Event]) -> list[StoryEntry]:
+    """The story of a job to which these events happened, each at its second."""
+    story = [ACCEPTED]
+    for second, event in events:
+        decision = decide(job, event, at(second))
+        job, story = decision.job, story + list(decision.story)
+    return story
+
+
+def seconds(story: list[StoryEntry], now: float) -> dict[str, float]:
+    """The classes that have any time, in seconds."""
+    sums = ledger.by_class(ledger.stretches(story, at(now)))
+    return {name.value: length.total_seconds() for name, length in sums.items() if length}
+
+
+def ready(*nodes: int, **more: object) -> list[AgentSaid]:
+    return [said(node, Phase.READY, **more) for node in nodes]
+
+
+def uploaded(code: int = 0) -> AgentSaid:
+    return said(0, Phase.UPLOADED, exits=done(0, code).status.exits)
+
+
+def test_job_that_ends_well_has_no_lost_time():
+    story = story_of(
+        a_job(1, 1),
+        (10, Granted(slots(1))),
+        (12, said(0, Phase.STAGING)),
+        (20, ready(0)[0]),
+        (50, done(0, 0)),
+        (53, uploaded()),
+    )
+    assert seconds(story, 99) == {"queue": 10, "provision": 2, "stage": 8 + 3, "train": 30}
+
+
+def test_building_an_environment_is_apart_from_staging():
+    story = story_of(
+        a_job(2, 1),
+        (1, Granted(slots())),
+        (2, said(0, Phase.STAGING)),
+        (3, said(1, Phase.STAGING)),
+        (5, said(0, Phase.STAGING, builds_environment=True)),
+        (6, said(1, Phase.STAGING, builds_environment=True)),
+        (9, said(0, Phase.READY)),
+        (16, said(1, Phase.STAGING)),
+        (18, said(1, Phase.READY)),
+    )
+    assert [line.reason for line in story][2:5] == [
+        Reason.PREPARING_NODES, Reason.BUILDING_ENVIRONMENT, Reason.PREPARING_NODES,
+    ]  # fmt: skip
+    assert seconds(story, 18) == {"queue": 1, "provision": 2, "stage": 2 + 2, "environment": 11}
+
+
+def test_ranks_start_until_one_has_logged_a_value():
+    first = ValueLogged(1, 1, "rank 0 logged its first value: loss 2 at step 0")
+    late = ValueLogged(1, 2, "of another round")
+    events = [(0, Granted(slots(1))), (0, ready(0)[0]), (1, late), (7, first), (8, first)]
+    story = story_of(a_job(1, 1), *events)
+    assert [line.reason for line in story][-2:] == [Reason.RANKS_RUNNING, Reason.TRAINING]
+    assert seconds(story, 30) == {"start": 7, "train": 23}
+
+
+def test_running_without_a_logged_value_is_training():
+    story = story_of(a_job(1, 1), (0, Granted(slots(1))), (0, ready(0)[0]))
+    assert seconds(story, 30) == {"train": 30}
+
+
+def test_failed_round_is_lost_and_its_restart_is_start():
+    story = story_of(
+        a_job(1, 1, max_retries=1),
+        (0, Granted(slots(1))),
+        (0, ready(0)[0]),
+        (4, ValueLogged(1, 1, "rank 0 logged a value")),
+        (30, done(0, 3)),
+        (35, said(0, Phase.READY, 2)),
+        (39, ValueLogged(1, 2, "rank 0 logged a value")),
+        (60, said(0, Phase.ENDED, 2, exits=done(0, 0).status.exits)),
+        (60, said(0, Phase.UPLOADED, 2, exits=done(0, 0).status.exits)),
+    )
+    assert seconds(story, 99) == {"start": 4 + 5 + 4, "lost": 26, "train": 21}
+
+
+def test_job_that_failed_has_lost_its_last_round():
+    job = a_job(1, 1, max_retries=0)
+    story = story_of(job, (0, Granted(slots(1))), (0, ready(0)[0]), (30, done(0, 3)), (31, uploaded(3)))
+    assert story[-1].state is State.FAILED
+    assert seconds(story, 99) == {"lost": 30, "stage": 1}
+
+
+def test_canceled_job_keeps_its_training_until_its_ranks_are_gone():
+    story = story_of(
+        a_job(1, 1), (0, Granted(slots(1))), (0, ready(0)[0]), (30, CancelRequested("ada")), (34, done(0, 143)),
+        (36, uploaded(143)),
+    )  # fmt: skip
+    assert story[-1].state is State.CANCELED
+    assert seconds(story, 99) == {"train": 34, "stage": 2}
+
+
+def test_waiting_in_the_queue_of_a_cluster_is_queue():
+    story = story_of(
+        a_job(1, 1),
+        (2, Granted(slots(1))),
+        (3, GangSeen(1, "PENDING (Resources)", waits=True)),
+        (13, GangSeen(1, "RUNNING")),
+    )
+    assert seconds(story, 20) == {"queue": 2 + 10, "provision": 1 + 7}
+
+
+def test_job_canceled_in_the_queue_after_a_loss_has_lost_its_round():
+    story = [
+        ACCEPTED,
+        StoryEntry(at(1), State.RUNNING, Reason.RANKS_RUNNING, "1 rank started", 1, 1),
+        StoryEntry(at(9), State.STOPPING, Reason.NODE_LOST, "node 0 is gone", 1, 1),
+        StoryEntry(at(10), State.QUEUED, Reason.REPLACING_NODES, "a new set of nodes", 1, 1),
+        StoryEntry(at(15), State.CANCELED, Reason.CANCEL_REQUESTED, "canceled", 1, 1),
+    ]
+    assert seconds(story, 99) == {"queue": 1 + 5, "lost": 9}
+
+
+def test_time_limit_throws_no_work_away():
+    story = [
+        ACCEPTED,
+        StoryEntry(at(1), State.RUNNING, Reason.RANKS_RUNNING, "1 rank started", 1, 1),
+        StoryEntry(at(9), State.STOPPING, Reason.TIMED_OUT, "the time limit was reached", 1, 1),
+        StoryEntry(at(10), State.FAILED, Reason.TIMED_OUT, "the time limit was reached", 1, 1),
+    ]
+    assert seconds(story, 99) == {"queue": 1, "train": 9}
+
+
+def test_weeks_are_cut_on_monday_in_utc():
+    sunday = datetime(2026, 11, 29, 23, tzinfo=UTC)
+    part = ledger.Stretch(sunday, sunday + timedelta(hours=3), TimeClass.TRAIN)
+    weeks = {f"{monday:%Y-%m-%d}": parts for monday, parts in ledger.in_weeks([part]).items()}
+    assert {week: ledger.by_class(parts)[TimeClass.TRAIN] for week, parts in weeks.items()} == {
+        "2026-11-23": timedelta(hours=1),
+        "2026-11-30": timedelta(hours=2),
+    }
+
+
+lines = st.lists(
+    st.builds(
+        lambda second, state, reason, number: StoryEntry(at(second), state, reason, "", 1, number),
+        st.integers(-50, 1000), st.sampled_from(State), st.sampled_from(Reason), st.integers(1, 3),
+    ),
+    max_size=12,
+)  # fmt: skip
+
+
+@given(lines, st.integers(-10, 2000))
+def test_classes_sum_to_wall_time_in_any_story_by_any_clock(some: list[StoryEntry], now: int):
+    story = [ACCEPTED, *some]
+    over = next((line for line in story if line.state.is_terminal), None)
+    read = story[: story.index(over) + 1] if over else story
+    end = over.at if over else max(read[-1].at, at(now))
+    parts = ledger.stretches(story, at(now))
+    assert sum(ledger.by_class(parts).values(), timedelta()) == max(end - START, timedelta())
+    assert all(one.end == other.start for one, other in pairwise(parts))
+    weeks = [part for some in ledger.in_weeks(parts).values() for part in some]
+    assert ledger.by_class(weeks) == ledger.by_class(parts)
