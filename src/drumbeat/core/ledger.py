@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 from drumbeat.core.life.events import StoryEntry
-from drumbeat.core.reasons import REASONS
+from drumbeat.core.reason_table import REASONS
 from drumbeat.protocol.api.ledger import TimeClass
 from drumbeat.protocol.states import Reason, State
 
