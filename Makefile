@@ -52,7 +52,7 @@ coverage: setup ## Which lines the unit and contract tests run
 	$(PYTHON) -m coverage combine -q
 	$(PYTHON) -m coverage report
 
-demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for Fashion-MNIST's own files; ENGINE=netlab, ssh, slurm or slurm-cloud, NODES=3)
+demo: setup ## The main job: trains on 2 nodes × 2 ranks, live (DATA=folder for Fashion-MNIST's own files; ENGINE=netlab, ssh, slurm, slurm-cloud, kubernetes or ray, NODES=3)
 	@ENGINE=$(or $(ENGINE),local) NODES=$(or $(NODES),2) tools/demo.sh $(if $(DATA),"$(DATA)")
 
 imagenet: setup ## ResNet-50 on a small set of JPEG files, on 2 nodes: some minutes; ends with its accuracy and where the model is

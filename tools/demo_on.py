@@ -17,6 +17,8 @@ from pathlib import Path
 from tools import elasticlab, slurmlab, sshlab
 from tools.kubelab import binaries
 from tools.kubelab.lab import USER, kube_lab
+from tools.raylab import environment
+from tools.raylab.lab import ray_lab
 
 BIN = Path(sys.executable).parent
 DRUMBEAT = str(BIN / "drumbeat")
@@ -88,8 +90,22 @@ def kubernetes(nodes: int, folder: Path) -> Iterator[Path]:
         yield file
 
 
+@contextlib.contextmanager
+def ray(nodes: int, folder: Path) -> Iterator[Path]:
+    """The file of a real Ray cluster, whose head runs no nodes."""
+    if why := environment.made():
+        sys.exit(f"demo: {why}")
+    with ray_lab(folder / "ray", "n", nodes + 1, environment.PYTHON, head_cpus=0) as lab:
+        file = folder / "compute.yml"
+        file.write_text(
+            f"name: demo-ray\ntype: ray\naddress: {lab.dashboard}\ntoken_file: {lab.token_file}\n"
+            f"folder: {lab.folder}/drumbeat\npython: {sys.executable}\nprograms: {BIN}\n"
+        )
+        yield file
+
+
 ENGINES: dict[str, Callable[[int, Path], contextlib.AbstractContextManager[Path]]] = {
-    "netlab": netlab, "ssh": ssh, "slurm": slurm, "kubernetes": kubernetes, "slurm-cloud": slurm_cloud,
+    "netlab": netlab, "ssh": ssh, "slurm": slurm, "kubernetes": kubernetes, "ray": ray, "slurm-cloud": slurm_cloud,
 }  # fmt: skip
 
 

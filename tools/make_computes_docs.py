@@ -123,6 +123,13 @@ volumes:
       persistentVolumeClaim: {claimName: data}
 folder: /data/drumbeat
 """,
+    "ray": """\
+name: cluster
+type: ray
+address: http://head.example.com:8265
+token_file: ray-token
+folder: /shared/drumbeat
+""",
 }
 
 INTROS = {
@@ -130,6 +137,7 @@ INTROS = {
     "ssh": "The server logs in to each host by SSH and starts the job's processes there.",
     "slurm": "The server submits each job to the cluster's queue; each job gets its own nodes.",
     "kubernetes": "The server creates one pod for each node of a job ([kubernetes.md](kubernetes.md)).",
+    "ray": "The server creates one actor for each node of a job ([ray-clusters.md](ray-clusters.md)).",
 }
 
 

@@ -243,7 +243,7 @@ def default_of(field: FieldInfo) -> str:
     if field.is_required():
         return "**required**"
     value = field.get_default(call_default_factory=True, validated_data={})
-    if value is None or value is PydanticUndefined or value in ({}, []) or isinstance(value, Model):
+    if value is None or value is PydanticUndefined or value in ({}, [], "") or isinstance(value, Model):
         return "–"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"

@@ -20,6 +20,7 @@ from drumbeat.control.metrics.metrics import MetricPlace
 from drumbeat.dialect.compute import computes as spec_of
 from drumbeat.dialect.compute.computes import Compute, NetlabCompute, SlurmCompute, SshCompute
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.local import LocalEngine
 from drumbeat.ports import Engine, MachineCaches, Ownership, Store
 from drumbeat.ports.metrics import MetricStore
@@ -181,11 +182,18 @@ def _kubernetes(spec: KubernetesCompute, site: Site) -> Engine:
     return connected_engine(spec, _mark(site))
 
 
+def _ray(spec: RayCompute, site: Site) -> Engine:
+    from drumbeat.engines.ray.engine import RayEngine
+
+    return RayEngine(spec, _mark(site))
+
+
 ENGINES: dict[str, Callable[[Any, Site], Engine]] = {
     "netlab": _netlab,
     "ssh": _ssh,
     "slurm": _slurm,
     "kubernetes": _kubernetes,
+    "ray": _ray,
 }
 """Type of a compute to what makes its engine, given its spec (a class of `spec.computes`)."""
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         load_compute,
     )
     from drumbeat.dialect.compute.kubernetes import KubernetesCompute, KubernetesVolume
+    from drumbeat.dialect.compute.ray import RayCompute
     from drumbeat.dialect.data.assets import DataAsset, load_data
     from drumbeat.dialect.data.constants import AssetTypes, InputOutputModes
     from drumbeat.dialect.data.inputs_outputs import Input, Output
@@ -103,6 +104,7 @@ HOMES = {
     ],
     "compute.amlcompute": ["AmlCompute"],
     "compute.kubernetes": ["KubernetesCompute", "KubernetesVolume"],
+    "compute.ray": ["RayCompute"],
     "compute.computes": [
         "NetlabCompute",
         "SlurmCompute",
@@ -206,6 +208,7 @@ __all__ = [
     "RandInt",
     "Randint",
     "RandomSampling",
+    "RayCompute",
     "RayDistribution",
     "Reference",
     "Resources",

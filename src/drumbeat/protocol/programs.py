@@ -11,6 +11,7 @@ EVENT_FILES = "drumbeat.stores.event_files.program"
 HOST = "drumbeat.host"
 SLURM_STEP = "drumbeat.host.slurmstep"
 POD_START = "drumbeat.host.pod_start"
+RAY_NODE = "drumbeat.host.ray_node"
 NETLAB_HOLDER = "drumbeat.engines.netlab.lab_holder"
 
 AGENT = "drumbeat.agent"
@@ -34,6 +35,7 @@ PROGRAMS = (
     HOST,
     SLURM_STEP,
     POD_START,
+    RAY_NODE,
     NETLAB_HOLDER,
     AGENT,
     CLEANUP,

@@ -84,12 +84,16 @@ NETLAB = "name: lab\ntype: netlab\n"
 SSH = "name: rack\ntype: ssh\nhosts: "
 SLURM = "name: cluster\ntype: slurm\nfolder: /shared\n"
 KUBERNETES = "name: k\ntype: kubernetes\n"
+RAY = "name: r\ntype: ray\naddress: http://head:8265\n"
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("name: lab\n", "1:1: the compute needs the key `type`. It is `netlab`, `ssh`, `slurm` or `kubernetes`."),
+        (
+            "name: lab\n",
+            "1:1: the compute needs the key `type`. It is `netlab`, `ssh`, `slurm`, `kubernetes` or `ray`.",
+        ),
         (
             "name: x\ntype: amlcompute\n",
             "2:7: `type`: `amlcompute` is made of machines in Azure, and drumbeat runs jobs on",
@@ -145,6 +149,13 @@ KUBERNETES = "name: k\ntype: kubernetes\n"
             KUBERNETES + "volumes: [&v {name: a, mount_path: /a, source: {emptyDir: {}}}, *v]\n",
             "`volumes.1`: two volumes have the name `a`. Remove one, or change it.",
         ),
+        ("name: r\ntype: ray\n", "1:1: the compute needs the key `address`"),
+        ("name: r\ntype: ray\naddress: head:8265\n", "`head:8265` isn't allowed here: a URL like `http://head:8265`"),
+        (RAY + "resources: {GPU: 1}\n", "`GPU` isn't a custom resource of Ray's. Ask for GPUs in the job."),
+        (RAY + "resources: {a100: 0}\n", "`resources.a100`"),
+        (RAY + "ca_file: ca.pem\n", "4:10: `ca_file`: `http://head:8265` isn't https, so no certificate is checked."),
+        (RAY + "headers: {Authorization: x}\n", "Write the token into a file, and name it as `token_file`."),
+        (RAY + "min_instances: 3\nmax_instances: 2\n", "min_instances is 3, and max_instances is 2"),
         ("- x\n", "1:1: a compute is a mapping of keys, not a list"),
     ],
 )
@@ -167,3 +178,8 @@ def test_every_problem_comes_at_once(file: Path):
 def test_kubeconfig_beside_the_file_is_read_from_everywhere(file: Path):
     file.write_text("name: k\ntype: kubernetes\nkubeconfig: kube.yml\n")
     assert getattr(load_compute(file), "kubeconfig", "") == f"{file.parent}/kube.yml"
+
+
+def test_token_beside_the_file_is_read_from_everywhere(file: Path):
+    file.write_text(RAY + "token_file: token\n")
+    assert getattr(load_compute(file), "token_file", "") == f"{file.parent}/token"

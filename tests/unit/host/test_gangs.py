@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from drumbeat.host import gangs as module
-from drumbeat.host import slurmstep
 from drumbeat.host.gangs import Gangs
 from drumbeat.host.machine import PASSING
+from drumbeat.host.node_holder import own_folder
 from tests.nobody import run_as_nobody
 
 pytestmark = pytest.mark.feature("F6")
@@ -67,4 +67,4 @@ def test_nodes_that_share_their_scratch_disk_have_a_folder_each(tmp_path: Path, 
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     names = iter(("rack1", "rack2"))
     monkeypatch.setattr(os, "uname", lambda: os.uname_result(("Linux", next(names), "6", "1", "x86_64")))
-    assert slurmstep._own_folder() != slurmstep._own_folder()
+    assert own_folder() != own_folder()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drumbeat.host import __main__ as host
-from drumbeat.host import slurmstep
+from drumbeat.host import node_holder, slurmstep
 from drumbeat.host.gangs import Gangs
 
 
@@ -32,7 +32,13 @@ def test_a_lack_that_passes_is_told_as_one_and_any_other_trouble_is_raised(
 @pytest.mark.feature("C4")
 def test_a_slurm_step_whose_node_another_step_holds_leaves_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Slurm took a submission twice: the second job of the name is cancelled as soon as it is seen."""
-    monkeypatch.setattr(slurmstep, "living_agent", lambda _: 7)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(node_holder, "living_agent", lambda _: 7)
     monkeypatch.setattr(Gangs, "start", None)
     monkeypatch.setattr(Gangs, "stop", None)
-    assert slurmstep._Step(Gangs(tmp_path), "j.1", 0).hold(b"") == slurmstep.LEFT
+    given = tmp_path / "j.1" / "0"
+    given.mkdir(parents=True)
+    (given / "enrolment.json").touch()
+    monkeypatch.setattr("sys.argv", ["slurmstep", str(given.parent)])
+    monkeypatch.setenv("SLURM_PROCID", "0")
+    assert slurmstep.main() == node_holder.LEFT

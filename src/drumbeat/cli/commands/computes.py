@@ -87,7 +87,7 @@ def _described(name: str | None, type_: str | None, options: dict[str, object], 
     if name is None or type_ is None:
         what = "say what the compute is: name a file with -f, or give a name and a type"
         raise SpecError(what, fix=f"For example: {example}")
-    if type_.casefold() in ("ssh", "slurm", "kubernetes"):
+    if type_.casefold() in ("ssh", "slurm", "kubernetes", "ray"):
         fix = "docs/computes.md has one to begin with: drumbeat compute create -f FILE"
         raise SpecError(f"a compute of type {type_.casefold()} is described in a file", where="--type", fix=fix)
     return {"name": name, "type": type_, **options}

@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from drumbeat.dialect.compute.head import ScaledCompute
 from drumbeat.dialect.compute.kubernetes import KubernetesCompute
+from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.dialect.compute.remote import RemoteCompute
 from drumbeat.dialect.compute.values import (
     Absolute,
@@ -193,12 +194,13 @@ class SlurmCompute(RemoteCompute, ScaledCompute):
             return False
 
 
-Compute: TypeAlias = NetlabCompute | SshCompute | SlurmCompute | KubernetesCompute
+Compute: TypeAlias = NetlabCompute | SshCompute | SlurmCompute | KubernetesCompute | RayCompute
 CLASSES: dict[str, type[Compute]] = {
     "netlab": NetlabCompute,
     "ssh": SshCompute,
     "slurm": SlurmCompute,
     "kubernetes": KubernetesCompute,
+    "ray": RayCompute,
 }
 
 
@@ -217,7 +219,7 @@ def compute_from(document: Mapping[str, Any], name: str = "compute") -> Compute:
 def _anchored(compute: Compute, base: Path) -> Compute:
     """Makes the paths of keys absolute: they are relative to the compute file, whose folder the server can't see."""
     anchored: dict[str, str] = {}
-    for key in ("identity_file", "kubeconfig"):
+    for key in ("identity_file", "kubeconfig", "token_file", "ca_file"):
         path = getattr(compute, key, None)
         if path is not None and not path.startswith(("/", "~")):
             anchored[key] = str(base / path)

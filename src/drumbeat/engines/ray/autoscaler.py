@@ -1,0 +1,91 @@
+"""How a cluster's autoscaler starts and ends machines, as its administrator has set it.
+
+The dashboard doesn't tell these numbers. A Ray job of a few seconds reads the configuration file that the autoscaler on
+the head was started with (Ray's cluster YAML format), and drumbeat shows them; it changes none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from drumbeat.engines.ray import render
+from drumbeat.engines.ray.dashboard import Dashboard, package
+from drumbeat.engines.ray.words import STARTING_JOB
+from drumbeat.ports import Scale
+
+SURVEY = ".survey"
+"""Ends the name of the job that reads the numbers."""
+DEFAULT_IDLE_MINUTES = 5
+"""Ray's own, where `idle_timeout_minutes` isn't set."""
+
+
+@dataclass(frozen=True)
+class Autoscaler:
+    """The numbers of a cluster's autoscaler. Machines without the head."""
+
+    min_workers: int
+    max_workers: int
+    idle_s: float
+
+
+def read_survey(log: str) -> Autoscaler | None:
+    """What the job has read, by its log; None = the cluster has no autoscaler on its head."""
+    for line in log.splitlines():
+        if not line.startswith('{"event": "autoscaler"'):
+            continue
+        config: Mapping[str, Any] | None = json.loads(line)["config"]
+        return _numbers(config) if config is not None else None
+    return None
+
+
+def _numbers(config: Mapping[str, Any]) -> Autoscaler:
+    types: Mapping[str, Mapping[str, Any]] = config.get("available_node_types") or {}
+    head = config.get("head_node_type")
+    workers = [one for name, one in types.items() if name != head]
+    most = sum(int(one.get("max_workers", 0)) for one in workers)
+    limit = int(config.get("max_workers", most))
+    idle = float(config.get("idle_timeout_minutes", DEFAULT_IDLE_MINUTES))
+    return Autoscaler(sum(int(one.get("min_workers", 0)) for one in workers), min(most, limit), idle * 60)
+
+
+def scale(autoscaler: Autoscaler, heads: int, usual_start_s: float | None) -> Scale:
+    """The numbers of a compute. heads: machines that always are there, beside the autoscaler's."""
+    return Scale(
+        autoscaler.min_workers + heads,
+        autoscaler.max_workers + heads,
+        autoscaler.idle_s,
+        None,
+        usual_start_s,
+        set_by={
+            "min_instances": "min_workers of Ray's autoscaler",
+            "max_instances": "max_workers of Ray's autoscaler",
+            "idle_time_before_scale_down": "idle_timeout_minutes of Ray's autoscaler",
+        },
+    )
+
+
+class Survey:
+    """Reads the numbers once, by a job that is taken away afterwards. name: of the compute's gangs in Ray."""
+
+    def __init__(self, dashboard: Dashboard, name: str) -> None:
+        self._dashboard, self._job = dashboard, name.rstrip("-") + SURVEY
+        self._is_submitted = False
+        self.is_over = False
+        self.autoscaler: Autoscaler | None = None
+
+    def step(self) -> None:
+        """Submits the job, or looks whether it is over. Raises DrumbeatError."""
+        known = self._dashboard.job(self._job)
+        if known and known["status"] in STARTING_JOB:
+            return
+        if known and self._is_submitted:
+            self.autoscaler, self.is_over = read_survey(self._dashboard.log(self._job)), True
+        if known:
+            self._dashboard.delete_job(self._job)
+        if not self.is_over:
+            uri = self._dashboard.upload(package(render.survey_files()))
+            self._dashboard.submit(render.survey_job(self._job, uri))
+            self._is_submitted = True

@@ -1,0 +1,251 @@
+"""The engine over a Ray cluster: a gang is a placement group with an actor for each node. Ray chooses the machines.
+
+Everything goes by the dashboard's REST API: a Ray job of a few seconds makes group and actors, another one ends them.
+One thread lists actors, machines and groups every two seconds, for all gangs at once.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from dataclasses import dataclass, field, replace
+
+from drumbeat.core.scaling import StartTimes, say_time
+from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.engines.poller import Poller
+from drumbeat.engines.ray import autoscaler, render
+from drumbeat.engines.ray.dashboard import Dashboard
+from drumbeat.engines.ray.gangs import ClusterView, RayGangs
+from drumbeat.engines.ray.machines import heads, machines
+from drumbeat.engines.ray.names import prefix
+from drumbeat.engines.ray.words import GangView, judged
+from drumbeat.engines.ssh import route_to
+from drumbeat.engines.unwanted_gangs import Wanted, unwanted
+from drumbeat.ports import Gang, Machine, Scale, Sighting
+from drumbeat.protocol.errors import DrumbeatError, EngineError, UnreachableError
+from drumbeat.protocol.faults import faultpoint
+
+POLL_S, JUDGE_INTERVAL_S = 2.0, 10.0
+END_S, END_PAUSE_S = 100.0, 0.5
+"""How long a stop waits for Ray at a time; it is tried again."""
+
+
+@dataclass
+class _Tracked:
+    """A gang that is looked after. since: it is there for sure, by the monotonic clock; inf = it is being submitted."""
+
+    gang: Gang
+    since: float
+    session: str = ""
+    """The cluster's session in which it was seen."""
+    sighting: Sighting = field(default_factory=lambda: Sighting("submitted", waits=True))
+    seen_at: float = -1.0
+    waits_since: float | None = None
+    """Since when its group waits for machines, by the clock."""
+
+
+class RayEngine:
+    """The `Engine` port. mark: tells this server's gangs from those of other servers on the cluster."""
+
+    name = "ray"
+    has_queue = True
+    leave_s = 5.0
+    """How long nodes whose agents were told to leave are waited for before a job ends them."""
+
+    def __init__(self, spec: RayCompute, mark: str, dashboard: Dashboard | None = None) -> None:
+        self._spec = spec
+        self._dashboard = dashboard or Dashboard(spec)
+        own = prefix(spec.name, mark)
+        self._gangs = RayGangs(self._dashboard, spec, own)
+        self._survey = autoscaler.Survey(self._dashboard, own)
+        self._start_times = StartTimes()
+        self._cluster: ClusterView | None = None
+        self._session = ""
+        self._tracked: dict[str, _Tracked] = {}
+        self._wanted: Wanted | None = None
+        """What the first sweep was given; before, whatever runs is left alone."""
+        self._must_sweep = False
+        self._judged_at = -math.inf
+        self._lock = threading.Lock()
+        self.poller = Poller("Ray", self._look, lambda: bool(self._tracked) or self._must_sweep, busy_s=POLL_S)
+
+    # --- machines ---------------------------------------------------------------------------------------------
+    def machines(self) -> list[Machine]:
+        """The cluster's, as last listed. Raises UnreachableError while none was ever seen."""
+        self.poller.begin()
+        if self._cluster is None:
+            raise UnreachableError(self.poller.trouble or "the Ray dashboard wasn't asked yet")
+        scale, wish = self.scale(), self._spec.max_instances
+        most = wish if scale is None else min(scale.max_instances, wish or scale.max_instances)
+        return machines(self._spec, self._cluster.nodes.values(), most)
+
+    def scale(self) -> Scale | None:
+        """The autoscaler's numbers, as its administrator has set them; None = they aren't known, or there is none."""
+        known, cluster = self._survey.autoscaler, self._cluster
+        if known is None or cluster is None:
+            return None
+        return autoscaler.scale(
+            known, len(machines(self._spec, heads(cluster.nodes.values()), None)), self._start_times.usual_s()
+        )
+
+    @property
+    def _is_elastic(self) -> bool:
+        """Whether the compute's file says that machines come and go."""
+        return (self._spec.min_instances, self._spec.max_instances, self._spec.idle_time_before_scale_down) != (
+            None,
+            None,
+            None,
+        )
+
+    def server_addresses(self) -> list[str]:
+        """Where this machine is on the way to the cluster."""
+        if self._spec.server_address:
+            return [self._spec.server_address]
+        own = route_to(*self._dashboard.server)
+        if not own or own.startswith("127.") or own == "::1":
+            what = "the way to the dashboard doesn't tell how the cluster's machines reach this one"
+            raise UnreachableError(what, fix="Set `server_address` in the compute's file.")
+        return [own]
+
+    # --- gangs ------------------------------------------------------------------------------------------------
+    def start(self, gang: Gang) -> str:
+        """Submits the job that starts it, unless it has begun. Raises EngineError with Ray's refusal."""
+        self.poller.begin()
+        tracked = self._track(gang, math.inf)
+        self.poller.nudge()
+        name = self._gangs.object_name(gang.name)
+        if not self._gangs.has_begun(gang.name):
+            self._gangs.submit(gang)
+        faultpoint("engine.submitted")
+        tracked.since = time.monotonic()
+        self.poller.nudge()
+        return f"submitted as Ray job {name}"
+
+    def rendered(self, gang: Gang) -> str:
+        """The job that starts it, and the gang as that finds it."""
+        return render.rendered(self._spec, gang, self._gangs.object_name(gang.name))
+
+    def observe(self, gang: Gang) -> Sighting:
+        """What Ray said when it was last asked."""
+        self.poller.begin()
+        tracked = self._track(gang, time.monotonic())
+        trouble = self.poller.trouble
+        if tracked.seen_at < tracked.since:
+            word = "submitted" if tracked.since < math.inf else ""
+            return Sighting(f"{word}: {trouble}" if word and trouble else word, waits=True)
+        seen = tracked.sighting
+        return replace(seen, word=f"{seen.word}; {trouble}") if trouble and not seen.gone else seen
+
+    def _track(self, gang: Gang, since: float) -> _Tracked:
+        with self._lock:
+            tracked = self._tracked.get(gang.name)
+            if tracked is None:  # With `observe`: another server started it.
+                tracked = self._tracked[gang.name] = _Tracked(gang, since)
+                self.poller.nudge()
+            tracked.gang = gang
+            return tracked
+
+    # --- stop -------------------------------------------------------------------------------------------------
+    def stop(self, name: str) -> None:
+        """Waits a moment for nodes whose agents leave, then has a Ray job end the others.
+
+        Machines that are lost are left alone: the attempt is over, so every server refuses an agent that goes on there.
+        Raises UnreachableError while something is left.
+        """
+        deadline = time.monotonic() + self.leave_s
+        while time.monotonic() < deadline and self._gangs.is_leaving_by_itself(name):
+            self.poller.wait(END_PAUSE_S)
+        deadline = time.monotonic() + END_S
+        while left := self._gangs.end(name):
+            if time.monotonic() >= deadline:
+                raise UnreachableError(left)
+            time.sleep(END_PAUSE_S)
+        faultpoint("engine.cancelled")
+        self._forget(name)
+
+    def _forget(self, gang: str) -> None:
+        with self._lock:
+            self._tracked.pop(gang, None)
+
+    def sweep(self, wanted: Wanted) -> list[str]:
+        """Ends the others, one step for all at first; when the dashboard doesn't answer, as soon as it does."""
+        try:
+            surplus = sorted(self._gangs.names() - wanted())
+            self._wanted = wanted
+            for name in surplus:
+                self._gangs.end(name)
+            for name in surplus:
+                self.stop(name)
+        except DrumbeatError as error:
+            self._wanted, self._must_sweep = wanted, True
+            self.poller.begin()
+            raise EngineError(error.what, where=error.where, fix=error.fix) from error
+        return surplus
+
+    def close(self) -> None:
+        """Asks no more, and closes the connections."""
+        self.poller.close()
+        self._dashboard.close()
+
+    # --- asking -----------------------------------------------------------------------------------------------
+    def _look(self) -> None:
+        began = time.monotonic()
+        if self._cluster is None or not self._session:
+            self._session = self._dashboard.session()
+        cluster = self._cluster = self._gangs.look()
+        for tracked in [one for one in list(self._tracked.values()) if one.since <= began]:
+            self._look_at(tracked, cluster, began)
+        if self._is_elastic and not self._survey.is_over:
+            self._survey.step()
+        if began - self._judged_at > JUDGE_INTERVAL_S or self._must_sweep:
+            self._judged_at = began
+            self._end_unwanted()
+
+    def _look_at(self, tracked: _Tracked, cluster: ClusterView, began: float) -> None:
+        view = self._gangs.view(tracked.gang, cluster)
+        if not view.actors and view.group is None and view.job is None and self._has_restarted(tracked):
+            # Its agents may go on: they say so themselves, or are silent for too long.
+            tracked.sighting = Sighting("the Ray cluster was restarted, and knows nothing of what ran before")
+        else:
+            tracked.session = tracked.session or self._session
+            tracked.sighting = judged(view, len(tracked.gang.slots), self._starting())
+            self._note_start(tracked, view)
+            if view.must_start:
+                self._gangs.submit(tracked.gang)
+        tracked.seen_at = began
+
+    def _starting(self) -> str:
+        """That machines are started for a group that waits, in words; "" = none are."""
+        if self._survey.autoscaler is None:
+            return ""
+        usual_s = self._start_times.usual_s()
+        return "Ray's autoscaler starts machines" + (
+            f", which usually takes {say_time(usual_s)} here" if usual_s else ""
+        )
+
+    def _note_start(self, tracked: _Tracked, view: GangView) -> None:
+        """Learns how long machines take to start, from a group that waited for some."""
+        if view.is_waiting:
+            tracked.waits_since = tracked.waits_since or time.time()
+        elif view.machines and tracked.waits_since is not None:
+            starts = [(view.nodes[one].get("start_time_ms") or 0) / 1000 for one in view.machines if one in view.nodes]
+            took = max(starts, default=0.0) - tracked.waits_since
+            tracked.waits_since = None
+            if took > 0:
+                self._start_times.add(took)
+
+    def _has_restarted(self, tracked: _Tracked) -> bool:
+        self._session = self._dashboard.session()
+        return tracked.session not in ("", self._session)
+
+    def _end_unwanted(self) -> None:
+        """Ends what no job wants anymore: a start that was given up may be carried out after its stop."""
+        if self._wanted is None:
+            return
+        names = self._gangs.names()
+        leftovers = unwanted({*names, *self._tracked}, self._wanted)
+        for name in leftovers:
+            self._forget(name)
+        left = [name for name in sorted(leftovers & names) if self._gangs.end(name)]
+        self._must_sweep = bool(left)

@@ -1,0 +1,300 @@
+"""The program that a Ray job runs on the cluster: it starts or ends the nodes of one gang.
+
+    python gang_program.py start | stop | survey        beside `gang.json` and the agent's file, `agent.pyz`
+
+It runs with the cluster's own Python (3.9 or newer) and Ray, and imports nothing of drumbeat. Placement group and
+actors are detached: they outlive this job, which ends as soon as it has done its part. What it says are JSON lines.
+
+`start` makes the group unless there is one; when the group has its machines, it makes an actor for each node, which
+starts the agent as a daemon and holds the node's bundle until that has left. While the group has none, the job ends all
+the same, and the server submits it again later: a job that waited would cost the head 200 MiB. `survey` says how the
+autoscaler on this machine, the head, is set.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+PLACED_WITHIN_S = 10.0
+"""How long `start` waits for machines."""
+LOOK_S, DRAIN_LOOK_S, NODES_A_SECOND = 0.5, 2.0, 50
+"""How often an actor looks for its agent, and asks Ray whether its machine is drained: rarely in large gangs."""
+AGENT_TIMEOUT_S, END_TIMEOUT_S, REMOVE_TIMEOUT_S = 60.0, 45.0, 10.0
+OF_RAY = ("RAY_", "PYTHONPATH", "PYTHONUNBUFFERED", "OMP_NUM_THREADS")
+"""What begins the names of variables that Ray sets for its own processes."""
+AGENT_FILE = "agent.pyz"
+
+
+def ray_module() -> Any:
+    """Ray, which only the cluster has."""
+    return importlib.import_module("ray")
+
+
+def say(**line: object) -> None:
+    """Prints a line for the server, which Ray keeps with the job."""
+    print(json.dumps(line), flush=True)  # noqa: T201 (the job's log)
+
+
+# --- on a machine ---------------------------------------------------------------------------------------------------
+def own_folder() -> Path:
+    """The machine's folder, as `drumbeat.host.node_holder` has it."""
+    return Path(tempfile.gettempdir(), f"drumbeat-{os.getuid()}-{os.uname().nodename}")
+
+
+def agent_folder(gang: str, *node: str) -> Path:
+    """Where a gang, or a node of it, keeps the agent's file."""
+    return Path(own_folder(), ".agents", gang, *node)
+
+
+def answer_of(command: list[str], request: dict[str, Any]) -> dict[str, Any]:
+    """What a module of the agent's file answers to a request: JSON, or {"error": …}."""
+    variables = {key: value for key, value in os.environ.items() if not key.startswith(OF_RAY)}
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(request), env=variables, capture_output=True, text=True,
+            timeout=AGENT_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return {"error": str(error)}
+    with contextlib.suppress(ValueError):
+        answer: dict[str, Any] = json.loads(done.stdout)
+        return answer
+    return {"error": (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]}
+
+
+class Keeper:
+    """The actor of one node, which holds its bundle."""
+
+    def __init__(self, gang: str, node: int, size: int) -> None:
+        self.gang, self.node, self.size = gang, node, size
+        self.folder, self.is_drained = "", False
+
+    def begin(self, python: str, archive: bytes, enrolment: str) -> str:
+        """Starts the node, unless it runs; gives why it can't be started, "" = it runs."""
+        if self.folder:
+            return ""
+        ray = ray_module()
+        address = ray.util.get_node_ip_address()
+        request = {
+            "enrolment": enrolment,
+            "gpus": [str(one) for one in ray.get_runtime_context().get_accelerator_ids().get("GPU", [])],
+            "address": "" if address.startswith("127.") else address,
+        }
+        try:
+            file = self._keep(archive)
+        except OSError as error:
+            return str(error)
+        words = [python or sys.executable, "-I", file, "drumbeat.host.ray_node", self.gang, str(self.node)]
+        answer = answer_of(words, request)
+        if "error" in answer:
+            return str(answer["error"])
+        self.folder = str(answer["folder"])
+        threading.Thread(target=self._watch, daemon=True).start()
+        return ""
+
+    def _keep(self, archive: bytes) -> str:
+        """Copies the agent's file: Ray removes a job's files some time after the job; the agent lives longer."""
+        own, place = own_folder(), agent_folder(self.gang, str(self.node))
+        own.mkdir(0o700, parents=True, exist_ok=True)
+        status = own.lstat()
+        if status.st_uid != os.getuid() or status.st_mode & 0o077:
+            raise PermissionError(1, "it isn't private: remove it, or `chmod 700` it if it's yours", str(own))
+        place.mkdir(parents=True, exist_ok=True)
+        part = place / f"part.{os.getpid()}"
+        part.write_bytes(archive)
+        part.replace(place / AGENT_FILE)
+        return str(place / AGENT_FILE)
+
+    def _watch(self) -> None:
+        """Leaves when the node is over."""
+        pause, next_look = max(DRAIN_LOOK_S, self.size / NODES_A_SECOND), 0.0
+        while Path(self.folder).is_dir():
+            time.sleep(LOOK_S)
+            if not self.is_drained and time.monotonic() >= next_look:
+                next_look = time.monotonic() + pause
+                with contextlib.suppress(Exception):  # Not all versions of Ray tell.
+                    self._look_for_drain()
+        ray_module().get_runtime_context().current_actor.leave.remote()
+
+    def _look_for_drain(self) -> None:
+        """Says once that this machine is drained, by an actor of which only the name counts: the server lists names."""
+        state = importlib.import_module("ray._private.state").state
+        if ray_module().get_runtime_context().get_node_id() in state.get_draining_nodes():
+            self.is_drained = True
+            brief_actor(DrainNotice, f"{self.gang}/leaving/{self.node}").leave.remote()
+
+    def leave(self) -> None:
+        """Ends this actor; the last one of a gang has its group removed."""
+        if len(living_keepers(self.gang)) <= 1:
+            brief_actor(GroupRemover, f"{self.gang}/over/{self.node}").remove.remote(self.gang)
+        shutil.rmtree(agent_folder(self.gang, str(self.node)), ignore_errors=True)
+        ray_module().actor.exit_actor()
+
+
+class DrainNotice:
+    """An actor that says by its name that a machine is drained."""
+
+    def leave(self) -> None:
+        """Ends this actor; Ray lists it on."""
+        ray_module().actor.exit_actor()
+
+
+class GroupRemover:
+    """An actor outside a gang's group that removes it."""
+
+    def remove(self, gang: str) -> None:
+        """Waits until the gang's own actors have ended."""
+        deadline = time.monotonic() + REMOVE_TIMEOUT_S
+        while living_keepers(gang) and time.monotonic() < deadline:
+            time.sleep(0.1)
+        remove_group(gang)
+        ray_module().actor.exit_actor()
+
+
+def brief_actor(kind: type, name: str) -> Any:
+    """Makes an actor that needs no room."""
+    return ray_module().remote(kind).options(name=name, num_cpus=0, lifetime="detached").remote()
+
+
+def end_node(gang: str) -> str:
+    """Ends everything of a gang on this machine; gives what can't be ended, "" = nothing."""
+    file = str(Path(AGENT_FILE).absolute())
+    request = {"folder": str(own_folder()), "gang": gang, "leave_s": 0.0}
+    answer = answer_of([sys.executable, "-I", file, "drumbeat.host", "stop"], request)
+    shutil.rmtree(agent_folder(gang), ignore_errors=True)
+    return str(answer.get("error") or answer.get("stuck", {}).get(gang, ""))
+
+
+# --- on the cluster -------------------------------------------------------------------------------------------------
+def living_keepers(gang: str) -> list[str]:
+    """The names of the gang's actors that live."""
+    names: list[str] = [one["name"] for one in ray_module().util.list_named_actors(all_namespaces=True)]
+    return [one for one in names if one.rpartition("/")[0] == gang]
+
+
+def remove_group(gang: str) -> None:
+    """Removes the gang's group, if there is one."""
+    util = ray_module().util
+    with contextlib.suppress(ValueError):
+        util.remove_placement_group(util.get_placement_group(gang))
+
+
+def placed_group(gang: dict[str, Any]) -> Any:
+    """The gang's group, None while it has no machines."""
+    util = ray_module().util
+    try:
+        group = util.get_placement_group(gang["name"])
+    except ValueError:
+        group = util.placement_group(gang["bundles"], strategy=gang["strategy"], name=gang["name"], lifetime="detached")
+    return group if group.wait(PLACED_WITHIN_S) else None
+
+
+def start(gang: dict[str, Any]) -> int:
+    """0 = its nodes run, or its group waits; 1 = a node can't be started, and says why."""
+    group, ray = placed_group(gang), ray_module()
+    if group is None:
+        say(event="waits")
+        return 0
+    archive = ray.put(Path(AGENT_FILE).read_bytes())
+    keepers = [keeper(gang, group, node) for node in range(len(gang["bundles"]))]
+    begun = [one.begin.remote(gang["python"], archive, gang["enrolments"][node]) for node, one in enumerate(keepers)]
+    refusals = [(node, why) for node, why in enumerate(ray.get(begun)) if why]
+    for node, why in refusals[:1]:
+        say(event="refused", node=node, why=why)
+    return 1 if refusals else 0
+
+
+def keeper(gang: dict[str, Any], group: Any, node: int) -> Any:
+    """The actor of a node: the one that lives, else a new one in its bundle."""
+    ray, name, bundle = ray_module(), f"{gang['name']}/{node}", gang["bundles"][node]
+    with contextlib.suppress(ValueError):
+        return ray.get_actor(name)
+    placing = importlib.import_module("ray.util.scheduling_strategies").PlacementGroupSchedulingStrategy
+    options = {
+        "name": name,
+        "lifetime": "detached",
+        "max_restarts": 0,
+        "num_cpus": bundle["CPU"],
+        "num_gpus": bundle.get("GPU", 0),
+        "resources": {key: value for key, value in bundle.items() if key not in ("CPU", "GPU")},
+        "scheduling_strategy": placing(group, placement_group_bundle_index=node),
+    }
+    return ray.remote(Keeper).options(**options).remote(gang["name"], node, len(gang["bundles"]))
+
+
+def stop(gang: dict[str, Any]) -> int:
+    """0 = nothing of it is left; 1 = some process can't be ended, and says which."""
+    ray, name = ray_module(), gang["name"]
+    groups = [one for one in ray.util.placement_group_table().values() if one["name"] == name]
+    machines = {place for one in groups for place in one["bundles_to_node_id"].values()}
+    machines &= {one["NodeID"] for one in ray.nodes() if one["Alive"]}
+    placing = importlib.import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+    task = ray.remote(end_node).options(num_cpus=0, max_retries=0)
+    ends = [task.options(scheduling_strategy=placing(one, soft=False)).remote(name) for one in sorted(machines)]
+    stuck = [why for one in ends if (why := result_of(one))]
+    if stuck:
+        say(event="stuck", why=stuck[0])
+        return 1
+    for one in living_keepers(name):
+        with contextlib.suppress(ValueError):
+            ray.kill(ray.get_actor(one))
+    remove_group(name)
+    return 0
+
+
+def result_of(reference: Any) -> str:
+    """What a machine said; one that was lost meanwhile has nothing left to end."""
+    ray = ray_module()
+    try:
+        return str(ray.get(reference, timeout=END_TIMEOUT_S))
+    except ray.exceptions.GetTimeoutError:
+        return "a machine doesn't answer"
+    except ray.exceptions.RayError:
+        return ""
+
+
+def survey() -> int:
+    """Says how many machines the autoscaler on this one starts, null = none runs here. Always 0."""
+    said = None
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = file.read_text(errors="replace").split("\0")
+            given = [one.partition("=")[2] for one in words if one.startswith("--autoscaling-config=")]
+            if given and any(one.endswith("monitor.py") for one in words):
+                said = numbers(importlib.import_module("yaml").safe_load(Path(given[0]).read_text(encoding="utf-8")))
+    say(event="autoscaler", config=said)
+    return 0
+
+
+def numbers(config: dict[str, Any]) -> dict[str, Any]:
+    """The numbers of an autoscaler's configuration, whose other parts may hold secrets."""
+    types = {
+        name: {key: one[key] for key in ("min_workers", "max_workers") if key in one}
+        for name, one in config.get("available_node_types", {}).items()
+    }
+    own = {key: config[key] for key in ("head_node_type", "max_workers", "idle_timeout_minutes") if key in config}
+    return {**own, "available_node_types": types}
+
+
+def main() -> int:
+    """The exit code."""
+    if sys.argv[1] == "survey":
+        return survey()
+    gang: dict[str, Any] = json.loads(Path("gang.json").read_text(encoding="utf-8"))
+    ray_module().init(address="auto", log_to_driver=False, namespace=gang["namespace"], logging_level="ERROR")
+    return {"start": start, "stop": stop}[sys.argv[1]](gang)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,50 @@
+"""The machines of a Ray cluster: pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.ports import Machine
+from drumbeat.protocol.api.computes import NodeState
+
+Json = Mapping[str, Any]
+
+
+def machines(spec: RayCompute, nodes: Iterable[Json], most: int | None) -> list[Machine]:
+    """The machines on which this compute's nodes may run. most: how many the autoscaler may start, None = none."""
+    present = sorted(
+        (_machine(spec, one) for one in nodes if one["state"] == "ALIVE" and _is_eligible(spec, one)),
+        key=lambda one: one.name,
+    )
+    cpus = spec.cpus_per_node or max((one.cpus for one in present), default=1)
+    count = max((len(one.gpus) for one in present), default=0) if spec.gpus_per_node is None else spec.gpus_per_node
+    off = range(1, max(0, (most or 0) - len(present)) + 1)
+    why = "Ray's autoscaler starts it when a job needs it"
+    return [
+        *present,
+        *(Machine(f"{spec.name}-off-{n}", cpus, _gpus(count), word="off", state=NodeState.OFF, why=why) for n in off),
+    ]
+
+
+def heads(nodes: Iterable[Json]) -> list[Json]:
+    """The machines that no autoscaler starts."""
+    return [one for one in nodes if one.get("is_head_node")]
+
+
+def _machine(spec: RayCompute, node: Json) -> Machine:
+    has: Json = node.get("resources_total") or {}
+    count = int(has.get("GPU", 0)) if spec.gpus_per_node is None else spec.gpus_per_node
+    cpus = spec.cpus_per_node or int(has.get("CPU", 0))
+    return Machine(node["node_name"], cpus, _gpus(count), int(has.get("memory", 0) / 2**20), word=node["state"])
+
+
+def _gpus(count: int) -> tuple[str, ...]:
+    return tuple(str(number) for number in range(count))
+
+
+def _is_eligible(spec: RayCompute, node: Json) -> bool:
+    """A head without CPUs runs no nodes."""
+    has: Json = node.get("resources_total") or {}
+    return int(has.get("CPU", 0)) > 0 and all(has.get(name, 0) >= value for name, value in spec.resources.items())

@@ -1,0 +1,91 @@
+"""What a gang is to Ray: the jobs that start and end it, and the files that they find. Pure."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.engines.agent_archive import AgentArchive
+from drumbeat.engines.enrolment import enrolment
+from drumbeat.engines.ray.names import NAMESPACE, STOP
+from drumbeat.ports import Gang
+
+PROGRAM = "gang_program.py"
+Json = dict[str, Any]
+
+
+def bundles(spec: RayCompute, gang: Gang) -> list[dict[str, float]]:
+    """What each node reserves on its machine."""
+    return [
+        {
+            "CPU": max(spec.cpus_per_node or 1, slot.cpus),
+            **({"GPU": len(slot.gpus)} if slot.gpus else {}),
+            **spec.resources,
+        }
+        for slot in gang.slots
+    ]
+
+
+def description(spec: RayCompute, gang: Gang, name: str) -> Json:
+    """The gang as the program reads it, but for its enrolments."""
+    return {
+        "name": name,
+        "namespace": NAMESPACE,
+        "strategy": "PACK" if spec.share_machines else "STRICT_SPREAD",
+        "bundles": bundles(spec, gang),
+        "python": spec.python,
+    }
+
+
+def start_files(spec: RayCompute, gang: Gang, name: str, archive: AgentArchive) -> dict[str, bytes]:
+    """The files of the job that starts a gang, its enrolments in them."""
+    checkpoints = f"{spec.folder.rstrip('/')}/jobs/{name.rpartition('.')[0]}/checkpoints"
+    texts = [enrolment(gang, slot.node, root="", checkpoints=checkpoints) for slot in gang.slots]
+    return _files({**description(spec, gang, name), "enrolments": texts}, archive)
+
+
+def stop_files(name: str, archive: AgentArchive) -> dict[str, bytes]:
+    """The files of the job that ends a gang."""
+    return _files({"name": name, "namespace": NAMESPACE}, archive)
+
+
+def _files(described: Json, archive: AgentArchive) -> dict[str, bytes]:
+    program = Path(__file__).with_name(PROGRAM).read_bytes()
+    return {PROGRAM: program, "gang.json": json.dumps(described).encode(), "agent.pyz": archive.content}
+
+
+def start_job(name: str, package: str) -> Json:
+    """The request that has a gang started. package: the URI of its files."""
+    return _job(name, "start", package)
+
+
+def stop_job(name: str, package: str) -> Json:
+    """The request that has a gang ended."""
+    return _job(name + STOP, "stop", package)
+
+
+def survey_job(name: str, package: str) -> Json:
+    """The request that has the autoscaler's numbers read."""
+    return _job(name, "survey", package)
+
+
+def survey_files() -> dict[str, bytes]:
+    """The files of the job that reads them."""
+    return {PROGRAM: Path(__file__).with_name(PROGRAM).read_bytes()}
+
+
+def _job(submission: str, verb: str, package: str) -> Json:
+    return {
+        "submission_id": submission,
+        "entrypoint": f"python3 -u {PROGRAM} {verb}",
+        "runtime_env": {"working_dir": package},
+        "metadata": {"by": "drumbeat"},
+    }
+
+
+def rendered(spec: RayCompute, gang: Gang, name: str) -> str:
+    """What `drumbeat plan` prints: the job, and the gang that it starts."""
+    job = start_job(name, "gcs://<package>")
+    return json.dumps({"POST /api/jobs/": job, "gang.json": description(spec, gang, name)}, indent=2) + "\n"

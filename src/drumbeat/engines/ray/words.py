@@ -1,0 +1,207 @@
+"""What Ray's words mean to drumbeat: pure. What the dashboard shows of a gang becomes a sighting.
+
+Seen on 2.60.0 on a lab of four machines; what was only read of in Ray's sources says so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drumbeat.core.life.events import Loss
+from drumbeat.ports import Sighting
+
+Json = Mapping[str, Any]
+
+STARTING_JOB = frozenset({"PENDING", "RUNNING"})
+"""States of a job that isn't over; the others are SUCCEEDED, FAILED and STOPPED."""
+LIVING_ACTOR = frozenset({"DEPENDENCIES_UNREADY", "PENDING_CREATION", "ALIVE", "RESTARTING"})
+
+NODE_ENDS: tuple[tuple[str, Loss, str], ...] = (
+    ("Terminated due to preemption", Loss.PREEMPTED, "was taken away"),
+    ("Terminated due to idle", Loss.PREEMPTED, "was scaled down"),
+    ("Expected termination", Loss.PREEMPTED, "was taken out of the cluster"),
+    ("Unexpected termination", Loss.LOST, "is lost"),
+)
+"""What begins the message of a node that is dead, and what that is."""
+
+ACTOR_ENDS: dict[str, tuple[Loss, str]] = {
+    "INTENDED_USER_EXIT": (Loss.LOST, "ended: its agent left"),
+    "RAY_KILL": (Loss.CANCELED, "was killed, and not by drumbeat"),
+    "OUT_OF_SCOPE": (Loss.CANCELED, "was killed, and not by drumbeat"),  # Read.
+    "OWNER_DIED": (Loss.LOST, "ended with its owner"),
+    "REF_DELETED": (Loss.CANCELED, "was killed, and not by drumbeat"),  # Read.
+}
+"""Reasons of a dead actor that say what ended its node, by `actor_died_error_context`."""
+
+GROUP_WAITS: dict[str, str] = {
+    "NO_RESOURCES": "all machines that could hold it are in use",
+    "INFEASIBLE": "no machine of the cluster could hold it now",
+    "PENDING": "Ray looks for machines",
+    "QUEUED": "Ray looks for machines",
+    "SCHEDULING_STARTED": "Ray looks for machines",
+}
+"""Scheduling states of a group that waits, in words."""
+
+
+@dataclass(frozen=True)
+class GangView:
+    """What the dashboard shows of a gang. job: the one that starts it. actors: the latest of each node."""
+
+    job: Json | None
+    group: Json | None
+    actors: Mapping[int, Json]
+    nodes: Mapping[str, Json]
+    """All machines of the cluster by id, those that are dead too."""
+    leaving: frozenset[int] = field(default_factory=frozenset[int])
+    """Nodes whose machine is drained."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether its group waits for machines."""
+        return self.group is not None and self.group["state"] == "PENDING"
+
+    @property
+    def machines(self) -> list[str]:
+        """The ids of the machines of its nodes."""
+        return [one["node_id"] for one in self.actors.values() if one.get("node_id")]
+
+    @property
+    def must_start(self) -> bool:
+        """Whether its group has machines now and no actor was ever made: the job that starts it is to run again."""
+        is_placed = self.group is not None and self.group["state"] == "CREATED"
+        return is_placed and not self.actors and _status(self.job) == "SUCCEEDED"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What an actor's state means. why: of its end, in words that follow the machine; "" = the node goes on."""
+
+    word: str
+    why: str = ""
+    loss: Loss = Loss.LOST
+
+
+def judged(view: GangView, size: int, starting: str = "") -> Sighting:
+    """What the engine says of a gang of so many nodes. starting: that machines are started for it, in words."""
+    verdicts = {node: verdict(actor, view.nodes) for node, actor in sorted(view.actors.items())}
+    ended = {node: one for node, one in verdicts.items() if one.why}
+    if not ended and _status(view.job) in ("FAILED", "STOPPED"):
+        return _not_started(view.job or {}, size)
+    if not ended and len(verdicts) < size:
+        return _waiting(view, verdicts, size, starting)
+    gone = {node: one.why for node, one in ended.items()}
+    cause = next((one.loss for one in ended.values()), Loss.LOST)
+    return Sighting(word_of(verdicts), gone, cause, leaving=_leaving(view, gone))
+
+
+def verdict(actor: Json, nodes: Mapping[str, Json]) -> Verdict:
+    """The verdict on one actor. nodes: as in GangView."""
+    state, machine = actor["state"], nodes.get(actor.get("node_id") or "") or {}
+    place = f"machine {machine['node_name']}" if machine.get("node_name") else "its machine"
+    if machine.get("state") == "DEAD":
+        loss, what = _node_end(machine.get("state_message") or "")
+        return Verdict("NODE_DIED", f"{place} {what}", loss)
+    if state in LIVING_ACTOR:
+        return Verdict(state)
+    reason, message = _death(actor)
+    if "placement group was removed" in message:
+        return Verdict(reason, f"its placement group was removed, and not by drumbeat ({place})", Loss.CANCELED)
+    if reason == "NODE_DIED":
+        loss, what = _node_end(message)
+        return Verdict(reason, f"{place} {what}", loss)
+    if reason in ACTOR_ENDS:
+        loss, what = ACTOR_ENDS[reason]
+        return Verdict(reason, f"its actor on {place} {what}", loss)
+    # Ray's worker process died, out of memory or killed, and the agent isn't its child: it goes on, and tells itself.
+    return Verdict(f"its actor is gone ({reason}), its agent may go on")
+
+
+def word_of(verdicts: Mapping[int, Verdict]) -> str:
+    """The word for a whole gang: what its actors have in common, or how many say what."""
+    counts: dict[str, int] = {}
+    for one in verdicts.values():
+        counts[one.word] = counts.get(one.word, 0) + 1
+    if len(counts) == 1:
+        return next(iter(counts))
+    return ", ".join(f"{number} {word}" for word, number in sorted(counts.items(), key=lambda one: (-one[1], one[0])))
+
+
+def _waiting(view: GangView, verdicts: Mapping[int, Verdict], size: int, starting: str) -> Sighting:
+    status, group = _status(view.job), view.group
+    if group is not None and group["state"] == "RESCHEDULING":
+        what = "its machine was lost while the job's nodes were being started"
+        return Sighting("RESCHEDULING", dict.fromkeys(range(size), what))
+    if group is not None and view.is_waiting:
+        stats: Json = group.get("stats") or {}
+        scheduling = str(stats.get("scheduling_state") or "PENDING")
+        why = GROUP_WAITS.get(scheduling, "Ray has no machines for it")
+        return Sighting(f"{scheduling}: {why}" + (f"; {starting}" if starting else ""), waits=True)
+    if group is not None or status in STARTING_JOB:
+        started = f", {len(verdicts)} of {size} nodes" if verdicts else ""
+        return Sighting(f"{status or 'PENDING'}: Ray starts its nodes{started}", waits=group is None)
+    missing = [node for node in range(size) if node not in verdicts]
+    return Sighting("gone", dict.fromkeys(missing, "Ray knows nothing of it"))
+
+
+def _not_started(job: Json, size: int) -> Sighting:
+    """The job that starts a gang failed, or somebody stopped it."""
+    if job["status"] == "STOPPED":
+        what = "the Ray job that starts its nodes was stopped, and not by drumbeat"
+        return Sighting("STOPPED", dict.fromkeys(range(size), what), Loss.CANCELED)
+    message = str(job.get("message") or "")
+    for line in _lines(message):
+        if line.get("event") == "refused":
+            why = f"node {line['node']} can't be started on its machine: {line['why']}"
+            return Sighting("FAILED", dict.fromkeys(range(size), why), Loss.FAILED)
+    last = (message.strip().splitlines() or ["Ray doesn't say why"])[-1].strip()[:300]
+    return Sighting("FAILED", dict.fromkeys(range(size), f"the Ray job that starts its nodes failed: {last}"))
+
+
+def _lines(text: str) -> Iterator[dict[str, Any]]:
+    """The program's own lines in a log: a raylet's are mixed in."""
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError):
+            parsed = json.loads(line)
+            if isinstance(parsed, dict):
+                yield parsed
+
+
+def stuck_reason(job: Json) -> str:
+    """Why a job that should end a gang failed."""
+    message = str(job.get("message") or "")
+    said = next((str(line["why"]) for line in _lines(message) if line.get("event") == "stuck"), "")
+    return said or (message.strip().splitlines() or ["Ray doesn't say why"])[-1].strip()[:300]
+
+
+def _leaving(view: GangView, gone: Mapping[int, str]) -> dict[int, str]:
+    told: dict[int, str] = {}
+    for node in sorted(view.leaving - gone.keys()):
+        machine = view.nodes.get((view.actors.get(node) or {}).get("node_id") or "") or {}
+        told[node] = f"Ray drains machine {machine.get('node_name') or 'of it'}"
+    return told
+
+
+def _node_end(message: str) -> tuple[Loss, str]:
+    line = " ".join(message.split()).rstrip(".")[:300]
+    for begin, loss, what in NODE_ENDS:
+        if line.startswith(begin):
+            return loss, f"{what} ({line})"
+    return Loss.LOST, f"is lost ({line})" if line else "is lost"
+
+
+def _death(actor: Json) -> tuple[str, str]:
+    """Reason and message of an actor's end."""
+    cause: Json = actor.get("death_cause") or {}
+    context: Json = cause.get("actor_died_error_context") or {}
+    failure: Json = cause.get("runtime_env_setup_failed_context") or cause.get("creation_task_failure_context") or {}
+    info: Json = context.get("node_death_info") or {}
+    message = info.get("reason_message") or context.get("error_message") or failure.get("error_message") or ""
+    return str(context.get("reason") or "DEAD"), str(message)
+
+
+def _status(job: Json | None) -> str:
+    return str(job["status"]) if job else ""

@@ -1,0 +1,128 @@
+"""Jobs on a real Ray cluster: a machine that Ray takes back is left in time, and Ray's autoscaler starts machines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drumbeat.engines.netlab.lab import require_tools
+from drumbeat.protocol.errors import EngineError
+from tools.raylab import environment
+from tools.raylab.elastic import elastic_ray
+from tools.raylab.lab import RayLab, ray_lab
+
+from .house import House, a_house, until
+
+pytestmark = [pytest.mark.feature("C4"), pytest.mark.thorough, pytest.mark.timeout(900)]
+
+MANY_S = 240
+# The machines have no folder in common but the machine's own, on which a real cluster would have a share.
+SAVES_WHEN_TOLD = """
+import os, pathlib, signal, sys, time
+kept = pathlib.Path(sys.argv[2])
+step = int(kept.read_text()) if kept.exists() else 0
+print("from step", step, flush=True)
+def told(*_):
+    if os.environ["RANK"] == "0":
+        kept.write_text(str(step))
+    sys.exit(0)
+signal.signal(signal.SIGTERM, told)
+while not os.path.exists(sys.argv[1]):
+    step += 1
+    time.sleep(0.05)
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def python() -> Path:
+    try:
+        require_tools()
+    except EngineError as error:
+        pytest.skip(str(error))
+    if why := environment.made():
+        pytest.skip(why)
+    return environment.PYTHON
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with a_house(tmp_path) as house:
+        yield house
+
+
+def create(house: House, lab: RayLab, **keys: object) -> None:
+    own = {"name": "rack", "type": "ray", "address": lab.dashboard, "token_file": str(lab.token_file)}
+    own |= {"folder": f"{lab.folder}/kept", "python": sys.executable, "programs": str(Path(sys.executable).parent)}
+    house.client.create_compute({**own, **keys})
+
+
+def submitted(house: House, go: Path, kept: Path, nodes: int) -> str:
+    house.script(SAVES_WHEN_TOLD)
+    file = house.job_file(
+        code=".", command=f'"python t.py {go} {kept}"', compute="rack", resources=f"{{instance_count: {nodes}}}",
+        drumbeat="{environment: current, grace_s: 10, max_retries: 0}",
+    )  # fmt: skip
+    return house.client.submit(file).name
+
+
+@pytest.mark.feature("C6")
+def test_job_leaves_a_machine_that_is_drained_and_goes_on_from_its_last_step(
+    house: House, tmp_path: Path, python: Path
+):
+    with ray_lab(tmp_path / "ray", "rj", 4, python, head_cpus=0) as lab:
+        create(house, lab)
+        go = tmp_path / "go"
+        job = submitted(house, go, tmp_path / "step", 2)
+        until(lambda: "from step 0" in house.logs(job).get(0, ""), MANY_S, "the ranks run")
+        machine = house.client.get(job).nodes[1].host
+        lab.drain(machine, 60)
+        until(lambda: house.client.get(job).attempt == 2, MANY_S, "a second attempt begins")
+        assert machine in lab.alive(), "it is told before the machine is gone"
+        until(lambda: house.client.get(job).state == "running", MANY_S, "it runs again")
+        seen = house.client.get(job)
+        assert [one.verdict.reason for one in seen.failures] == ["preempted"]
+        assert seen.failures[0].verdict.sentence == f"node 1 is taken away: Ray drains machine {machine}"
+        assert any("this doesn't count as a retry" in line.sentence for line in seen.story)
+        assert machine not in [node.host for node in seen.nodes]
+        until(lambda: house.logs(job)[0].count("from step") == 2, MANY_S)
+        assert int(house.logs(job)[0].split()[-1]) > 0, "it goes on from the step that was saved when it was told"
+        go.touch()
+        ended = house.client.wait(job, MANY_S)
+        assert ended is not None
+        assert ended.state == "completed", ended.sentence
+
+
+def states(house: House) -> list[str]:
+    return [str(one.state) for one in house.client.compute("rack").machines]
+
+
+@pytest.mark.feature("C1", "C2")
+@pytest.mark.parametrize("version", [1, 2])
+def test_machines_come_for_a_job_and_go_after_it(house: House, tmp_path: Path, python: Path, version: int):
+    with elastic_ray(tmp_path / "ray", f"re{version}", 2, python, version=version) as lab:
+        create(house, lab, min_instances=0, max_instances=2, idle_time_before_scale_down=60, cpus_per_node=2)
+        until(lambda: house.client.compute("rack").scale, MANY_S, "its numbers are read")
+        made = house.client.compute("rack")
+        assert made.scale is not None
+        assert (made.scale.min_instances, made.scale.max_instances) == (0, 2)
+        assert made.scale.idle_time_s == lab.idle_minutes * 60
+        assert [remark.partition(" ")[0] for remark in made.remarks] == ["idle_time_before_scale_down"]
+        assert states(house) == ["off", "off"]
+
+        go = tmp_path / "go"
+        job = submitted(house, go, tmp_path / "step", 2)
+        until(lambda: house.client.get(job).state == "running", MANY_S, "the job runs")
+        assert any("Ray's autoscaler starts machines" in line.sentence for line in house.client.get(job).story)
+        until(lambda: states(house) == ["running", "running"], MANY_S, "both are in use")
+        usual = house.client.compute("rack").scale
+        assert usual is not None
+        assert usual.usual_start_s
+        go.touch()
+        ended = house.client.wait(job, MANY_S)
+        assert ended is not None
+        assert ended.state == "completed", ended.sentence
+        until(lab.are_off, MANY_S, "all machines are off")
+        until(lambda: states(house) == ["off", "off"], MANY_S, "drumbeat sees it")

@@ -1,0 +1,89 @@
+"""What a gang is to Ray, as text."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drumbeat.core.need import Slot
+from drumbeat.dialect.compute.ray import RayCompute
+from drumbeat.engines.agent_archive import AgentArchive
+from drumbeat.engines.ray import gang_program, render
+from drumbeat.engines.ray.dashboard import package
+from drumbeat.testing.engine_contract import a_gang
+
+pytestmark = pytest.mark.feature("C4")
+
+SPEC = RayCompute.model_validate(
+    {"name": "rack", "type": "ray", "address": "http://h:8265", "folder": "/shared/db/", "resources": {"a100": 1}}
+)
+NAME = "drumbeat-rack-ab12cd-contract.1"
+ARCHIVE = AgentArchive(b"zip", "0" * 64)
+
+
+def test_plan_shows_the_job_and_the_gang_that_it_starts():
+    gang = replace(a_gang(nodes=2), slots=(Slot(0, "m", 4, ("0",)), Slot(1, "m", 4, ("0",))))
+    assert (
+        render.rendered(SPEC, gang, NAME)
+        == """\
+{
+  "POST /api/jobs/": {
+    "submission_id": "drumbeat-rack-ab12cd-contract.1",
+    "entrypoint": "python3 -u gang_program.py start",
+    "runtime_env": {
+      "working_dir": "gcs://<package>"
+    },
+    "metadata": {
+      "by": "drumbeat"
+    }
+  },
+  "gang.json": {
+    "name": "drumbeat-rack-ab12cd-contract.1",
+    "namespace": "drumbeat",
+    "strategy": "STRICT_SPREAD",
+    "bundles": [
+      {
+        "CPU": 4,
+        "GPU": 1,
+        "a100": 1.0
+      },
+      {
+        "CPU": 4,
+        "GPU": 1,
+        "a100": 1.0
+      }
+    ],
+    "python": ""
+  }
+}
+"""
+    )
+
+
+def test_each_node_has_an_enrolment_and_attempts_share_checkpoints():
+    files = render.start_files(SPEC, a_gang(nodes=2), NAME, ARCHIVE)
+    enrolments = [json.loads(one) for one in json.loads(files["gang.json"])["enrolments"]]
+    assert [one["node"] for one in enrolments] == [0, 1]
+    assert {one["checkpoints"] for one in enrolments} == {"/shared/db/jobs/drumbeat-rack-ab12cd-contract/checkpoints"}
+    assert files["agent.pyz"] == b"zip"
+
+
+def test_package_is_the_same_for_the_same_files_and_private_where_it_is_unpacked():
+    files = render.stop_files(NAME, ARCHIVE)
+    assert package(files) == package(dict(reversed(files.items())))
+    with zipfile.ZipFile(io.BytesIO(package(files))) as archive:
+        assert {one.external_attr >> 16 & 0o777 for one in archive.infolist()} == {0o600}
+        assert set(archive.namelist()) == {"gang_program.py", "gang.json", "agent.pyz"}
+
+
+def test_program_needs_nothing_of_drumbeats_and_runs_with_old_pythons():
+    source = Path(gang_program.__file__).read_text()
+    tree = ast.parse(source, feature_version=(3, 9))
+    imported = {one.module or "" for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
+    assert not [name for name in imported if name.startswith("drumbeat")]

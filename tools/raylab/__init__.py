@@ -1,0 +1,1 @@
+"""A real Ray cluster on the nodes of a netlab of this machine: for tests and demos."""
