@@ -69,6 +69,8 @@ class RayLab:
         return {
             "PATH": f"{self.python.parent}:/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": str(self.folder / "home"),
+            "RAY_TMPDIR": "/tmp",  # noqa: S108 - the node's own; sockets' paths must be short
+            "TMPDIR": str(self.folder / "scratch" / name),
             "RAY_USAGE_STATS_ENABLED": "0",
             "OMP_NUM_THREADS": "1",
             "RAY_AUTH_MODE": "token",
@@ -98,6 +100,7 @@ class RayLab:
         """Starts a node's raylet, and on the head everything else, in the foreground of a process of the node's."""
         own, address = self.folder / "tmp" / name, self.nodes[name]
         own.mkdir(parents=True, exist_ok=True)
+        (self.folder / "scratch" / name).mkdir(parents=True, exist_ok=True)
         is_head = name == self.head
         words = [
             "start", "--block", "--disable-usage-stats", f"--node-ip-address={address}", f"--node-name={name}",

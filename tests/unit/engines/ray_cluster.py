@@ -32,6 +32,7 @@ class FakeRay:
         self.refuses = ""
         """Why a node can't be started."""
         self.stuck = ""
+        self.survey = '{"event": "autoscaler", "config": null}\n'
         self._numbers = itertools.count(1)
 
     @property
@@ -68,6 +69,8 @@ class FakeRay:
             return httpx.Response(404, text=f"Job {parts[0]} does not exist")
         if parts[1:] == ["stop"]:
             job["status"] = "STOPPED"
+        if parts[1:] == ["logs"]:
+            return httpx.Response(200, json={"logs": self.survey})
         if request.method == "DELETE":
             if job["status"] in ("PENDING", "RUNNING"):
                 return httpx.Response(500, text="it is in a non-terminal state")
@@ -93,9 +96,10 @@ class FakeRay:
         job = self.jobs[name]
         package = job["request"]["runtime_env"]["working_dir"].removeprefix("gcs://")
         with zipfile.ZipFile(io.BytesIO(self.packages[package])) as archive:
-            gang: Json = json.loads(archive.read("gang.json"))
+            gang: Json = json.loads(archive.read("gang.json")) if "gang.json" in archive.namelist() else {}
         verb = job["request"]["entrypoint"].split()[-1]
-        said = self._start(gang) if verb == "start" else self._stop(gang["name"])
+        verbs = {"start": self._start, "stop": self._stop}
+        said = verbs[verb](gang) if verb in verbs else ""
         job["status"] = "FAILED" if said else "SUCCEEDED"
         job["message"] = f"Job entrypoint command failed with exit code 1, last available logs:\n{said}" if said else ""
 
@@ -122,7 +126,8 @@ class FakeRay:
         else:
             group["stats"] = {"scheduling_state": "INFEASIBLE"}
 
-    def _stop(self, name: str) -> str:
+    def _stop(self, gang: Json) -> str:
+        name = gang["name"]
         if self.stuck:
             return json.dumps({"event": "stuck", "why": self.stuck})
         for actor in self.actors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -109,6 +110,59 @@ def test_machines_that_the_autoscaler_may_start_are_off(make: Make, cluster: Fak
     cluster.nodes.clear()
     machines = make(max_instances=2, cpus_per_node=8).machines()
     assert [(one.cpus, one.state, one.unusable) for one in machines] == [(8, NodeState.OFF, "")] * 2
+
+
+SURVEY = {
+    "head_node_type": "head",
+    "max_workers": 3,
+    "idle_timeout_minutes": 2,
+    "available_node_types": {
+        "head": {"max_workers": 0},
+        "small": {"min_workers": 1, "max_workers": 2},
+        "large": {"max_workers": 4},
+    },
+}
+
+
+@pytest.mark.feature("C1")
+def test_numbers_of_the_autoscaler_are_read_once_and_shown(make: Make, cluster: FakeRay):
+    cluster.survey = "a line of the raylet\n" + json.dumps({"event": "autoscaler", "config": SURVEY}) + "\n"
+    cluster.nodes["id1"]["is_head_node"] = True
+    engine = make(max_instances=9)
+    wait_for(engine.scale, engine)
+    scale = engine.scale()
+    assert scale is not None
+    assert (scale.min_instances, scale.max_instances, scale.idle_time_s) == (2, 4, 120)
+    assert scale.set_by["max_instances"] == "max_workers of Ray's autoscaler"
+    assert [one.state for one in engine.machines()] == [*[NodeState.IDLE] * 3, NodeState.OFF]
+    assert cluster.jobs == {}
+    gang = a_gang(nodes=4)
+    engine.start(gang)
+    seen(engine, gang, lambda sighting: "INFEASIBLE" in sighting.word and "autoscaler starts mach" in sighting.word)
+
+
+def test_cluster_whose_file_says_nothing_of_scaling_runs_no_job_for_it(make: Make, cluster: FakeRay):
+    engine = make()
+    engine.machines()
+    engine._look()
+    assert cluster.jobs == {}
+    assert engine.scale() is None
+
+
+def test_cluster_without_an_autoscaler_has_the_files_number(make: Make):
+    engine = make(max_instances=5)
+    wait_for(lambda: engine._survey.is_over, engine)
+    assert engine.scale() is None
+    assert len(engine.machines()) == 5
+
+
+def wait_for(holds: Callable[[], object], engine: RayEngine) -> None:
+    deadline = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < deadline
+        engine.machines()
+        engine.poller.nudge()
+        time.sleep(POLL_S)
 
 
 def test_server_address_is_asked_for_where_the_way_to_the_dashboard_tells_none(make: Make):

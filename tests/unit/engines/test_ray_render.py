@@ -8,13 +8,15 @@ import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from drumbeat.core.need import Slot
 from drumbeat.dialect.compute.ray import RayCompute
 from drumbeat.engines.agent_archive import AgentArchive
-from drumbeat.engines.ray import gang_program, render
+from drumbeat.engines.ray import gang_program, render, survey_program
+from drumbeat.engines.ray.autoscaler import Autoscaler, read_survey
 from drumbeat.engines.ray.dashboard import package
 from drumbeat.testing.engine_contract import a_gang
 
@@ -82,8 +84,24 @@ def test_package_is_the_same_for_the_same_files_and_private_where_it_is_unpacked
         assert set(archive.namelist()) == {"gang_program.py", "gang.json", "agent.pyz"}
 
 
-def test_program_needs_nothing_of_drumbeats_and_runs_with_old_pythons():
-    source = Path(gang_program.__file__).read_text()
-    tree = ast.parse(source, feature_version=(3, 9))
+@pytest.mark.parametrize("program", [gang_program, survey_program])
+def test_program_needs_nothing_of_drumbeats_and_runs_with_old_pythons(program: ModuleType):
+    tree = ast.parse(Path(str(program.__file__)).read_text(), feature_version=(3, 9))
     imported = {one.module or "" for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)}
     assert not [name for name in imported if name.startswith("drumbeat")]
+
+
+@pytest.mark.feature("C1")
+def test_survey_says_numbers_and_nothing_else_of_the_configuration():
+    config = {
+        "max_workers": 4,
+        "idle_timeout_minutes": 2,
+        "auth": {"ssh_private_key": "secret"},
+        "head_node_type": "head",
+        "available_node_types": {"cpu": {"max_workers": 4, "node_config": {"password": "secret"}}},
+    }
+    said = survey_program.numbers(config)
+    assert "secret" not in str(said)
+    line = json.dumps({"event": "autoscaler", "config": said})
+    assert read_survey(f"of a raylet\n{line}\n") == Autoscaler(0, 4, 120.0)
+    assert read_survey('{"event": "autoscaler", "config": null}') is None

@@ -1,14 +1,13 @@
 """The program that a Ray job runs on the cluster: it starts or ends the nodes of one gang.
 
-    python gang_program.py start | stop | survey        beside `gang.json` and the agent's file, `agent.pyz`
+    python gang_program.py start | stop        beside `gang.json` and the agent's file, `agent.pyz`
 
 It runs with the cluster's own Python (3.9 or newer) and Ray, and imports nothing of drumbeat. Placement group and
 actors are detached: they outlive this job, which ends as soon as it has done its part. What it says are JSON lines.
 
 `start` makes the group unless there is one; when the group has its machines, it makes an actor for each node, which
 starts the agent as a daemon and holds the node's bundle until that has left. While the group has none, the job ends all
-the same, and the server submits it again later: a job that waited would cost the head 200 MiB. `survey` says how the
-autoscaler on this machine, the head, is set.
+the same, and the server submits it again later: a job that waited would cost the head 200 MiB.
 """
 
 from __future__ import annotations
@@ -155,9 +154,7 @@ class GroupRemover:
 
     def remove(self, gang: str) -> None:
         """Waits until the gang's own actors have ended."""
-        deadline = time.monotonic() + REMOVE_TIMEOUT_S
-        while living_keepers(gang) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        await_no_keepers(gang)
         remove_group(gang)
         ray_module().actor.exit_actor()
 
@@ -181,6 +178,13 @@ def living_keepers(gang: str) -> list[str]:
     """The names of the gang's actors that live."""
     names: list[str] = [one["name"] for one in ray_module().util.list_named_actors(all_namespaces=True)]
     return [one for one in names if one.rpartition("/")[0] == gang]
+
+
+def await_no_keepers(gang: str) -> None:
+    """Waits a moment until none of them lives."""
+    deadline = time.monotonic() + REMOVE_TIMEOUT_S
+    while living_keepers(gang) and time.monotonic() < deadline:
+        time.sleep(0.1)
 
 
 def remove_group(gang: str) -> None:
@@ -250,6 +254,7 @@ def stop(gang: dict[str, Any]) -> int:
         with contextlib.suppress(ValueError):
             ray.kill(ray.get_actor(one))
     remove_group(name)
+    await_no_keepers(name)
     return 0
 
 
@@ -264,33 +269,8 @@ def result_of(reference: Any) -> str:
         return ""
 
 
-def survey() -> int:
-    """Says how many machines the autoscaler on this one starts, null = none runs here. Always 0."""
-    said = None
-    for file in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            words = file.read_text(errors="replace").split("\0")
-            given = [one.partition("=")[2] for one in words if one.startswith("--autoscaling-config=")]
-            if given and any(one.endswith("monitor.py") for one in words):
-                said = numbers(importlib.import_module("yaml").safe_load(Path(given[0]).read_text(encoding="utf-8")))
-    say(event="autoscaler", config=said)
-    return 0
-
-
-def numbers(config: dict[str, Any]) -> dict[str, Any]:
-    """The numbers of an autoscaler's configuration, whose other parts may hold secrets."""
-    types = {
-        name: {key: one[key] for key in ("min_workers", "max_workers") if key in one}
-        for name, one in config.get("available_node_types", {}).items()
-    }
-    own = {key: config[key] for key in ("head_node_type", "max_workers", "idle_timeout_minutes") if key in config}
-    return {**own, "available_node_types": types}
-
-
 def main() -> int:
     """The exit code."""
-    if sys.argv[1] == "survey":
-        return survey()
     gang: dict[str, Any] = json.loads(Path("gang.json").read_text(encoding="utf-8"))
     ray_module().init(address="auto", log_to_driver=False, namespace=gang["namespace"], logging_level="ERROR")
     return {"start": start, "stop": stop}[sys.argv[1]](gang)

@@ -12,7 +12,7 @@ from drumbeat.engines.enrolment import enrolment
 from drumbeat.engines.ray.names import NAMESPACE, STOP
 from drumbeat.ports import Gang
 
-PROGRAM = "gang_program.py"
+PROGRAM, SURVEY_PROGRAM = "gang_program.py", "survey_program.py"
 Json = dict[str, Any]
 
 
@@ -58,28 +58,28 @@ def _files(described: Json, archive: AgentArchive) -> dict[str, bytes]:
 
 def start_job(name: str, package: str) -> Json:
     """The request that has a gang started. package: the URI of its files."""
-    return _job(name, "start", package)
+    return _job(name, f"{PROGRAM} start", package)
 
 
 def stop_job(name: str, package: str) -> Json:
     """The request that has a gang ended."""
-    return _job(name + STOP, "stop", package)
+    return _job(name + STOP, f"{PROGRAM} stop", package)
 
 
 def survey_job(name: str, package: str) -> Json:
     """The request that has the autoscaler's numbers read."""
-    return _job(name, "survey", package)
+    return _job(name, SURVEY_PROGRAM, package)
 
 
 def survey_files() -> dict[str, bytes]:
     """The files of the job that reads them."""
-    return {PROGRAM: Path(__file__).with_name(PROGRAM).read_bytes()}
+    return {SURVEY_PROGRAM: Path(__file__).with_name(SURVEY_PROGRAM).read_bytes()}
 
 
-def _job(submission: str, verb: str, package: str) -> Json:
+def _job(submission: str, program: str, package: str) -> Json:
     return {
         "submission_id": submission,
-        "entrypoint": f"python3 -u {PROGRAM} {verb}",
+        "entrypoint": f"python3 -u {program}",
         "runtime_env": {"working_dir": package},
         "metadata": {"by": "drumbeat"},
     }
