@@ -21,7 +21,7 @@ from tools.raylab.lab import RayLab, ray_lab, until
 
 from .guard import guarded
 
-pytestmark = [pytest.mark.feature("C4"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.feature("C4"), pytest.mark.thorough, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,6 @@ class TestContract(EngineContract):
 
 
 def test_gang_holds_its_machines_and_leaves_nothing(make: Make, lab: RayLab):
-    """The witness: everything else of the real cluster is in `make thorough`."""
     engine, gang = make(), a_gang(nodes=2)
     try:
         engine.start(gang)
@@ -119,7 +118,6 @@ def test_gang_holds_its_machines_and_leaves_nothing(make: Make, lab: RayLab):
     assert engine.sweep(set) == []
 
 
-@pytest.mark.thorough
 def test_worker_that_is_killed_leaves_its_agent_alone_and_the_gang_can_be_ended(make: Make, lab: RayLab):
     engine, gang = make(), a_gang(nodes=2)
     try:
@@ -135,7 +133,6 @@ def test_worker_that_is_killed_leaves_its_agent_alone_and_the_gang_can_be_ended(
     assert agents(lab) == []
 
 
-@pytest.mark.thorough
 def test_gang_without_room_waits_and_is_started_when_there_is_some(make: Make, lab: RayLab):
     engine, first, second = make(cpus_per_node=2), a_gang(nodes=3), a_gang(nodes=3, attempt=2)
     try:
@@ -152,7 +149,6 @@ def test_gang_without_room_waits_and_is_started_when_there_is_some(make: Make, l
         stop(engine, second.name)
 
 
-@pytest.mark.thorough
 def test_python_that_is_not_on_the_machines_fails_with_the_sentence(make: Make):
     engine, gang = make(python="/no/python3"), a_gang(nodes=1)
     try:
@@ -164,7 +160,6 @@ def test_python_that_is_not_on_the_machines_fails_with_the_sentence(make: Make):
         stop(engine, gang.name)
 
 
-@pytest.mark.thorough
 def test_second_server_of_the_same_home_finds_the_gang_and_another_ones_leaves_it_alone(make: Make):
     engine, gang = make(), a_gang(nodes=1)
     engine.start(gang)
@@ -177,7 +172,6 @@ def test_second_server_of_the_same_home_finds_the_gang_and_another_ones_leaves_i
     assert again.sweep(set) == [gang.name]
 
 
-@pytest.mark.thorough
 @pytest.mark.feature("C6")
 def test_machine_that_is_drained_is_told_early_and_then_counts_as_preempted(make: Make, lab: RayLab):
     engine, gang = make(), a_gang(nodes=2)

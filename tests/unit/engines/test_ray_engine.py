@@ -354,7 +354,7 @@ def test_gang_that_waits_gives_its_group_back(make: Make, cluster: FakeRay):
 def test_process_that_cant_be_ended_is_said_and_tried_again(
     make: Make, cluster: FakeRay, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(module, "END_S", 0.1)
+    monkeypatch.setattr(module, "END_S", 2.0)
     engine = make()
     gang = started(engine)
     cluster.stuck = "process 17 of contract.1 can't be killed"
