@@ -13,7 +13,7 @@ GENERATORS := $(sort $(patsubst tools/%.py,tools.%,$(wildcard tools/make_*_docs.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband fuzz stability chaos faults failures matrix docs clean
+.PHONY: help setup lint check test thorough coverage demo imagenet gpt ships bench bench-recover bench-logs bench-api bench-metrics bench-staging bench-sweep bench-loading bench-lowband fuzz stability chaos faults failures matrix docs clean
 
 help: ## Shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,9 @@ ships: setup ## The ship recipe, small: tiles, a sweep of classifiers, a U-Net (
 
 bench: setup ## Start-up times beside bare torchrun; writes docs/bench/start.md
 	$(PYTHON) -m bench.start --write docs/bench/start.md
+
+bench-recover: setup ## From kill -9 of a rank to the next step: warm, cold, torchrun; writes docs/bench/recover.md
+	$(PYTHON) -m bench.recover --write docs/bench/recover.md
 
 bench-logs: setup ## Logs: cost, speed, latency, memory; writes docs/bench/logs.md
 	$(PYTHON) -m bench.logs --gigabyte --write docs/bench/logs.md

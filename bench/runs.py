@@ -76,7 +76,10 @@ def split_phases(
 def kill_and_wait(folder: Path, run: Run, world: int) -> None:
     """Kills the last rank outright, and measures until every rank has done a step in a new process."""
     old = frozenset(read_marks(folder))
-    victim = next(process for process in ranks(folder) if process.environ().get("RANK") == str(world - 1))
+    variables = ((process, process.environ()) for process in ranks(folder))
+    # An interpreter that drumbeat has prepared for the next round looks like a rank.
+    wanted = ((process, given) for process, given in variables if "DRUMBEAT_STANDBY" not in given)
+    victim = next(process for process, given in wanted if given.get("RANK") == str(world - 1))
     killed = time.time()
     victim.kill()
     if marks := wait_for_step(folder, world, old):

@@ -31,6 +31,7 @@ from drumbeat.agent.runtimes import container_engine
 from drumbeat.agent.status_reporter import StatusReporter
 from drumbeat.agent.world_check import WorldCheck
 from drumbeat.launch import more_ports
+from drumbeat.launch.warm_start import say_start
 from drumbeat.protocol.agent import WAITS, Directive, Enrolment, Order, RankExit, Remark
 from drumbeat.protocol.errors import DrumbeatError, StaleError, StorageError, UnreachableError
 from drumbeat.protocol.faults import faultpoint
@@ -70,6 +71,7 @@ class Agent:
         self._exit: int | None = None
         self._going = False
         self._knows_past = False
+        self._standbys = 0
         self._keeper = KeeperClient(
             f"{self._root}/keeper",
             self._journal,
@@ -214,7 +216,7 @@ class Agent:
         if self._inputs is not None:
             self._inputs.close()
         faultpoint("agent.before_start")
-        self._keeper.start(self._facts.round.number, todo, starter)
+        self._keeper.start(self._facts.round.number, todo, starter, self._processes.standby_order(todo))
         faultpoint("agent.after_start")
         self._follow_logs()
 
@@ -317,6 +319,7 @@ class Agent:
         here.lost = state.lost
         if not here.over and not here.stopping:
             self._facts.detail = f"ranks held by: {state.held_by}"
+        self._remark_start(state)
         if state.running:
             self._metrics.on_running(state.pid)
             self._world_check.begin(here.number, state.pid)
@@ -330,6 +333,17 @@ class Agent:
         self._add_exits(state.exits, is_again=is_over)
         if is_over:
             self._on_over()
+
+    def _remark_start(self, state: KeeperState) -> None:
+        """Tells of a round that isn't the first whether its ranks started warm."""
+        if len(state.standbys) != self._standbys:
+            self._standbys = len(state.standbys)
+            self._journal.note(f"interpreters ready for the next round: {self._standbys}")
+        if state.warm or state.cold:
+            own = len(self._plan.on(self._enrolment.node))
+            sentence = say_start(state.round, own, len(state.warm), state.cold)
+            kind = "warm" if len(state.warm) == own else "cold"
+            self._mounts.remember(Remark(f"{kind} start of round {state.round}", sentence))
 
     def _add_exits(self, exits: Sequence[KeptExit], *, is_again: bool) -> None:
         exits_before = self._facts.round.exits

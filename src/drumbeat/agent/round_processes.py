@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,13 +15,13 @@ from drumbeat.agent.launchers.node_launchers import node_launcher
 from drumbeat.agent.node import seen_from
 from drumbeat.agent.runtimes import container_engine, rank_modules
 from drumbeat.host.program import program
-from drumbeat.launch import render, starter
+from drumbeat.launch import render, starter, warm_start
 from drumbeat.launch.container_command import Engine, contained
 from drumbeat.launch.preparation import preparation
 from drumbeat.launch.tracking import direct, tracked
 from drumbeat.protocol import layout, programs
 from drumbeat.protocol.agent import Enrolment, RankExit
-from drumbeat.protocol.keeper import ProcessStart
+from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
 from drumbeat.protocol.process import COMMAND_SERVER, MPI_COMMAND_SERVER, ProcessSpec
 from drumbeat.protocol.roster import Member, Roster
 
@@ -153,6 +153,21 @@ class RoundProcesses:
             return [process_start(each, root) for each in ranks], None
         beside = _runnable(self._with_modules(self._tracked(beside, metrics)))
         return [process_start(each, root) for each in ranks], process_start(beside, root)
+
+    def standby_order(self, ranks: Sequence[ProcessStart]) -> StandbyOrder:
+        """Returns what the keeper prepares for the round after that of these ranks."""
+        if cold := warm_start.why_cold(self._plan):
+            return StandbyOrder(cold=cold)
+        fixed = dict[str, None]()
+        try:
+            for rank in ranks:
+                shell, option, command = rank.argv if len(rank.argv) == 3 else ("", "", "")
+                if not shell.endswith("/bash") or option != "-c":
+                    return StandbyOrder(cold="the ranks run below a program of drumbeat")
+                fixed |= dict.fromkeys(warm_start.shell_variables(command))
+        except ValueError as error:
+            return StandbyOrder(cold=str(error))
+        return StandbyOrder(per_round=warm_start.PER_ROUND, fixed=tuple(fixed))
 
     def _with_modules(self, spec: ProcessSpec) -> ProcessSpec:
         return replace(spec, modules_last=(layout.modules_folder(self._enrolment.root),))

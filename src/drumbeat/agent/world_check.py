@@ -59,4 +59,5 @@ def below(keeper: int) -> list[Process]:
     return [
         Process(pid, parent, tuple(words), variables, is_horovods=processes.has_mapped(pid, HOROVOD))
         for pid, parent, words, variables in family
+        if not processes.is_spare(pid)
     ]

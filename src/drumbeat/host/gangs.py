@@ -327,8 +327,8 @@ def _wait_for(pids: list[int], seconds: float) -> None:
 
 
 _TO_CLEAR = (
-    "keeper/hold.json", "keeper/segments.json", "errands/*/hold.json", "mpi", "mounts", "appears.json", "ray",
-    "launchers/*", "../containers.json",
+    "keeper/hold.json", "keeper/standby/hold.json", "keeper/segments.json", "errands/*/hold.json", "mpi", "mounts",
+    "appears.json", "ray", "launchers/*", "../containers.json",
 )  # fmt: skip
 
 

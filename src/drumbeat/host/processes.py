@@ -14,6 +14,9 @@ from drumbeat.host.machine import boot
 MARKER = "DRUMBEAT_KEEPER"
 """The variable in every rank's environment that says which keeper it belongs to."""
 
+SPARE = b"drumbeat:spare"
+"""The title of an interpreter that waits for its round: it uses nothing on behalf of a rank."""
+
 _SUBREAPER = 36
 _DEATH_SIGNAL = 1
 _ENDED = frozenset("ZX")
@@ -210,6 +213,11 @@ def family(pid: int, *names: str) -> Iterator[tuple[int, int, list[str], dict[st
         entries = (entry for entry in _environment(each).split(b"\0") if entry.startswith(wanted))
         if words and (fields := _stat(each)):
             yield each, int(fields[1]), words, dict(os.fsdecode(entry).split("=", 1) for entry in entries)
+
+
+def is_spare(pid: int) -> bool:
+    """Whether it is an interpreter that waits for its round."""
+    return _read(pid, "comm").rstrip(b"\n") == SPARE
 
 
 def has_mapped(pid: int, parts: Iterable[str]) -> bool:

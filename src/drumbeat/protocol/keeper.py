@@ -30,6 +30,18 @@ class ProcessStart:
 
 
 @dataclass(frozen=True)
+class StandbyOrder:
+    """What a keeper prepares for the next round while the ranks of this one run."""
+
+    cold: str = ""
+    """Why it prepares no interpreters, "" = it does."""
+    per_round: tuple[str, ...] = ()
+    """Variables that may have another value in the next round. A trailing `*` stands for any ending."""
+    fixed: tuple[str, ...] = ()
+    """Variables that must not, although they are among those: the shell has read them by then."""
+
+
+@dataclass(frozen=True)
 class Patience:
     """Sets how long the keeper goes on without an agent, and the grace time of its ranks then."""
 
@@ -45,6 +57,8 @@ class StartRound:
     ranks: tuple[ProcessStart, ...]
     starter: ProcessStart | None = None
     """The launcher's own process on this node, None = it has none."""
+    standbys: StandbyOrder | None = None
+    """None = of an agent that has no warm starts."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +124,12 @@ class KeeperState:
     trouble: str = ""
     held_by: str = ""
     """How the keeper confines the ranks (`agent.keeper.confinement`)."""
+    warm: tuple[int, ...] = ()
+    """Ranks of this round that began in prepared interpreters."""
+    cold: str = ""
+    """Why the others didn't, "" = it is the first round."""
+    standbys: tuple[int, ...] = ()
+    """Pids of the interpreters that wait for the next round."""
 
 
 @dataclass(frozen=True)

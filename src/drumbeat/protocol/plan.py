@@ -182,7 +182,8 @@ class Plan:
     before the ranks of its first round. gpus_per_node: devices that each node's ranks see, 0 = none. network:
     interface or subnet between the nodes, `tcp` or `tcp:` before it = no InfiniBand; "" = found. mpi_options: words
     added to the `mpirun` line. ray: of the launcher of that name. system_metrics: whether nodes log what they and their
-    ranks use of the machine. mesh: sizes by dimension, outermost first; empty = none.
+    ranks use of the machine. mesh: sizes by dimension, outermost first; empty = none. warm_start: whether nodes prepare
+    interpreters for the ranks of the next round.
     """
 
     job: str
@@ -211,6 +212,7 @@ class Plan:
     ray: RayCluster | None = None
     system_metrics: bool = True
     mesh: dict[str, int] = field(default_factory=dict[str, int])
+    warm_start: bool = True
 
     @property
     def world_size(self) -> int:

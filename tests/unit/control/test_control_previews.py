@@ -40,7 +40,6 @@ from .house import JOB, House
             "Ray cluster in cont",
         ),
         ({"services": {"tb": {"type": "tensor_board"}}}, NotYetError, "services"),
-        ({"drumbeat": {"warm_start": True}}, NotYetError, "warm start"),
         ({"outputs": {"m": {"path": "azureml://datastores/x/paths/y"}}}, UnknownNameError, "datastore 'x' isn't known"),
         ({"environment_variables": {"RANK": "0"}}, SpecError, "RANK is set by drumbeat"),
         ({"inputs": {"d": {"path": "azureml:digits:1"}}}, UnknownNameError, "there is no data digits"),

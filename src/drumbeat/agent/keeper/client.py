@@ -26,6 +26,7 @@ from drumbeat.protocol.keeper import (
     Patience,
     Probe,
     ProcessStart,
+    StandbyOrder,
     StartRound,
     StopRound,
     decode_state,
@@ -99,11 +100,17 @@ class KeeperClient:
         self._request(Patience(lost_after_s, grace_s))
         threading.Thread(target=self._follow, name="keeper", daemon=True).start()
 
-    def start(self, number: int, ranks: Sequence[ProcessStart], starter: ProcessStart | None = None) -> None:
-        """Starts the ranks of a round, and the launcher's own process beside them."""
+    def start(
+        self,
+        number: int,
+        ranks: Sequence[ProcessStart],
+        starter: ProcessStart | None = None,
+        standbys: StandbyOrder | None = None,
+    ) -> None:
+        """Starts the ranks of a round, and the launcher's own process beside them; then prepares the next round."""
         with self._lock:
             self._requests.pop(StopRound, None)
-        self._request(StartRound(number, tuple(ranks), starter))
+        self._request(StartRound(number, tuple(ranks), starter, standbys))
 
     def cancel(self) -> None:
         """Takes back a start that no keeper has received yet."""

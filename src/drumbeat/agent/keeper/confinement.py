@@ -22,6 +22,8 @@ VARIABLE = "DRUMBEAT_CONFINEMENT"
 """The variable of the agent that names the one of `WAYS` to use."""
 
 _HOLD = "hold.json"
+STANDBY = "standby"
+"""The folder, in a keeper's, of what it prepares for the next round."""
 
 
 class Subreaper:
@@ -30,15 +32,26 @@ class Subreaper:
     way = "subreaper"
 
     def __init__(self, folder: str, marker: str) -> None:
-        self._marker, self._hold = marker, f"{folder}/{_HOLD}"
+        self._folder, self._marker, self._hold = folder, marker, f"{folder}/{_HOLD}"
         self._keeper = os.getpid()
         self._adopts = processes.adopt_orphans()
         self._asked: set[int] = set()
+        self.spares: Callable[[], set[int]] = set
+        """Processes below the keeper that are no members of its round."""
 
     def open(self) -> None:
         """Begins a round. Raises OSError if it can't be held."""
         self._asked.clear()
         self._note({})
+
+    def resume(self) -> None:
+        """Begins a round with processes that were started before it, after `open`."""
+        self._asked.clear()
+
+    @property
+    def holders(self) -> set[int]:
+        """Processes that hold the members and are none of them."""
+        return set()
 
     def variables(self) -> dict[str, str]:
         """Returns what is added to a rank's environment."""
@@ -50,10 +63,14 @@ class Subreaper:
 
     def members(self) -> list[int]:
         """Returns all processes of the round that are alive."""
-        below = processes.descendants(self._keeper)
+        below = self._below()
         if self._adopts:
             return below
-        return sorted({*below, *processes.marked(self._marker)})
+        return sorted({*below, *processes.marked(self._marker)} - self.spares())
+
+    def _below(self) -> list[int]:
+        below, spared = processes.descendants(self._keeper), self.spares()
+        return [pid for pid in below if pid not in spared]
 
     def ask(self, *, helpers: bool = False, spared: int = 0) -> None:
         """Sends SIGTERM to each member that hasn't had it, and continues stopped ones, so that they can act on it.
@@ -107,11 +124,19 @@ class InNamespace(Subreaper):
         first = self._namespace.first
         self._note_or_close({"first": first, "birth": processes.birth(first)})
 
+    def resume(self) -> None:
+        super().resume()
+        self._namespace.take_children()
+
+    @property
+    def holders(self) -> set[int]:
+        return {self._namespace.first}
+
     def enter(self) -> None:
         self._namespace.enter()
 
     def members(self) -> list[int]:
-        return [pid for pid in processes.descendants(self._keeper) if pid != self._namespace.first]
+        return [pid for pid in self._below() if pid != self._namespace.first]
 
     def kill(self) -> None:
         self._namespace.end()
@@ -129,8 +154,11 @@ class InGroup(Subreaper):
 
     def open(self) -> None:
         super().open()
-        self._group = Group(f"drumbeat-{self._marker.rpartition('#')[2]}")
+        self._group = Group(f"drumbeat-{self._marker.rpartition('#')[2]}{self._ending()}")
         self._note_or_close({"group": self._group.path})
+
+    def _ending(self) -> str:
+        return f"-{STANDBY}" if self._folder.endswith(f"/{STANDBY}") else ""
 
     def enter(self) -> None:
         self._group.enter()
@@ -178,13 +206,15 @@ def end_rest(folder: str, reap: Callable[[], None] = lambda: None) -> list[int]:
     reap: reaps the children that this process has adopted, while it waits: a namespace isn't gone before.
     """
     marker = listener.read_marker(folder)
-    with contextlib.suppress(OSError, ValueError), open(f"{folder}/{_HOLD}", encoding="utf-8") as file:
-        _end_held(json.load(file), reap)
+    holds = (f"{folder}/{_HOLD}", f"{folder}/{STANDBY}/{_HOLD}")
+    for hold in holds:
+        with contextlib.suppress(OSError, ValueError), open(hold, encoding="utf-8") as file:
+            _end_held(json.load(file), reap)
     left = processes.end_marked(marker)
     shared_memory.clear(folder)
-    if not left:
+    for hold in holds if not left else ():
         with contextlib.suppress(OSError):
-            os.unlink(f"{folder}/{_HOLD}")
+            os.unlink(hold)
     return left
 
 

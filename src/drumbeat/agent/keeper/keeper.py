@@ -19,9 +19,11 @@ from drumbeat.agent.keeper import rank_start
 from drumbeat.agent.keeper.confinement import choose, end_rest
 from drumbeat.agent.keeper.leftover_timeouts import ENDING_INTERVAL_S, KILL_TIMEOUT_S, LEFTOVER_GRACE_S
 from drumbeat.agent.keeper.listener import AgentListener, hold_folder, read_marker
+from drumbeat.agent.keeper.liveness import LIVENESS_FILE
 from drumbeat.agent.keeper.records import Records
 from drumbeat.agent.keeper.shared_memory import Segments
 from drumbeat.agent.keeper.signal_pipe import SignalPipe
+from drumbeat.agent.keeper.standbys import Standbys
 from drumbeat.agent.keeper.starter import Starter
 from drumbeat.host import processes
 from drumbeat.protocol.faults import faultpoint
@@ -63,7 +65,11 @@ class Keeper:
         self.patience_s, self.grace_s = FIRST_PATIENCE_S, 30.0
         self.trouble = ""
         self._recall(folder)
-        self.confinement = choose(folder, read_marker(folder))
+        marker = read_marker(folder)
+        self.confinement = choose(folder, marker)
+        self.standbys = Standbys(folder, marker, self.selector, type(self.confinement), self._on_standbys)
+        self.confinement.spares = self.standbys.confinement.spares = self.standbys.spares
+        self.warm, self.cold = list[int](), ""
         self.listener = AgentListener(
             folder, self.selector, lambda line: self.obey(decode_request(line)), lambda: encode_state(self.state())
         )
@@ -77,6 +83,9 @@ class Keeper:
             self._reap()
             self._look_after_agent()
             self._end_what_must_end()
+            if self.running and self.kill_at is None:
+                self.standbys.look(self.running, time.monotonic())
+        self.standbys.close()
         faultpoint("keeper.leaving")
 
     def state(self) -> KeeperState:
@@ -91,13 +100,16 @@ class Keeper:
             lost=self.lost,
             trouble=self.trouble,
             held_by=self.confinement.way,
+            warm=tuple(self.warm),
+            cold=self.cold,
+            standbys=self.standbys.ready,
         )
 
     def obey(self, request: KeeperRequest | None) -> None:
         """Does what the agent asks for. A request for another round than the present one changes nothing."""
         match request:
             case StartRound(round=number) if number > self.number and self.over:
-                self._start(number, request.ranks, request.starter)
+                self._start(request)
             case StopRound(round=number) if number == self.number:
                 self._stop(request.grace_s)
             case LeaveNode():
@@ -110,7 +122,8 @@ class Keeper:
             case _:
                 pass
 
-    def _start(self, number: int, todo: Sequence[ProcessStart], starter: ProcessStart | None) -> None:
+    def _start(self, request: StartRound) -> None:
+        number, todo, starter = request.round, request.ranks, request.starter
         self.number, self.exits, self.over, self.lost = number, [], False, False
         self.kill_at = self.killed_at = self.sweep_at = self.swept_at = None
         self.sessions, self.trouble, self.starter = set(), "", Starter(self.selector)
@@ -119,17 +132,28 @@ class Keeper:
             # Before the first rank: if this process dies now, the next keeper knows that a round was begun.
             self.records.write_round(number, over=False, ranks=len(todo))
             faultpoint("keeper.round_written")
-            self.confinement.open()
+            self._confine(todo)
             self.segments.open(time.monotonic())
         except OSError as error:
             self._refuse(todo, error)
             return
         for rank in todo:
             self._start_rank(rank)
+        self.cold = self.cold if len(self.warm) < len(todo) else ""
+        self.standbys.begin(todo, request.standbys, time.monotonic())
         if starter is not None:
             self.starter.start(starter, todo, self.confinement)
             self.sessions |= {self.starter.command_server} - {0}
         self.listener.send_state()
+
+    def _confine(self, todo: Sequence[ProcessStart]) -> None:
+        """Opens the round's confinement, or takes the one in which its interpreters are. Raises OSError."""
+        is_warm, self.warm, self.cold = self.standbys.fits(todo), [], self.standbys.cold
+        if is_warm:
+            self.confinement = self.standbys.swap(self.confinement)
+            self.confinement.resume()
+        else:
+            self.confinement.open()
 
     def _refuse(self, todo: Sequence[ProcessStart], error: OSError) -> None:
         """Ends a round that can't be recorded or confined before it begins: its end could not be known later."""
@@ -142,8 +166,12 @@ class Keeper:
     def _start_rank(self, rank: ProcessStart) -> None:
         liveness = -1
         try:
-            liveness = self.starter.open_pipe(rank)
-            pid = rank_start.start(rank, self.confinement, liveness)
+            if standby := self.standbys.take(rank.rank):
+                pid = standby.go(rank)
+                self.warm.append(rank.rank)
+            else:
+                liveness = self.starter.open_pipe(rank)
+                pid = rank_start.start(rank, self.confinement, {LIVENESS_FILE: liveness} if liveness >= 0 else {})
         except OSError as error:
             self._add_exit(rank.rank, 127, time.time(), str(error.strerror))
         else:
@@ -178,6 +206,8 @@ class Keeper:
         for pid, code in ended.items():
             if pid in self.running:
                 self._add_exit(self.running.pop(pid), code, at)
+            else:
+                self.standbys.reap(pid)
         if len(self.exits) > reported:
             self._look_at_segments(is_last=True)  # The others can end within a moment.
             self.listener.send_state()
@@ -263,7 +293,13 @@ class Keeper:
         faultpoint("keeper.over_written")
         self.confinement.close(is_empty=not left)
         self.starter.close()
-        self.segments.close(is_clean=all(ended.code == 0 and not ended.is_stopped for ended in self.exits))
+        is_clean = all(ended.code == 0 and not ended.is_stopped for ended in self.exits)
+        self.segments.close(is_clean=is_clean)
+        if is_clean:
+            self.standbys.close()
+        self.listener.send_state()
+
+    def _on_standbys(self) -> None:
         self.listener.send_state()
 
     def _record(self) -> None:
@@ -298,6 +334,8 @@ class Keeper:
             waits += self.starter.due_s(now)
         if not self.over and self.running:
             waits.append(self.segments.due_s(now))
+            due_s = self.standbys.due_s(now) if self.kill_at is None else None
+            waits += [] if due_s is None else [due_s]
         return max(0.0, min(waits)) + 0.001 if waits else None
 
     def _read_signals(self) -> None:

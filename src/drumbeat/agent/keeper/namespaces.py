@@ -27,7 +27,8 @@ GONE_S = 10.0
 class Namespace:
     """A PID namespace, which begins when it is made. Raises OSError where the kernel or a container doesn't permit it.
 
-    Until it is closed, every process that this one forks is born into it.
+    Until it or another one is closed, every process that this one forks is born into the one that was made, or took
+    the children, last.
     """
 
     def __init__(self) -> None:
@@ -41,6 +42,10 @@ class Namespace:
             raise
         self._handle = os.pidfd_open(self.first)
         self._mounts = os.open(f"/proc/{self.first}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+
+    def take_children(self) -> None:
+        """Has the processes that this one forks from now on born into it. Raises OSError."""
+        _be_in(f"/proc/{self.first}/ns/pid", _NEW_PIDS)
 
     def enter(self) -> None:
         """Shows its /proc to the calling process, which was born into it."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from collections.abc import Mapping
 from typing import NoReturn
 
 from drumbeat.agent.keeper.confinement import Subreaper
-from drumbeat.agent.keeper.liveness import LIVENESS_FILE
 from drumbeat.protocol.keeper import ProcessStart
 
 _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}))
@@ -16,22 +16,22 @@ _SETTABLE = tuple(sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTO
 what started the server, as a shell does with SIGINT for a command in the background."""
 
 
-def start(rank: ProcessStart, confinement: Subreaper, liveness: int = -1) -> int:
+def start(rank: ProcessStart, confinement: Subreaper, files: Mapping[str, int] | None = None) -> int:
     """Returns the pid of the rank, which runs its own command by now, in a session of its own.
 
-    liveness: a file that the rank inherits, -1 = none; `LIVENESS_FILE` tells it the number. Raises OSError with a
-    sentence if the rank could not be started.
+    files: that the rank inherits, each by the variable that tells it the number. Raises OSError with a sentence if the
+    rank could not be started.
     """
-    with contextlib.ExitStack() as files:
-        log = _open_log(rank.log)
-        files.callback(os.close, log)
+    with contextlib.ExitStack() as opened:
+        log = open_log(rank.log)
+        opened.callback(os.close, log)
         reader, writer = os.pipe2(os.O_CLOEXEC)
-        files.callback(os.close, reader)
+        opened.callback(os.close, reader)
         with contextlib.ExitStack() as writing:
             writing.callback(os.close, writer)
             pid = os.fork()
             if pid == 0:
-                _become(rank, confinement, log, writer, liveness)
+                _become(rank, confinement, log, writer, files or {})
         failure = os.read(reader, 4096).decode()
     if failure:
         os.waitpid(pid, 0)
@@ -40,12 +40,13 @@ def start(rank: ProcessStart, confinement: Subreaper, liveness: int = -1) -> int
     return pid
 
 
-def _open_log(path: str) -> int:
+def open_log(path: str) -> int:
+    """Returns the open file that a rank's output is added to. Raises OSError."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
 
 
-def _become(rank: ProcessStart, confinement: Subreaper, log: int, failures: int, liveness: int) -> NoReturn:
+def _become(rank: ProcessStart, confinement: Subreaper, log: int, failures: int, files: Mapping[str, int]) -> NoReturn:
     """Turns this fork of the keeper into the rank. The pipe closes by itself when the rank's command has begun."""
     step = "the rank can't be set up"
     try:
@@ -57,9 +58,9 @@ def _become(rank: ProcessStart, confinement: Subreaper, log: int, failures: int,
         os.chdir(rank.cwd)
         step = f"{rank.argv[0]} can't be run"
         environment = {**rank.env, **confinement.variables()}
-        if liveness >= 0:
-            os.set_inheritable(liveness, True)  # noqa: FBT003 (the standard library has it so)
-            environment[LIVENESS_FILE] = str(liveness)
+        for variable, file in files.items():
+            os.set_inheritable(file, True)  # noqa: FBT003 (the standard library has it so)
+            environment[variable] = str(file)
         os.execvpe(rank.argv[0], rank.argv, environment)
     except BaseException as error:  # noqa: BLE001 (nothing may run on in this copy of the keeper)
         number = getattr(error, "errno", None) or 1

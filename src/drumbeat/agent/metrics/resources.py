@@ -89,7 +89,7 @@ def _members(keeper: int) -> Iterator[tuple[int, int]]:
     for pid, parent, _, variables in processes.family(keeper, ENDPOINT):
         number = variables.get(ENDPOINT, "").rpartition("/")[2]
         rank = int(number) if number.isdecimal() else ranks.get(parent)
-        if rank is not None:
+        if rank is not None and not processes.is_spare(pid):
             ranks[pid] = rank
             yield pid, rank
 

@@ -137,6 +137,7 @@ def make(job: CommandJob, name: str, experiment: str, sources: Sources, facts: F
         ray=cluster,
         system_metrics=job.drumbeat.system_metrics,
         mesh=dict(job.drumbeat.mesh),
+        warm_start=job.drumbeat.warm_start,
     )
     policy = Policy(_PRIORITY[job.queue_settings.priority or "medium"], job.drumbeat.max_retries, job.limits.timeout)
     notes = (*found.notes, *data.notes, *notes, *_notes(job, compute))

@@ -40,8 +40,6 @@ def _of_extensions(job: CommandJob) -> Iterator[Problem]:
     for key, nodes in (("min_nodes", extra.min_nodes), ("max_nodes", extra.max_nodes)):
         if nodes not in (None, job.node_count):
             yield _later("an elastic number of nodes", f"drumbeat.{key}", "Leave it out.")
-    if "warm_start" in given and extra.warm_start:
-        yield _later("warm start", "drumbeat.warm_start", "Leave it out, or set it to false.")
     if "hang_after_s" in given and extra.hang_after_s:
         yield _later("looking for hangs", "drumbeat.hang_after_s", "Leave it out, or set it to 0.")
     if "checkpoints" in given:

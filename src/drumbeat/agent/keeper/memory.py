@@ -1,0 +1,70 @@
+"""How much memory this machine, and the control groups that this process is in, have left (cgroups(7), proc(5))."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+
+_UNLIMITED = 1 << 60
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def left() -> tuple[int, int]:
+    """Returns the bytes that can still be used and the bytes that there are in all, of whichever limit is nearest."""
+    limits = [_of_machine(), *_of_groups()]
+    return min(limits)
+
+
+def resident(pid: int) -> int:
+    """Returns the bytes of memory that a process has, 0 when it is gone."""
+    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * _PAGE
+    return 0
+
+
+def _of_machine() -> tuple[int, int]:
+    values: dict[str, int] = {}
+    with open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            name, _, rest = line.partition(":")
+            values[name] = int(rest.split()[0]) * 1024
+    return values["MemAvailable"], values["MemTotal"]
+
+
+def _of_groups() -> Iterator[tuple[int, int]]:
+    for folder in _folders():
+        limit = _number(f"{folder}/memory.max") or _number(f"{folder}/memory.limit_in_bytes")
+        used = _number(f"{folder}/memory.current") or _number(f"{folder}/memory.usage_in_bytes")
+        if limit and limit < _UNLIMITED:
+            # Pages of files that nothing uses are given up first.
+            yield limit - used + _inactive(folder), limit
+
+
+def _folders() -> Iterator[str]:
+    """Yields the folders of the control groups that count this process's memory, innermost first."""
+    with contextlib.suppress(OSError), open("/proc/self/cgroup", encoding="utf-8") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if controllers and "memory" not in controllers.split(","):
+                continue
+            top = "/sys/fs/cgroup" + ("/memory" if controllers else "")
+            while path not in ("", "/"):
+                yield top + path
+                path = os.path.dirname(path)
+            yield top
+
+
+def _number(path: str) -> int:
+    with contextlib.suppress(OSError, ValueError), open(path, encoding="ascii") as file:
+        return int(file.read())
+    return 0
+
+
+def _inactive(folder: str) -> int:
+    with contextlib.suppress(OSError), open(f"{folder}/memory.stat", encoding="ascii") as file:
+        for line in file:
+            name, _, value = line.partition(" ")
+            if name == "inactive_file":
+                return int(value)
+    return 0

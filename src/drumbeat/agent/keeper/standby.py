@@ -1,0 +1,137 @@
+"""One prepared interpreter: the command of a rank, begun and held before its first line until the next round."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import socket
+from dataclasses import replace
+
+from drumbeat.agent.keeper import rank_start
+from drumbeat.agent.keeper.confinement import Subreaper
+from drumbeat.host import processes
+from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
+from drumbeat.protocol.process import is_scrubbed
+
+VARIABLE = "DRUMBEAT_STANDBY"
+"""The variable that tells the interpreter the number of its socket (`standby_hook`)."""
+LOW_PRIORITY = 10
+"""How much is added to the nice value of an interpreter that is being prepared."""
+_CAPABILITY_TO_RAISE = 23
+"""CAP_SYS_NICE (capabilities(7))."""
+_HOOK, _HOOK_NAME = "standby_hook.py", "sitecustomize.py"
+_ANSWER_BYTES = 4096
+
+
+class Standby:
+    """One interpreter: being prepared → ready → a rank, or refused → gone."""
+
+    def __init__(self, rank: ProcessStart, confinement: Subreaper, folder: str) -> None:
+        """Starts it. Raises OSError."""
+        self.rank = rank
+        self.is_ready = False
+        self.refusal = ""
+        """Why it can't stand in for a fresh interpreter."""
+        self._unread = b""
+        self._priority = os.getpriority(os.PRIO_PROCESS, 0) if _can_raise() else None
+        self._keeper, interpreters = socket.socketpair()
+        self._keeper.setblocking(False)  # noqa: FBT003 (its only spelling)
+        with interpreters:
+            start = replace(rank, log=f"{folder}/{rank.rank}.log", env=_with_hook(rank.env, folder))
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(start.log)  # What an earlier one printed.
+            self.pid = rank_start.start(start, confinement, {VARIABLE: interpreters.fileno()})
+        if self._priority is not None:
+            with contextlib.suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, self.pid, self._priority + LOW_PRIORITY)
+
+    def fileno(self) -> int:
+        """Returns the file that is readable when `read` has something to do."""
+        return self._keeper.fileno()
+
+    def read(self) -> bool:
+        """Takes the interpreter's answer; returns whether there was none yet."""
+        try:
+            piece = self._keeper.recv(_ANSWER_BYTES)
+        except BlockingIOError:
+            return True
+        except OSError:
+            piece = b""
+        self._unread += piece
+        answer, newline, _ = self._unread.partition(b"\n")
+        if not newline and piece:
+            return True
+        if answer == b"ready" and newline:
+            self.is_ready = True
+        else:
+            self.refusal = answer.decode(errors="replace") or "the interpreter ended while torch was imported"
+        return False
+
+    def difference(self, rank: ProcessStart, order: StandbyOrder) -> str:
+        """Returns why it can't become this rank of the next round, "" = it can."""
+        if (rank.argv, rank.cwd, rank.joins) != (self.rank.argv, self.rank.cwd, self.rank.joins):
+            return "the command of the ranks is another one"
+        for name in sorted({*rank.env, *self.rank.env}):
+            if rank.env.get(name) == self.rank.env.get(name):
+                continue
+            if not is_scrubbed(name, order.per_round):
+                return f"{name} has another value than in the round before"
+            if name in order.fixed:
+                return f"the command uses ${name}, which is another one in each round"
+        return ""
+
+    def go(self, rank: ProcessStart) -> int:
+        """Makes it the rank; returns its pid. Raises OSError."""
+        changed = {name: value for name, value in rank.env.items() if self.rank.env.get(name) != value}
+        order = {
+            "set": changed,
+            "unset": [name for name in self.rank.env if name not in rank.env],
+            "priority": self._priority,
+        }
+        log = rank_start.open_log(rank.log)
+        try:
+            letter = os.memfd_create("round")
+            try:
+                os.write(letter, json.dumps(order).encode())
+                socket.send_fds(self._keeper, [b"g"], [log, letter])
+            finally:
+                os.close(letter)
+        finally:
+            os.close(log)
+            self._keeper.close()
+        return self.pid
+
+    def end(self) -> None:
+        """Kills it and all that it started. It isn't waited for."""
+        processes.signal_all([*processes.descendants(self.pid), self.pid], 9)
+        self._keeper.close()
+
+
+def write_hook(folder: str) -> None:
+    """Writes the module that interpreters import at their start. Raises OSError."""
+    import pkgutil  # Later: a keeper that prepares nothing starts faster without it.
+
+    hook = pkgutil.get_data("drumbeat.agent.keeper", _HOOK) or b""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    with open(f"{folder}/{_HOOK_NAME}", "wb") as file:
+        file.write(hook)
+
+
+def _with_hook(environment: dict[str, str], folder: str) -> dict[str, str]:
+    path = environment.get("PYTHONPATH", "")
+    return {**environment, "PYTHONPATH": f"{folder}:{path}" if path else folder}
+
+
+def _can_raise() -> bool:
+    """Whether a process of this user may leave a low priority again (setpriority(2))."""
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    soft, _ = resource.getrlimit(resource.RLIMIT_NICE)
+    if soft == resource.RLIM_INFINITY or 20 - soft <= own:
+        return True
+    with contextlib.suppress(OSError), open("/proc/self/status", encoding="utf-8") as file:
+        for line in file:
+            if line.startswith("CapEff:"):
+                return bool(int(line.split()[1], 16) >> _CAPABILITY_TO_RAISE & 1)
+    return False

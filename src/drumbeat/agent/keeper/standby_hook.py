@@ -1,0 +1,213 @@
+"""Runs as `sitecustomize` in a prepared interpreter: imports what training scripts import, then waits for its round.
+
+The keeper writes this file to a folder at the front of PYTHONPATH. It runs in the job's own Python (3.8 or later), so
+it uses nothing but the standard library and has no annotations. When the round begins, the module takes on what a rank
+that was started normally has (variables, log, module path), and returns: Python itself then runs the job's script.
+"""
+
+import os
+import sys
+
+MODULES = (
+    "numpy", "torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch.optim", "torch._dynamo",
+    "torch.profiler._cupti_monitor", "multiprocessing.popen_fork", "multiprocessing.queues",
+    "multiprocessing.synchronize",
+)  # fmt: skip
+"""Imported if they exist. They only define things: no computation, no thread of their own, no CUDA context."""
+VARIABLE = "DRUMBEAT_STANDBY"
+TITLE = "drumbeat:spare"
+"""What tools call the process until its round begins (`host.processes.SPARE`)."""
+_FROZEN_BY_IMPORT = r"(?:OMP|GOMP|KMP|MKL|OPENBLAS|BLIS|NUMEXPR|NPY|ATEN|TORCH[A-Z]*|PYTORCH)_[A-Z0-9_]+"
+"""Variables that are read while modules are imported: a script that sets one itself has to do so before."""
+_MAX_FILES, _MAX_BYTES = 500, 1 << 20
+_SKIPPED = ("__pycache__", "site-packages", "node_modules")
+
+
+def main():
+    """Prepares the interpreter and waits; with no order from a keeper it does nothing."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    _leave_path(here)
+    order = os.environ.pop(VARIABLE, "")
+    if order:
+        _wait(int(order))
+    # The job's own sitecustomize, if it has one. If not, the ImportError is what `site` expects then.
+    del sys.modules["sitecustomize"]
+    import sitecustomize  # noqa: F401
+
+
+def _leave_path(here):
+    if here in sys.path:
+        sys.path.remove(here)
+    sys.path_importer_cache.pop(here, None)
+    rest = os.environ.get("PYTHONPATH", "")[len(here) + 1 :]
+    if rest:
+        os.environ["PYTHONPATH"] = rest
+    else:
+        os.environ.pop("PYTHONPATH", None)
+
+
+def _wait(number):
+    import socket
+
+    keeper = socket.socket(fileno=number)
+    keeper.set_inheritable(False)
+    with open("/proc/self/comm", encoding="utf-8", errors="surrogateescape") as file:
+        title = file.read().rstrip("\n")
+    _set_titles(TITLE)
+    try:
+        why = _prepare()
+    except BaseException as error:  # noqa: BLE001 (what modules raise when they are imported is theirs)
+        why = f"the import of torch fails: {type(error).__name__}: {error}"
+    keeper.sendall((why or "ready").encode("utf-8", "replace")[:1000] + b"\n")
+    if why:
+        os._exit(0)
+    _, ancillary, _, _ = keeper.recvmsg(1, socket.CMSG_SPACE(8))
+    if not ancillary:
+        os._exit(0)  # The keeper is gone, or doesn't need this interpreter.
+    log, order = memoryview(ancillary[0][2]).cast("i")
+    keeper.close()
+    try:
+        _set_titles(title)
+        _begin(log, order)
+    except BaseException as error:  # noqa: BLE001 (`site` would pass over it, and run the script in the wrong round)
+        os.write(log, f"drumbeat: the prepared interpreter fails: {error!r}\n".encode("utf-8", "replace"))
+        os._exit(70)
+
+
+def _prepare():
+    """Returns why the interpreter can't stand in for a fresh one, "" = it can."""
+    import gc
+
+    first = _first_folder()
+    if first is None:
+        return "the script isn't a file or a folder"
+    if first and (name := _variable_set(first)):
+        return f"a script sets {name} itself, which torch reads when it is imported"
+    known, written = set(sys.modules), _written()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    _import()
+    if was_enabled:
+        gc.enable()
+    fresh = {name.partition(".")[0] for name in set(sys.modules) - known}
+    if first and (shadow := _shadow(first, fresh)):
+        return f"{shadow} stands in for a module that is imported beforehand"
+    if _written() != written:
+        return "the import of torch prints something"
+    if sys.modules["torch"].cuda.is_initialized():
+        return "the import of torch opens a GPU"
+    gc.collect()
+    gc.freeze()
+    return ""
+
+
+def _import():
+    import importlib
+
+    for name in MODULES:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            # Another version of torch doesn't have it; torch itself must be there.
+            if name == "torch" or not name.startswith(error.name or " "):
+                raise
+
+
+def _first_folder():
+    """Returns the folder that Python will put first on the module path, "" = none, None = it is no folder."""
+    if getattr(sys.flags, "safe_path", False):
+        return ""
+    if sys.argv[0] in ("-c", "-m"):
+        return os.getcwd()
+    if os.path.isdir(sys.argv[0]):
+        return os.path.abspath(sys.argv[0])
+    if not os.path.isfile(sys.argv[0]) or not sys.argv[0].endswith(".py"):
+        return None
+    return os.path.dirname(os.path.realpath(sys.argv[0]))
+
+
+def _shadow(folder, names):
+    """Returns the file in a folder that would be imported by one of these names."""
+    for entry in sorted(os.listdir(folder)):
+        stem, _, ending = entry.partition(".")
+        path = os.path.join(folder, entry)
+        if stem in names and (ending in ("py", "pyc") or ending.endswith("so")):
+            return path
+        if entry in names and os.path.isfile(os.path.join(path, "__init__.py")):
+            return path
+    return ""
+
+
+def _variable_set(folder):
+    """Returns the first variable of torch's that a script sets; a command after `-c` isn't searched for more."""
+    import re
+
+    quoted = rf"""["']({_FROZEN_BY_IMPORT})["']"""
+    sets = re.compile(rf"(?:environ\s*\[\s*{quoted}\s*\]\s*=(?!=)|(?:environ\.setdefault|putenv)\(\s*{quoted})")
+    named = re.compile(rf"""["']?\b({_FROZEN_BY_IMPORT})["']?\s*[=:]""")
+    for text in _sources(folder):
+        if "environ" not in text and "putenv" not in text:
+            continue
+        found = sets.search(text)
+        if not found and re.search(r"environ\s*(?:\.update\(|\|=)", text):
+            found = named.search(text)
+        if found:
+            return next(filter(None, found.groups()))
+    return ""
+
+
+def _sources(folder):
+    if sys.argv[0] == "-c":
+        yield " ".join(getattr(sys, "orig_argv", ()))
+    count = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = [each for each in folders if not each.startswith(".") and each not in _SKIPPED]
+        for name in names:
+            if not name.endswith(".py"):
+                continue
+            count += 1
+            if count > _MAX_FILES:
+                return
+            try:
+                with open(os.path.join(place, name), encoding="utf-8", errors="replace") as file:
+                    yield file.read(_MAX_BYTES)
+            except OSError:
+                pass
+
+
+def _set_titles(title):
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open("/proc/self/task/" + task + "/comm", "w", encoding="utf-8", errors="surrogateescape") as file:
+                file.write(title)
+        except OSError:
+            pass  # A thread that has ended.
+
+
+def _written():
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    return os.fstat(1).st_size
+
+
+def _begin(log, order):
+    """Takes on what the round gives its rank."""
+    import contextlib
+    import json
+
+    with open(order, "rb") as file:
+        file.seek(0)
+        given = json.loads(file.read().decode())
+    for name in given["unset"]:
+        os.environ.pop(name, None)
+    os.environ.update(given["set"])
+    for task in os.listdir("/proc/self/task") if given["priority"] is not None else ():
+        with contextlib.suppress(OSError):  # A thread that has ended.
+            os.setpriority(os.PRIO_PROCESS, int(task), given["priority"])
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+
+
+main()

@@ -1,0 +1,210 @@
+"""The prepared interpreters of a keeper: one for each rank of the next round, made while the ranks of this one run.
+
+They belong to no round. Where the keeper confines a round in a PID namespace or a control group, they are born into one
+of their own, which becomes the next round's. Nothing is prepared for ranks that don't use torch, where memory is short,
+or for what can't be prepared faithfully; the reason is kept, and the next round's ranks start normally.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+
+from drumbeat.agent.keeper import memory
+from drumbeat.agent.keeper.confinement import STANDBY, Subreaper
+from drumbeat.agent.keeper.standby import Standby, write_hook
+from drumbeat.host import processes
+from drumbeat.protocol.keeper import ProcessStart, StandbyOrder
+
+AFTER_S = "DRUMBEAT_STANDBY_AFTER_S"
+"""The variable of the agent that sets another `_AFTER_S`."""
+_AFTER_S = 5.0
+"""Seconds from the start of the ranks to the first preparation: until then they start themselves."""
+_CHECK_INTERVAL_S, _MAX_INTERVAL_S = 5.0, 60.0
+"""How often memory is looked at; how often, at least, it is asked whether the ranks have imported torch meanwhile."""
+_PREPARE_TIMEOUT_S = 300.0
+MAX_STANDBYS = 32
+_TORCH = ("/libtorch_python",)
+_TENSORFLOW = ("/libtensorflow",)
+_FIRST_BYTES = 512 << 20
+"""What an interpreter is taken to need before one is ready."""
+_MIN_LEFT, _MIN_LEFT_PREPARING = 0.05, 0.15
+"""Parts of the memory that must be left: below the first, interpreters are ended; below the second, none is begun."""
+_NOT_YET = "no prepared interpreter was ready"
+
+
+class Standbys:
+    """The pool. It prepares one interpreter at a time."""
+
+    def __init__(
+        self,
+        folder: str,
+        marker: str,
+        selector: selectors.BaseSelector,
+        way: type[Subreaper],
+        on_change: Callable[[], None],
+    ) -> None:
+        """on_change: called when one is ready, or when there is none any more."""
+        self._folder, self._selector, self._on_change = f"{folder}/{STANDBY}", selector, on_change
+        self.confinement = way(self._folder, marker)
+        self._is_open = False
+        self._ready: dict[int, Standby] = {}
+        self._next: Standby | None = None
+        self._todo: list[ProcessStart] = []
+        self._order: StandbyOrder | None = None
+        self._due = self._next_at = 0.0
+        self._pause_s = _CHECK_INTERVAL_S
+        self._uses_torch = False
+        self.cold = ""
+        """Why the next round's ranks start cold as things are, "" = the ranks of this one have just begun."""
+
+    def begin(self, todo: Sequence[ProcessStart], order: StandbyOrder | None, now: float) -> None:
+        """Takes note of the round that has begun, and of what its agent wants."""
+        self.close()
+        self._order, self._todo, self._uses_torch = order, list(todo), False
+        self._due, self._pause_s = now + float(os.environ.get(AFTER_S, _AFTER_S)), _CHECK_INTERVAL_S
+        self.cold = _NOT_YET
+        if order is None or order.cold or len(todo) > MAX_STANDBYS:
+            self.cold = (order.cold or f"more than {MAX_STANDBYS} ranks on a node") if order else ""
+            self._todo = []
+
+    def look(self, ranks: Collection[int], now: float) -> None:
+        """Begins the next interpreter if it is time, and ends all if memory is short. ranks: pids of those that run."""
+        if self._order is None or now < self._due:
+            return
+        self._due = now + _CHECK_INTERVAL_S
+        if self._next and now > self._next_at + _PREPARE_TIMEOUT_S:
+            self._give_up(f"an interpreter wasn't ready in {_PREPARE_TIMEOUT_S:g} s")
+        free, total = memory.left()
+        if self.pids and free < _MIN_LEFT * total:
+            self._give_up("memory was short, and the prepared interpreters were ended")
+        if not self._todo or self._next:
+            return
+        if not self._has_torch(ranks):
+            self._due, self._pause_s = now + self._pause_s, min(2 * self._pause_s, _MAX_INTERVAL_S)
+            return
+        if free - self._size() < _MIN_LEFT_PREPARING * total:
+            self._give_up("there was no memory left to prepare interpreters")
+            return
+        self._prepare(self._todo.pop(0), now)
+
+    def due_s(self, now: float) -> float | None:
+        """Seconds until `look` has something to do, None = never."""
+        return self._due - now if self._todo or self.pids else None
+
+    @property
+    def pids(self) -> set[int]:
+        """The interpreters, those that aren't ready too."""
+        return {*self.ready, *([self._next.pid] if self._next else [])}
+
+    @property
+    def ready(self) -> tuple[int, ...]:
+        """The interpreters that are ready."""
+        return tuple(sorted(one.pid for one in self._ready.values()))
+
+    def spares(self) -> set[int]:
+        """Returns all processes that belong to the pool."""
+        pids = self.pids
+        return {*pids, *processes.descendants(*pids), *(self.confinement.holders if self._is_open else ())}
+
+    def fits(self, todo: Sequence[ProcessStart]) -> bool:
+        """Whether any is for one of these ranks; ends those that aren't. If not, `cold` has the reason."""
+        self._end_next()
+        for rank in todo:
+            one = self._ready.get(rank.rank)
+            if one and self._order and (why := one.difference(rank, self._order)):
+                self.cold = why
+                self._ready.pop(rank.rank).end()
+        for number in {*self._ready} - {rank.rank for rank in todo}:
+            self._ready.pop(number).end()
+        if not self._ready:
+            self._close_confinement()
+        return bool(self._ready)
+
+    def swap(self, confinement: Subreaper) -> Subreaper:
+        """Returns the confinement in which the interpreters are, and takes the other for the next ones."""
+        own, self.confinement, self._is_open = self.confinement, confinement, False
+        return own
+
+    def take(self, rank: int) -> Standby | None:
+        """Returns the interpreter for a rank, which the pool has no more."""
+        return self._ready.pop(rank, None)
+
+    def reap(self, pid: int) -> None:
+        """Takes note that a process has ended, which may be one of the pool."""
+        ready = next((number for number, one in self._ready.items() if one.pid == pid), None)
+        if ready is not None:
+            self._ready.pop(ready).end()
+            self.cold = "a prepared interpreter was ended from outside"
+        elif self._next and self._next.pid == pid:
+            self._read(self._next)
+        if not self.pids:
+            self._close_confinement()
+
+    def close(self) -> None:
+        """Ends all of them."""
+        self._todo = []
+        self._end_next()
+        while self._ready:
+            self._ready.popitem()[1].end()
+        self._close_confinement()
+
+    def _prepare(self, rank: ProcessStart, now: float) -> None:
+        try:
+            if self._is_open:
+                self.confinement.resume()
+            else:
+                write_hook(self._folder)
+                self.confinement.open()
+                self._is_open = True
+            self._next, self._next_at = Standby(rank, self.confinement, self._folder), now
+        except OSError as error:
+            self._give_up(f"no interpreter can be prepared: {error.strerror or error}")
+            return
+        self._selector.register(self._next, selectors.EVENT_READ, partial(self._read, self._next))
+
+    def _read(self, one: Standby) -> None:
+        if one is not self._next or one.read():
+            return
+        self._selector.unregister(one)
+        self._next = None
+        if one.refusal:
+            one.end()
+            self._give_up(one.refusal)
+            return
+        self._ready[one.rank.rank] = one
+        self._due = 0.0
+        self._on_change()
+
+    def _has_torch(self, ranks: Collection[int]) -> bool:
+        if not self._uses_torch:
+            pids = [*ranks, *processes.descendants(*ranks)]
+            if any(processes.has_mapped(pid, _TENSORFLOW) for pid in pids):
+                self._give_up("the ranks use TensorFlow")
+                return False
+            self._uses_torch = any(processes.has_mapped(pid, _TORCH) for pid in pids)
+            self.cold = _NOT_YET if self._uses_torch else "the ranks haven't imported torch"
+        return self._uses_torch
+
+    def _size(self) -> int:
+        return max((memory.resident(one.pid) for one in self._ready.values()), default=_FIRST_BYTES)
+
+    def _give_up(self, why: str) -> None:
+        self.close()
+        self.cold = why
+        self._on_change()
+
+    def _end_next(self) -> None:
+        if self._next:
+            self._selector.unregister(self._next)
+            self._next.end()
+            self._next = None
+
+    def _close_confinement(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            with contextlib.suppress(OSError):
+                self.confinement.close(is_empty=False)
