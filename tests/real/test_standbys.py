@@ -39,12 +39,17 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(AFTER_S, "0")
 
 
-def begin(kept: Kept, number: int, ranks: int = 2, command: str = "python train.py a", **order: Any) -> None:
-    """A round of the script, with a folder of torch's name on PYTHONPATH."""
-    folder = kept.folder / "code"
+def write_torch(folder: Path) -> Path:
+    """A folder for PYTHONPATH with a package that looks like torch to a keeper."""
     (folder / "torch").mkdir(parents=True, exist_ok=True)
     (folder / "torch" / "__init__.py").write_text(TORCH)
     (folder / "torch" / "libtorch_python.so").write_text("x")
+    return folder
+
+
+def begin(kept: Kept, number: int, ranks: int = 2, command: str = "python train.py a", **order: Any) -> None:
+    """A round of the script, with a folder of torch's name on PYTHONPATH."""
+    folder = write_torch(kept.folder / "code")
     (folder / "script").mkdir(exist_ok=True)
     (folder / "script" / "train.py").write_text(SCRIPT)
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
@@ -103,6 +108,7 @@ def test_interpreters_end_when_the_keeper_leaves(kept):
     until(lambda: not any(processes.is_alive(pid) for pid in prepared), 20, "the end of the interpreters")
 
 
+@pytest.mark.thorough
 @shown_by("subreaper")
 def test_an_interpreter_that_was_killed_leaves_its_rank_to_a_cold_start(kept):
     begin(kept, 1)
@@ -125,8 +131,15 @@ def test_an_interpreter_that_was_killed_leaves_its_rank_to_a_cold_start(kept):
         ({"cold": "the job says so"}, {}, "the job says so"),
         ({"command": "echo a; exec sleep 600"}, {}, "the ranks haven't imported torch"),
         ({"fixed": ["DRUMBEAT_ROUND"]}, {}, "the command uses $DRUMBEAT_ROUND, which is another one in each round"),
-        ({"per_round": []}, {}, "DRUMBEAT_ROUND has another value than in the round before"),
-        ({}, {"command": "python train.py b"}, "the command of the ranks is another one"),
+        pytest.param(
+            {"per_round": []},
+            {},
+            "DRUMBEAT_ROUND has another value than in the round before",
+            marks=pytest.mark.thorough,
+        ),
+        pytest.param(
+            {}, {"command": "python train.py b"}, "the command of the ranks is another one", marks=pytest.mark.thorough
+        ),
     ],
     ids=["switched off", "without torch", "variable of the shell", "variable of the key", "other command"],
 )

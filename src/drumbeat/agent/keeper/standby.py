@@ -17,8 +17,8 @@ from drumbeat.protocol.process import is_scrubbed
 
 VARIABLE = "DRUMBEAT_STANDBY"
 """The variable that tells the interpreter the number of its socket (`standby_hook`)."""
-LOW_PRIORITY = 10
-"""How much is added to the nice value of an interpreter that is being prepared."""
+LOW_PRIORITY = 5
+"""What is added to the nice value of an interpreter that is being prepared: it gets a third of a rank's share."""
 _CAPABILITY_TO_RAISE = 23
 """CAP_SYS_NICE (capabilities(7))."""
 _HOOK, _HOOK_NAME = "standby_hook.py", "sitecustomize.py"

@@ -1,12 +1,18 @@
 """Runs as `sitecustomize` in a prepared interpreter: imports what training scripts import, then waits for its round.
 
 The keeper writes this file to a folder at the front of PYTHONPATH. It runs in the job's own Python (3.8 or later), so
-it uses nothing but the standard library and has no annotations. When the round begins, the module takes on what a rank
+it uses nothing but the standard library of that version. When the round begins, the module takes on what a rank
 that was started normally has (variables, log, module path), and returns: Python itself then runs the job's script.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MODULES = (
     "numpy", "torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch.optim", "torch._dynamo",
@@ -23,7 +29,7 @@ _MAX_FILES, _MAX_BYTES = 500, 1 << 20
 _SKIPPED = ("__pycache__", "site-packages", "node_modules")
 
 
-def main():
+def main() -> None:
     """Prepares the interpreter and waits; with no order from a keeper it does nothing."""
     here = os.path.dirname(os.path.abspath(__file__))
     _leave_path(here)
@@ -32,10 +38,10 @@ def main():
         _wait(int(order))
     # The job's own sitecustomize, if it has one. If not, the ImportError is what `site` expects then.
     del sys.modules["sitecustomize"]
-    import sitecustomize  # noqa: F401
+    __import__("sitecustomize")
 
 
-def _leave_path(here):
+def _leave_path(here: str) -> None:
     if here in sys.path:
         sys.path.remove(here)
     sys.path_importer_cache.pop(here, None)
@@ -46,7 +52,7 @@ def _leave_path(here):
         os.environ.pop("PYTHONPATH", None)
 
 
-def _wait(number):
+def _wait(number: int) -> None:
     import socket
 
     keeper = socket.socket(fileno=number)
@@ -74,7 +80,7 @@ def _wait(number):
         os._exit(70)
 
 
-def _prepare():
+def _prepare() -> str:
     """Returns why the interpreter can't stand in for a fresh one, "" = it can."""
     import gc
 
@@ -101,7 +107,7 @@ def _prepare():
     return ""
 
 
-def _import():
+def _import() -> None:
     import importlib
 
     for name in MODULES:
@@ -113,7 +119,7 @@ def _import():
                 raise
 
 
-def _first_folder():
+def _first_folder() -> str | None:
     """Returns the folder that Python will put first on the module path, "" = none, None = it is no folder."""
     if getattr(sys.flags, "safe_path", False):
         return ""
@@ -126,7 +132,7 @@ def _first_folder():
     return os.path.dirname(os.path.realpath(sys.argv[0]))
 
 
-def _shadow(folder, names):
+def _shadow(folder: str, names: set[str]) -> str:
     """Returns the file in a folder that would be imported by one of these names."""
     for entry in sorted(os.listdir(folder)):
         stem, _, ending = entry.partition(".")
@@ -138,7 +144,7 @@ def _shadow(folder, names):
     return ""
 
 
-def _variable_set(folder):
+def _variable_set(folder: str) -> str:
     """Returns the first variable of torch's that a script sets; a command after `-c` isn't searched for more."""
     import re
 
@@ -156,7 +162,7 @@ def _variable_set(folder):
     return ""
 
 
-def _sources(folder):
+def _sources(folder: str) -> Iterator[str]:
     if sys.argv[0] == "-c":
         yield " ".join(getattr(sys, "orig_argv", ()))
     count = 0
@@ -175,7 +181,7 @@ def _sources(folder):
                 pass
 
 
-def _set_titles(title):
+def _set_titles(title: str) -> None:
     for task in os.listdir("/proc/self/task"):
         try:
             with open("/proc/self/task/" + task + "/comm", "w", encoding="utf-8", errors="surrogateescape") as file:
@@ -184,14 +190,14 @@ def _set_titles(title):
             pass  # A thread that has ended.
 
 
-def _written():
+def _written() -> int:
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
     return os.fstat(1).st_size
 
 
-def _begin(log, order):
+def _begin(log: int, order: int) -> None:
     """Takes on what the round gives its rank."""
     import contextlib
     import json
