@@ -62,7 +62,7 @@ def test_database_from_before_parents_is_upgraded(file):
     upgrade_to("0007", file)
     job = sample_job("old")
     document = json.loads(wire.dumps(job))
-    del document["parent"]
+    del document["parent"], document["person"]
     with raw(file) as connection:
         connection.execute(
             "INSERT INTO jobs VALUES (1, 'old', 1, 1, 0, 'queued', 'accepted', 0, '\"default\"', '\"\"', ?, ?)",
@@ -74,6 +74,7 @@ def test_database_from_before_parents_is_upgraded(file):
     assert store.load("old").job == job
     store.submit(store.lease(Ownership.ALONE), submission("new", parent="sweep"))
     assert [listed(store, JobFilter(parent=parent)) for parent in ("", "sweep")] == [["old"], ["new"]]
+    assert listed(store, JobFilter(person="")) == ["new", "old"]
     store.close()
 
 

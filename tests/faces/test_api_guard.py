@@ -1,19 +1,24 @@
 """Who is let in: on every path and method, whatever stands behind it. The app is called directly, without a socket."""
 
 import asyncio
+from types import SimpleNamespace
 from typing import cast
 
 import httpx
 import pytest
 
 from drumbeat.control.control import Control
+from drumbeat.control.people.tokens import Tokens
 from drumbeat.server.access.request_guard import allowed_hosts
 from drumbeat.server.app import make_app
 from drumbeat.server.context import ServerContext
+from drumbeat.testing.memory_store import MemoryStore
+from drumbeat.wiring import SystemClock
 
 TOKEN = "tr33-frog"
 HOSTS = allowed_hosts(8080, ["training.example"])
-APP = make_app(ServerContext(cast("Control", None)), token=TOKEN, hosts=HOSTS)
+CONTROL = cast("Control", SimpleNamespace(tokens=Tokens(MemoryStore(), SystemClock())))
+APP = make_app(ServerContext(CONTROL), token=TOKEN, hosts=HOSTS)
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "WHATEVER")
 PATHS = sorted({*APP.openapi()["paths"], "/", "/api/v1/openapi.json", "/nothing", "//api/v1/version", "/agent/v1/"})
 FILLED = {
@@ -25,6 +30,7 @@ FILLED = {
     "digest": "0" * 64,
     "kind": "k",
     "version": "7",
+    "person": "ada",
 }
 ADDRESSES = [path.format(**FILLED) for path in PATHS]
 RIGHT = {"Host": "127.0.0.1:8080", "Authorization": f"Bearer {TOKEN}"}

@@ -34,7 +34,7 @@ def test_a_job_has_every_key_that_the_api_promises(house: House) -> None:
     promised = (
         "name display_name description experiment state reason sentence observed attempt round nodes world_size "
         "node_count processes_per_node launcher compute environment command submitted_at started_at ended_at stop_at "
-        "deadline verdict exit_code failures tags properties archived priority notice outputs story type"
+        "deadline verdict exit_code failures tags properties archived priority notice outputs story type person"
     )
     assert set(found) == set(promised.split())
     assert (found["display_name"], found["tags"]) == ("The whole", {"a": "b"})

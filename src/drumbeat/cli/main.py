@@ -31,6 +31,7 @@ from drumbeat.cli.commands import (
     servers,
     space,
     sweeps,
+    tokens,
     top,
     ui,
 )
@@ -100,6 +101,7 @@ app.add_typer(experiments.app, name="experiment")
 app.add_typer(components.app, name="component")
 app.add_typer(registries.app, name="registry")
 app.add_typer(sweeps.app, name="sweep")
+app.add_typer(tokens.app, name="token")
 
 
 @app.command("version", epilog="Example: drumbeat version")

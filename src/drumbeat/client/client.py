@@ -21,6 +21,7 @@ from drumbeat.client.discovery import where_of
 from drumbeat.client.job_request import request_of
 from drumbeat.client.ledger import LedgerCalls
 from drumbeat.client.metrics import MetricCalls
+from drumbeat.client.people import PeopleCalls
 from drumbeat.client.pipelines import PipelineCalls
 from drumbeat.client.registries import RegistryCalls
 from drumbeat.client.space import SpaceCalls
@@ -44,7 +45,17 @@ PAGE = 256 << 10
 """Bytes of logs in one answer, six times as much as JSON where they are binary."""
 
 
-class Client(ComponentCalls, DataCalls, LedgerCalls, MetricCalls, PipelineCalls, RegistryCalls, SpaceCalls, SweepCalls):
+class Client(
+    ComponentCalls,
+    DataCalls,
+    LedgerCalls,
+    MetricCalls,
+    PeopleCalls,
+    PipelineCalls,
+    RegistryCalls,
+    SpaceCalls,
+    SweepCalls,
+):
     """A server's jobs. Connects on first use, and starts this user's server when none runs.
 
     home: the server's home folder; None = `$DRUMBEAT_HOME`, else this user's. url, token: of a server elsewhere; None =
@@ -118,14 +129,16 @@ class Client(ComponentCalls, DataCalls, LedgerCalls, MetricCalls, PipelineCalls,
         limit: int = 100,
         parent: str | None = None,
         text: str = "",
+        person: str | None = None,
     ) -> list[JobView]:
         """Jobs, newest first. archived: these too. state: only those in it. limit: any number.
 
         parent: only the trials of this sweep or the steps of this pipeline; "" = only jobs that are neither. text: only
-        jobs with it in their name, display name, experiment, compute or tags.
+        jobs with it in their name, display name, experiment, compute or tags. person: only this person's.
         """
         archive = "all" if archived else "false"
         wanted = {"state": state, "experiment": experiment, "archived": archive, "parent": parent, "text": text or None}
+        wanted["person"] = person
         params: dict[str, Any] = {key: value for key, value in wanted.items() if value is not None}
         found: list[JobView] = []
         while len(found) < limit:

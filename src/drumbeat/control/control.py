@@ -45,6 +45,7 @@ from drumbeat.control.outputs.direct_links import DirectOutputs
 from drumbeat.control.outputs.publisher import OutputPublisher
 from drumbeat.control.outputs.publishing import Publishing
 from drumbeat.control.outputs.stories import Stories
+from drumbeat.control.people.tokens import Tokens
 from drumbeat.control.pipelines.steps import Steps
 from drumbeat.control.space.space import Space
 from drumbeat.control.sweeps.busy_shares import BusyShares
@@ -135,6 +136,7 @@ class Control:
         states = NodeStates(self.loop, self.engines)
         scaler = Scaler(self.loop, self.engines, states)
         self.compute_watch = ComputeWatch(self.engines, self.addresses, states, scaler)
+        self.tokens = Tokens(store, clock)
         self.agents = Agents(self.loop, self.secrets, heartbeats, self.addresses, self.catalogs.registries)
         self.computes = Computes(self.loop, self.engines, self.addresses, states)
         self.experiments = Experiments(self.loop, self.metrics)

@@ -10,6 +10,7 @@ from drumbeat.ports.clock import Clock
 from drumbeat.ports.data import DataAccess, Entry, Written
 from drumbeat.ports.engines import Doors, ElasticEngine, Engine, Gang, Machine, Scale, ScaledEngine, Sighting
 from drumbeat.ports.leases import LEASE_TIMEOUT, LiveServer, Ownership
+from drumbeat.ports.people import People, PersonToken
 from drumbeat.ports.run_files import RunFile, RunFiles
 from drumbeat.ports.samplers import Sampler
 from drumbeat.ports.space import MachineCaches
@@ -56,6 +57,8 @@ __all__ = [
     "Message",
     "Ownership",
     "PendingEffect",
+    "People",
+    "PersonToken",
     "Record",
     "Reservation",
     "RunFile",

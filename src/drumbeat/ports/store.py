@@ -13,6 +13,7 @@ from drumbeat.core.life.job import Job
 from drumbeat.core.need import Slot
 from drumbeat.ports.catalog import Catalog, Use
 from drumbeat.ports.leases import LiveServer, Ownership
+from drumbeat.ports.people import People
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.states import State
 
@@ -131,6 +132,8 @@ class JobFilter:
     """Name of the last job of the page before."""
     parent: str | None = None
     """Jobs of this sweep or pipeline; "" = jobs that have no parent, None = both."""
+    person: str | None = None
+    """Jobs of this person; None = of anyone."""
 
 
 @dataclass(frozen=True)
@@ -153,9 +156,10 @@ class ExperimentUse:
     latest_at: datetime
 
 
-class Store(Catalog, Protocol):
-    """Jobs, stories, the outbox, the inbox, reservations, aliases, computes, and the catalog. What a call has returned
-    from is durable.
+class Store(Catalog, People, Protocol):
+    """Jobs, stories, the outbox, the inbox, reservations, aliases, computes, people, and the catalog.
+
+    What a call has returned from is durable.
 
     A server opens the store with `lease()`; every write to a job carries that token, and a write to a job that another
     live server holds raises StaleError and changes nothing. The wall clock decides nothing about leases.

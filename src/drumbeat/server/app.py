@@ -10,9 +10,12 @@ from fastapi.security import HTTPBearer
 
 from drumbeat._version import __version__
 from drumbeat.protocol.api.server import ErrorView
+from drumbeat.protocol.principal import Principal
 from drumbeat.server import errors
+from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.request_guard import Guard
+from drumbeat.server.access.token import user_of_server
 from drumbeat.server.access.traffic import TrafficMeter
 from drumbeat.server.agent_api import inputs, spools, sync
 from drumbeat.server.agent_api import mlflow as agent_mlflow
@@ -36,6 +39,7 @@ from drumbeat.server.api import (
     space,
     storage,
     sweeps,
+    tokens,
 )
 from drumbeat.server.context import ServerContext
 from drumbeat.server.mlflow import router as mlflow
@@ -43,7 +47,7 @@ from drumbeat.server.page import routes as page
 
 
 def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> FastAPI:
-    """The app. token: what every call but an agent's must carry. hosts: what `Host` may say (`auth.allowed_hosts`)."""
+    """The app. token: of the server's home. hosts: what `Host` may say (`auth.allowed_hosts`)."""
     app = FastAPI(
         title="drumbeat", version=__version__, docs_url=None, redoc_url=None, openapi_url="/api/v1/openapi.json",
         lifespan=_lifespan, redirect_slashes=False, generate_unique_id_function=lambda route: route.name,
@@ -53,16 +57,23 @@ def make_app(context: ServerContext, *, token: str, hosts: frozenset[str]) -> Fa
     )  # fmt: skip
     app.state.context = context
     context.sessions = PageSessions(token)
+
+    def find(digest: str) -> Principal | None:
+        # Late: the API's description is made without a control room.
+        return context.control.tokens.principal(digest)
+
+    context.callers = Callers(token, user_of_server(), find)
     for part in (
         about, jobs, live, files, aliases, components, computes, environments, datastores, registries, data, storage,
-        space, sweeps, pipelines, metrics, ledger, events, page_sessions, page, sync, inputs, spools, agent_mlflow,
+        space, sweeps, pipelines, metrics, ledger, events, tokens, page_sessions, page, sync, inputs, spools,
+        agent_mlflow,
         mlflow,
     ):  # fmt: skip
         app.include_router(part.router)
     errors.install(app)
     # The last one added stands outermost: nobody unknown reaches anything.
     app.add_middleware(TrafficMeter, traffic=context.traffic)
-    app.add_middleware(Guard, token=token, hosts=hosts, sessions=context.sessions)
+    app.add_middleware(Guard, callers=context.callers, hosts=hosts, sessions=context.sessions)
     return app
 
 

@@ -13,6 +13,8 @@ from fastapi import Depends, Request
 from drumbeat._version import __version__
 from drumbeat.control.control import Control
 from drumbeat.ports import Record
+from drumbeat.protocol.principal import Principal
+from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.doors import TlsDoors
 from drumbeat.server.access.page_sessions import PageSessions
 from drumbeat.server.access.traffic import Traffic
@@ -74,6 +76,8 @@ class ServerContext:
     """How long a store may send nothing while a node waits, which gives the server 30 s."""
     sessions: PageSessions | None = None
     """Of the web page; set by the app, which knows the token."""
+    callers: Callers | None = None
+    """Set by the app, too."""
 
 
 def current(control: Control, name: str) -> Record:
@@ -94,5 +98,11 @@ def _control(request: Request) -> Control:
     return request.app.state.context.control
 
 
+def _principal(request: Request) -> Principal:
+    return request.state.principal
+
+
 ContextOf = Annotated[ServerContext, Depends(_context)]
 ControlOf = Annotated[Control, Depends(_control)]
+PrincipalOf = Annotated[Principal, Depends(_principal)]
+"""Who asks; of every request with a token or a session."""

@@ -33,6 +33,7 @@ from drumbeat.ports import (
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.testing.memory_catalog import CatalogShelf, MemoryCatalog
+from drumbeat.testing.memory_people import MemoryPeople, PeopleShelf
 
 LEFT = -1
 """The beats of a server that has left."""
@@ -67,6 +68,7 @@ class Shelf:
     removals: dict[str, str] = field(default_factory=dict[str, str])
     settings: dict[str, str] = field(default_factory=dict[str, str])
     catalog: CatalogShelf = field(default_factory=CatalogShelf)
+    people: PeopleShelf = field(default_factory=PeopleShelf)
     last: Counter[str] = field(default_factory=Counter[str])
     lock: RLock = field(default_factory=RLock)
 
@@ -76,7 +78,7 @@ class Shelf:
         return self.last[what]
 
 
-class MemoryStore(MemoryCatalog):
+class MemoryStore(MemoryCatalog, MemoryPeople):
     """The `Store` port over a `Shelf`. Two stores over one shelf are two servers that share a database.
 
     lease_timeout: how long a server may be silent before `claim` replaces it, by `monotonic`.
@@ -90,7 +92,8 @@ class MemoryStore(MemoryCatalog):
         lease_timeout: timedelta = LEASE_TIMEOUT,
     ) -> None:
         self.shelf = shelf or Shelf()
-        super().__init__(self.shelf.catalog, self.shelf.lock)
+        MemoryCatalog.__init__(self, self.shelf.catalog, self.shelf.lock)
+        MemoryPeople.__init__(self, self.shelf.people, self.shelf.lock)
         self._monotonic = monotonic
         self._silent_s = lease_timeout.total_seconds()
         self._heard: dict[int, tuple[int, float]] = {}
@@ -399,6 +402,7 @@ def _is_chosen(record: Record, chosen: JobFilter) -> bool:
         (not chosen.states or record.job.state in chosen.states)
         and (not chosen.experiments or record.job.plan.experiment in chosen.experiments)
         and chosen.parent in (None, record.job.parent)
+        and chosen.person in (None, record.job.person)
         and chosen.is_archived in (None, record.archived)
     )
 

@@ -16,13 +16,14 @@ from drumbeat.protocol.errors import ConflictError, NotFoundError, StaleError
 from drumbeat.protocol.states import State
 from drumbeat.testing.catalog_contract import CatalogContract, asset
 from drumbeat.testing.lease_contract import Open
+from drumbeat.testing.people_contract import PeopleContract
 from drumbeat.testing.removal_contract import RemovalContract
 from drumbeat.testing.sample_jobs import SLOTS, START, STOP, ended, full_job, line, sample_job, started, submission
 from drumbeat.testing.sharing_contract import SharingContract
 from drumbeat.testing.store_witness import at_once, everything, listed
 
 
-class StoreContract(CatalogContract, SharingContract, RemovalContract):
+class StoreContract(CatalogContract, SharingContract, RemovalContract, PeopleContract):
     """Jobs, stories, outbox, reservations, aliases, computes; leases and sharing are in the classes above."""
 
     # --- submit ---

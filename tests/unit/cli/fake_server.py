@@ -216,14 +216,15 @@ class FakeServer:
         archived: bool = False,
         limit: int = 100,
         parent: str | None = None,
+        person: str | None = None,
     ) -> list[JobView]:
-        self._called("list", state, experiment, archived, limit, *([parent] if parent else []))
+        self._called("list", state, experiment, archived, limit, *filter(None, (parent, person)))
         newest = sorted(self.jobs.values(), key=lambda job: job.submitted_at, reverse=True)
         return [
             job
             for job in newest
             if state in (None, job.state) and experiment in (None, job.experiment) and (archived or not job.archived)
-            if parent in (None, job.parent)
+            if parent in (None, job.parent) and person in (None, job.person)
         ][:limit]
 
 

@@ -36,11 +36,14 @@ def list_jobs(
         str,
         typer.Option("--parent", metavar="JOB", help="List the trials of this sweep or the steps of this pipeline."),
     ] = "",
+    person: Annotated[
+        str | None, typer.Option("--person", metavar="NAME", help="List only jobs of this person.")
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="Maximum number of jobs.")] = 50,
     as_json: AsJson = False,
 ) -> None:
     """List jobs, newest first. Trials and steps are listed with --parent only."""
-    jobs = connect().list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent)
+    jobs = connect().list(state=state, experiment=experiment, archived=all_, limit=limit, parent=parent, person=person)
     if as_json:
         from drumbeat.cli.terminal.jsonout import print_json
 

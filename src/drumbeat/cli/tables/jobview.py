@@ -21,21 +21,26 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
-COLUMNS = ("job", "state", "experiment", ">ranks", ">submitted", ">ran", "metric", "why")
-DROPPED = ("experiment", "metric", ">ran", ">ranks", ">submitted", "why", "state")
+COLUMNS = ("job", "state", "person", "experiment", ">ranks", ">submitted", ">ran", "metric", "why")
+DROPPED = ("experiment", "person", "metric", ">ran", ">ranks", ">submitted", "why", "state")
 """What goes first where the terminal is too narrow for all of it."""
 
 MESH_RANKS_SHOWN = 64
 
 
 def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
-    """One row per job. width: of the terminal. The metric's column is there when a job has logged any."""
+    """One row per job. width: of the terminal.
+
+    The metric's column is there when a job has logged any, the persons' when there are several.
+    """
     shown = list(jobs)
-    has_metrics = any(job.primary for job in shown)
+    absent = {"" if any(job.primary for job in shown) else "metric"}
+    absent |= {"" if len({job.person for job in shown}) > 1 else "person"}
     rows = [
         (
             job.name,
             state_cell(job.state).append(" archived" if job.archived else "", "dim"),
+            job.person,
             job.experiment,
             _ranks(job),
             say_ago(job.submitted_at, now),
@@ -45,7 +50,7 @@ def job_table(jobs: Iterable[JobView], now: datetime, width: int) -> Table:
         )
         for job in shown
     ]
-    kept = [n for n, title in enumerate(COLUMNS) if title != "metric" or has_metrics]
+    kept = [n for n, title in enumerate(COLUMNS) if title not in absent]
     titles = [COLUMNS[n] for n in kept]
     dropped = [title for title in DROPPED if title in titles]
     return fitted(titles, [[row[n] for n in kept] for row in rows], width, dropped)
@@ -89,6 +94,7 @@ def _facts(job: JobView) -> list[tuple[str, object]]:
         ("title", job.display_name if job.display_name != job.name else ""),
         ("description", job.description),
         ("experiment", job.experiment),
+        ("person", job.person),
         ("state", state_cell(job.state)),
         ("why", job.progress),
         ("notice", job.notice),

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from drumbeat.cli.terminal.people_server import PeopleServer
 from drumbeat.client.transfer import Transfer
 from drumbeat.protocol.api.components import ComponentView
 from drumbeat.protocol.api.computes import AliasView, ComputeView
@@ -25,7 +26,7 @@ from drumbeat.protocol.api.space import Freed, Usage
 from drumbeat.protocol.api.sweeps import SweepView, TrialView
 
 
-class Server(Protocol):
+class Server(PeopleServer, Protocol):
     """The calls of `drumbeat.Client` that the terminal uses. Refusals are `drumbeat.protocol.errors`."""
 
     def plan(self, job: Path | dict[str, object], *, sets: Sequence[str] = (), name: str | None = None) -> PreviewView:
@@ -48,8 +49,12 @@ class Server(Protocol):
         archived: bool = False,
         limit: int = 100,
         parent: str | None = None,
+        person: str | None = None,
     ) -> list[JobView]:
-        """Jobs, newest first. archived: these too. parent: only the trials or steps of this job; "" = no such ones."""
+        """Jobs, newest first. archived: these too. parent: only the trials or steps of this job; "" = no such ones.
+
+        person: only this person's.
+        """
         ...
 
     def sweep(self, name: str) -> SweepView:

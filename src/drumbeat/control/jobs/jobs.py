@@ -48,6 +48,7 @@ from drumbeat.protocol.errors import (
 )
 from drumbeat.protocol.faults import faultpoint
 from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.principal import UNKNOWN, Principal
 from drumbeat.protocol.states import State
 
 
@@ -70,13 +71,13 @@ class Jobs:
         self._artifacts, self._stories = artifacts, stories
 
     # --- submitting -------------------------------------------------------------------------------------------
-    def submit(self, request: JobRequest, parent: str = "") -> tuple[Record, bool]:
+    def submit(self, request: JobRequest, parent: str = "", by: Principal = UNKNOWN) -> tuple[Record, bool]:
         """Submits a job durably; returns it, and whether it is new. parent: the sweep or pipeline that it is a part of.
 
         Raises SpecError, RefusedError; ConflictError, also when the key was used with another document.
         """
         try:
-            submission, _ = self._submission(request, parent)
+            submission, _ = self._submission(request, parent, by.person)
             record, is_new = self._loop.call(lambda: self.write(submission))
         except DrumbeatError:
             # A job that can't be submitted now may have been submitted before, and the answer lost.
@@ -89,7 +90,7 @@ class Jobs:
             raise ConflictError(what, fix="Send what was sent with it before, or give this job a key of its own.")
         return record, is_new
 
-    def _submission(self, request: JobRequest, parent: str) -> tuple[Submission, Plan]:
+    def _submission(self, request: JobRequest, parent: str, person: str) -> tuple[Submission, Plan]:
         """What is written of a job, and its plan, or that of an example trial."""
         self._require_sources(request)
         resolved, now = self._planner.resolved(request), self._loop.clock.now()
@@ -100,15 +101,15 @@ class Jobs:
         if isinstance(written, PipelineJob):
             name, graph, plans = self._planned_steps(whole, written)
             job, first = new_pipeline(whole, graph, plans, name, now)
-            return Submission(key, job, request.document, (first,), uses, whole), job.plan
+            return Submission(key, replace(job, person=person), request.document, (first,), uses, whole), job.plan
         kept: JobRequest | None = None
         if isinstance(written, SweepJob):
             kept, (name, planned) = whole, self._example_trial(whole, written)
             job, first = new_sweep(whole, written, planned, name, now)
-            job = replace(job, parent=parent)
         else:
             command, planned = self._planner.plan(whole)
-            job, first = submit.new_job(command, planned, now, parent)
+            job, first = submit.new_job(command, planned, now)
+        job = replace(job, parent=parent, person=person)
         uses = (*uses, *uses_of(planned.asset), *data_uses(planned.data))
         return Submission(key, job, request.document, (first,), uses, kept), planned.plan
 
@@ -135,7 +136,7 @@ class Jobs:
         """
         job = str(request.document["name"])
         try:
-            submission, plan = self._submission(request, parent)
+            submission, plan = self._submission(request, parent, self._loop.store.load(parent).job.person)
         except (SpecError, RefusedError, NotFoundError) as error:
             self._loop.tell(parent, ChildRefused(job, str(error)))
             return
@@ -217,7 +218,7 @@ class Jobs:
 
     # --- afterwards -------------------------------------------------------------------------------------------
     def cancel(self, name: str, by: str, *, discard: bool = False) -> Record:
-        """Asks a job to stop. Idempotent. discard: give up results that are being kept.
+        """Asks a job to stop. Idempotent. discard: give up results that are being kept. by: who asks, for the story.
 
         Raises NotFoundError; ConflictError for a job that has ended otherwise, or keeps its results. A job that another
         server holds is stopped at that server's next look; the request is durable already.

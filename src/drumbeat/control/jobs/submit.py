@@ -56,7 +56,7 @@ def planned(
     return job, replace(made, notes=(*made.notes, *request.notes))
 
 
-def new_job(written: CommandJob, made: Planned, now: datetime, parent: str = "") -> tuple[Job, StoryEntry]:
+def new_job(written: CommandJob, made: Planned, now: datetime) -> tuple[Job, StoryEntry]:
     """The job at its first instant, and the first line of its story."""
     job = Job(
         name=made.plan.job,
@@ -67,7 +67,6 @@ def new_job(written: CommandJob, made: Planned, now: datetime, parent: str = "")
         display_name=written.display_name or "",
         description=written.description or "",
         tags=dict(written.tags),
-        parent=parent,
     )
     notes = "".join(f"; {note}" for note in made.notes)
     sentence = f"accepted for compute {made.plan.compute}{notes}"

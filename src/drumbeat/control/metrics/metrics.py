@@ -168,7 +168,7 @@ class Metrics:
 
 
 def _created(job: Job) -> RunCreated:
-    user = getpass.getuser()
+    user = job.person or getpass.getuser()
     name = job.display_name or job.name
     tags = {
         **job.tags,

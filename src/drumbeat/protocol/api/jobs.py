@@ -132,6 +132,7 @@ class OutputView:
 
 PRIMARY = "The last value of the first metric that rank 0 logged; absent until there is one."
 MESH = "Sizes of the dimensions in which the ranks divide a model, outermost first; absent when there are none."
+PERSON = "Who submitted the job; absent when that is unknown."
 PARENT = "The sweep or pipeline that the job is a part of; absent when there is none."
 
 
@@ -175,6 +176,7 @@ class JobView:
     notice: str = ""
     outputs: tuple[OutputView, ...] = ()
     parent: str = field(default="", metadata=limited(PARENT, exclude_if=operator.not_))
+    person: str = field(default="", metadata=limited(PERSON, exclude_if=operator.not_))
     primary: PrimaryView | None = field(default=None, metadata=limited(PRIMARY, exclude_if=operator.not_))
     mesh: dict[str, int] = field(default_factory=dict[str, int], metadata=limited(MESH, exclude_if=operator.not_))
     type: JobKind = field(default=JobKind.COMMAND, metadata=limited("Whether it has ranks, or is the parent of jobs."))

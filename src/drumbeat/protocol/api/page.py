@@ -7,6 +7,7 @@ from typing import Any
 
 from drumbeat.protocol.api.jobs import JobView
 from drumbeat.protocol.plan import Plan
+from drumbeat.protocol.principal import Role
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class PageSessionView:
 
     action_token: str
     """The value of the header `Drumbeat-Action`, without which a session may only read."""
+    person: str = ""
+    role: Role = Role.OWNER
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ LINK_LIFETIME_S = 600.0
 SESSION_LIFETIME_S = 7 * 86_400
 MAX_LINKS = 100
 """Unused links that are kept; the oldest go first."""
+SIGNED_FIELDS = 3
+"""Of the session of a person with a token of their own: its end, a random part, the token's digest."""
 
 
 class PageSessions:
@@ -24,16 +26,19 @@ class PageSessions:
 
     def __init__(self, token: str, clock: Callable[[], float] = time.time) -> None:
         self._key, self._clock = token.encode(), clock
-        self._links: dict[str, float] = {}
+        self._links: dict[str, tuple[float, str]] = {}
         self._lock = threading.Lock()
         self.cookie = f"drumbeat-{self._sign('cookie name')[:8]}"
         """The cookie's name. Browsers don't tell ports apart: each server of a machine needs its own."""
 
-    def new_link(self) -> str:
-        """Returns the code of a link, which opens the page once, within `LINK_LIFETIME_S`."""
+    def new_link(self, digest: str = "") -> str:
+        """Returns the code of a link, which opens the page once, within `LINK_LIFETIME_S`.
+
+        digest: of the token whose person the page is for; "" = the home's.
+        """
         code = secrets.token_urlsafe(24)
         with self._lock:
-            self._links[code] = self._clock() + LINK_LIFETIME_S
+            self._links[code] = self._clock() + LINK_LIFETIME_S, digest
             for oldest in list(self._links)[:-MAX_LINKS]:
                 del self._links[oldest]
         return code
@@ -41,8 +46,8 @@ class PageSessions:
     def open(self, code: str) -> str | None:
         """Returns the cookie's value for a link's code; None if the link was used, or is too old."""
         with self._lock:
-            ends = self._links.pop(code, 0.0)
-        return self._new_session() if self._clock() < ends else None
+            ends, digest = self._links.pop(code, (0.0, ""))
+        return self._new_session(digest) if self._clock() < ends else None
 
     def is_valid(self, session: str) -> bool:
         """Whether a cookie's value is a session of this server that has not ended."""
@@ -50,6 +55,10 @@ class PageSessions:
         ends = body.partition(".")[0]
         is_signed = hmac.compare_digest(signature.encode(), self._sign(f"session {body}").encode())
         return is_signed and ends.isascii() and ends.isdigit() and self._clock() < int(ends)
+
+    def digest_of(self, session: str) -> str:
+        """Returns the digest of the token that a valid session belongs to; "" = the home's."""
+        return session.split(".")[2] if session.count(".") == SIGNED_FIELDS else ""
 
     def action_token(self, session: str) -> str:
         """Returns what a session sends with each action; only the page itself can read it."""
@@ -59,8 +68,9 @@ class PageSessions:
         """Whether this action token belongs to the session."""
         return hmac.compare_digest(action_token.encode(), self.action_token(session).encode())
 
-    def _new_session(self) -> str:
+    def _new_session(self, digest: str) -> str:
         body = f"{int(self._clock()) + SESSION_LIFETIME_S}.{secrets.token_urlsafe(16)}"
+        body = f"{body}.{digest}" if digest else body
         return f"{body}.{self._sign(f'session {body}')}"
 
     def _sign(self, text: str) -> str:

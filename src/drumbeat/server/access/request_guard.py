@@ -1,19 +1,22 @@
-"""Who may speak: the host and origin of every request, and the token of every request that isn't an agent's."""
+"""Who may speak: the host and origin of every request, and the principal of every request that isn't an agent's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
-from secrets import compare_digest
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from drumbeat.protocol.errors import DrumbeatError, ForbiddenError, UnauthorizedError
 from drumbeat.server import errors
+from drumbeat.server.access import audit, permissions
+from drumbeat.server.access.callers import Callers
 from drumbeat.server.access.page_sessions import PageSessions
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from drumbeat.protocol.principal import Principal
 
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 AGENTS = "/agent/v1/"
@@ -22,7 +25,6 @@ PAGE = "/ui"
 """The web page's files are for everybody who may reach the server: they hold no data."""
 ACTION_HEADER = b"drumbeat-action"
 """The header in which the page sends its session's action token."""
-READING = ("GET", "HEAD")
 
 
 def allowed_hosts(port: int, told: Iterable[str] = ()) -> frozenset[str]:
@@ -42,39 +44,64 @@ class Guard:
     """Stands before the app and lets through what may enter. Pure ASGI: nothing is read, nothing is buffered."""
 
     def __init__(
-        self, app: ASGIApp, *, token: str, hosts: frozenset[str], sessions: PageSessions | None = None
+        self, app: ASGIApp, *, callers: Callers, hosts: frozenset[str], sessions: PageSessions | None = None
     ) -> None:
-        self.app, self.token, self.hosts, self.sessions = app, token.encode(), hosts, sessions
+        self.app, self.callers, self.hosts, self.sessions = app, callers, hosts, sessions
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        refusal = self.refusal(scope)
-        if refusal is None:
-            await self.app(scope, receive, send)
-        elif scope["type"] == "http":
-            await errors.response(refusal)(scope, receive, send)
-        else:
-            await send({"type": "websocket.close", "code": 1008})
+        try:
+            principal = await self.principal(scope)
+        except DrumbeatError as error:
+            if scope["type"] == "http":
+                await errors.response(error)(scope, receive, send)
+            else:
+                await send({"type": "websocket.close", "code": 1008})
+            return
+        if principal is not None:
+            scope.setdefault("state", {})["principal"] = principal
+            send = audit.noted(send, scope, principal)
+        await self.app(scope, receive, send)
 
-    def refusal(self, scope: Scope) -> DrumbeatError | None:
-        """Why this request may not enter, if it may not."""
+    async def principal(self, scope: Scope) -> Principal | None:
+        """Returns who asks; None for agents and for the web page's files, which need no token.
+
+        Raises UnauthorizedError, ForbiddenError; AwayError when the store can't be asked.
+        """
+        if refusal := self._refusal_of_origin(scope):
+            raise refusal
+        if scope["path"].startswith(AGENTS) or is_page(scope):
+            return None
+        principal = await self._caller(scope)
+        if refusal := permissions.refusal(principal, scope.get("method", "CONNECT"), scope["path"]):
+            audit.note(scope, principal, errors.status_of(refusal))
+            raise refusal
+        return principal
+
+    async def _caller(self, scope: Scope) -> Principal:
+        given, session = bearer(scope["headers"]), ""
+        if not given and (session := self.session(scope)) and (refusal := self._refusal_of_session(scope, session)):
+            raise refusal
+        if not given and not session:
+            raise UnauthorizedError("a token is needed", fix=TOKEN)
+        if session and self.sessions:
+            principal = await self.callers.of_digest(self.sessions.digest_of(session))
+        else:
+            principal = await self.callers.of_token(given)
+        if principal is None:
+            raise UnauthorizedError("that token is wrong, or was removed", fix=TOKEN)
+        return principal
+
+    def _refusal_of_origin(self, scope: Scope) -> DrumbeatError | None:
+        """Why a request for this host, or from this origin, may not enter."""
         hosts, origins = values(scope["headers"], b"host"), values(scope["headers"], b"origin")
         if len(hosts) != 1 or hosts[0].lower() not in self.hosts:
             named = hosts[0][:100] if hosts else "none"
             return ForbiddenError("this server doesn't go by that host name", where=f"Host: {named}", fix=ALLOW_HOST)
         if any(not self.is_own(origin) for origin in origins):
             return ForbiddenError("a page of another origin may not call this server", where=f"Origin: {origins[0]}")
-        if scope["path"].startswith(AGENTS) or is_page(scope):
-            return None
-        given = bearer(scope["headers"])
-        if not given and (session := self.session(scope)):
-            return self._refusal_of_session(scope, session)
-        if not given:
-            return UnauthorizedError("a token is needed", fix=TOKEN)
-        if not compare_digest(given.encode(), self.token):
-            return UnauthorizedError("that token is wrong", fix=TOKEN)
         return None
 
     def session(self, scope: Scope) -> str:
@@ -95,7 +122,7 @@ class Guard:
         sites = values(headers, b"sec-fetch-site")
         if any(site not in ("same-origin", "none") for site in sites):
             return ForbiddenError("a page of another origin may not call this server", where=f"site: {sites[0]}")
-        if scope["method"] in READING:
+        if scope["method"] in permissions.READING:
             return None
         given = values(headers, ACTION_HEADER)
         if sessions is None or len(given) != 1 or not sessions.may_act(session, given[0]):
@@ -115,7 +142,9 @@ class Guard:
 
 ALLOW_HOST = "Start the server with --allow-host NAME if the name is meant."
 RELOAD = "Reload the page; `drumbeat ui` opens it again."
-TOKEN = "Send `Authorization: Bearer …` with what is in the file `token` in the server's home folder."  # noqa: S105
+TOKEN = (
+    "Send `Authorization: Bearer …` with your token, or with what is in the file `token` in the server's home folder."  # noqa: S105
+)
 
 
 def values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
@@ -126,7 +155,7 @@ def values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[str]:
 def is_page(scope: Scope) -> bool:
     """Whether the request is for the web page itself, which needs no token."""
     path = scope["path"]
-    return scope.get("method") in READING and (path in ("/", PAGE) or path.startswith(f"{PAGE}/"))
+    return scope.get("method") in permissions.READING and (path in ("/", PAGE) or path.startswith(f"{PAGE}/"))
 
 
 def cookies(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:

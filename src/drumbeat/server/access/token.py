@@ -1,10 +1,13 @@
-"""The token of a server's home, which every request of a person needs."""
+"""The token of a server's home, and the person to whom it belongs."""
 
 from __future__ import annotations
 
+import os
+import pwd
 import secrets
 from pathlib import Path
 
+from drumbeat.protocol.principal import PERSON
 from drumbeat.server.home import first_written
 
 TOKEN_BYTES = 32
@@ -18,3 +21,13 @@ def token_of(home: Path) -> str:
     if path.stat().st_mode & 0o077:
         path.chmod(0o600)
     return path.read_text().strip()
+
+
+def user_of_server() -> str:
+    """Returns the operating system's name of the user as which the server runs: the person of the home's token."""
+    uid = os.geteuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:  # In a container, a user may have a number only.
+        name = ""
+    return name if PERSON.fullmatch(name) else f"uid-{uid}"

@@ -66,8 +66,8 @@ def _facts(record: Record) -> dict[str, Any]:
         "failures": tuple(FailureView(one.attempt, one.round, one.at, _verdict(one.verdict)) for one in job.failures),
         "experiment": plan.experiment, "launcher": plan.launcher, "compute": plan.compute,
         "environment": plan.environment, "command": plan.command, "world_size": plan.world_size,
-        "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "parent": job.parent, "type": job.kind,
-        "mesh": plan.mesh,
+        "node_count": plan.nodes, "processes_per_node": plan.processes_per_node, "parent": job.parent,
+        "person": job.person, "type": job.kind, "mesh": plan.mesh,
     }  # fmt: skip
 
 

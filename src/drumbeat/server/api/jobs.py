@@ -15,12 +15,13 @@ from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.states import State
 from drumbeat.server.api.job_views import job_view, job_with_story, story_lines
 from drumbeat.server.api.log_reader import LogReader
-from drumbeat.server.context import ContextOf, ControlOf, current
+from drumbeat.server.context import ContextOf, ControlOf, PrincipalOf, current
 
 router = APIRouter(prefix="/api/v1", tags=["jobs"])
 
 Discard = Annotated[bool, Query(description="Also while it keeps its results; what isn't kept yet is lost.")]
 PARENT = "Jobs of this sweep or pipeline; empty: jobs that are part of none; every job when absent."
+PERSON = "Jobs of this person; empty: jobs whose person is unknown; of anyone when absent."
 TEXT = "Only jobs with this text in their name, display name, experiment, compute or tags; in any case of letters."
 SCANNED = 500
 """Jobs that are read at once while a text is looked for."""
@@ -28,9 +29,9 @@ HIDDEN: dict[str, bool | None] = {"false": False, "true": True, "all": None}
 
 
 @router.post("/jobs", status_code=201, responses={200: {"model": JobView, "description": "This key came before."}})
-def submit(body: JobRequest, control: ControlOf, response: Response) -> JobView:
+def submit(body: JobRequest, control: ControlOf, principal: PrincipalOf, response: Response) -> JobView:
     """Takes the job in; once this has answered, it is durable."""
-    record, is_new = control.jobs.submit(body)
+    record, is_new = control.jobs.submit(body, by=principal)
     response.status_code = 201 if is_new else 200
     return job_view(record)
 
@@ -52,10 +53,11 @@ def list_jobs(
     after: Annotated[str | None, Query(description="`after` of the page before.")] = None,
     parent: Annotated[str | None, Query(description=PARENT)] = None,
     text: Annotated[str, Query(max_length=200, description=TEXT)] = "",
+    person: Annotated[str | None, Query(description=PERSON)] = None,
 ) -> JobPage:
     """A page of jobs, newest first."""
     experiments = control.experiments.names_in_jobs(experiment) if experiment else ()
-    chosen = JobFilter(tuple(state), experiments, HIDDEN[archived], limit, after, parent)
+    chosen = JobFilter(tuple(state), experiments, HIDDEN[archived], limit, after, parent, person)
     records = _with_text(control.store, chosen, text) if text else control.store.jobs(chosen)
     primaries = control.metrics.primaries([record.job.name for record in records])
     views = [job_view(record, primary=primaries.get(record.job.name)) for record in records]
@@ -104,9 +106,9 @@ def show_definition(name: str, control: ControlOf) -> DefinitionView:
 
 
 @router.post("/jobs/{name}/cancel")
-def cancel(name: str, control: ControlOf, discard: Discard = False) -> JobView:
+def cancel(name: str, control: ControlOf, principal: PrincipalOf, discard: Discard = False) -> JobView:
     """Asks a job to stop; twice is the same as once."""
-    return job_view(control.jobs.cancel(name, by="a person", discard=discard))
+    return job_view(control.jobs.cancel(name, principal.title, discard=discard))
 
 
 @router.post("/jobs/{name}/archive")

@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request
 from drumbeat.protocol.api.page import PageLinkView, PageSessionView
 from drumbeat.protocol.errors import NotFoundError
 from drumbeat.server.access.page_sessions import LINK_LIFETIME_S
-from drumbeat.server.access.request_guard import PAGE, cookies
-from drumbeat.server.context import ContextOf
+from drumbeat.server.access.request_guard import PAGE, bearer, cookies
+from drumbeat.server.context import ContextOf, PrincipalOf, ServerContext
 
 router = APIRouter(prefix="/api/v1/page", tags=["page"])
 
@@ -16,18 +16,28 @@ NO_SESSION = "the request carries no session of the web page"
 
 
 @router.post("/links", status_code=201)
-def create_page_link(context: ContextOf) -> PageLinkView:
+def create_page_link(context: ContextOf, request: Request) -> PageLinkView:
     """Makes a link that opens the web page once. The page keeps a cookie, and needs no token."""
     if context.sessions is None:
         raise NotFoundError(NO_SESSION)
-    return PageLinkView(f"{PAGE}/open/{context.sessions.new_link()}", LINK_LIFETIME_S)
+    link = context.sessions.new_link(_digest(context, request))
+    return PageLinkView(f"{PAGE}/open/{link}", LINK_LIFETIME_S)
+
+
+def _digest(context: ServerContext, request: Request) -> str:
+    """The digest of the caller's token; "" = the home's."""
+    given = bearer(request.scope["headers"])
+    if given and context.callers:
+        return context.callers.digest_of(given)
+    session = cookies(request.scope["headers"]).get(context.sessions.cookie, "") if context.sessions else ""
+    return context.sessions.digest_of(session) if context.sessions else ""
 
 
 @router.get("/session")
-def show_page_session(context: ContextOf, request: Request) -> PageSessionView:
-    """What the web page sends with each action, in the header `Drumbeat-Action`."""
+def show_page_session(context: ContextOf, request: Request, principal: PrincipalOf) -> PageSessionView:
+    """What the web page sends with each action, in the header `Drumbeat-Action`, and whose session it is."""
     sessions = context.sessions
     given = cookies(request.scope["headers"]).get(sessions.cookie, "") if sessions else ""
     if sessions is None or not sessions.is_valid(given):
         raise NotFoundError(NO_SESSION, fix="`drumbeat ui` opens the page.")
-    return PageSessionView(sessions.action_token(given))
+    return PageSessionView(sessions.action_token(given), principal.person, principal.role)

@@ -9,7 +9,7 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
 from drumbeat.protocol.api.space import Freed, Usage
-from drumbeat.server.context import ControlOf
+from drumbeat.server.context import ControlOf, PrincipalOf
 
 router = APIRouter(prefix="/api/v1", tags=["space"])
 
@@ -43,9 +43,9 @@ def usage(control: ControlOf) -> Usage:
 
 
 @router.delete("/jobs/{name}")
-def delete_job(name: str, control: ControlOf) -> Freed:
+def delete_job(name: str, control: ControlOf, principal: PrincipalOf) -> Freed:
     """Deletes a job that has ended, with its files and the snapshots that only it needs. Idempotent."""
-    return control.space.delete(name, by="a person")
+    return control.space.delete(name, by=principal.title)
 
 
 @router.post("/prune")

@@ -44,6 +44,7 @@ def main(make_control: Callable[[Path, Endpoints], Control], arguments: Sequence
         home = Home.made(options.home)
         with home.lock():
             _log_to(home.path / "server.log")
+            _audit_to(home.path / "audit.log")
             _serve(home, options, make_control)
     except ConflictError as error:
         return _refused(error, EXIT_TAKEN)
@@ -153,10 +154,21 @@ def _nothing() -> None:
     """Nothing runs yet that could be stopped."""
 
 
-def _log_to(file: Path) -> None:
+def _audit_to(file: Path) -> None:
+    audit = logging.getLogger("drumbeat.audit")
+    audit.addHandler(_log_file(file, "%(asctime)s %(message)s"))
+    audit.propagate = False
+
+
+def _log_file(file: Path, line: str) -> RotatingFileHandler:
     handler = RotatingFileHandler(file, maxBytes=5 << 20, backupCount=3)
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(logging.Formatter(line))
     file.chmod(0o600)
+    return handler
+
+
+def _log_to(file: Path) -> None:
+    handler = _log_file(file, "%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Of the libraries only what is wrong: those for stores tell each address that they ask, signatures in it.
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.captureWarnings(capture=True)

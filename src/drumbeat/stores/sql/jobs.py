@@ -119,6 +119,8 @@ def _conditions(chosen: JobFilter) -> Iterable[ColumnElement[bool]]:
         yield jobs.c.experiment.in_(chosen.experiments)
     if chosen.parent is not None:
         yield jobs.c.parent == chosen.parent
+    if chosen.person is not None:
+        yield jobs.c.person == chosen.person
 
 
 def _records(connection: Connection, heads: Select[*tuple[Any, ...]], remembered: Remembered) -> list[Record]:
@@ -217,6 +219,7 @@ def _columns(job: Job) -> dict[str, object]:
         "experiment": job.plan.experiment,
         "display_name": job.display_name,
         "parent": job.parent,
+        "person": job.person,
         "document": wire.dumps(job),
     }
 

@@ -22,7 +22,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-HEAD = "0010"
+HEAD = "0011"
 """The database revision that this code reads and writes."""
 
 Serial = BigInteger().with_variant(Integer, "sqlite")
@@ -106,10 +106,12 @@ jobs = Table(
     # The long one comes last but for columns added later: SQLite finds the others without walking its pages.
     Column("document", Text, nullable=False),
     Column("parent", Text, nullable=False, server_default=""),
+    Column("person", Text, nullable=False, server_default=""),
     # A page of a list is found in this index alone; only its own jobs are read.
     Index(None, "archived", "number", "state", "experiment"),
     Index(None, "state", "number"),
     Index(None, "parent", "number"),
+    Index(None, "person", "number"),
     sqlite_autoincrement=True,
 )
 """number: the order of submission. document: the `Job` as JSON; what lists are made by is beside it."""
@@ -207,6 +209,16 @@ settings = Table(
     Column("value", Text, nullable=False),
 )
 """What a person set for all servers over this database."""
+
+tokens = Table(
+    "tokens",
+    metadata,
+    Column("person", Text, primary_key=True),
+    Column("role", Text, nullable=False),
+    Column("digest", Text, nullable=False, unique=True),
+    Column("created_at", UtcTime, nullable=False),
+)
+"""Tokens of persons. digest: SHA-256 of the token."""
 
 aliases = Table(
     "aliases",

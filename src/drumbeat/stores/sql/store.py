@@ -27,6 +27,7 @@ from drumbeat.ports import (
     Message,
     Ownership,
     PendingEffect,
+    PersonToken,
     Record,
     Reservation,
     StoredDatastore,
@@ -37,7 +38,7 @@ from drumbeat.ports import (
 )  # fmt: skip
 from drumbeat.protocol.api.requests import JobRequest
 from drumbeat.protocol.errors import ConflictError, NotFoundError
-from drumbeat.stores.sql import catalog, computes, histories, inbox, jobs, leases, outbox, removals, slots
+from drumbeat.stores.sql import catalog, computes, histories, inbox, jobs, leases, outbox, people, removals, slots
 from drumbeat.stores.sql.database import Database, parse_url
 from drumbeat.stores.sql.schema import aliases, facts, settings
 from drumbeat.stores.sql.upgrade import upgrade
@@ -266,6 +267,23 @@ class SqlStore:
         with self._database.write() as connection:
             if connection.execute(update(settings).where(settings.c.name == name).values(value=value)).rowcount == 0:
                 connection.execute(insert(settings).values(name=name, value=value))
+
+    # --- people ---
+    def tokens(self) -> list[PersonToken]:
+        with self._database.read() as connection:
+            return people.all_tokens(connection)
+
+    def token(self, digest: str) -> PersonToken | None:
+        with self._database.read() as connection:
+            return people.by_digest(connection, digest)
+
+    def add_token(self, token: PersonToken) -> None:
+        with self._database.write() as connection:
+            people.add(connection, token)
+
+    def remove_token(self, person: str) -> None:
+        with self._database.write() as connection:
+            people.remove(connection, person)
 
     # --- the catalog ---
     def add_asset(self, asset: Asset) -> tuple[Asset, bool]:

@@ -1,0 +1,1 @@
+"""Who may use the servers, and how much of them."""

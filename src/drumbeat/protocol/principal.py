@@ -1,0 +1,40 @@
+"""The principal of a request: who acts, and in which role."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+MAX_PERSON = 100
+PERSON = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.@+-]{{0,{MAX_PERSON - 1}}}", re.ASCII)
+"""The name of a person: the letters of user names and mail addresses."""
+
+
+class Role(StrEnum):
+    """What a person may do on a server."""
+
+    OWNER = "owner"
+    """Everything: also tokens, quotas, the retention rule, and stopping the server."""
+    CONTRIBUTOR = "contributor"
+    """Submits, changes and deletes."""
+    READER = "reader"
+    """Sees everything, and changes nothing."""
+
+
+@dataclass(frozen=True)
+class Principal:
+    """Who acts, from the request down to the job."""
+
+    person: str
+    """The name of the person; "" = unknown, as of jobs that a version without persons wrote."""
+    role: Role = Role.OWNER
+
+    @property
+    def title(self) -> str:
+        """The person in a sentence."""
+        return self.person or "a person"
+
+
+UNKNOWN = Principal("")
+"""The principal where no request names one."""

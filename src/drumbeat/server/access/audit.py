@@ -1,0 +1,44 @@
+"""The audit log of a server: a line for each request that changes something, with the person and its outcome."""
+
+from __future__ import annotations
+
+import logging
+import re
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from drumbeat.server.access import permissions
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Scope, Send
+
+    from drumbeat.protocol.principal import Principal
+
+log = logging.getLogger("drumbeat.audit")
+
+MAX_PATH = 500
+_CONTENT = re.compile(r"/api/v1/(storage|snapshots)/.*|/mlflow/.*(/log-|/mlflow-artifacts/).*", re.DOTALL)
+"""Uploads of content and metrics, of which one command sends thousands."""
+
+
+def is_noted(scope: Scope) -> bool:
+    """Whether the request stands in the audit log."""
+    method, path = scope.get("method", "CONNECT"), scope["path"]
+    return not permissions.is_reading(method, path) and not _CONTENT.fullmatch(path)
+
+
+def noted(send: Send, scope: Scope, principal: Principal) -> Send:
+    """The same, which also writes the line when the answer's status is sent."""
+
+    async def send_noted(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            note(scope, principal, message["status"])
+        await send(message)
+
+    return send_noted if is_noted(scope) else send
+
+
+def note(scope: Scope, principal: Principal, status: int) -> None:
+    """Writes a line. The path is quoted, so that no name in it can begin another line."""
+    path = quote(scope["path"][:MAX_PATH])
+    log.info("%s %s %s %s %d", principal.person, principal.role, scope.get("method", "CONNECT"), path, status)

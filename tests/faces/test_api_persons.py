@@ -1,0 +1,129 @@
+"""Persons over HTTP: tokens, roles, and the person of each job."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from drumbeat.server.access.token import user_of_server
+
+from .api_house import DOCUMENT, House, house_in
+
+USER = user_of_server()
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    with house_in(tmp_path) as there:
+        yield there
+
+
+def as_person(house: House, person: str, role: str = "contributor") -> httpx.Client:
+    """Asks with a token of this person."""
+    answer = house.http.post("/api/v1/tokens", json={"person": person, "role": role})
+    assert answer.status_code == 201, answer.text
+    token = answer.json()["token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    return httpx.Client(base_url=house.url, headers=headers, timeout=20, trust_env=False)
+
+
+def submit(client: httpx.Client, name: str) -> httpx.Response:
+    return client.post("/api/v1/jobs", json={"document": {**DOCUMENT, "name": name}})
+
+
+def names(answer: httpx.Response) -> list[str]:
+    return [one["name"] for one in answer.json()["jobs"]]
+
+
+@pytest.mark.feature("X3")
+def test_job_has_the_person_of_its_token(house: House) -> None:
+    with as_person(house, "ada") as ada:
+        assert submit(ada, "adas").json()["person"] == "ada"
+    assert submit(house.http, "own").json()["person"] == USER
+    assert names(house.http.get("/api/v1/jobs", params={"person": "ada"})) == ["adas"]
+    assert names(house.http.get("/api/v1/jobs", params={"person": ""})) == []
+    house.submit_part("part", "adas")
+    assert "person" not in house.http.get("/api/v1/jobs/part").json()
+
+
+@pytest.mark.feature("X3")
+def test_cancel_is_told_in_the_story_with_the_person(house: House) -> None:
+    house.submit("long")
+    with as_person(house, "ada") as ada:
+        assert ada.post("/api/v1/jobs/long/cancel").status_code == 200
+    story = house.http.get("/api/v1/jobs/long/story").json()
+    assert any("ada" in line["sentence"] for line in story), story
+
+
+@pytest.mark.feature("X3")
+def test_reader_sees_jobs_and_changes_nothing(house: House) -> None:
+    house.submit("shown")
+    with as_person(house, "eve", "reader") as eve:
+        assert names(eve.get("/api/v1/jobs")) == ["shown"]
+        answer = submit(eve, "more")
+        assert (answer.status_code, answer.json()["code"]) == (403, "forbidden")
+        assert eve.post("/api/v1/jobs/shown/cancel").status_code == 403
+        assert eve.post("/api/v1/plan", json={"document": DOCUMENT}).status_code == 200
+        assert eve.post("/mlflow/api/2.0/mlflow/experiments/create", json={"name": "x"}).status_code == 403
+
+
+@pytest.mark.feature("X3")
+def test_contributor_gives_no_tokens_and_stops_no_server(house: House) -> None:
+    with as_person(house, "ada") as ada:
+        assert ada.post("/api/v1/tokens", json={"person": "mallory", "role": "owner"}).status_code == 403
+        assert ada.post("/api/v1/stop").status_code == 403
+        assert [one["person"] for one in ada.get("/api/v1/tokens").json()] == ["ada"]
+
+
+@pytest.mark.feature("X3")
+def test_removed_token_opens_nothing_at_once(house: House) -> None:
+    with as_person(house, "ada") as ada:
+        assert ada.get("/api/v1/jobs").status_code == 200
+        assert house.http.delete("/api/v1/tokens/ada").status_code == 204
+        assert ada.get("/api/v1/jobs").status_code == 401
+    assert house.http.delete("/api/v1/tokens/ada").status_code == 404
+
+
+@pytest.mark.parametrize("person", ["", "a b", "-a", "a/b", "ä", "a" * 101, "a\n"])
+def test_name_that_no_person_can_have_is_refused(house: House, person: str) -> None:
+    assert house.http.post("/api/v1/tokens", json={"person": person}).status_code == 422
+    assert house.http.get("/api/v1/tokens").json() == []
+
+
+@pytest.mark.feature("X3", "M3")
+def test_page_of_a_reader_says_so_and_acts_on_nothing(house: House) -> None:
+    house.submit("shown")
+    with as_person(house, "eve", "reader") as eve, httpx.Client(base_url=house.url, trust_env=False) as browser:
+        browser.get(eve.post("/api/v1/page/links").json()["path"])
+        session = browser.get("/api/v1/page/session").json()
+        assert (session["person"], session["role"]) == ("eve", "reader")
+        acting = {"Origin": house.url, "Drumbeat-Action": session["action_token"]}
+        assert browser.post("/api/v1/jobs/shown/cancel", headers=acting).status_code == 403
+        house.http.delete("/api/v1/tokens/eve")
+        assert browser.get("/api/v1/jobs").status_code == 401
+
+
+@pytest.mark.feature("M3")
+def test_page_of_the_owner_names_the_servers_user(house: House) -> None:
+    with httpx.Client(base_url=house.url, trust_env=False) as browser:
+        browser.get(house.http.post("/api/v1/page/links").json()["path"])
+        session = browser.get("/api/v1/page/session").json()
+    assert (session["person"], session["role"]) == (USER, "owner")
+
+
+@pytest.mark.feature("X3")
+def test_audit_log_has_what_changes_something_and_what_was_refused(
+    house: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="drumbeat.audit")
+    with as_person(house, "ada") as ada:
+        ada.get("/api/v1/jobs")
+        ada.post("/api/v1/plan", json={"document": DOCUMENT})
+        ada.put("/api/v1/aliases/compute/a%0Ab", json={"target": "local"})
+        ada.post("/api/v1/stop")
+    assert [one.message for one in caplog.records if one.name == "drumbeat.audit"] == [
+        f"{USER} owner POST /api/v1/tokens 201",
+        "ada contributor PUT /api/v1/aliases/compute/a%0Ab 200",
+        "ada contributor POST /api/v1/stop 403",
+    ]

@@ -1,0 +1,51 @@
+"""What each role may ask: every route of the API, and the addresses of MLflow."""
+
+import pytest
+
+from drumbeat.protocol.principal import Principal, Role
+from drumbeat.server.access.permissions import refusal
+
+OWNER, CONTRIBUTOR, READER = (Principal(name, Role(name)) for name in ("owner", "contributor", "reader"))
+MLFLOW = "/mlflow/api/2.0/mlflow"
+
+
+def may(principal: Principal, request: str) -> bool:
+    method, path = request.split()
+    return refusal(principal, method, path) is None
+
+
+@pytest.mark.feature("X3")
+@pytest.mark.parametrize(
+    "request_",
+    ["GET /api/v1/jobs", "HEAD /api/v1/jobs/a/files/x", "POST /api/v1/plan", "POST /api/v1/storage/file",
+     "POST /api/v1/page/links", f"POST {MLFLOW}/runs/search", "POST /mlflow/ajax-api/2.0/mlflow/experiments/search",
+     "GET /api/v1/tokens"],
+)  # fmt: skip
+def test_request_that_changes_nothing_is_open_to_readers(request_: str) -> None:
+    assert all(may(one, request_) for one in (OWNER, CONTRIBUTOR, READER))
+
+
+@pytest.mark.feature("X3")
+@pytest.mark.parametrize(
+    "request_",
+    ["POST /api/v1/jobs", "POST /api/v1/jobs/a/cancel", "DELETE /api/v1/jobs/a", "PUT /api/v1/storage/file",
+     "POST /api/v1/storage/manifest", "PUT /api/v1/plan", f"POST {MLFLOW}/runs/create", f"POST {MLFLOW}/runs/search/x",
+     "PATCH /mlflow/api/2.0/mlflow/model-versions/update", "CONNECT /api/v1/anything", "POST /api/v1/plan/x",
+     "PUT /mlflow/api/2.0/mlflow-artifacts/artifacts/runs/search"],
+)  # fmt: skip
+def test_request_that_changes_something_is_refused_to_readers(request_: str) -> None:
+    assert [may(one, request_) for one in (OWNER, CONTRIBUTOR, READER)] == [True, True, False]
+
+
+@pytest.mark.feature("X3")
+@pytest.mark.parametrize(
+    "request_", ["POST /api/v1/tokens", "DELETE /api/v1/tokens/ada", "PUT /api/v1/quotas/person/ada",
+                 "POST /api/v1/stop", "PUT /api/v1/retention"],
+)  # fmt: skip
+def test_request_about_the_server_is_open_to_owners_only(request_: str) -> None:
+    assert [may(one, request_) for one in (OWNER, CONTRIBUTOR, READER)] == [True, False, False]
+
+
+def test_refusal_names_the_person_the_role_and_the_way_out() -> None:
+    told = str(refusal(Principal("ada", Role.READER), "POST", "/api/v1/jobs"))
+    assert told.startswith("ada is a reader here, and readers change nothing. An owner of the server can give")
